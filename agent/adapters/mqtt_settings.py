@@ -1,0 +1,119 @@
+"""What is decided about an MQTT relay before and between connections: where it is, how large, when again.
+
+No paho here, so that it can be read and tested without a connection; `mqtt_relay` does the rest.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from dataclasses import dataclass
+from random import SystemRandom
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from agent.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PACKET_BYTES_MAX = 1 + 4 + 268_435_455
+"""MQTT 5 §2.1.4: the largest packet that a Remaining Length of four bytes can say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a relay is reached, and the bounds on doing so."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    username: str
+    password: str
+    keepalive_s: int
+    session_expiry_s: int
+    window: int
+    payload_bytes_max: int
+    connect_s_max: float
+    resubscribe_s: float
+
+    def __repr__(self) -> str:
+        """Return where it is, and never the password."""
+        return f"Settings({self.host}:{self.port})"
+
+
+class Backoff:
+    """Decorrelated jitter (Brooker, "Exponential Backoff and Jitter", AWS 2015): a fleet does not return in step."""
+
+    def __init__(self, seconds_min: float, seconds_max: float, refused_s_min: float) -> None:
+        self._seconds_min = seconds_min
+        self._seconds_max = seconds_max
+        self._refused_s_min = refused_s_min
+        self._last_s = seconds_min
+        self._random = SystemRandom()
+
+    def next_s(self, *, refused: bool) -> float:
+        """Return the next pause: between the least one and three times the last one, up to the longest."""
+        least = max(self._refused_s_min if refused else 0, self._seconds_min)
+        self._last_s = min(self._seconds_max, self._random.uniform(least, max(least, self._last_s) * 3))
+        return self._last_s
+
+    def reset(self) -> None:
+        """Start again from the shortest pause."""
+        self._last_s = self._seconds_min
+
+
+def publish_bytes(topic_bytes: int, payload_bytes: int) -> int:
+    """Return the length of our PUBLISH packet (§3.3): header, topic, packet identifier, no properties, payload."""
+    remaining = 2 + topic_bytes + 2 + 1 + payload_bytes
+    length_bytes = 1 if remaining < 1 << 7 else 2 if remaining < 1 << 14 else 3 if remaining < 1 << 21 else 4
+    return 1 + length_bytes + remaining
+
+
+def parse_url(url: str) -> tuple[str, int, bool]:
+    """Return host, port and whether TLS is asked for.
+
+    Raises:
+        ConfigurationError: not `mqtt://host[:port]` or `mqtts://host[:port]`.
+    """
+    hint = "write mqtts://host or mqtts://host:port; user name and password stand on their own"
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise ConfigurationError("the relay's URL has no valid port", hint=hint) from error
+    if parts.scheme not in {"mqtt", "mqtts"} or not parts.hostname:
+        raise ConfigurationError("the relay's URL is neither mqtt:// nor mqtts:// with a host", hint=hint)
+    if "@" in parts.netloc or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ConfigurationError("the relay's URL holds more than host and port", hint=hint)
+    encrypted = parts.scheme == "mqtts"
+    return parts.hostname, port or (8883 if encrypted else 1883), encrypted
+
+
+def tls_context(ca_file: Path | None) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
+    except OSError as error:  # ssl.SSLError is one
+        raise ConfigurationError(
+            f"{ca_file}: not a readable PEM file of certificates", hint="name the file of the authority"
+        ) from error
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def plain_words(error: OSError, settings: Settings) -> str:
+    """Say why a connection could not be made or did not last."""
+    place = f"{settings.host}:{settings.port}"
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"the certificate of {place} is not trusted: {error.verify_message}"
+        case ssl.SSLError():
+            return f"no TLS connection with {place}: {error.reason or error}"
+        case socket.gaierror():
+            return f"no address is known for {settings.host}"
+        case ConnectionRefusedError():
+            return f"nothing listens at {place}"
+        case TimeoutError():
+            return f"no answer from {place}"
+        case _:
+            return f"{place}: {error.strerror or error}"

@@ -1,0 +1,215 @@
+"""What commands share: finding the state, opening the store and node, running the agent until something holds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.adapters.clock import SystemClock
+from agent.adapters.sqlite_store import SqliteStore
+from agent.adapters.state_folder import StateFolder
+from agent.config import Config
+from agent.core.group_manifest import GroupManifest
+from agent.core.ids import GROUP_ID_BYTES, from_hex
+from agent.core.node import Node
+from agent.core.now import Now
+from agent.core.topics import inbox_topic
+from agent.errors import ConfigurationError, LocalError, MalformedError, UsageError
+from agent.roles.publisher import Publisher, telemetry_group
+
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One device, opened by one command."""
+
+    folder: StateFolder
+    config: Config
+    store: SqliteStore
+    clock: SystemClock
+    node: Node
+
+    def now(self) -> Now:
+        """Return both clocks."""
+        return Now(self.clock.monotonic_us(), self.clock.wall_us())
+
+    def make_node(self, *, lands_telemetry: bool = False) -> Node:
+        """Return a node over the committed state."""
+        return Node(self.folder.identity(), self.store, secrets.token_bytes, _jitter, lands_telemetry=lands_telemetry)
+
+    def publisher(self, batch_readings: int | None = None) -> Publisher:
+        """Return what turns readings into queued batches, as configured."""
+        telemetry = self.config.telemetry
+        group = _group_id(telemetry.group) if telemetry.group else None
+        return Publisher(
+            self.clock,
+            self.store,
+            telemetry_group(group),
+            int(telemetry.batch_seconds * 1e6),
+            batch_readings or telemetry.batch_readings,
+        )
+
+    def pick_group(self, name: str | None) -> GroupManifest:
+        """Return the group that a person means: by the beginning of its id, or the only one.
+
+        Raises:
+            LocalError: none, or more than one.
+        """
+        groups = self.node.membership.groups()
+        matching = [group for group in groups if group.group_id.hex().startswith(name or "")]
+        if len(matching) == 1:
+            return matching[0]
+        if not groups:
+            raise LocalError("this device is in no group", hint="covey group create, or covey join")
+        known = ", ".join(group.group_id.hex()[:8] for group in groups)
+        raise LocalError(f"which group? {len(matching)} match '{name or ''}'", hint=f"--group with one of: {known}")
+
+
+def _jitter(low: int, high: int) -> int:
+    return low + secrets.randbelow(high - low + 1)
+
+
+def _group_id(text: str) -> bytes:
+    try:
+        return from_hex(text, GROUP_ID_BYTES)
+    except MalformedError as error:
+        raise ConfigurationError(f"telemetry.group: {error}", hint="'covey group show' prints the id") from error
+
+
+def state_folder(options: argparse.Namespace) -> StateFolder:
+    """Return the folder that a command works on: --state, $COVEY_STATE, or the system's place."""
+    if options.state:
+        path = Path(options.state)
+    elif "COVEY_STATE" in os.environ:
+        path = Path(os.environ["COVEY_STATE"])
+    elif os.geteuid() == 0:
+        path = Path("/var/lib/covey")
+    else:
+        path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "covey"
+    return StateFolder.at(path.absolute(), Path(options.config) if options.config else None)
+
+
+@contextmanager
+def open_session(options: argparse.Namespace) -> Iterator[Session]:
+    """Open the device that a command works on.
+
+    Raises:
+        ConfigurationError: no device here, or its files are wrong.
+        StorageError: the database cannot be opened.
+    """
+    folder = state_folder(options)
+    identity = folder.identity()
+    config = folder.config()
+    store = folder.store(config)
+    try:
+        node = Node(identity, store, secrets.token_bytes, _jitter)
+        yield Session(folder, config, store, SystemClock(), node)
+    finally:
+        store.close()
+
+
+def run_agent(
+    session: Session, roles: Sequence[object], until: Callable[[], bool], *, lands_telemetry: bool = False
+) -> None:
+    """Run the agent in this process until the condition holds; SIGTERM and Ctrl-C end it cleanly.
+
+    Raises:
+        ConfigurationError: no relay is set.
+        LocalError: an agent runs already on this state.
+    """
+    from agent.adapters.mqtt_relay import MqttRelay
+    from agent.runtime import Runtime
+
+    config = session.config
+    if not config.relay.url:
+        raise ConfigurationError("no relay is set", hint="covey relay --url mqtt://HOST")
+    if session.folder.lock() is None:
+        raise LocalError("an agent runs already on this state", hint="'covey status' shows what it does")
+    identity = session.folder.identity()
+    relay = MqttRelay(
+        "relay",
+        config.relay.url,
+        identity.noise_public.hex(),
+        session.folder.relay_password(config),
+        inbox_topic(identity.noise_public),
+        ca_file=Path(config.relay.ca_file) if config.relay.ca_file else None,
+    )
+    stopping = _stop_flag()
+    runtime = Runtime(
+        session.store,
+        relay,
+        session.clock,
+        lambda: session.make_node(lands_telemetry=lands_telemetry),
+        roles,  # type: ignore[arg-type] # roles are structural; runtime.Role is not loaded by light commands
+        report,
+    )
+    runtime.run(lambda: bool(stopping) or until())
+
+
+def _stop_flag() -> list[int]:
+    """Return a list that stays empty until SIGTERM or SIGINT."""
+    received: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda signal_number, _frame: received.append(signal_number))
+    return received
+
+
+def wait_until(session: Session, condition: Callable[[], bool], seconds: float) -> bool:
+    """Wait for something that needs the relay: in the agent that runs, or in one that this command runs meanwhile."""
+    deadline = time.monotonic() + seconds
+
+    def done() -> bool:
+        return condition() or time.monotonic() >= deadline
+
+    descriptor = session.folder.lock()
+    if descriptor is None:
+        while not done():
+            time.sleep(_POLL_S)
+    else:
+        os.close(descriptor)
+        run_agent(session, [], done)
+    return condition()
+
+
+_PRIORITIES = {"error": 3, "warning": 4, "notice": 5, "info": 6}
+
+
+def report(level: str, line: str) -> None:
+    """Print one line on stderr: with a journal priority under systemd, with the level for people."""
+    prefix = f"<{_PRIORITIES[level]}>" if "JOURNAL_STREAM" in os.environ else f"{level}: "
+    print(prefix + line, file=sys.stderr, flush=True)
+
+
+def print_json(value: object) -> None:
+    """Print one JSON document on stdout."""
+    print(json.dumps(value, ensure_ascii=False))
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print columns, each as wide as its widest cell."""
+    lines = [[str(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def read_text_file(name: str) -> str:
+    """Read a small file that a person named; `-` is stdin.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{name} cannot be read: {error}") from error

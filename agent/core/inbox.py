@@ -1,0 +1,84 @@
+"""Receiving over one link: what has come, what is new, and when to say so.
+
+A link is one author and one of its incarnations. Rules (docs/protocol.md, "The link"):
+
+    1. A link sequence is taken once; again, it is a duplicate, which asks for another acknowledgement: ours may be
+       lost.
+    2. A link sequence more than 10,000 beyond the contiguous run is refused: what must be remembered is bounded.
+    3. An acknowledgement covers only what is durable here. What a role still has to land (a collector's telemetry) is
+       left out until `landed` is called.
+    4. Acknowledgements wait for company: 200 ms, or 20 messages.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from agent.core.limits import ACKNOWLEDGE_DELAY_US, ACKNOWLEDGE_EVERY_MESSAGES, MAXIMUM_SEQUENCE_GAP
+from agent.core.sequences import SequenceSet
+from agent.errors import LimitError
+
+
+class Arrival(Enum):
+    """What a link sequence is to its receiver."""
+
+    NEW = "new"
+    DUPLICATE = "duplicate"
+
+
+class ReceiveLink:
+    """The receiving side of one link."""
+
+    def __init__(self, received: SequenceSet, unlanded: set[int]) -> None:
+        self.received = received
+        self._unlanded = unlanded
+        self._unacknowledged = 0
+        self._deadline_us: int | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Say whether nothing here waits, so that the store's record of the link suffices."""
+        return self._deadline_us is None and not self._unlanded
+
+    def classify(self, link_seq: int) -> Arrival:
+        """Say whether a link sequence is new (rules 1 and 2).
+
+        Raises:
+            LimitError: too far ahead.
+        """
+        if link_seq in self.received:
+            return Arrival.DUPLICATE
+        if link_seq > self.received.upto + MAXIMUM_SEQUENCE_GAP:
+            raise LimitError(f"link sequence {link_seq} is far beyond {self.received.upto}")
+        return Arrival.NEW
+
+    def take(self, first: int, last: int, *, lands_later: bool = False) -> None:
+        """Note that sequences are taken; `lands_later` keeps them out of acknowledgements until `landed`."""
+        self.received = self.received.add(first, last)
+        if lands_later:
+            self._unlanded.update(range(first, last + 1))
+
+    def landed(self, link_seqs: set[int]) -> None:
+        """Let acknowledgements cover what a role has landed (rule 3)."""
+        self._unlanded -= link_seqs
+
+    def answer_soon(self, now_us: int) -> None:
+        """Ask for an acknowledgement (rule 4)."""
+        self._unacknowledged += 1
+        soonest = now_us if self._unacknowledged >= ACKNOWLEDGE_EVERY_MESSAGES else now_us + ACKNOWLEDGE_DELAY_US
+        self._deadline_us = soonest if self._deadline_us is None else min(self._deadline_us, soonest)
+
+    def answer_now(self, now_us: int) -> None:
+        """Let an acknowledgement that was asked for wait no longer."""
+        if self._deadline_us is not None:
+            self._deadline_us = now_us
+
+    def next_deadline(self) -> int | None:
+        """Return when the acknowledgement is due."""
+        return self._deadline_us
+
+    def acknowledgement(self) -> SequenceSet:
+        """Return what is durable here, and consider it said."""
+        self._unacknowledged = 0
+        self._deadline_us = None
+        return self.received.without(self._unlanded) if self._unlanded else self.received

@@ -1,0 +1,366 @@
+"""One device: what arrives is checked, stored and answered; what is queued is sealed and sent.
+
+The node joins the machines of this package. It is sans-I/O: the runtime opens a transaction, calls in, commits, and
+only then lets go of what `envelopes_to_send` and `next_event` give. Whatever an envelope holds, `receive_envelope`
+raises no `RemoteError`: it counts, and drops.
+
+An envelope is dealt with in this order, and the first failure ends it:
+
+    1. size, shape, decryption; shape and signature of the message; it names us as its recipient;
+    2. the author may speak: a member of the group named, an address that this device knows for what belongs to a
+       link, the inviter whose answer is awaited, or the bearer of an open invite (000.24);
+    3. the link sequence is new (`inbox.py`);
+    4. the type's own rules. An authentic message that breaks these is quarantined and acknowledged: the link goes on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from agent.core import crypto
+from agent.core.crypto import Identity
+from agent.core.envelope import open_sealed, seal
+from agent.core.group_manifest import GroupManifest
+from agent.core.inbox import Arrival, ReceiveLink
+from agent.core.limits import MAXIMUM_BLOB_BYTES
+from agent.core.membership import GroupChanged, Membership, RemovedFromGroup
+from agent.core.message import NO_GROUP, Acknowledgement, Loss, Message, MessageType, read_message, write_message
+from agent.core.now import Now
+from agent.core.outbox import InFlight, Jitter, SendLink
+from agent.core.pairing import Invite, JoinRequest
+from agent.core.records import MessageClass, OpenInvite, Records
+from agent.core.topics import inbox_topic
+from agent.errors import LimitError, LocalError, NotAMemberError, NotForUsError, RemoteError
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One envelope for the relay. Tell `Node.sent` when the relay took it; an acknowledgement has no `entry`."""
+
+    topic: str
+    envelope: bytes = field(repr=False)
+    recipient: bytes
+    entry: InFlight | None
+
+
+@dataclass(frozen=True, slots=True)
+class BlobArrived:
+    """A member's blob lies in the inbox."""
+
+    author: bytes
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopeDropped:
+    """An envelope broke a rule. `author` is known only where the signature verified."""
+
+    code: str
+    reason: str
+    author: bytes | None
+
+
+Event = GroupChanged | RemovedFromGroup | BlobArrived | EnvelopeDropped
+
+_CLASSES = {
+    MessageType.BLOB: MessageClass.DATA,
+    MessageType.GROUP_MANIFEST: MessageClass.CONTROL,
+    MessageType.JOIN: MessageClass.CONTROL,
+    MessageType.TELEMETRY: MessageClass.TELEMETRY,
+    MessageType.LOSS: MessageClass.CONTROL,
+}
+_LANDS = frozenset({MessageType.TELEMETRY, MessageType.LOSS})
+"""What a collector puts into its vault before it acknowledges."""
+
+
+class Node:
+    """One device's protocol state. Everything durable is in `records`; the rest can be lost at any time.
+
+    `lands_telemetry` says whether a collector empties the landing; without one, telemetry stays at its sender.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        records: Records,
+        rng: Callable[[int], bytes],
+        jitter: Jitter,
+        *,
+        lands_telemetry: bool = False,
+    ) -> None:
+        self.identity = identity
+        self.membership = Membership(identity, records, rng)
+        self._records = records
+        self._rng = rng
+        self._jitter = jitter
+        self._lands_telemetry = lands_telemetry
+        self._events: deque[Event] = deque()
+        self._sending: dict[bytes, SendLink] = {}
+        self._receiving: dict[tuple[bytes, bytes], ReceiveLink] = {}
+        self._incarnation = records.incarnation()
+        self._connected = False
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take up what another process wrote: groups, joins and queued messages."""
+        self.membership.refresh()
+        for recipient in self._records.recipients_waiting():
+            self._send_link(recipient).queue_grew()
+
+    # -- sending ------------------------------------------------------------------------------------------------------
+
+    def request_join(self, invite: Invite, label: str, now: Now) -> None:
+        """Ask the inviter to let this device into its group (003.16).
+
+        Raises:
+            LocalError: expired, our own invite, or a group that this device is in.
+        """
+        self.membership.begin_join(invite, now.wall_us)
+        request = JoinRequest(invite.secret, self.identity.noise_public, label)
+        self._queue(invite.inviter.signing_public, MessageType.JOIN, invite.group_id, request.to_wire(), now)
+
+    def send_blob(self, group_id: bytes, content: bytes, now: Now) -> int:
+        """Queue one separately sealed blob for every other member (001.01, 001.03); return how many.
+
+        Raises:
+            LocalError: too large, or the outbox is full: then the caller rolls back, and nothing was queued.
+            UnknownGroupError: this device is not in the group.
+        """
+        if len(content) > MAXIMUM_BLOB_BYTES:
+            raise LocalError(f"a blob has at most {MAXIMUM_BLOB_BYTES} bytes")
+        others = [
+            member.keys.signing_public
+            for member in self.membership.group(group_id).members
+            if member.keys.signing_public != self.identity.signing_public
+        ]
+        for recipient in others:
+            self._queue(recipient, MessageType.BLOB, group_id, content, now)
+        return len(others)
+
+    def send_telemetry(self, group_id: bytes, batch: bytes, readings: int, now: Now) -> None:
+        """Queue one batch for this device's collector, and count its readings as published.
+
+        Raises:
+            LocalError: the group has no collector, or the outbox is full: then the caller rolls back.
+            UnknownGroupError: this device is not in the group.
+        """
+        collector = self.membership.collector_of(group_id)
+        if collector is None:
+            raise LocalError("the group has no collector", hint="invite one: covey invite --capability collector")
+        self._queue(collector.keys.signing_public, MessageType.TELEMETRY, group_id, batch, now)
+        self._records.count("published_readings", readings)
+        self._records.count("published_messages")
+
+    def _queue(self, recipient: bytes, kind: MessageType, group_id: bytes, body: bytes, now: Now) -> None:
+        seq, link_seq = self._records.allocate(recipient)
+        message = write_message(
+            self.identity, kind, recipient, group_id, self._incarnation, seq, link_seq, now.wall_us, body
+        )
+        self._records.queue(recipient, seq, link_seq, _CLASSES[kind], message, now.wall_us)
+        self._send_link(recipient).queue_grew()
+
+    def envelopes_to_send(self, now: Now) -> Iterator[Outgoing]:
+        """Yield sealed envelopes: acknowledgements that are due, then each link's messages.
+
+        A caller whose relay takes no more just stops iterating: a link that was served goes to the end of the queue.
+        """
+        yield from self._acknowledgements(now)
+        for link in list(self._sending.values()):
+            wanted = link.wanted()
+            if wanted is not None:
+                link.offer(self._records.queued(link.recipient, *wanted), wanted[1])
+            address = self.membership.address(link.recipient)
+            if address is not None:
+                for entry in link.to_send():
+                    self._sending[link.recipient] = self._sending.pop(link.recipient)
+                    yield Outgoing(inbox_topic(address), self._seal(entry.message, address), link.recipient, entry)
+            if link.idle:
+                del self._sending[link.recipient]
+
+    def sent(self, outgoing: Outgoing, now: Now) -> None:
+        """Note that the relay took an envelope."""
+        link = self._sending.get(outgoing.recipient)
+        if link is not None and outgoing.entry is not None:
+            link.sent(outgoing.entry, now.monotonic_us)
+
+    def relayed(self, recipient: bytes, link_seq: int) -> None:
+        """Note that the relay says it has stored an envelope."""
+        link = self._sending.get(recipient)
+        if link is not None:
+            link.relayed(link_seq)
+
+    def connected(self, now: Now) -> None:
+        """Note that the relay can be reached."""
+        self._connected = True
+        for link in self._sending.values():
+            link.connected(now.monotonic_us)
+
+    def connection_lost(self) -> None:
+        """Note that the relay cannot be reached."""
+        self._connected = False
+        for link in self._sending.values():
+            link.connection_lost()
+
+    def next_deadline(self) -> int | None:
+        """Return when `handle_deadline` and `envelopes_to_send` should be called next; None while unconnected."""
+        if not self._connected:
+            return None
+        deadlines = [link.next_deadline() for link in self._sending.values()]
+        deadlines += [link.next_deadline() for link in self._receiving.values()]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def handle_deadline(self, now: Now) -> None:
+        """Begin the retries that are due."""
+        if self._connected:
+            for link in self._sending.values():
+                link.handle_deadline(now.monotonic_us, self._jitter)
+
+    def answer_now(self, now: Now) -> None:
+        """Let acknowledgements that wait for company go at once: this process is about to end."""
+        for link in self._receiving.values():
+            link.answer_now(now.monotonic_us)
+
+    def next_event(self) -> Event | None:
+        """Return what happened, oldest first."""
+        if self.membership.events:
+            return self.membership.events.popleft()
+        return self._events.popleft() if self._events else None
+
+    # -- receiving ----------------------------------------------------------------------------------------------------
+
+    def receive_envelope(self, raw: bytes, now: Now) -> None:
+        """Deal with one envelope from the relay."""
+        author = None
+        try:
+            message = read_message(open_sealed(raw, self.identity.noise_secret))
+            author = message.author
+            if message.recipient != self.identity.signing_public:
+                raise NotForUsError("the message names another recipient")
+            if message.type is MessageType.ACK:
+                self._receive_acknowledgement(message, now)
+            else:
+                self._receive_sequenced(message, now)
+        except RemoteError as error:
+            self._records.count(f"dropped_{error.code}")
+            self._events.append(EnvelopeDropped(error.code, str(error), author))
+
+    def landed(self, author: bytes, incarnation: bytes, link_seqs: set[int], now: Now) -> None:
+        """Acknowledge what the collector has put into its vault."""
+        link = self._receive_link(author, incarnation)
+        link.landed(link_seqs)
+        link.answer_soon(now.monotonic_us)
+
+    def _receive_acknowledgement(self, message: Message, now: Now) -> None:
+        acknowledgement = Acknowledgement.from_wire(message.body)
+        if acknowledgement.incarnation != self._incarnation:
+            return
+        self._records.free(message.author, acknowledgement.received)
+        link = self._sending.get(message.author)
+        if link is not None:
+            link.receive_acknowledgement(acknowledgement.received, now.monotonic_us)
+
+    def _receive_sequenced(self, message: Message, now: Now) -> None:
+        invite = self._authorise(message, now)
+        link = self._receive_link(message.author, message.incarnation)
+        if link.classify(message.link_seq) is Arrival.DUPLICATE:
+            self._records.count("duplicates")
+            link.answer_soon(now.monotonic_us)
+            return
+        try:
+            taken = self._handle(message, link, invite, now)
+        except RemoteError as error:
+            self._records.quarantine(error.code, message.raw, now.wall_us)
+            self._records.count(f"quarantined_{error.code}")
+            self._events.append(EnvelopeDropped(error.code, str(error), message.author))
+            taken = True
+        if not taken:
+            self._records.count("refused_full")
+            return
+        lands_later = self._lands_telemetry and message.type in _LANDS
+        link.take(message.link_seq, message.link_seq, lands_later=lands_later)
+        self._records.set_received(message.author, message.incarnation, link.received)
+        if not lands_later:
+            link.answer_soon(now.monotonic_us)
+
+    def _authorise(self, message: Message, now: Now) -> OpenInvite | None:
+        """Apply rule 2: return the invite that a joiner bears, None for everybody else who may speak.
+
+        Raises:
+            RemoteError: the author may not speak.
+        """
+        if message.type is MessageType.JOIN:
+            return self.membership.find_invite(message, now.wall_us)
+        if message.type is MessageType.LOSS:
+            if message.group_id != NO_GROUP or self.membership.address(message.author) is None:
+                raise NotAMemberError("a loss record by a stranger")
+        elif message.type is MessageType.GROUP_MANIFEST and self.membership.awaits_answer_from(
+            message.group_id, message.author
+        ):
+            return None
+        elif self.membership.group(message.group_id).member(message.author) is None:
+            raise NotAMemberError("the author is not a member of the group")
+        return None
+
+    def _handle(self, message: Message, link: ReceiveLink, invite: OpenInvite | None, now: Now) -> bool:
+        """Apply a new message by its type; return False where there is no room for it now."""
+        if message.type is MessageType.BLOB:
+            if not self._records.deliver(message, now.wall_us):
+                return False
+            self._events.append(BlobArrived(message.author, len(message.body)))
+        elif message.type is MessageType.TELEMETRY:
+            return self._lands_telemetry and self._records.land(message, now.wall_us)
+        elif message.type is MessageType.GROUP_MANIFEST:
+            self.membership.receive_manifest(message, now.wall_us)
+        elif message.type is MessageType.LOSS:
+            return self._receive_loss(message, link, now)
+        elif invite is not None:
+            for push in self.membership.admit(message, invite, now.wall_us):
+                self._push_manifest(push.recipient, push.manifest, now)
+        return True
+
+    def _push_manifest(self, recipient: bytes, manifest: GroupManifest, now: Now) -> None:
+        self._queue(recipient, MessageType.GROUP_MANIFEST, manifest.group_id, manifest.raw, now)
+
+    def _receive_loss(self, message: Message, link: ReceiveLink, now: Now) -> bool:
+        loss = Loss.from_wire(message.body)
+        if loss.last >= message.link_seq:
+            raise LimitError("a loss record speaks of messages before it")
+        if self._lands_telemetry and not self._records.land(message, now.wall_us):
+            return False
+        link.take(loss.first, loss.last)
+        self._records.count("lost_messages", loss.last - loss.first + 1)
+        return True
+
+    # -- links --------------------------------------------------------------------------------------------------------
+
+    def _send_link(self, recipient: bytes) -> SendLink:
+        link = self._sending.get(recipient)
+        if link is None:
+            link = self._sending[recipient] = SendLink(recipient)
+        return link
+
+    def _receive_link(self, author: bytes, incarnation: bytes) -> ReceiveLink:
+        key = (author, incarnation)
+        link = self._receiving.get(key)
+        if link is None:
+            received = self._records.received(author, incarnation)
+            link = self._receiving[key] = ReceiveLink(received, self._records.unlanded(author, incarnation))
+        return link
+
+    def _acknowledgements(self, now: Now) -> Iterator[Outgoing]:
+        for (author, incarnation), link in list(self._receiving.items()):
+            deadline = link.next_deadline()
+            address = self.membership.address(author)
+            if deadline is not None and now.monotonic_us >= deadline and address is not None:
+                body = Acknowledgement(incarnation, link.acknowledgement()).to_wire()
+                message = write_message(
+                    self.identity, MessageType.ACK, author, NO_GROUP, self._incarnation, 0, 0, now.wall_us, body
+                )
+                yield Outgoing(inbox_topic(address), self._seal(message, address), author, None)
+            if link.idle:
+                del self._receiving[author, incarnation]
+
+    def _seal(self, message: bytes, address: bytes) -> bytes:
+        return seal(message, address, self._rng(32), self._rng(crypto.NONCE_BYTES))

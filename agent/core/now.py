@@ -1,0 +1,12 @@
+"""The two clocks that every input comes with."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Now(NamedTuple):
+    """Microseconds: `monotonic_us` drives timers and never steps; `wall_us` is the date as the machine believes."""
+
+    monotonic_us: int
+    wall_us: int

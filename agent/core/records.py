@@ -1,0 +1,152 @@
+"""What a node reads and writes of its durable state, as one Protocol.
+
+Every call happens inside a transaction that the runtime opened and will commit before it releases anything. The core
+decides what to write; it never knows where. `adapters/sqlite_store.py` implements it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+from agent.core.crypto import DeviceKeys
+from agent.core.message import Message
+from agent.core.sequences import SequenceSet
+
+
+class MessageClass(IntEnum):
+    """How an outbox treats a message when room is short."""
+
+    CONTROL = 0
+    DATA = 1
+    TELEMETRY = 2
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInvite:
+    """An invite as its issuer remembers it."""
+
+    secret_hash: bytes
+    group_id: bytes
+    expires_at_us: int
+    capabilities: tuple[str, ...]
+    used_by: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingJoin:
+    """A group that this device has asked to join, and the only device whose answer counts."""
+
+    group_id: bytes
+    inviter: DeviceKeys
+    expires_at_us: int
+
+
+class Records(Protocol):
+    """The durable state of one device."""
+
+    def incarnation(self) -> bytes:
+        """Return the 8 bytes drawn when this state was new."""
+
+    def allocate(self, recipient: bytes) -> tuple[int, int]:
+        """Return the next (seq, link_seq) for a message to a recipient; neither is ever given again."""
+
+    def queue(self, recipient: bytes, seq: int, link_seq: int, kind: MessageClass, message: bytes, now_us: int) -> None:
+        """Append a signed message to the outbox.
+
+        Raises:
+            OutboxFullError: the outbox has reached its bound; control messages may exceed it.
+        """
+
+    def queued(self, recipient: bytes, after_link_seq: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return up to `limit` (link_seq, message) of a recipient in link order."""
+
+    def recipients_waiting(self) -> list[bytes]:
+        """Return the recipients that the outbox holds messages for."""
+
+    def free(self, recipient: bytes, received: SequenceSet) -> int:
+        """Forget messages that the recipient holds; return how many."""
+
+    def received(self, author: bytes, incarnation: bytes) -> SequenceSet:
+        """Return what has come over a link."""
+
+    def set_received(self, author: bytes, incarnation: bytes, received: SequenceSet) -> None:
+        """Remember what has come over a link."""
+
+    def deliver(self, message: Message, now_us: int) -> bool:
+        """Put a message into the application's inbox; False where the inbox is full."""
+
+    def land(self, message: Message, now_us: int) -> bool:
+        """Keep a message for the collector; False where too much waits for the vault."""
+
+    def unlanded(self, author: bytes, incarnation: bytes) -> set[int]:
+        """Return the link sequences of a link that wait for the vault."""
+
+    def manifests(self) -> list[bytes]:
+        """Return the current group manifest of every group, as received."""
+
+    def save_manifest(self, group_id: bytes, version: int, raw: bytes, now_us: int) -> None:
+        """Make a group manifest the current one of its group; keep the one before."""
+
+    def hold_manifest(self, group_id: bytes, version: int, raw: bytes) -> None:
+        """Keep a manifest that came before the one it follows."""
+
+    def held_manifests(self, group_id: bytes, version: int) -> list[bytes]:
+        """Return the manifests kept for a version."""
+
+    def invites(self) -> list[OpenInvite]:
+        """Return the invites of this device that have not expired."""
+
+    def open_invite(self, invite: OpenInvite) -> None:
+        """Remember an invite."""
+
+    def use_invite(self, secret_hash: bytes, joiner: bytes) -> None:
+        """Mark an invite as used, for good."""
+
+    def pending_joins(self) -> list[PendingJoin]:
+        """Return the joins that wait for an answer."""
+
+    def begin_join(self, pending: PendingJoin) -> None:
+        """Remember a join."""
+
+    def end_join(self, group_id: bytes) -> None:
+        """Forget a pending join."""
+
+    def quarantine(self, code: str, message: bytes, now_us: int) -> None:
+        """Keep an authentic message that could not be used, for a person to look at."""
+
+    def count(self, counter: str, amount: int = 1) -> None:
+        """Add to a counter that `covey status` shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class LandingPlan:
+    """A segment that a collector has decided to write: fixed before any of it is written."""
+
+    number: int
+    incarnation: bytes
+    last_id: int
+    created_at_us: int
+    nonce: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LandedMessage:
+    """One message of a plan."""
+
+    author: bytes
+    incarnation: bytes
+    link_seq: int
+    received_at_us: int
+    message: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSummary:
+    """What the outbox holds for one recipient."""
+
+    recipient: bytes
+    queued: int
+    acknowledged: int
+    oldest_at_us: int | None

@@ -1,0 +1,15 @@
+"""Topic names: all that a relay learns is a recipient's public key."""
+
+from __future__ import annotations
+
+from agent.core.ids import KEY_BYTES
+from agent.errors import MalformedError
+
+_PREFIX = "covey/1/in/"
+
+
+def inbox_topic(noise_public: bytes) -> str:
+    """Return the topic of a recipient's inbox."""
+    if len(noise_public) != KEY_BYTES:
+        raise MalformedError("an inbox belongs to a 32-byte key")
+    return _PREFIX + noise_public.hex()

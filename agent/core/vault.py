@@ -1,0 +1,390 @@
+"""The vault: immutable sealed segments and one sealed manifest per node (docs/protocol.md, "Vault").
+
+A segment holds signed messages verbatim, with the time at which the collector had each. A vault manifest lists a
+node's segments; it is signed by the node and sealed with the vault key. Whoever reads it checks:
+
+    1. The object opens under the vault key, bound to the vault, node (and segment) that its key names
+       (004.19-004.21).
+    2. The ids inside are those of the key.
+    3. The manifest is signed by a key whose node id is the one it stands under.
+    4. `manifest_seq` is not below the highest one seen (004.15, 004.16); the caller keeps that floor.
+    5. Segment numbers ascend without a gap, so that a position is one number.
+
+Clear header of both: a 6-byte magic and the 8-byte id of the vault key. Ids are checked before they stand in a path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, replace
+
+from agent.core import crypto, wire
+from agent.core.crypto import Identity
+from agent.core.ids import INCARNATION_BYTES, KEY_BYTES, NODE_ID_BYTES, VAULT_ID_BYTES, from_hex, node_id
+from agent.core.limits import (
+    MAXIMUM_CAPABILITIES,
+    MAXIMUM_CAPABILITY_BYTES,
+    MAXIMUM_MESSAGE_BYTES,
+    MAXIMUM_SEGMENT_BYTES,
+    MAXIMUM_SEGMENT_RECORDS,
+    MAXIMUM_VAULT_MANIFEST_BYTES,
+    MAXIMUM_VAULT_SEGMENTS,
+)
+from agent.errors import (
+    ConfigurationError,
+    DecryptionError,
+    LimitError,
+    MalformedError,
+    RollbackError,
+    WrongVaultError,
+)
+
+_SEGMENT_MAGIC = b"HXSEG\x01"
+_MANIFEST_MAGIC = b"HXMAN\x01"
+_HEADER_BYTES = 6 + 8
+_MANIFEST_DOMAIN = b"covey/1 vault manifest"
+_HASH_DOMAIN = b"covey/1 vm hash"
+_NO_HASH = bytes(32)
+SUPPORTS = ("segments", "tombstones")
+
+
+@dataclass(frozen=True, slots=True)
+class VaultKey:
+    """The symmetric key that seals a vault, and the vault's id. `repr` never shows the key."""
+
+    vault_id: bytes
+    key: bytes = field(repr=False)
+
+    @property
+    def key_id(self) -> bytes:
+        """8 bytes that name the key in clear headers."""
+        return hashlib.blake2b(self.key, digest_size=8, person=b"covey/1 vkey id").digest()
+
+
+def key_file_text(key: VaultKey) -> str:
+    """Return a vault key file's content, which only its owner may read (mode 0600)."""
+    entry = {"key_id": key.key_id.hex(), "key": key.key.hex()}
+    return json.dumps({"vault_id": key.vault_id.hex(), "keys": [entry]}, indent=2) + "\n"
+
+
+def key_from_file_text(text: str) -> tuple[VaultKey, ...]:
+    """Parse a vault key file: the vault's keys, newest first.
+
+    Raises:
+        ConfigurationError: not a key file, or a key that does not match its id. The message never holds the content.
+    """
+    try:
+        document = json.loads(text)
+        vault_id = from_hex(document["vault_id"], VAULT_ID_BYTES)
+        keys = tuple([VaultKey(vault_id, from_hex(entry["key"], KEY_BYTES)) for entry in document["keys"]])
+        named = [from_hex(entry["key_id"], 8) for entry in document["keys"]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MalformedError):
+        raise _bad_key_file() from None
+    if not keys or named != [key.key_id for key in keys]:
+        raise _bad_key_file()
+    return keys
+
+
+def _bad_key_file() -> ConfigurationError:
+    return ConfigurationError(
+        "not a vault key file",
+        hint="take a fresh copy of vault.key from the collector that owns the vault",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord:
+    """One landed message: when the collector had it (its wall clock, microseconds) and its exact bytes."""
+
+    received_at_us: int
+    message: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEntry:
+    """What a vault manifest says of a segment."""
+
+    number: int
+    incarnation: bytes
+    hash: bytes
+    size: int
+    created_at_us: int
+    records: int
+
+    def to_wire(self) -> list[object]:
+        """Return the entry's array."""
+        return [self.number, self.incarnation, self.hash, self.size, self.created_at_us, self.records]
+
+    @classmethod
+    def from_wire(cls, value: object) -> SegmentEntry:
+        """Parse an entry.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        return cls(
+            *wire.record(
+                value,
+                "segment entry",
+                wire.uint(),
+                wire.octets(INCARNATION_BYTES),
+                wire.octets(32),
+                wire.uint(MAXIMUM_SEGMENT_BYTES),
+                wire.uint(),
+                wire.uint(MAXIMUM_SEGMENT_RECORDS),
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VaultManifest:
+    """One node's account of what it has put into a vault."""
+
+    vault_id: bytes
+    signing_public: bytes
+    incarnation: bytes
+    manifest_seq: int
+    prev: bytes
+    created_at_us: int
+    segments: tuple[SegmentEntry, ...]
+    raw: bytes = b""
+
+    @property
+    def node_id(self) -> bytes:
+        """The node id that the signing key gives."""
+        return node_id(self.signing_public)
+
+    @property
+    def hash(self) -> bytes:
+        """What the next manifest's `prev` names."""
+        return crypto.digest(_HASH_DOMAIN, self.raw)
+
+    @property
+    def last_number(self) -> int:
+        """The number of the newest segment, or 0."""
+        return self.segments[-1].number if self.segments else 0
+
+
+def manifest_prefix(vault_id: bytes) -> str:
+    """Return the prefix under which all nodes' manifests lie."""
+    return f"vaults/{vault_id.hex()}/objects/manifests/"
+
+
+def manifest_key(vault_id: bytes, node: bytes) -> str:
+    """Return the key of a node's manifest (004.02)."""
+    return f"{manifest_prefix(vault_id)}{node.hex()}.hxman"
+
+
+def node_of_manifest_key(key: str) -> bytes:
+    """Return the node id that a manifest's key names.
+
+    Raises:
+        MalformedError: not a manifest's key.
+    """
+    name = key.rpartition("/")[2]
+    if not name.endswith(".hxman"):
+        raise MalformedError("not a vault manifest's key")
+    return from_hex(name.removesuffix(".hxman"), NODE_ID_BYTES)
+
+
+def segment_key(vault_id: bytes, node: bytes, number: int, incarnation: bytes) -> str:
+    """Return the key of a segment."""
+    return f"vaults/{vault_id.hex()}/objects/segments/{node.hex()}/{number:016x}-{incarnation.hex()}.hxseg"
+
+
+def _segment_binding(vault_id: bytes, node: bytes, number: int, incarnation: bytes) -> bytes:
+    return wire.encode(["covey/1 segment", vault_id, node, number, incarnation])
+
+
+def _manifest_binding(vault_id: bytes, node: bytes) -> bytes:
+    return wire.encode(["covey/1 vault manifest", vault_id, node])
+
+
+def _seal(magic: bytes, key: VaultKey, binding: bytes, nonce: bytes, plaintext: bytes) -> bytes:
+    header = magic + key.key_id
+    return header + nonce + crypto.aead_seal(plaintext, header + binding, nonce, key.key)
+
+
+def _open(magic: bytes, key: VaultKey, binding: bytes, content: bytes, maximum: int) -> bytes:
+    if len(content) > maximum:
+        raise LimitError(f"a vault object longer than {maximum} bytes")
+    header, nonce = content[:_HEADER_BYTES], content[_HEADER_BYTES : _HEADER_BYTES + crypto.NONCE_BYTES]
+    if len(nonce) != crypto.NONCE_BYTES or not header.startswith(magic):
+        raise MalformedError("not a vault object of this kind")
+    if header != magic + key.key_id:
+        raise DecryptionError("sealed with another vault key")
+    return crypto.aead_open(content[_HEADER_BYTES + crypto.NONCE_BYTES :], header + binding, nonce, key.key)
+
+
+def seal_segment(
+    key: VaultKey,
+    signing_public: bytes,
+    number: int,
+    incarnation: bytes,
+    created_at_us: int,
+    records: list[SegmentRecord],
+    nonce: bytes,
+) -> tuple[SegmentEntry, bytes]:
+    """Return a segment's entry and content. The same arguments give the same bytes, so a crash can repeat it."""
+    node = node_id(signing_public)
+    plaintext = wire.encode([1, created_at_us, [[each.received_at_us, each.message] for each in records]])
+    content = _seal(
+        _SEGMENT_MAGIC, key, _segment_binding(key.vault_id, node, number, incarnation), nonce, plaintext
+    )
+    entry = SegmentEntry(
+        number,
+        incarnation,
+        crypto.digest(b"covey/1 segment", content),
+        len(content),
+        created_at_us,
+        len(records),
+    )
+    return entry, content
+
+
+def open_segment(
+    key: VaultKey, node: bytes, entry: SegmentEntry, content: bytes
+) -> tuple[SegmentRecord, ...]:
+    """Open a segment that a manifest lists.
+
+    Raises:
+        RemoteError: another segment's bytes, tampered with, or malformed.
+    """
+    if len(content) != entry.size or not crypto.same(crypto.digest(b"covey/1 segment", content), entry.hash):
+        raise DecryptionError("the segment is not the one that the manifest lists")
+    binding = _segment_binding(key.vault_id, node, entry.number, entry.incarnation)
+    plaintext = _open(_SEGMENT_MAGIC, key, binding, content, MAXIMUM_SEGMENT_BYTES)
+    version, _, records = wire.record(
+        wire.decode(plaintext, MAXIMUM_SEGMENT_BYTES),
+        "segment",
+        wire.uint(255),
+        wire.uint(),
+        wire.many(_read_record, MAXIMUM_SEGMENT_RECORDS),
+    )
+    if version != 1:
+        raise MalformedError(f"segment version {version}: a newer Covey?")
+    if len(records) != entry.records:
+        raise MalformedError("segment: a lying number of records")
+    return tuple(records)
+
+
+def _read_record(value: object) -> SegmentRecord:
+    return SegmentRecord(*wire.record(value, "record", wire.uint(), wire.octets_to(MAXIMUM_MESSAGE_BYTES)))
+
+
+def seal_vault_manifest(key: VaultKey, manifest: VaultManifest, identity: Identity, nonce: bytes) -> bytes:
+    """Sign, seal and return a vault manifest's content."""
+    raw = _manifest_document(manifest)
+    signed = wire.encode([crypto.sign(_MANIFEST_DOMAIN, raw, identity), raw])
+    return _seal(_MANIFEST_MAGIC, key, _manifest_binding(key.vault_id, manifest.node_id), nonce, signed)
+
+
+def _manifest_document(manifest: VaultManifest) -> bytes:
+    return wire.encode(
+        [
+            1,
+            manifest.vault_id,
+            manifest.node_id,
+            manifest.signing_public,
+            manifest.incarnation,
+            manifest.manifest_seq,
+            manifest.prev,
+            manifest.created_at_us,
+            [entry.to_wire() for entry in manifest.segments],
+            [],
+            {"format_version": 0, "supports": list(SUPPORTS)},
+        ]
+    )
+
+
+def open_vault_manifest(key: VaultKey, node: bytes, content: bytes, floor: int = 0) -> VaultManifest:
+    """Open the manifest that stands under a node's key.
+
+    Raises:
+        DecryptionError: rule 1.
+        WrongVaultError: rules 2 and 3.
+        SignatureError: rule 3.
+        RollbackError: rule 4: `manifest_seq` is below `floor`.
+        MalformedError: rule 5, or not a manifest.
+    """
+    signed = _open(
+        _MANIFEST_MAGIC, key, _manifest_binding(key.vault_id, node), content, MAXIMUM_VAULT_MANIFEST_BYTES
+    )
+    signature, document = wire.record(
+        wire.decode(signed, MAXIMUM_VAULT_MANIFEST_BYTES),
+        "vault manifest",
+        wire.octets(crypto.SIGNATURE_BYTES),
+        wire.octets_to(MAXIMUM_VAULT_MANIFEST_BYTES),
+    )
+    fields = wire.record(
+        wire.decode(document, MAXIMUM_VAULT_MANIFEST_BYTES, 8 * MAXIMUM_VAULT_SEGMENTS),
+        "vault manifest document",
+        wire.uint(255),
+        wire.octets(VAULT_ID_BYTES),
+        wire.octets(NODE_ID_BYTES),
+        wire.octets(KEY_BYTES),
+        wire.octets(INCARNATION_BYTES),
+        wire.uint(),
+        wire.octets(32),
+        wire.uint(),
+        wire.many(SegmentEntry.from_wire, MAXIMUM_VAULT_SEGMENTS),
+        wire.many(wire.octets(32), MAXIMUM_VAULT_SEGMENTS),
+        _read_capabilities,
+    )
+    (
+        version,
+        vault_id,
+        named_node,
+        signing_public,
+        incarnation,
+        manifest_seq,
+        prev,
+        created_at,
+        segments,
+        _,
+        _,
+    ) = fields
+    if version != 1:
+        raise MalformedError(f"vault manifest version {version}: a newer Covey?")
+    if vault_id != key.vault_id or named_node != node or node_id(signing_public) != node:
+        raise WrongVaultError("the manifest belongs under another key")
+    crypto.verify(_MANIFEST_DOMAIN, document, signature, signing_public)
+    if manifest_seq < max(floor, 1):
+        raise RollbackError(f"manifest_seq {manifest_seq} where {floor} was seen")
+    if any(entry.number != number for number, entry in enumerate(segments, 1)):
+        raise MalformedError("segment numbers must ascend from 1 without a gap")
+    return VaultManifest(
+        vault_id, signing_public, incarnation, manifest_seq, prev, created_at, segments, raw=document
+    )
+
+
+def _read_capabilities(value: object) -> dict[str, object]:
+    if not isinstance(value, dict) or set(value) != {"format_version", "supports"}:
+        raise MalformedError("capabilities")
+    version = wire.uint()(value["format_version"])
+    if version != 0:
+        raise MalformedError(f"vault format {version}: a newer Covey?")
+    wire.many(wire.text(MAXIMUM_CAPABILITY_BYTES), MAXIMUM_CAPABILITIES)(value["supports"])
+    return value
+
+
+def next_manifest(
+    before: VaultManifest | None,
+    key: VaultKey,
+    signing_public: bytes,
+    incarnation: bytes,
+    created_at_us: int,
+    added: tuple[SegmentEntry, ...],
+) -> VaultManifest:
+    """Return the manifest that follows `before`, with segments added (004.12-004.14)."""
+    manifest = VaultManifest(
+        key.vault_id,
+        signing_public,
+        incarnation,
+        before.manifest_seq + 1 if before else 1,
+        before.hash if before else _NO_HASH,
+        created_at_us,
+        (*(before.segments if before else ()), *added),
+    )
+    return replace(manifest, raw=_manifest_document(manifest))

@@ -1,0 +1,140 @@
+"""What the runtime needs of the world, as Protocols. `adapters/` implements them; tests may, too.
+
+The core never sees these: it takes `now` and bytes in, and gives changes and releases out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Time, three kinds of it."""
+
+    def monotonic_us(self) -> int:
+        """Microseconds since boot, suspend included; never steps."""
+
+    def wall_us(self) -> int:
+        """Microseconds since the Unix epoch, as the machine believes."""
+
+    def synchronised(self) -> bool:
+        """Say whether the wall clock is disciplined by a time source at the moment."""
+
+    def boot_id(self) -> bytes:
+        """Return 8 bytes that change with every boot."""
+
+
+Rng = Callable[[int], bytes]
+"""`rng(n)` gives n unpredictable bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelayUp:
+    """The relay accepted us and our inbox subscription; `maximum_payload` is the most one publish may carry."""
+
+    relay: str
+    session_present: bool
+    maximum_payload: int
+
+
+@dataclass(frozen=True, slots=True)
+class RelayDown:
+    """No connection; the adapter tries again by itself. `reason` is text for people."""
+
+    relay: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """An envelope arrived. Pass the event to `Relay.acknowledge` after the commit."""
+
+    relay: str
+    token: tuple[int, int]
+    topic: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The relay has answered the publish that returned `handle`: a hint, never a proof of delivery.
+
+    `reason_code` is MQTT 5's PUBACK reason: 0 success, 0x10 no matching subscribers, >= 0x80 refused.
+    """
+
+    relay: str
+    handle: int
+    reason_code: int
+
+
+RelayEvent = RelayUp | RelayDown | Delivered | Released
+
+
+class PublishRefusal(Enum):
+    """Why a relay did not take a publish; nothing was sent."""
+
+    OFFLINE = "offline"
+    WINDOW_FULL = "window full"
+    TOO_LARGE = "too large"
+
+
+class Relay(Protocol):
+    """A dumb broker: carries bytes to topics at least once, perhaps, in some order."""
+
+    name: str
+
+    def start(self, deliver: Callable[[RelayEvent], None]) -> None:
+        """Begin connecting, in the background, for good. `deliver` is called from another thread and must not block."""
+
+    def publish(self, topic: str, payload: bytes) -> int | PublishRefusal:
+        """Hand over one publish (QoS 1); return its handle, unique for this adapter's life, or why not."""
+
+    def acknowledge(self, delivered: Delivered) -> None:
+        """Let the relay forget a delivery. A delivery of an earlier connection is ignored: it comes again."""
+
+    def reconfigure_inbox(self, topic: str) -> None:
+        """Subscribe to another inbox (after a key rotation)."""
+
+    def stop(self) -> None:
+        """Disconnect cleanly and end the background work."""
+
+
+class Transactions(Protocol):
+    """Whatever a commit makes durable together."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Open a write transaction: committed durably at the end, rolled back on any exception.
+
+        Raises:
+            StorageError: the commit failed; nothing of it is there.
+        """
+
+
+Report = Callable[[str, str], None]
+"""`report(level, line)` tells the person who runs the agent; levels are `error`, `warning`, `notice` and `info`."""
+
+
+class ObjectStore(Protocol):
+    """Where a vault lies: immutable objects, and a few small ones that are replaced whole."""
+
+    def put(self, key: str, content: bytes) -> None:
+        """Store durably and atomically: after return a reader sees all of it, before it the old or nothing.
+
+        Raises:
+            StorageError: the store refused; nothing visible changed.
+        """
+
+    def get(self, key: str, maximum: int) -> bytes | None:
+        """Return the object, or None where there is none.
+
+        Raises:
+            LimitError: it is longer than `maximum` bytes.
+            StorageError: the store could not be read.
+        """
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """List keys under a prefix, sorted. Costly on object stores: never in the steady state (004.01)."""

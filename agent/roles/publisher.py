@@ -1,0 +1,110 @@
+"""Readings into batches, batches into the outbox: what sensors and `covey publish` share.
+
+Readings with a time of their own and readings timed by this device's clock go into separate batches, because a batch
+has one clock. A reading counts as published when its batch's commit is done; `add` and `flush` return how many
+that were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agent.core.node import Node
+from agent.core.now import Now
+from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value
+from agent.errors import LocalError
+from agent.ports import Clock, Transactions
+
+
+class Publisher:
+    """Collects readings of one device. Call `flush` when `due` says so."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Transactions,
+        group: Callable[[Node], bytes],
+        batch_us: int,
+        batch_readings: int,
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._group = group
+        self._batch_us = batch_us
+        self._batch_readings = batch_readings
+        self._timed_here = BatchBuilder()
+        self._asserted = BatchBuilder()
+        self._opened_us: int | None = None
+
+    def add(self, name: str, unit: str, time_us: int | None, value: Value) -> bool:
+        """Take one reading; `time_us` None means now. Return whether a batch is full and wants `flush`.
+
+        Raises:
+            ReadingError: no table could hold it; nothing was taken.
+        """
+        if time_us is None:
+            builder, time_us = self._timed_here, self._clock.monotonic_us()
+        else:
+            builder = self._asserted
+        builder.add(name, unit, time_us, value)
+        if self._opened_us is None:
+            self._opened_us = self._clock.monotonic_us()
+        return builder.count >= self._batch_readings or builder.full
+
+    @property
+    def waiting(self) -> int:
+        """The readings that no commit holds yet."""
+        return self._timed_here.count + self._asserted.count
+
+    def due(self) -> int | None:
+        """Return the monotonic time at which the open batches are old enough."""
+        return None if self._opened_us is None else self._opened_us + self._batch_us
+
+    def flush(self, node: Node) -> int:
+        """Put the open batches into the outbox, in one commit; return how many readings that were.
+
+        Raises:
+            LocalError: no collector, or the outbox is full; the readings are still here.
+            StorageError: the disk refused; the readings are still here.
+        """
+        count = self.waiting
+        if not count:
+            return 0
+        now = Now(self._clock.monotonic_us(), self._clock.wall_us())
+        with self._store.transaction():
+            group_id = self._group(node)
+            for builder, asserted in ((self._timed_here, False), (self._asserted, True)):
+                if builder.count:
+                    node.send_telemetry(
+                        group_id, builder.body(self._anchor(now, asserted=asserted)), builder.count, now
+                    )
+        self._timed_here.clear()
+        self._asserted.clear()
+        self._opened_us = None
+        return count
+
+    def _anchor(self, now: Now, *, asserted: bool) -> ClockReading:
+        if asserted:
+            kind = ClockKind.ASSERTED
+        else:
+            kind = ClockKind.SYNCHRONISED if self._clock.synchronised() else ClockKind.UNSYNCHRONISED
+        return ClockReading(self._clock.boot_id(), now.monotonic_us, now.wall_us, kind)
+
+
+def telemetry_group(configured: bytes | None) -> Callable[[Node], bytes]:
+    """Return the rule that picks the group telemetry goes to: the configured one, or the first with a collector."""
+
+    def pick(node: Node) -> bytes:
+        if configured is not None:
+            return configured
+        groups = [manifest.group_id for manifest in node.membership.groups()]
+        for group_id in groups:
+            if node.membership.collector_of(group_id) is not None:
+                return group_id
+        if groups:
+            raise LocalError(
+                "no group of this device has a collector", hint="invite one: covey invite --capability collector"
+            )
+        raise LocalError("this device is in no group", hint="covey group create, or covey join")
+
+    return pick

@@ -1,0 +1,65 @@
+"""The machine's own sensors as a role of the agent: sample, batch, publish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agent.core.node import Node
+from agent.core.now import Now
+from agent.core.telemetry import Value
+from agent.errors import LocalError
+from agent.ports import Report
+from agent.roles.publisher import Publisher
+
+_COMPLAIN_EVERY_US = 600_000_000
+
+
+class Sensors:
+    """Samples at an interval; while nobody can be sent to, samples are not taken, and it says so."""
+
+    def __init__(
+        self,
+        sample: Callable[[], list[tuple[str, str, float]]],
+        publisher: Publisher,
+        interval_us: int,
+        report: Report,
+    ) -> None:
+        self._sample = sample
+        self._publisher = publisher
+        self._interval_us = interval_us
+        self._report = report
+        self._next_us: int | None = None
+        self._quiet_until_us = 0
+
+    def turn(self, node: Node, now: Now) -> int:
+        """Sample and flush what is due; return when to be called next, in monotonic microseconds."""
+        if self._next_us is None or now.monotonic_us >= self._next_us:
+            self._take_sample(node)
+            start = self._next_us if self._next_us is not None else now.monotonic_us
+            missed = (now.monotonic_us - start) // self._interval_us
+            self._next_us = start + (missed + 1) * self._interval_us
+        due = self._publisher.due()
+        if due is not None and now.monotonic_us >= due:
+            self._flush(node, now)
+            due = None
+        return self._next_us if due is None else min(self._next_us, due)
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Publish what is open."""
+        self._flush(node, now)
+
+    def _take_sample(self, node: Node) -> None:
+        if not any(node.membership.collector_of(group.group_id) for group in node.membership.groups()):
+            return
+        readings: list[tuple[str, str, Value]] = [*self._sample()]
+        full = [self._publisher.add(name, unit, None, value) for name, unit, value in readings]
+        if any(full):
+            self._publisher.flush(node)
+
+    def _flush(self, node: Node, now: Now) -> None:
+        try:
+            self._publisher.flush(node)
+        except LocalError as error:
+            if now.monotonic_us >= self._quiet_until_us:
+                self._report("warning", f"readings wait: {error}")
+                self._quiet_until_us = now.monotonic_us + _COMPLAIN_EVERY_US

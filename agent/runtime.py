@@ -1,0 +1,224 @@
+"""The loop: input → node → commit → release.
+
+One thread owns the node and the store. Relays put their events into one queue; a turn takes what is there, lets the
+node write in one transaction, commits, and only then answers the relay and publishes. Other processes of this device
+(`covey send`) write to the same store; the loop notices by SQLite's data version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Protocol
+
+from agent.core.ids import device_name, printable
+from agent.core.membership import GroupChanged, RemovedFromGroup
+from agent.core.node import BlobArrived, EnvelopeDropped, Event, Node
+from agent.core.now import Now
+from agent.core.records import Records
+from agent.errors import StorageError
+from agent.ports import (
+    Clock,
+    Delivered,
+    PublishRefusal,
+    Relay,
+    RelayDown,
+    RelayEvent,
+    RelayUp,
+    Released,
+    Report,
+    Transactions,
+)
+
+_POLL_US = 250_000
+"""How soon a message queued by another process is noticed; four look-ups a second cost nothing measurable."""
+
+_TURN_EVENTS = 512
+"""Events of one transaction: enough to share a sync among many, few enough to answer soon."""
+
+_SUCCESS = 0
+
+
+class Role(Protocol):
+    """What an agent does beyond a plain member."""
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Do what is due; return when to be called next, in monotonic microseconds."""
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Bring what is open to a durable state."""
+
+
+class RuntimeStore(Records, Transactions, Protocol):
+    """The store as the loop needs it."""
+
+    def changed_elsewhere(self) -> bool:
+        """Say whether another process has committed since the last call."""
+
+    def set_condition(self, name: str, value: str, now_us: int) -> None:
+        """Note what the running agent knows of the world."""
+
+
+class Runtime:
+    """One running agent."""
+
+    def __init__(
+        self,
+        store: RuntimeStore,
+        relay: Relay,
+        clock: Clock,
+        make_node: Callable[[], Node],
+        roles: Sequence[Role],
+        report: Report,
+    ) -> None:
+        self._store = store
+        self._relay = relay
+        self._clock = clock
+        self._make_node = make_node
+        self._roles = roles
+        self._report = report
+        self._inputs: SimpleQueue[RelayEvent] = SimpleQueue()
+        self._published: dict[int, tuple[bytes, int]] = {}
+        self._connected = False
+        self._relay_full = False
+        self._storage_fails = False
+        self.node = make_node()
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """Run until the condition holds; it is asked after every turn, at least four times a second."""
+        self._relay.start(self._inputs.put)
+        deadline: int | None = None
+        try:
+            while not until():
+                events = self._wait(deadline)
+                deadline = self._turn(events)
+            for role in self._roles:
+                self._guarded(lambda role=role: role.stop(self.node, self._now()))  # type: ignore[misc]
+            now = self._now()
+            self.node.answer_now(now)
+            self._guarded(lambda: self._release(now))
+        finally:
+            self._relay.stop()
+
+    def _now(self) -> Now:
+        return Now(self._clock.monotonic_us(), self._clock.wall_us())
+
+    def _wait(self, deadline: int | None) -> list[RelayEvent]:
+        timeout_us = _POLL_US if deadline is None else min(_POLL_US, deadline - self._clock.monotonic_us())
+        events: list[RelayEvent] = []
+        try:
+            if timeout_us > 0:
+                events.append(self._inputs.get(timeout=timeout_us / 1e6))
+            while len(events) < _TURN_EVENTS:
+                events.append(self._inputs.get_nowait())
+        except Empty:
+            pass
+        return events
+
+    def _turn(self, events: list[RelayEvent]) -> int | None:
+        """Take events in, commit, release; return the next deadline."""
+        now = self._now()
+        deadlines: list[int | None] = []
+        self._guarded(lambda: self._take(events, now))
+        for role in self._roles:
+            self._guarded(lambda role=role: deadlines.append(role.turn(self.node, now)))  # type: ignore[misc]
+        self.node.handle_deadline(now)
+        self._guarded(lambda: self._release(now))
+        self._report_events()
+        deadlines.append(self.node.next_deadline())
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """Do a step; where the disk refuses, forget what was not committed and go on.
+
+        Nothing of the step was released. Its envelopes are dropped: their senders keep them, as nobody acknowledged.
+        """
+        try:
+            step()
+        except StorageError as error:
+            if not self._storage_fails:
+                self._report("error", f"{error}; nothing new is taken until this ends")
+            self._storage_fails = True
+            self.node = self._make_node()
+            if self._connected:
+                self.node.connected(self._now())
+        else:
+            if self._storage_fails and step is not None:
+                self._storage_fails = False
+
+    def _take(self, events: list[RelayEvent], now: Now) -> None:
+        delivered = [event for event in events if isinstance(event, Delivered)]
+        try:
+            if self._store.changed_elsewhere():
+                self.node.refresh()
+            if delivered:
+                with self._store.transaction():
+                    for event in delivered:
+                        self.node.receive_envelope(event.payload, now)
+        finally:
+            for event in delivered:
+                self._relay.acknowledge(event)
+            for other in events:
+                self._take_relay_news(other, now)
+
+    def _take_relay_news(self, event: RelayEvent, now: Now) -> None:
+        if isinstance(event, RelayUp):
+            self._connected, self._relay_full = True, False
+            self.node.connected(now)
+            self._set_relay_condition("up", now)
+            self._report("info", f"relay {event.relay}: connected")
+        elif isinstance(event, RelayDown):
+            self._connected = False
+            self._published.clear()
+            self.node.connection_lost()
+            self._set_relay_condition(event.reason, now)
+            self._report("warning", f"relay {event.relay}: {event.reason}")
+        elif isinstance(event, Released):
+            self._relay_full = False
+            message = self._published.pop(event.handle, None)
+            if message is not None and event.reason_code == _SUCCESS:
+                self.node.relayed(*message)
+
+    def _set_relay_condition(self, value: str, now: Now) -> None:
+        def note() -> None:
+            with self._store.transaction():
+                self._store.set_condition("relay", value, now.wall_us)
+
+        self._guarded(note)
+
+    def _release(self, now: Now) -> None:
+        """Publish what the node has to say, as far as the relay takes it."""
+        if not self._connected or self._relay_full:
+            return
+        for outgoing in self.node.envelopes_to_send(now):
+            result = self._relay.publish(outgoing.topic, outgoing.envelope)
+            if result is PublishRefusal.TOO_LARGE:
+                self._report("error", f"the relay's size limit refuses a message of {len(outgoing.envelope)} bytes")
+            elif isinstance(result, PublishRefusal):
+                self._relay_full = result is PublishRefusal.WINDOW_FULL
+                return
+            elif outgoing.entry is not None:
+                self._published[result] = (outgoing.recipient, outgoing.entry.link_seq)
+            self.node.sent(outgoing, now)
+
+    def _report_events(self) -> None:
+        while (event := self.node.next_event()) is not None:
+            level, line = describe(event)
+            self._report(level, line)
+
+
+def describe(event: Event) -> tuple[str, str]:
+    """Return an event as (level, one line for people)."""
+    if isinstance(event, GroupChanged):
+        group, version = event.manifest.group_id.hex()[:8], event.manifest.version
+        if event.joined:
+            return "notice", f"group {group}: joined at version {version}, {len(event.manifest.members)} members"
+        names = ", ".join(f"{member.name} {printable(member.label)}".strip() for member in event.added)
+        return "notice", f"group {group}: version {version}" + (f", added {names}" if names else "")
+    if isinstance(event, RemovedFromGroup):
+        return "warning", f"group {event.manifest.group_id.hex()[:8]}: this device was removed"
+    if isinstance(event, BlobArrived):
+        return "info", f"a blob of {event.size} bytes from {device_name(event.author)}; 'covey recv' takes it"
+    assert isinstance(event, EnvelopeDropped)
+    author = f" from {device_name(event.author)}" if event.author else ""
+    return "warning", f"dropped an envelope{author}: {event.code}: {event.reason}"

@@ -1,0 +1,236 @@
+"""A private mosquitto that runs the committed configuration, for the demo, the benchmarks and the tests.
+
+1. `mosquitto.conf` and `acl` beside this file are the one source: only places (port, paths) and what a caller
+   names in `settings` are replaced, each option where it stands.
+2. It listens on 127.0.0.1 alone, and on the same port for its whole life, so that clients find it again.
+3. `start` returns when it accepts connections, `add_device` when the credential is in force.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from agent.errors import ConfigurationError, TransientError
+from broker_conf.mosquitto import passwords
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+_HERE = Path(__file__).parent
+_UNPACKED = _HERE.parents[1] / ".cache" / "mosquitto"
+_RELOADED = b"Reloading config."
+
+DEADLINE_S = 10.0
+"""How long a change of the broker's state may take: milliseconds, unless it has a large queue to save."""
+
+
+class Broker:
+    """One mosquitto process and the folder with its configuration, credentials, queue and log."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        certificate: tuple[Path, Path] | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare a broker that is not running yet.
+
+        Args:
+            folder: made if absent; what an earlier broker left in it is used again.
+            certificate: PEM files (chain, key) for TLS; without them the listener is plain, on loopback.
+            settings: other values for options of the committed configuration.
+
+        Raises:
+            ConfigurationError: mosquitto is not there, or `settings` names an option that is not in the file.
+        """
+        self.port = _free_port()
+        self.url = f"{'mqtts' if certificate else 'mqtt'}://127.0.0.1:{self.port}"
+        self.log = folder / "mosquitto.log"
+        self._folder = folder
+        self._configuration = folder / "mosquitto.conf"
+        self._passwords = folder / "passwords"
+        self._command, self._environment = _find_mosquitto()
+        self._process: subprocess.Popen[bytes] | None = None
+
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        self._passwords.touch(mode=0o600)
+        places = _places(folder, self.port, certificate)
+        committed = (_HERE / "mosquitto.conf").read_text()
+        self._configuration.write_text(substitute(committed, {**places, **(settings or {})}))
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()
+
+    def __repr__(self) -> str:
+        """Return the class and the port."""
+        return f"Broker({self.url})"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, or None when it does not run."""
+        return self._process.pid if self._process else None
+
+    def add_device(self, noise_public_hex: str) -> str:
+        """Admit a device, or give it a new password; return the password.
+
+        Raises:
+            UsageError: that is not a noise public key.
+            TransientError: the broker did not take it up in time.
+        """
+        password = passwords.add_device(self._passwords, noise_public_hex)
+        if self._process:
+            reloads = self._reloads()
+            self._process.send_signal(signal.SIGHUP)
+            self._wait_until(lambda: self._reloads() > reloads, "did not reload its passwords")
+        return password
+
+    def start(self) -> None:
+        """Start, and return when it accepts connections.
+
+        Raises:
+            TransientError: it ended, or did not accept one in time; the message quotes its log.
+        """
+        assert self._process is None, "running already"
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command, no shell
+                [str(self._command), "-c", str(self._configuration)],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self._wait_until(self._accepts, "does not accept connections")
+
+    def stop(self) -> None:
+        """End it gently: it saves sessions and queues. A stopped broker stays stopped."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it like a power cut: whatever it had not saved is gone."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stop and start on the same port."""
+        self.stop()
+        self.start()
+
+    def forget_queue(self) -> None:
+        """Delete every session and queued message of a broker that does not run."""
+        assert self._process is None, "stop or kill it first, or it saves them again"
+        (self._folder / "mosquitto.db").unlink(missing_ok=True)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(how)
+        try:
+            self._process.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def _wait_until(self, condition: Callable[[], bool], complaint: str) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition():
+            ended = self._process is None or self._process.poll() is not None
+            if ended or time.monotonic() > deadline:
+                if ended:
+                    self._process = None
+                tail = b"\n".join(self.log.read_bytes().splitlines()[-5:]).decode(errors="replace")
+                raise TransientError(f"mosquitto {'ended' if ended else complaint}:\n{tail}")
+            time.sleep(0.005)
+
+    def _accepts(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def _reloads(self) -> int:
+        """Count reloads. Passwords are read before clients are served again: what is logged is in force."""
+        return self.log.read_bytes().count(_RELOADED)
+
+
+def substitute(configuration: str, values: Mapping[str, str | None]) -> str:
+    """Give options other values where they stand (a listener's options follow its line); None removes one.
+
+    Raises:
+        ConfigurationError: a value for an option that the configuration does not have.
+    """
+    lines, absent = [], set(values)
+    for line in configuration.splitlines():
+        option = line.split(" ", 1)[0]
+        absent.discard(option)
+        value = values.get(option)
+        if option not in values:
+            lines.append(line)
+        elif value is not None:
+            lines.append(f"{option} {value}")
+    if absent:
+        raise ConfigurationError(f"mosquitto.conf has no option {', '.join(sorted(absent))}")
+    return "\n".join([*lines, ""])
+
+
+def _places(folder: Path, port: int, certificate: tuple[Path, Path] | None) -> dict[str, str | None]:
+    """Say what differs from the committed configuration: places, and TLS only with a certificate."""
+    places: dict[str, str | None] = {
+        # Started by root, it would become a user who may not enter the folder.
+        "listener": f"{port} 127.0.0.1\nuser root",
+        "password_file": str(folder / "passwords"),
+        "acl_file": str(_HERE / "acl"),
+        "persistence_location": f"{folder}/",
+    }
+    if certificate is None:
+        return places | {"certfile": None, "keyfile": None, "tls_version": None}
+    return places | {"certfile": str(certificate[0]), "keyfile": str(certificate[1])}
+
+
+def _find_mosquitto() -> tuple[Path, dict[str, str]]:
+    """Return the program and its environment: the system's, else the one unpacked beside the project.
+
+    Raises:
+        ConfigurationError: neither is there.
+    """
+    environment = dict(os.environ)
+    search = os.pathsep.join([environment.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"])
+    if installed := shutil.which("mosquitto", path=search):
+        return Path(installed), environment
+    unpacked = _UNPACKED / "usr/sbin/mosquitto"
+    if not unpacked.exists():
+        raise ConfigurationError(
+            "mosquitto is not installed",
+            hint="`./dev test` unpacks it beside the project, or: sudo apt-get install mosquitto",
+        )
+    libraries = [str(library.parent) for library in _UNPACKED.glob("usr/lib/*/libmosquitto.so.1")]
+    environment["LD_LIBRARY_PATH"] = os.pathsep.join(libraries)
+    return unpacked, environment
+
+
+def _free_port() -> int:
+    """Choose below the ephemeral range (32768 on Linux): no client takes it while the broker is down."""
+    while True:
+        port = 20000 + secrets.randbelow(12000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
