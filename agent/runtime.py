@@ -90,13 +90,8 @@ class Runtime:
         deadline: int | None = None
         try:
             while not until():
-                events = self._wait(deadline)
-                deadline = self._turn(events)
-            for role in self._roles:
-                self._guarded(lambda role=role: role.stop(self.node, self._now()))  # type: ignore[misc]
-            now = self._now()
-            self.node.answer_now(now)
-            self._guarded(lambda: self._release(now))
+                deadline = self.turn(self._wait(deadline))
+            self.finish()
         finally:
             self._relay.stop()
 
@@ -115,8 +110,8 @@ class Runtime:
             pass
         return events
 
-    def _turn(self, events: list[RelayEvent]) -> int | None:
-        """Take events in, commit, release; return the next deadline."""
+    def turn(self, events: list[RelayEvent]) -> int | None:
+        """Take events in, commit, release; return when the next turn is due, in monotonic microseconds."""
         now = self._now()
         deadlines: list[int | None] = []
         self._guarded(lambda: self._take(events, now))
@@ -127,6 +122,14 @@ class Runtime:
         self._report_events()
         deadlines.append(self.node.next_deadline())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def finish(self) -> None:
+        """Bring to an end what is open: the last turn of this process."""
+        for role in self._roles:
+            self._guarded(lambda role=role: role.stop(self.node, self._now()))  # type: ignore[misc]
+        now = self._now()
+        self.node.answer_now(now)
+        self._guarded(lambda: self._release(now))
 
     def _guarded(self, step: Callable[[], None]) -> None:
         """Do a step; where the disk refuses, forget what was not committed and go on.

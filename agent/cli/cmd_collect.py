@@ -23,6 +23,7 @@ def run(options: argparse.Namespace) -> int:
 
     with open_session(options) as session:
         folder = Path(options.vault) if options.vault else session.folder.path / session.config.vault.folder
+        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         collector = Collector(
             session.node.identity,
             session.folder.vault_key(),

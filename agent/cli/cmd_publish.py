@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import select
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -10,11 +12,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agent.cli.session import Session, open_session, print_json, wait_until
+from agent.core.limits import MAXIMUM_MESSAGE_BYTES
 from agent.core.senml import Reading, readings_from_cbor, readings_from_json, readings_from_line
 from agent.errors import ReadingError, UsageError
 
 _MAXIMUM_PACK_BYTES = 64 * 1024 * 1024
 _PROGRESS_S = 0.2
+_QUIET_S = 0.5
+_CHUNK_BYTES = 256 * 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +45,10 @@ def run(options: argparse.Namespace) -> int:
         progress = _Progress()
         try:
             for reading in _readings(source, options.format):
-                if publisher.add(reading.name, reading.unit, reading.time_us, reading.value):
+                if reading is not None and publisher.add(reading.name, reading.unit, reading.time_us, reading.value):
+                    progress.queued += publisher.flush(session.node)
+                due = publisher.due()
+                if due is not None and session.clock.monotonic_us() >= due:
                     progress.queued += publisher.flush(session.node)
                 progress.show()
             progress.queued += publisher.flush(session.node)
@@ -76,9 +84,10 @@ def _source(name: str) -> BinaryIO:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
 
 
-def _readings(source: BinaryIO, kind: str) -> Iterator[Reading]:
+def _readings(source: BinaryIO, kind: str) -> Iterator[Reading | None]:
+    """Yield readings; None now and then while a slow source gives nothing."""
     if kind == "ndjson":
-        yield from _line_readings(source)
+        yield from _line_readings(_lines(source))
         return
     content = source.read(_MAXIMUM_PACK_BYTES + 1)
     if len(content) > _MAXIMUM_PACK_BYTES:
@@ -86,14 +95,36 @@ def _readings(source: BinaryIO, kind: str) -> Iterator[Reading]:
     yield from readings_from_json(content, None) if kind == "senml" else readings_from_cbor(content, None)
 
 
-def _line_readings(lines: Iterable[bytes]) -> Iterator[Reading]:
-    for number, line in enumerate(lines, 1):
-        if line.isspace():
+def _line_readings(lines: Iterable[bytes | None]) -> Iterator[Reading | None]:
+    number = 0
+    for line in lines:
+        if line is None:
+            yield None
+            continue
+        number += 1
+        if not line.strip():
             continue
         try:
             yield from readings_from_line(line, None)
         except ReadingError as error:
             raise ReadingError(f"line {number}: {error}", hint=error.hint) from error
+
+
+def _lines(source: BinaryIO) -> Iterator[bytes | None]:
+    """Yield lines as they come; None where a pipe has been quiet for a while, so that a batch does not wait for it."""
+    rest = b""
+    while True:
+        while not select.select([source], [], [], _QUIET_S)[0]:
+            yield None
+        chunk = os.read(source.fileno(), _CHUNK_BYTES)
+        if not chunk:
+            break
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > MAXIMUM_MESSAGE_BYTES:
+            raise ReadingError("a line longer than 1 MB", hint="one SenML record or pack in each line")
+        yield from lines
+    if rest:
+        yield rest
 
 
 class _Progress:

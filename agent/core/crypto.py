@@ -115,12 +115,19 @@ def check_noise_key(noise_public: bytes) -> None:
     """Refuse a key that nothing can be sealed for.
 
     Raises:
-        MalformedError: not 32 bytes, or a point of small order.
+        MalformedError: not 32 bytes, a point of small order, or another spelling of a shorter number.
     """
+    if len(noise_public) != 32 or not is_reduced(noise_public):
+        raise MalformedError("an unusable X25519 key")
     try:
         box_seal(b"", bytes(NONCE_BYTES), noise_public, bytes([1]) * 32)
     except DecryptionError as error:
         raise MalformedError("an unusable X25519 key") from error
+
+
+def is_reduced(public: bytes) -> bool:
+    """Say whether an X25519 key is the one spelling of its point: X25519 itself ignores the top bit (RFC 7748)."""
+    return int.from_bytes(public, "little") < 2**255 - 19
 
 
 def scalar_base(secret: bytes) -> bytes:

@@ -78,6 +78,6 @@ def open_sealed(raw: bytes, noise_secret: bytes) -> bytes:
     )
     if version != SEALED:
         raise MalformedError(f"envelope version {version}: a newer Covey?")
-    if len(ciphertext) < crypto.SEAL_BYTES:
+    if len(ciphertext) < crypto.SEAL_BYTES or not crypto.is_reduced(ephemeral_public):
         raise DecryptionError("envelope does not open")
     return unpad(crypto.box_open(ciphertext, nonce, ephemeral_public, noise_secret))

@@ -122,6 +122,9 @@ MAXIMUM_BATCH_SERIES = 1_024
 MAXIMUM_BATCH_BYTES = 512 * KIB
 """A batch before compression; what a reader may have to inflate for one message."""
 
+PUBLISH_BATCHES = 32
+"""Full batches that share one commit: one sync for all of them, and little that a power cut can take."""
+
 # Vault
 MAXIMUM_SEGMENT_BYTES = 32 * MIB
 """A segment as stored: what an executor holds in memory several times."""
@@ -133,7 +136,7 @@ SEGMENT_US = 2_000_000
 """Age at which a collector closes a segment: bounds the latency to the tables and the sender's wait."""
 
 MAXIMUM_SEGMENT_RECORDS = 20_000
-"""Messages in one segment."""
+"""Messages in one segment: small ones reach this before the segment is full in bytes."""
 
 MAXIMUM_VAULT_MANIFEST_BYTES = 8 * MIB
 """A vault manifest as stored."""

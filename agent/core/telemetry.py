@@ -32,7 +32,6 @@ from agent.core.limits import (
     MAXIMUM_BATCH_BYTES,
     MAXIMUM_BATCH_READINGS,
     MAXIMUM_BATCH_SERIES,
-    MAXIMUM_COUNTER,
     MAXIMUM_MESSAGE_BYTES,
     MAXIMUM_NAME_BYTES,
     MAXIMUM_TEXT_VALUE_BYTES,
@@ -47,7 +46,8 @@ _MAXIMUM_SCALE = 9
 _EXACT = 2**53
 _HIGHEST = sys.float_info.max
 _LOWEST = -_HIGHEST
-_WRAP = 2**63
+_BEYOND = 2**62
+_LATEST_US = 2**59
 _BOOT_ID_BYTES = 8
 _TYPECODES = {1: "b", 2: "h", 4: "i", 8: "q"}
 _RAW, _DEFLATE = 0, 1
@@ -107,7 +107,11 @@ class Column:
         return len(self.planes) // self.width
 
     def values(self) -> list[int]:
-        """Undo the differences, modulo 2**64 (pure Python; `spark_ingest` does it with numpy)."""
+        """Undo the differences (pure Python; `spark_ingest` does it with numpy).
+
+        Raises:
+            MalformedError: a sum of 62 bits or more, which an honest sender cannot have.
+        """
         size = len(self)
         if not size:
             return []
@@ -116,9 +120,9 @@ class Column:
         numbers_list = numbers.tolist()
         numbers_list[0] += self.first
         values = list(accumulate(numbers_list))
-        if min(values) >= -_WRAP and max(values) < _WRAP:
-            return values
-        return [(value + _WRAP) % (2 * _WRAP) - _WRAP for value in values]
+        if max(values) >= _BEYOND or min(values) <= -_BEYOND:
+            raise MalformedError("column: a sum beyond 62 bits")
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,11 @@ class Batch:
         return [time + offset for time in times]
 
     def readings(self) -> Iterator[tuple[str, str, int, Value]]:
-        """Yield (name, unit, wall time in microseconds, value) in index order."""
+        """Yield (name, unit, wall time in microseconds, value) in index order.
+
+        Raises:
+            MalformedError: see `Column.values`.
+        """
         numbers = iter(self.numbers.values())
         doubles = array("d", _join_planes(self.floats, 8))
         _little_endian(doubles)
@@ -211,8 +219,8 @@ class BatchBuilder:
                 raise ReadingError(f"{name}: a value must be finite")
         elif kind is not Kind.BOOLEAN:
             self._count_bytes(name, value)
-        if not 0 <= time_us <= MAXIMUM_COUNTER // 2:
-            raise ReadingError(f"{name}: a time must lie between 1970 and the year 146000")
+        if not 0 <= time_us < _LATEST_US:
+            raise ReadingError(f"{name}: a time must lie between 1970 and the year 20000")
         series.times.append(time_us)
         series.values.append(value)
         self.count += 1

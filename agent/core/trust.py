@@ -7,7 +7,8 @@
        must list the device itself.
     5. Later ones: the issuer is a member of the manifest held now (000.13).
     6. The version is exactly the held one plus 1 (000.02, 000.14). Lower or equal is a rollback; the same bytes again
-       are no news; other bytes at the held version are a conflict, which is remembered (000.17). Higher is a gap.
+       are no news; other bytes at the held version are a conflict, which is remembered (000.17). Higher is a gap,
+       whoever issued it: only the manifests between can say who its issuer is.
     7. `prev` is the hash of the manifest held now.
     8. The mode never changes.
     9. The epoch never falls: an older group secret, which removed devices hold, does not come back.
@@ -83,12 +84,12 @@ class GroupTrust:
         if raw == held.raw:
             return Verdict.UNCHANGED
         manifest = self._read(raw)
+        if manifest.version > held.version + 1:
+            raise VersionGapError(f"version {manifest.version} does not follow {held.version}")
         if held.member(manifest.issuer) is None:
             raise UnknownIssuerError("the issuer is not a member of the manifest held")
         if manifest.version <= held.version:
             raise RollbackError(f"version {manifest.version}, held {held.version}")
-        if manifest.version != held.version + 1:
-            raise VersionGapError(f"version {manifest.version} does not follow {held.version}")
         if manifest.prev != held.hash:
             raise VersionGapError("does not follow the manifest held")
         if manifest.mode != held.mode:

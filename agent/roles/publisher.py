@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from agent.core.limits import PUBLISH_BATCHES
 from agent.core.node import Node
 from agent.core.now import Now
 from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value
@@ -17,7 +18,7 @@ from agent.ports import Clock, Transactions
 
 
 class Publisher:
-    """Collects readings of one device. Call `flush` when `due` says so."""
+    """Collects readings of one device. Call `flush` when `add` or `due` says so."""
 
     def __init__(
         self,
@@ -34,10 +35,11 @@ class Publisher:
         self._batch_readings = batch_readings
         self._timed_here = BatchBuilder()
         self._asserted = BatchBuilder()
+        self._closed: list[tuple[bytes, int]] = []
         self._opened_us: int | None = None
 
     def add(self, name: str, unit: str, time_us: int | None, value: Value) -> bool:
-        """Take one reading; `time_us` None means now. Return whether a batch is full and wants `flush`.
+        """Take one reading; `time_us` None means now. Return whether enough batches are full to want `flush`.
 
         Raises:
             ReadingError: no table could hold it; nothing was taken.
@@ -49,46 +51,51 @@ class Publisher:
         builder.add(name, unit, time_us, value)
         if self._opened_us is None:
             self._opened_us = self._clock.monotonic_us()
-        return builder.count >= self._batch_readings or builder.full
+        if builder.count >= self._batch_readings or builder.full:
+            self._close(builder)
+        return len(self._closed) >= PUBLISH_BATCHES
 
     @property
     def waiting(self) -> int:
         """The readings that no commit holds yet."""
-        return self._timed_here.count + self._asserted.count
+        return self._timed_here.count + self._asserted.count + sum(count for _, count in self._closed)
 
     def due(self) -> int | None:
         """Return the monotonic time at which the open batches are old enough."""
         return None if self._opened_us is None else self._opened_us + self._batch_us
 
     def flush(self, node: Node) -> int:
-        """Put the open batches into the outbox, in one commit; return how many readings that were.
+        """Put everything into the outbox, in one commit; return how many readings that were.
 
         Raises:
             LocalError: no collector, or the outbox is full; the readings are still here.
             StorageError: the disk refused; the readings are still here.
         """
-        count = self.waiting
-        if not count:
+        self._close(self._timed_here)
+        self._close(self._asserted)
+        if not self._closed:
             return 0
         now = Now(self._clock.monotonic_us(), self._clock.wall_us())
         with self._store.transaction():
             group_id = self._group(node)
-            for builder, asserted in ((self._timed_here, False), (self._asserted, True)):
-                if builder.count:
-                    node.send_telemetry(
-                        group_id, builder.body(self._anchor(now, asserted=asserted)), builder.count, now
-                    )
-        self._timed_here.clear()
-        self._asserted.clear()
+            for body, count in self._closed:
+                node.send_telemetry(group_id, body, count, now)
+        readings = self.waiting
+        self._closed = []
         self._opened_us = None
-        return count
+        return readings
 
-    def _anchor(self, now: Now, *, asserted: bool) -> ClockReading:
+    def _close(self, builder: BatchBuilder) -> None:
+        if builder.count:
+            self._closed.append((builder.body(self._anchor(asserted=builder is self._asserted)), builder.count))
+            builder.clear()
+
+    def _anchor(self, *, asserted: bool) -> ClockReading:
         if asserted:
             kind = ClockKind.ASSERTED
         else:
             kind = ClockKind.SYNCHRONISED if self._clock.synchronised() else ClockKind.UNSYNCHRONISED
-        return ClockReading(self._clock.boot_id(), now.monotonic_us, now.wall_us, kind)
+        return ClockReading(self._clock.boot_id(), self._clock.monotonic_us(), self._clock.wall_us(), kind)
 
 
 def telemetry_group(configured: bytes | None) -> Callable[[Node], bytes]:

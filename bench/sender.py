@@ -1,0 +1,58 @@
+"""The agent as a benchmark drives it: readings into the outbox from a role, until the collector has landed all.
+
+python -m bench.sender STATE COUNT BATCH
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from itertools import islice
+
+from agent.cli.session import open_session, run_agent
+from agent.core.node import Node
+from agent.core.now import Now
+from agent.roles.publisher import Publisher
+from bench.readings import Reading, readings
+
+_TURN_READINGS = 6_000
+
+
+class Source:
+    """A role that publishes prepared readings as fast as the agent takes them."""
+
+    def __init__(self, prepared: list[Reading], publisher: Publisher) -> None:
+        self._prepared = iter(prepared)
+        self._publisher = publisher
+        self.done = False
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Publish some more."""
+        if self.done:
+            return None
+        taken = 0
+        for name, unit, time_us, value in islice(self._prepared, _TURN_READINGS):
+            taken += 1
+            if self._publisher.add(name, unit, time_us, value):
+                self._publisher.flush(node)
+        if taken < _TURN_READINGS:
+            self._publisher.flush(node)
+            self.done = True
+        return now.monotonic_us
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Nothing is open at the end."""
+
+
+def main(state: str, count: int, batch: int) -> None:
+    """Run until everything is landed."""
+    with open_session(argparse.Namespace(state=state, config=None)) as session:
+        prepared = list(readings(count))
+        source = Source(prepared, session.publisher(batch))
+        print("ready", flush=True)
+        sys.stdin.readline()
+        run_agent(session, [source], lambda: source.done and session.store.totals()[0] == 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,96 @@
+"""A real broker, booted from `broker_conf/`, and devices on it."""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+from agent.adapters.mqtt_relay import MqttRelay
+from agent.ports import Delivered, RelayEvent, RelayUp
+from broker_conf.mosquitto import Broker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+DEADLINE_S = 10.0
+
+Event = TypeVar("Event", bound=RelayEvent)
+
+
+class Device:
+    """A relay adapter, and the events that it has delivered, in order."""
+
+    def __init__(self, broker: Broker, **options: Any) -> None:
+        self.username = secrets.token_hex(32)
+        self.password = broker.add_device(self.username)
+        self.inbox = f"covey/1/in/{self.username}"
+        self.relay = self.another_relay(broker.url, **options)
+        self.maximum_payload = 0
+        self._events: queue.SimpleQueue[RelayEvent] = queue.SimpleQueue()
+        self._passed_over: list[RelayEvent] = []
+
+    def another_relay(self, url: str, **options: Any) -> MqttRelay:
+        """Build a relay with this device's credential and pauses short enough for a test."""
+        options = {"password": self.password, "inbox_topic": self.inbox, **options}
+        return MqttRelay("test", url, self.username, retry_s_min=0.02, retry_s_max=0.1, **options)
+
+    def start(self) -> Device:
+        """Start, without waiting."""
+        self.relay.start(self._events.put)
+        return self
+
+    def up(self) -> Device:
+        """Start and wait until connected."""
+        self.maximum_payload = self.start().wait_for(RelayUp).maximum_payload
+        return self
+
+    def wait_for(self, kind: type[Event], accept: Callable[[Event], bool] = lambda _: True) -> Event:
+        """Return the next event of a kind; others stay for later."""
+        deadline = time.monotonic() + DEADLINE_S
+        for event in self._passed_over:
+            if isinstance(event, kind) and accept(event):
+                self._passed_over.remove(event)
+                return event
+        while True:
+            event = self._events.get(timeout=max(0.0, deadline - time.monotonic()))
+            if isinstance(event, kind) and accept(event):
+                return event
+            self._passed_over.append(event)
+
+    def receive(self) -> bytes:
+        """Return the next payload delivered, and acknowledge it."""
+        delivered = self.wait_for(Delivered)
+        self.relay.acknowledge(delivered)
+        return delivered.payload
+
+    def send(self, recipient: Device, payload: bytes) -> int:
+        """Publish into another device's inbox; it must be taken."""
+        handle = self.relay.publish(recipient.inbox, payload)
+        assert isinstance(handle, int), handle
+        return handle
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A broker of its own for each test."""
+    with Broker(tmp_path / "broker") as running:
+        yield running
+
+
+@pytest.fixture
+def new_device(broker: Broker) -> Iterator[Callable[..., Device]]:
+    """Make devices that have a credential on the broker; they are stopped at the end."""
+    made: list[Device] = []
+
+    def make(**options: Any) -> Device:
+        made.append(Device(broker, **options))
+        return made[-1]
+
+    yield make
+    for device in made:
+        device.relay.stop()

@@ -1,0 +1,55 @@
+"""The machine's own clocks, asked for real."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.adapters.clock import SystemClock
+
+
+def test_monotonic_time_is_time_since_boot_and_moves_on() -> None:
+    clock = SystemClock()
+    before = clock.monotonic_us()
+    uptime_us = float(Path("/proc/uptime").read_text().split()[0]) * 1e6
+    assert before - 20_000 <= uptime_us <= clock.monotonic_us() + 20_000
+
+
+def test_wall_time_is_unix_microseconds() -> None:
+    before = time.time_ns() // 1000
+    assert before <= SystemClock().wall_us() <= time.time_ns() // 1000
+
+
+def test_boot_id_is_of_the_boot_not_of_the_object() -> None:
+    uuid = Path("/proc/sys/kernel/random/boot_id").read_text()
+    assert SystemClock().boot_id() == SystemClock().boot_id() == bytes.fromhex(uuid.replace("-", "")[:16])
+
+
+@pytest.mark.skipif(shutil.which("timedatectl") is None, reason="no second opinion on this machine")
+def test_synchronised_agrees_with_timedatectl() -> None:
+    shown = subprocess.run(
+        ["timedatectl", "show", "--property=NTPSynchronized", "--value"], capture_output=True, text=True, check=False
+    )
+    if shown.returncode:
+        pytest.skip("timedatectl has no answer here")
+    assert SystemClock().synchronised() == (shown.stdout.strip() == "yes")
+
+
+def test_synchronised_answers_each_time() -> None:
+    clock = SystemClock()
+    assert isinstance(clock.synchronised(), bool)
+    assert clock.synchronised() is clock.synchronised()
+
+
+def test_ctypes_is_loaded_only_when_asked() -> None:
+    program = (
+        "import sys; from agent.adapters.clock import SystemClock; c = SystemClock(); "
+        "c.monotonic_us(), c.wall_us(), c.boot_id(); assert 'ctypes' not in sys.modules; "
+        "c.synchronised(); assert 'ctypes' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[3])
