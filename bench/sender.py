@@ -9,7 +9,7 @@ import argparse
 import sys
 from itertools import islice
 
-from agent.cli.session import open_session, run_agent
+from agent.cli.session import open_session, speak_with_relay
 from agent.core.node import Node
 from agent.core.now import Now
 from agent.roles.publisher import Publisher
@@ -51,7 +51,7 @@ def main(state: str, count: int, batch: int) -> None:
         source = Source(prepared, session.publisher(batch))
         print("ready", flush=True)
         sys.stdin.readline()
-        run_agent(session, [source], lambda: source.done and session.store.totals()[0] == 0)
+        speak_with_relay(session, [source], lambda: source.done and session.store.totals()[0] == 0)
 
 
 if __name__ == "__main__":

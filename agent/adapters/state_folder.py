@@ -129,9 +129,24 @@ class StateFolder:
     def _identity_path(self) -> Path:
         return self.path / "identity.key"
 
-    def lock(self) -> int | None:
-        """Take the agent's lock; None where another process holds it. It goes with the process, however that ends."""
-        descriptor = os.open(self.path / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def lock_agent(self) -> int | None:
+        """Take the lock of the one agent on this state; None where another process holds it."""
+        return self._lock("agent.lock")
+
+    def lock_relay(self) -> int | None:
+        """Take the lock of whoever speaks with the relay: the agent, or a command that waits for something."""
+        return self._lock("relay.lock")
+
+    def agent_runs(self) -> bool:
+        """Say whether an agent runs, or wants to."""
+        descriptor = self.lock_agent()
+        if descriptor is not None:
+            os.close(descriptor)
+        return descriptor is None
+
+    def _lock(self, name: str) -> int | None:
+        """Take a lock; it goes with the process, however that ends."""
+        descriptor = os.open(self.path / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

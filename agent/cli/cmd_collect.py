@@ -35,5 +35,5 @@ def run(options: argparse.Namespace) -> int:
         )
         report("info", f"landing telemetry in {folder}; the ingest needs {session.folder.vault_key_path}")
         roles = [] if options.no_sensors else sensor_roles(session)
-        run_agent(session, [collector, *roles], lambda: False, lands_telemetry=True)
+        run_agent(session, [collector, *roles], lands_telemetry=True)
     return 0

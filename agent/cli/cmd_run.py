@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run until SIGTERM or Ctrl-C."""
     with open_session(options) as session:
-        run_agent(session, [] if options.no_sensors else sensor_roles(session), lambda: False)
+        run_agent(session, [] if options.no_sensors else sensor_roles(session))
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from agent.cli.session import Session, open_session, print_json, print_table
 from agent.core.ids import device_name, printable
@@ -31,7 +30,7 @@ def _status(session: Session) -> dict[str, object]:
     now_us = session.clock.wall_us()
     messages, size = store.totals()
     relay, since_us = store.conditions().get("relay", ("never connected", now_us))
-    running = _agent_runs(session)
+    running = session.folder.agent_runs()
     membership = session.node.membership
     return {
         "device": device_name(session.node.identity.signing_public),
@@ -64,14 +63,6 @@ def _status(session: Session) -> dict[str, object]:
         "landing_bytes": store.landing_bytes(),
         "counters": store.counters(),
     }
-
-
-def _agent_runs(session: Session) -> bool:
-    descriptor = session.folder.lock()
-    if descriptor is None:
-        return True
-    os.close(descriptor)
-    return False
 
 
 def _label(membership: Membership, signing_public: bytes) -> str:

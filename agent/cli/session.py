@@ -27,6 +27,10 @@ from agent.errors import ConfigurationError, LocalError, MalformedError, UsageEr
 from agent.roles.publisher import Publisher, telemetry_group
 
 _POLL_S = 0.1
+_PROBE_S = 0.5
+"""A command that asks whether an agent runs holds the agent's lock for a moment."""
+_YIELD_S = 10.0
+"""A command that waits notices a starting agent within a second; then it lets go of the relay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +122,60 @@ def open_session(options: argparse.Namespace) -> Iterator[Session]:
         store.close()
 
 
-def run_agent(
-    session: Session, roles: Sequence[object], until: Callable[[], bool], *, lands_telemetry: bool = False
-) -> None:
-    """Run the agent in this process until the condition holds; SIGTERM and Ctrl-C end it cleanly.
+def run_agent(session: Session, roles: Sequence[object], *, lands_telemetry: bool = False) -> None:
+    """Be the agent on this state until SIGTERM or Ctrl-C.
 
     Raises:
         ConfigurationError: no relay is set.
         LocalError: an agent runs already on this state.
+    """
+    agent_lock = _lock_within(session.folder.lock_agent, _PROBE_S)
+    if agent_lock is None:
+        raise LocalError("an agent runs already on this state", hint="'covey status' shows what it does")
+    relay_lock = _lock_within(session.folder.lock_relay, _YIELD_S)
+    if relay_lock is None:
+        raise LocalError("another covey command does not let go of the relay", hint="end it, then start again")
+    try:
+        speak_with_relay(session, roles, lambda: False, lands_telemetry=lands_telemetry)
+    finally:
+        os.close(relay_lock)
+        os.close(agent_lock)
+
+
+def _lock_within(lock: Callable[[], int | None], seconds: float) -> int | None:
+    deadline = time.monotonic() + seconds
+    while (descriptor := lock()) is None and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return descriptor
+
+
+def wait_until(session: Session, condition: Callable[[], bool], seconds: float) -> bool:
+    """Wait for something that needs the relay: the agent does it, or this command does while no agent runs."""
+    deadline = time.monotonic() + seconds
+
+    def done() -> bool:
+        return condition() or time.monotonic() >= deadline
+
+    while not done():
+        relay_lock = None if session.folder.agent_runs() else session.folder.lock_relay()
+        if relay_lock is None:
+            time.sleep(_POLL_S)
+            continue
+        try:
+            if speak_with_relay(session, [], lambda: done() or session.folder.agent_runs()):
+                raise KeyboardInterrupt
+        finally:
+            os.close(relay_lock)
+    return condition()
+
+
+def speak_with_relay(
+    session: Session, roles: Sequence[object], until: Callable[[], bool], *, lands_telemetry: bool = False
+) -> bool:
+    """Run the loop in this process, holding the relay's lock; return whether a signal ended it before `until` did.
+
+    Raises:
+        ConfigurationError: no relay is set.
     """
     from agent.adapters.mqtt_relay import MqttRelay
     from agent.runtime import Runtime
@@ -133,9 +183,7 @@ def run_agent(
     config = session.config
     if not config.relay.url:
         raise ConfigurationError("no relay is set", hint="covey relay --url mqtt://HOST")
-    if session.folder.lock() is None:
-        raise LocalError("an agent runs already on this state", hint="'covey status' shows what it does")
-    identity = session.folder.identity()
+    identity = session.node.identity
     relay = MqttRelay(
         "relay",
         config.relay.url,
@@ -144,7 +192,6 @@ def run_agent(
         inbox_topic(identity.noise_public),
         ca_file=Path(config.relay.ca_file) if config.relay.ca_file else None,
     )
-    stopping = _stop_flag()
     runtime = Runtime(
         session.store,
         relay,
@@ -153,32 +200,24 @@ def run_agent(
         roles,  # type: ignore[arg-type] # roles are structural; runtime.Role is not loaded by light commands
         report,
     )
-    runtime.run(lambda: bool(stopping) or until())
+    with _stop_signals() as stopping:
+        runtime.run(lambda: bool(stopping) or until())
+    return bool(stopping)
 
 
-def _stop_flag() -> list[int]:
-    """Return a list that stays empty until SIGTERM or SIGINT."""
+@contextmanager
+def _stop_signals() -> Iterator[list[int]]:
+    """Give a list that stays empty until SIGTERM or SIGINT."""
     received: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda signal_number, _frame: received.append(signal_number))
-    return received
-
-
-def wait_until(session: Session, condition: Callable[[], bool], seconds: float) -> bool:
-    """Wait for something that needs the relay: in the agent that runs, or in one that this command runs meanwhile."""
-    deadline = time.monotonic() + seconds
-
-    def done() -> bool:
-        return condition() or time.monotonic() >= deadline
-
-    descriptor = session.folder.lock()
-    if descriptor is None:
-        while not done():
-            time.sleep(_POLL_S)
-    else:
-        os.close(descriptor)
-        run_agent(session, [], done)
-    return condition()
+    before = {
+        number: signal.signal(number, lambda signal_number, _frame: received.append(signal_number))
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 _PRIORITIES = {"error": 3, "warning": 4, "notice": 5, "info": 6}

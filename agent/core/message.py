@@ -127,9 +127,7 @@ def read_message(raw: bytes, *, verify: bool = True) -> Message:
         raise MalformedError(f"message type {kind:#04x}: a newer Covey?") from error
     if (seq == 0) != (link_seq == 0) or (link_seq == 0) != (message_type is MessageType.ACK):
         raise MalformedError("only acknowledgements are unsequenced")
-    return Message(
-        message_type, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body, raw
-    )
+    return Message(message_type, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body, raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +185,7 @@ class Loss:
         Raises:
             RemoteError: malformed, or an empty range.
         """
-        first, last, reason = wire.record(
-            wire.decode(body, 64), "loss", wire.uint(), wire.uint(), wire.uint(255)
-        )
+        first, last, reason = wire.record(wire.decode(body, 64), "loss", wire.uint(), wire.uint(), wire.uint(255))
         if not 1 <= first <= last:
             raise MalformedError("an empty loss")
         try:

@@ -352,13 +352,14 @@ class Node:
     def _acknowledgements(self, now: Now) -> Iterator[Outgoing]:
         for (author, incarnation), link in list(self._receiving.items()):
             deadline = link.next_deadline()
-            address = self.membership.address(author)
-            if deadline is not None and now.monotonic_us >= deadline and address is not None:
+            if deadline is not None and now.monotonic_us >= deadline:
                 body = Acknowledgement(incarnation, link.acknowledgement()).to_wire()
-                message = write_message(
-                    self.identity, MessageType.ACK, author, NO_GROUP, self._incarnation, 0, 0, now.wall_us, body
-                )
-                yield Outgoing(inbox_topic(address), self._seal(message, address), author, None)
+                address = self.membership.address(author)
+                if address is not None:  # else it was removed, or never let in: it hears nothing, and we stop trying
+                    message = write_message(
+                        self.identity, MessageType.ACK, author, NO_GROUP, self._incarnation, 0, 0, now.wall_us, body
+                    )
+                    yield Outgoing(inbox_topic(address), self._seal(message, address), author, None)
             if link.idle:
                 del self._receiving[author, incarnation]
 

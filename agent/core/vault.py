@@ -229,9 +229,7 @@ def seal_segment(
     """Return a segment's entry and content. The same arguments give the same bytes, so a crash can repeat it."""
     node = node_id(signing_public)
     plaintext = wire.encode([1, created_at_us, [[each.received_at_us, each.message] for each in records]])
-    content = _seal(
-        _SEGMENT_MAGIC, key, _segment_binding(key.vault_id, node, number, incarnation), nonce, plaintext
-    )
+    content = _seal(_SEGMENT_MAGIC, key, _segment_binding(key.vault_id, node, number, incarnation), nonce, plaintext)
     entry = SegmentEntry(
         number,
         incarnation,
@@ -243,9 +241,7 @@ def seal_segment(
     return entry, content
 
 
-def open_segment(
-    key: VaultKey, node: bytes, entry: SegmentEntry, content: bytes
-) -> tuple[SegmentRecord, ...]:
+def open_segment(key: VaultKey, node: bytes, entry: SegmentEntry, content: bytes) -> tuple[SegmentRecord, ...]:
     """Open a segment that a manifest lists.
 
     Raises:
@@ -308,9 +304,7 @@ def open_vault_manifest(key: VaultKey, node: bytes, content: bytes, floor: int =
         RollbackError: rule 4: `manifest_seq` is below `floor`.
         MalformedError: rule 5, or not a manifest.
     """
-    signed = _open(
-        _MANIFEST_MAGIC, key, _manifest_binding(key.vault_id, node), content, MAXIMUM_VAULT_MANIFEST_BYTES
-    )
+    signed = _open(_MANIFEST_MAGIC, key, _manifest_binding(key.vault_id, node), content, MAXIMUM_VAULT_MANIFEST_BYTES)
     signature, document = wire.record(
         wire.decode(signed, MAXIMUM_VAULT_MANIFEST_BYTES),
         "vault manifest",
@@ -354,9 +348,7 @@ def open_vault_manifest(key: VaultKey, node: bytes, content: bytes, floor: int =
         raise RollbackError(f"manifest_seq {manifest_seq} where {floor} was seen")
     if any(entry.number != number for number, entry in enumerate(segments, 1)):
         raise MalformedError("segment numbers must ascend from 1 without a gap")
-    return VaultManifest(
-        vault_id, signing_public, incarnation, manifest_seq, prev, created_at, segments, raw=document
-    )
+    return VaultManifest(vault_id, signing_public, incarnation, manifest_seq, prev, created_at, segments, raw=document)
 
 
 def _read_capabilities(value: object) -> dict[str, object]:

@@ -12,6 +12,7 @@ import pytest
 from agent.adapters.mqtt_relay import MqttRelay
 from agent.ports import Delivered, RelayEvent, RelayUp
 from broker_conf.mosquitto import Broker
+from tests.integration.gateway import Gateway
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,3 +95,17 @@ def new_device(broker: Broker) -> Iterator[Callable[..., Device]]:
     yield make
     for device in made:
         device.relay.stop()
+
+
+@pytest.fixture
+def new_gateway(broker: Broker, tmp_path: Path) -> Iterator[Callable[[str], Gateway]]:
+    """Make gateways that have a credential on the broker; their agents are killed at the end."""
+    made: list[Gateway] = []
+
+    def make(name: str) -> Gateway:
+        made.append(Gateway(tmp_path, name, broker))
+        return made[-1]
+
+    yield make
+    for gateway in made:
+        gateway.kill()

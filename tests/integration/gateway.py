@@ -1,0 +1,106 @@
+"""A device as a person runs it: the `covey` command in processes of its own, on a state folder of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from broker_conf.mosquitto import Broker
+
+DEADLINE_S = 30.0
+COVEY = [sys.executable, "-m", "agent.cli.main"]
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition, with a deadline."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        time.sleep(0.02)
+
+
+class Gateway:
+    """One state folder and the processes that work on it."""
+
+    def __init__(self, folder: Path, name: str, broker: Broker | None = None) -> None:
+        self.state = folder / name
+        self.name = name
+        self._agent: subprocess.Popen[str] | None = None
+        self.log = folder / f"{name}.log"
+        shown = self.json("init", "--label", name)
+        self.author: str = shown["signing_public"]
+        self.noise_public: str = shown["noise_public"]
+        if broker is not None:
+            password = broker.add_device(self.noise_public)
+            self.ok("relay", "--url", broker.url, "--password-file", "-", feed=password)
+
+    def covey(self, *words: str, feed: str | bytes = "") -> subprocess.CompletedProcess[str]:
+        """Run one command to its end."""
+        content = feed.encode() if isinstance(feed, str) else feed
+        done = subprocess.run(
+            [*COVEY, words[0], "--state", str(self.state), *words[1:]],
+            input=content,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def ok(self, *words: str, feed: str | bytes = "") -> str:
+        """Run one command that must succeed; return what it printed."""
+        done = self.covey(*words, feed=feed)
+        assert done.returncode == 0, (words, done.stdout, done.stderr)
+        return done.stdout
+
+    def json(self, *words: str, feed: str | bytes = "") -> Any:
+        """Run one command with --json; return the document."""
+        return json.loads(self.ok(*words, "--json", feed=feed))
+
+    def fails(self, *words: str, code: int, feed: str | bytes = "") -> str:
+        """Run one command that must fail with this exit code and one `error:` line; return its stderr."""
+        done = self.covey(*words, feed=feed)
+        assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+        assert done.stderr.count("error: ") == 1, done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    def start(self, *words: str) -> None:
+        """Start the agent."""
+        assert self._agent is None
+        with self.log.open("a") as log:
+            self._agent = subprocess.Popen(
+                [*COVEY, words[0], "--state", str(self.state), *words[1:]], stdout=log, stderr=log, text=True
+            )
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """End the agent; return its exit code."""
+        if self._agent is None:
+            return 0
+        self._agent.send_signal(how)
+        code = self._agent.wait(timeout=30)
+        self._agent = None
+        return code
+
+    def kill(self) -> None:
+        """End the agent like a power cut."""
+        self.end(signal.SIGKILL)
+
+    def invite(self, joiner: Gateway, *words: str) -> None:
+        """Let another gateway join this one's group; this one's agent must be running."""
+        joiner.ok("join", "-", feed=self.ok("invite", "--no-wait", *words))
+
+    def counters(self) -> dict[str, int]:
+        """Return this device's counters."""
+        counters: dict[str, int] = self.json("status")["counters"]
+        return counters
+
+    def queued(self) -> int:
+        """Return how many messages wait in the outbox."""
+        messages: int = self.json("status")["outbox"]["messages"]
+        return messages

@@ -1,0 +1,114 @@
+"""Groups, invites and blobs through the command line and a real broker."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+
+import pytest
+
+from agent.core.envelope import seal
+from tests.integration.gateway import Gateway, wait_until
+
+pytestmark = pytest.mark.broker
+
+NewGateway = Callable[[str], Gateway]
+
+
+def _pair(new_gateway: NewGateway, *names: str) -> list[Gateway]:
+    """Return gateways in one group; the first one created it and its agent runs."""
+    first, *others = [new_gateway(name) for name in names]
+    first.ok("group", "create")
+    first.start("run", "--no-sensors")
+    for other in others:
+        first.invite(other)
+    return [first, *others]
+
+
+def test_a_blob_reaches_every_other_member_once(new_gateway: NewGateway) -> None:
+    # accepts: 001.01, 001.02, 001.03, 001.07, 000.18, 000.19
+    one, two, three = _pair(new_gateway, "one", "two", "three")
+    members = {member["label"] for member in three.json("group", "show")["members"]}
+    assert members == {"one", "two", "three"}
+    for gateway in (two, three):
+        gateway.start("run", "--no-sensors")
+    wait_until(lambda: two.json("group", "show")["version"] == 3, "two knows three")
+
+    assert two.json("send", "--text", "hello")["recipients"] == 2
+    for gateway in (one, three):
+        blob = gateway.json("recv", "--wait", "20")
+        assert base64.b64decode(blob["body"]) == b"hello"
+        assert blob["author"] == two.author
+        assert gateway.covey("recv").returncode == 1
+    wait_until(lambda: two.queued() == 0, "both have acknowledged")
+
+
+def test_an_invite_is_for_one_device(new_gateway: NewGateway) -> None:
+    one, two, three = [new_gateway(name) for name in ("one", "two", "three")]
+    one.ok("group", "create")
+    one.start("run", "--no-sensors")
+    invite = one.ok("invite", "--no-wait")
+    two.ok("join", "-", feed=invite)
+    assert "no answer yet" in three.fails("join", "-", "--timeout", "2", feed=invite, code=1)
+    assert one.counters()["dropped_invite"] >= 1
+    assert len(one.json("group", "show")["members"]) == 2
+    assert three.json("status")["pending_joins"] == 1
+
+
+def test_a_member_that_was_away_gets_what_was_sent(new_gateway: NewGateway) -> None:
+    # accepts: 001.09, 001.12, 001.16
+    one, two, three = _pair(new_gateway, "one", "two", "three")
+    one.end()
+    for number in range(20):
+        one.ok("send", "--text", f"{number}")
+    one.start("run", "--no-sensors")
+    two.start("run", "--no-sensors")
+    blobs: list[str] = []
+    wait_until(lambda: len(_take(two, blobs)) >= 20, "two has all")
+    assert blobs == [str(number) for number in range(20)]
+    assert two.json("group", "show")["version"] == 3
+    three.start("run", "--no-sensors")
+    wait_until(lambda: one.queued() == 0, "three has acknowledged, too")
+
+
+def _take(gateway: Gateway, blobs: list[str]) -> list[str]:
+    """Add what has arrived."""
+    lines = gateway.ok("recv", "--all", "--json").splitlines()
+    blobs.extend(base64.b64decode(json.loads(line)["body"]).decode() for line in lines)
+    return blobs
+
+
+def test_a_damaged_or_foreign_envelope_disturbs_nothing(
+    new_gateway: NewGateway, new_device: Callable[..., object]
+) -> None:
+    # accepts: 000.12, 000.24, 001.05, 002.37
+    one, two = _pair(new_gateway, "one", "two")
+    stranger = new_device().up()  # type: ignore[attr-defined]
+    topic = f"covey/1/in/{one.noise_public}"
+    hostile = [
+        b"",
+        b"\x00",
+        b"\xff" * 1000,
+        b"\x84\x01" + b"\x58\x20" + bytes(32),
+        seal(b"not a message", bytes.fromhex(one.noise_public), b"\x01" * 32, bytes(24)),
+        seal(b"for somebody else", bytes.fromhex(two.noise_public), b"\x01" * 32, bytes(24)),
+    ]
+    for payload in hostile:
+        stranger.relay.publish(topic, payload)
+    two.ok("send", "--text", "still here", "--wait", "20")
+    assert one.ok("recv") == "still here"
+    dropped = {name: count for name, count in one.counters().items() if name.startswith("dropped_")}
+    assert sum(dropped.values()) == len(hostile), dropped
+
+
+def test_an_agent_that_is_killed_loses_nothing(new_gateway: NewGateway) -> None:
+    # accepts: 000.28
+    one, two = _pair(new_gateway, "one", "two")
+    two.start("run", "--no-sensors")
+    for number in range(5):
+        two.ok("send", "--text", f"{number};")
+        one.kill()
+        one.start("run", "--no-sensors")
+    wait_until(lambda: two.queued() == 0, "everything is acknowledged")
+    assert one.ok("recv", "--all") == "0;1;2;3;4;"

@@ -1,0 +1,94 @@
+"""Readings from the command line and the sensors into a vault, each once, through kills."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from agent.adapters.object_store import DirectoryStore
+from agent.core import vault
+from agent.core.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
+from agent.core.message import read_message
+from agent.core.telemetry import read_batch
+from broker_conf.mosquitto import Broker
+from tests.integration.gateway import Gateway, wait_until
+
+pytestmark = pytest.mark.broker
+
+
+def _fleet(new_gateway: Callable[[str], Gateway]) -> tuple[Gateway, Gateway]:
+    collector, gateway = new_gateway("collector"), new_gateway("gateway")
+    collector.ok("group", "create", "--capability", "collector")
+    collector.start("collect", "--no-sensors")
+    collector.invite(gateway)
+    return collector, gateway
+
+
+def _landed(collector: Gateway) -> Counter[tuple[str, str, int, object]]:
+    """Open the whole vault and count its readings."""
+    key = vault.key_from_file_text((collector.state / "vault.key").read_text())[0]
+    store = DirectoryStore(collector.state / "vault")
+    readings: Counter[tuple[str, str, int, object]] = Counter()
+    for name in store.keys(vault.manifest_prefix(key.vault_id)):
+        node = vault.node_of_manifest_key(name)
+        content = store.get(name, MAXIMUM_VAULT_MANIFEST_BYTES)
+        assert content is not None
+        manifest = vault.open_vault_manifest(key, node, content)
+        for entry in manifest.segments:
+            place = vault.segment_key(key.vault_id, node, entry.number, entry.incarnation)
+            segment = store.get(place, MAXIMUM_SEGMENT_BYTES)
+            assert segment is not None
+            for record in vault.open_segment(key, node, entry, segment):
+                readings.update(read_batch(read_message(record.message).body).readings())
+    return readings
+
+
+def _lines(first: int, last: int) -> str:
+    return "".join(f'{{"n":"t","u":"Cel","t":{1_790_000_000 + n},"v":{n}}}\n' for n in range(first, last))
+
+
+def test_readings_land_once_and_are_then_acknowledged(new_gateway: Callable[[str], Gateway]) -> None:
+    # accepts: 004.03, 004.12, 004.13
+    collector, gateway = _fleet(new_gateway)
+    assert gateway.json("publish", "--batch", "7", "--wait", "30", feed=_lines(0, 100)) == {"queued_readings": 100}
+    assert gateway.queued() == 0
+    readings = _landed(collector)
+    assert set(readings.values()) == {1}
+    assert sorted(value for _, _, _, value in readings) == list(range(100))
+
+
+def test_kills_of_collector_and_broker_lose_and_double_nothing(
+    broker: Broker, new_gateway: Callable[[str], Gateway]
+) -> None:
+    collector, gateway = _fleet(new_gateway)
+    gateway.start("run", "--no-sensors")
+    for start in range(0, 500, 100):
+        gateway.ok("publish", "--batch", "5", feed=_lines(start, start + 100))
+        collector.kill()
+        broker.kill()
+        if start % 200:
+            broker.forget_queue()
+        broker.start()
+        collector.start("collect", "--no-sensors")
+    wait_until(lambda: gateway.queued() == 0, "the collector has landed everything")
+    readings = _landed(collector)
+    assert len(readings) == 500
+    assert set(readings.values()) == {1}
+
+
+def test_the_machines_own_sensors(new_gateway: Callable[[str], Gateway]) -> None:
+    collector, gateway = _fleet(new_gateway)
+    config = gateway.state / "config.toml"
+    text = config.read_text().replace("interval_seconds = 10.0", "interval_seconds = 0.1")
+    config.write_text(text.replace("batch_seconds = 60.0", "batch_seconds = 0.5"))
+    gateway.start("run")
+    wait_until(lambda: gateway.counters().get("published_readings", 0) > 50, "sensors publish")
+    assert gateway.end() == 0
+    gateway.start("run", "--no-sensors")
+    wait_until(lambda: gateway.queued() == 0, "everything has landed")
+    readings = _landed(collector)
+    assert sum(readings.values()) == gateway.counters()["published_readings"]
+    assert set(readings.values()) == {1}
+    assert any(name.startswith("memory/") for name, _, _, _ in readings)
