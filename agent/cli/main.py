@@ -20,6 +20,7 @@ _COMMANDS = {
     "send": ("send", "send a blob to every member of a group"),
     "recv": ("recv", "take blobs that have arrived"),
     "publish": ("publish", "publish readings: SenML or NDJSON from a file or stdin"),
+    "ingest": ("ingest", "turn a vault into tables with Spark"),
     "status": ("status", "show what is waiting, for whom, and since when"),
 }
 
@@ -42,7 +43,7 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     for name, (module, summary) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        if name == chosen:
+        if name == chosen and name != "ingest":
             import_module(f"agent.cli.cmd_{module}").add_arguments(command)
             command.add_argument("--state", metavar="DIR", help="state folder (default: $COVEY_STATE, or the system's)")
             command.add_argument(
@@ -62,10 +63,13 @@ def _version(chosen: str | None) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
-    parser = _parser(words[0] if words else None)
-    options = parser.parse_args(words)
-    module, _ = _COMMANDS[options.command]
     try:
+        if words[:1] == ["ingest"]:
+            from agent.cli.cmd_ingest import hand_over
+
+            return hand_over(words[1:])
+        options = _parser(words[0] if words else None).parse_args(words)
+        module, _ = _COMMANDS[options.command]
         return int(import_module(f"agent.cli.cmd_{module}").run(options))
     except CoveyError as error:
         print(f"error: {error}", file=sys.stderr)
