@@ -96,6 +96,9 @@ class Relay(Protocol):
     def acknowledge(self, delivered: Delivered) -> None:
         """Let the relay forget a delivery. A delivery of an earlier connection is ignored: it comes again."""
 
+    def alive(self) -> bool:
+        """Say whether the background work goes on; being offline is no reason to say no."""
+
     def reconfigure_inbox(self, topic: str) -> None:
         """Subscribe to another inbox (after a key rotation)."""
 
@@ -116,6 +119,19 @@ class Transactions(Protocol):
 
 Report = Callable[[str, str], None]
 """`report(level, line)` tells the person who runs the agent; levels are `error`, `warning`, `notice` and `info`."""
+
+
+class Supervisor(Protocol):
+    """Whoever starts the agent again when it hangs."""
+
+    def alive(self) -> None:
+        """Take a sign of life; the first one says that the agent has started."""
+
+    def status(self, line: str) -> None:
+        """Take a line for people."""
+
+    def stopping(self) -> None:
+        """Take note that the end was asked for."""
 
 
 class ObjectStore(Protocol):

@@ -27,6 +27,7 @@ from agent.ports import (
     RelayUp,
     Released,
     Report,
+    Supervisor,
     Transactions,
 )
 
@@ -35,6 +36,10 @@ _POLL_US = 250_000
 
 _TURN_EVENTS = 512
 """Events of one transaction: enough to share a sync among many, few enough to answer soon."""
+
+_STALLED_US = 120_000_000
+"""Connected, with something to send, and nothing moves for so long: twice the relay's keep-alive, which ends a
+connection that is merely dead. Then the supervisor hears nothing more, and starts the agent again."""
 
 _SUCCESS = 0
 
@@ -70,13 +75,15 @@ class Runtime:
         make_node: Callable[[], Node],
         roles: Sequence[Role],
         report: Report,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self._store = store
         self._relay = relay
         self._clock = clock
-        self._make_node = make_node
         self._roles = roles
         self._report = report
+        self._supervisor = supervisor
+        self._moved_at = 0
         self._inputs: SimpleQueue[RelayEvent] = SimpleQueue()
         self._published: dict[int, tuple[bytes, int]] = {}
         self._connected = False
@@ -91,6 +98,10 @@ class Runtime:
         try:
             while not until():
                 deadline = self.turn(self._wait(deadline))
+                if self._supervisor is not None and self._moves():
+                    self._supervisor.alive()
+            if self._supervisor is not None:
+                self._supervisor.stopping()
             self.finish()
         finally:
             self._relay.stop()
@@ -120,8 +131,20 @@ class Runtime:
         self.node.handle_deadline(now)
         self._guarded(lambda: self._release(now))
         self._report_events()
-        deadlines.append(self.node.next_deadline())
+        if self._storage_fails:
+            self._try_storage(now)
+        if not self._relay_full:  # what is due cannot go before the relay says something
+            deadlines.append(self.node.next_deadline())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _moves(self) -> bool:
+        """Say whether what should move does. Offline, or waiting for a recipient or a full disk, is not stuck."""
+        now = self._clock.monotonic_us()
+        due = self.node.next_deadline()
+        overdue = due is not None and due < now - _POLL_US
+        if not (self._connected and (self._relay_full or overdue)):
+            self._moved_at = now
+        return self._relay.alive() and now - self._moved_at < _STALLED_US
 
     def finish(self) -> None:
         """Bring to an end what is open: the last turn of this process."""
@@ -142,12 +165,17 @@ class Runtime:
             if not self._storage_fails:
                 self._report("error", f"{error}; nothing new is taken until this ends")
             self._storage_fails = True
-            self.node = self._make_node()
-            if self._connected:
-                self.node.connected(self._now())
-        else:
-            if self._storage_fails and step is not None:
-                self._storage_fails = False
+            self.node.rolled_back()
+
+    def _try_storage(self, now: Now) -> None:
+        """See whether the disk takes writes again."""
+        try:
+            with self._store.transaction():
+                self._store.set_condition("storage", "took writes again", now.wall_us)
+        except StorageError:
+            return
+        self._storage_fails = False
+        self._report("notice", "the disk takes writes again")
 
     def _take(self, events: list[RelayEvent], now: Now) -> None:
         delivered = [event for event in events if isinstance(event, Delivered)]
@@ -178,11 +206,15 @@ class Runtime:
             self._report("warning", f"relay {event.relay}: {event.reason}")
         elif isinstance(event, Released):
             self._relay_full = False
+            self._moved_at = self._clock.monotonic_us()
             message = self._published.pop(event.handle, None)
             if message is not None and event.reason_code == _SUCCESS:
                 self.node.relayed(*message)
 
     def _set_relay_condition(self, value: str, now: Now) -> None:
+        if self._supervisor is not None:
+            self._supervisor.status(f"relay: {value}")
+
         def note() -> None:
             with self._store.transaction():
                 self._store.set_condition("relay", value, now.wall_us)
@@ -198,7 +230,7 @@ class Runtime:
             if result is PublishRefusal.TOO_LARGE:
                 self._report("error", f"the relay's size limit refuses a message of {len(outgoing.envelope)} bytes")
             elif isinstance(result, PublishRefusal):
-                self._relay_full = result is PublishRefusal.WINDOW_FULL
+                self._relay_full = True
                 return
             elif outgoing.entry is not None:
                 self._published[result] = (outgoing.recipient, outgoing.entry.link_seq)

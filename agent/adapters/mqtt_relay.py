@@ -124,6 +124,10 @@ class MqttRelay:
         if connection and connection.generation == generation:
             connection.acknowledge(packet_id)
 
+    def alive(self) -> bool:
+        """Say whether the connecting goes on."""
+        return self._thread is not None and self._thread.is_alive()
+
     def reconfigure_inbox(self, topic: str) -> None:
         """Subscribe to another inbox and end the old subscription, now or as soon as we are connected."""
         self._inbox.move(topic)

@@ -137,13 +137,19 @@ class SqliteStore:
             "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?)", (peer, link_seq, seq, kind, size, now_us, message)
         )
 
-    def queued(self, recipient: bytes, after_link_seq: int, limit: int) -> list[tuple[int, bytes]]:
-        """Return up to `limit` (link_seq, message) of a recipient in link order."""
-        return self._db.execute(
+    def queued(self, recipient: bytes, after_link_seq: int, limit: int, size: int) -> list[tuple[int, bytes]]:
+        """Return (link_seq, message) of a recipient in link order: up to `limit`, until their bytes reach `size`."""
+        rows: list[tuple[int, bytes]] = []
+        for link_seq, message in self._db.execute(
             "SELECT link_seq, message FROM outbox WHERE peer = (SELECT id FROM peer WHERE signing_public = ?) "
             "AND link_seq > ? ORDER BY link_seq LIMIT ?",
             (recipient, after_link_seq, limit),
-        ).fetchall()
+        ):
+            rows.append((link_seq, message))
+            size -= len(message)
+            if size <= 0:
+                break
+        return rows
 
     def recipients_waiting(self) -> list[bytes]:
         """Return the recipients that the outbox holds messages for."""

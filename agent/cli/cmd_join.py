@@ -11,6 +11,9 @@ from agent.cli.session import Session, open_session, print_json, read_text_file,
 from agent.core.ids import printable
 from agent.core.pairing import Invite
 
+_LAST_WORDS_S = 3.0
+"""The inviter's acknowledgement of our request follows its answer; without it the request would go again later."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
@@ -38,6 +41,7 @@ def run(options: argparse.Namespace) -> int:
             print("error: no answer yet", file=sys.stderr)
             print("hint: the request is kept; 'covey run' goes on with it while the invite is valid", file=sys.stderr)
             return 1
+        wait_until(session, lambda: session.store.totals()[0] == 0, _LAST_WORDS_S)
         manifest = session.node.membership.group(invite.group_id)
         if options.json:
             print_json(as_json(manifest))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.adapters.clock import SystemClock
+from agent.adapters.service_manager import ServiceManager
 from agent.adapters.sqlite_store import SqliteStore
 from agent.adapters.state_folder import StateFolder
 from agent.config import Config
@@ -136,7 +137,9 @@ def run_agent(session: Session, roles: Sequence[object], *, lands_telemetry: boo
     if relay_lock is None:
         raise LocalError("another covey command does not let go of the relay", hint="end it, then start again")
     try:
-        speak_with_relay(session, roles, lambda: False, lands_telemetry=lands_telemetry)
+        speak_with_relay(
+            session, roles, lambda: False, lands_telemetry=lands_telemetry, supervisor=ServiceManager()
+        )
     finally:
         os.close(relay_lock)
         os.close(agent_lock)
@@ -170,7 +173,12 @@ def wait_until(session: Session, condition: Callable[[], bool], seconds: float) 
 
 
 def speak_with_relay(
-    session: Session, roles: Sequence[object], until: Callable[[], bool], *, lands_telemetry: bool = False
+    session: Session,
+    roles: Sequence[object],
+    until: Callable[[], bool],
+    *,
+    lands_telemetry: bool = False,
+    supervisor: ServiceManager | None = None,
 ) -> bool:
     """Run the loop in this process, holding the relay's lock; return whether a signal ended it before `until` did.
 
@@ -199,6 +207,7 @@ def speak_with_relay(
         lambda: session.make_node(lands_telemetry=lands_telemetry),
         roles,  # type: ignore[arg-type] # roles are structural; runtime.Role is not loaded by light commands
         report,
+        supervisor,
     )
     with _stop_signals() as stopping:
         runtime.run(lambda: bool(stopping) or until())

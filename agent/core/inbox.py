@@ -78,7 +78,10 @@ class ReceiveLink:
         return self._deadline_us
 
     def acknowledgement(self) -> SequenceSet:
-        """Return what is durable here, and consider it said."""
+        """Return what is durable here. Call `answered` once it has gone."""
+        return self.received.without(self._unlanded) if self._unlanded else self.received
+
+    def answered(self) -> None:
+        """Note that the acknowledgement has gone, or that nobody is there to have it."""
         self._unacknowledged = 0
         self._deadline_us = None
-        return self.received.without(self._unlanded) if self._unlanded else self.received

@@ -32,9 +32,9 @@ MAXIMUM_COUNTER = 2**63 - 1
 """Largest sequence, version or time: what SQLite, Spark and every language can hold as a signed integer."""
 
 # Links
-LINK_WINDOW_MESSAGES = 256
-"""Messages in flight to one recipient. Small enough to stay in memory for many recipients, large enough
-to fill a link of 1 s round trip at the rate that an SD card can commit."""
+LINK_WINDOW_MESSAGES = 1_024
+"""Messages in flight to one recipient. A collector answers after landing, a second or more later: enough to keep a link
+busy meanwhile, few enough to stay in memory."""
 
 LINK_WINDOW_BYTES = 4 * MIB
 """Bytes in flight to one recipient; at least one message always goes."""

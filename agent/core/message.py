@@ -4,7 +4,7 @@ A message is `[signature64, signed]`. `signed` is the exact bytes of `[1, type, 
 incarnation, seq, link_seq, sent_at_us, body]`; the signature covers them with a domain tag, so that a relay, another
 member or a stranger can neither relabel nor redirect a message.
 
-* `author`, `recipient`: Ed25519 keys. `body`: the bytes of one deterministic CBOR item, shaped by the type.
+* `author`, `recipient`: Ed25519 keys. `body`: shaped by the type: one deterministic CBOR item, or a blob as it is.
 * `seq` counts the author's messages, `link_seq` those from this author to this recipient, both from 1 within an
   incarnation. Unsequenced messages (acknowledgements) carry 0 and 0; receiving one twice must be harmless.
 """

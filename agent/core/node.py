@@ -31,6 +31,7 @@ from agent.core.now import Now
 from agent.core.outbox import InFlight, Jitter, SendLink
 from agent.core.pairing import Invite, JoinRequest
 from agent.core.records import MessageClass, OpenInvite, Records
+from agent.core.sequences import SequenceSet
 from agent.core.topics import inbox_topic
 from agent.errors import LimitError, LocalError, NotAMemberError, NotForUsError, RemoteError
 
@@ -99,6 +100,7 @@ class Node:
         self._events: deque[Event] = deque()
         self._sending: dict[bytes, SendLink] = {}
         self._receiving: dict[tuple[bytes, bytes], ReceiveLink] = {}
+        self._acknowledged: list[tuple[bytes, SequenceSet]] = []
         self._incarnation = records.incarnation()
         self._connected = False
         self.refresh()
@@ -108,6 +110,16 @@ class Node:
         self.membership.refresh()
         for recipient in self._records.recipients_waiting():
             self._send_link(recipient).queue_grew()
+
+    def rolled_back(self) -> None:
+        """Take back what was not committed: everything is read from the store again.
+
+        What is in flight stays so: a disk that refuses must not have everything sent again at each attempt.
+        """
+        self._acknowledged.clear()
+        self._receiving.clear()
+        self._events.clear()
+        self.membership = Membership(self.identity, self._records, self._rng)
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
@@ -166,11 +178,12 @@ class Node:
 
         A caller whose relay takes no more just stops iterating: a link that was served goes to the end of the queue.
         """
+        self._forget_acknowledged(now)
         yield from self._acknowledgements(now)
         for link in list(self._sending.values()):
             wanted = link.wanted()
             if wanted is not None:
-                link.offer(self._records.queued(link.recipient, *wanted), wanted[1])
+                link.offer(self._records.queued(link.recipient, *wanted), wanted)
             address = self.membership.address(link.recipient)
             if address is not None:
                 for entry in link.to_send():
@@ -213,6 +226,7 @@ class Node:
 
     def handle_deadline(self, now: Now) -> None:
         """Begin the retries that are due."""
+        self._forget_acknowledged(now)
         if self._connected:
             for link in self._sending.values():
                 link.handle_deadline(now.monotonic_us, self._jitter)
@@ -239,7 +253,7 @@ class Node:
             if message.recipient != self.identity.signing_public:
                 raise NotForUsError("the message names another recipient")
             if message.type is MessageType.ACK:
-                self._receive_acknowledgement(message, now)
+                self._receive_acknowledgement(message)
             else:
                 self._receive_sequenced(message, now)
         except RemoteError as error:
@@ -251,15 +265,22 @@ class Node:
         link = self._receive_link(author, incarnation)
         link.landed(link_seqs)
         link.answer_soon(now.monotonic_us)
+        link.answer_now(now.monotonic_us)
 
-    def _receive_acknowledgement(self, message: Message, now: Now) -> None:
+    def _receive_acknowledgement(self, message: Message) -> None:
         acknowledgement = Acknowledgement.from_wire(message.body)
         if acknowledgement.incarnation != self._incarnation:
             return
         self._records.free(message.author, acknowledgement.received)
-        link = self._sending.get(message.author)
-        if link is not None:
-            link.receive_acknowledgement(acknowledgement.received, now.monotonic_us)
+        self._acknowledged.append((message.author, acknowledgement.received))
+
+    def _forget_acknowledged(self, now: Now) -> None:
+        """Let the links forget what a commit has freed; before it, a failure would leave messages that none sends."""
+        for author, received in self._acknowledged:
+            link = self._sending.get(author)
+            if link is not None:
+                link.receive_acknowledgement(received, now.monotonic_us)
+        self._acknowledged.clear()
 
     def _receive_sequenced(self, message: Message, now: Now) -> None:
         invite = self._authorise(message, now)
@@ -360,6 +381,7 @@ class Node:
                         self.identity, MessageType.ACK, author, NO_GROUP, self._incarnation, 0, 0, now.wall_us, body
                     )
                     yield Outgoing(inbox_topic(address), self._seal(message, address), author, None)
+                link.answered()  # the caller came back: it has gone
             if link.idle:
                 del self._receiving[author, incarnation]
 

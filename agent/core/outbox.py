@@ -6,10 +6,12 @@ The queue itself lies in the store; this machine holds a bounded window of it. R
        says that this publish need not be repeated when the connection comes back.
     2. Messages go in link order; at most `allowed` of the window are unacknowledged.
     3. When no acknowledgement moves the window for the retry time, everything in flight counts as lost: `allowed` falls
-       to one, the oldest message goes again, and the retry time grows with decorrelated jitter up to five minutes. A
-       recipient that is away so costs one message for each retry, however much is waiting.
+       to one, one message goes again, and the retry time grows with decorrelated jitter up to five minutes. A recipient
+       that is away so costs one message for each retry, however much is waiting. It is the oldest of those tried least:
+       a message that its recipient or the relay always refuses holds up none of the others.
     4. An acknowledgement that frees messages doubles `allowed` and adds what it freed: a false alarm costs nothing.
-    5. What an acknowledgement shows missing below its highest number goes again, at most once for each round trip.
+    5. What an acknowledgement shows missing below its highest number goes again, at most once for each round trip, and
+       half as often after each try.
     6. The retry time follows the measured round trip (RFC 6298: smoothed time plus four deviations), at least 1 s.
 """
 
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from agent.core.limits import (
     LINK_WINDOW_BYTES,
@@ -47,6 +49,15 @@ class InFlight:
     relayed: bool = False
 
 
+class Wanted(NamedTuple):
+    """What a link would like to read of its queue: what follows `after`, up to a number of messages, until their bytes
+    reach `size`."""
+
+    after: int
+    messages: int
+    size: int
+
+
 class SendLink:
     """The sending side of one link."""
 
@@ -61,26 +72,29 @@ class SendLink:
         self._round_trip_us: float | None = None
         self._deviation_us = 0.0
         self._deadline_us: int | None = None
+        self._connected_at_us = 0
 
     @property
     def idle(self) -> bool:
         """Say whether nothing is left to send or to wait for."""
         return self._exhausted and not self._window
 
-    def wanted(self) -> tuple[int, int] | None:
-        """Return (link_seq to read after, how many) where the window has room for more of the queue."""
-        if self._exhausted or self._window_bytes >= LINK_WINDOW_BYTES:
+    def wanted(self) -> Wanted | None:
+        """Return what to read of the queue where the window has room for more."""
+        messages, size = LINK_WINDOW_MESSAGES - len(self._window), LINK_WINDOW_BYTES - self._window_bytes
+        if self._exhausted or messages <= 0 or size <= 0:
             return None
-        room = LINK_WINDOW_MESSAGES - len(self._window)
-        return (self._loaded_upto, room) if room > 0 else None
+        return Wanted(self._loaded_upto, messages, size)
 
-    def offer(self, rows: list[tuple[int, bytes]], asked: int) -> None:
-        """Take queued messages that `wanted` asked for, in link order; fewer than `asked` are the last ones."""
+    def offer(self, rows: list[tuple[int, bytes]], wanted: Wanted) -> None:
+        """Take queued messages that `wanted` asked for, in link order; where there is room left, they are the last."""
+        size = 0
         for link_seq, message in rows:
             self._window[link_seq] = InFlight(link_seq, message)
-            self._window_bytes += len(message)
+            size += len(message)
             self._loaded_upto = link_seq
-        self._exhausted = len(rows) < asked
+        self._window_bytes += size
+        self._exhausted = len(rows) < wanted.messages and size < wanted.size
 
     def queue_grew(self) -> None:
         """Note that the store may hold more than was offered."""
@@ -88,9 +102,12 @@ class SendLink:
 
     def to_send(self) -> Iterator[InFlight]:
         """Yield messages that may go now, in link order. Call `sent` for each that the relay took."""
-        for entry in list(self._window.values())[: self._allowed]:
-            if entry.sent_at_us is None:
-                yield entry
+        waiting = [entry for entry in self._window.values() if entry.sent_at_us is None]
+        room = self._allowed - (len(self._window) - len(waiting))
+        if room < len(waiting):
+            waiting.sort(key=lambda entry: (max(1, entry.sends), entry.link_seq))  # rule 3
+            waiting = sorted(waiting[: max(0, room)], key=lambda entry: entry.link_seq)
+        yield from waiting
 
     def sent(self, entry: InFlight, now_us: int) -> None:
         """Note that a relay took the message."""
@@ -115,6 +132,7 @@ class SendLink:
 
     def connected(self, now_us: int) -> None:
         """Let retries run again."""
+        self._connected_at_us = now_us
         if any(entry.sent_at_us is not None for entry in self._window.values()):
             self._deadline_us = now_us + self._retry_us
 
@@ -124,9 +142,8 @@ class SendLink:
         for link_seq in freed:
             entry = self._window.pop(link_seq)
             self._window_bytes -= len(entry.message)
-            if entry.sends == 1 and entry.sent_at_us is not None:
+            if entry.sends == 1 and entry.sent_at_us is not None and entry.sent_at_us >= self._connected_at_us:
                 self._measure(now_us - entry.sent_at_us)
-        self._loaded_upto = max(self._loaded_upto, received.upto)
         self._resend_holes(received, now_us)
         if not freed:
             return False
@@ -152,12 +169,14 @@ class SendLink:
 
     def _resend_holes(self, received: SequenceSet, now_us: int) -> None:
         highest = received.highest()
-        patience = self._base_retry_us() // 2
+        base = self._base_retry_us() // 2
         for link_seq, entry in self._window.items():
             if link_seq > highest:
                 return
-            if entry.sent_at_us is not None and now_us - entry.sent_at_us >= patience:
-                entry.sent_at_us = None
+            if entry.sent_at_us is not None:
+                patience = min(RETRY_US_MAX, base << min(entry.sends - 1, 16))
+                if now_us - entry.sent_at_us >= patience:
+                    entry.sent_at_us = None
 
     def _measure(self, round_trip_us: int) -> None:
         if self._round_trip_us is None:

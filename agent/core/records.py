@@ -59,8 +59,8 @@ class Records(Protocol):
             OutboxFullError: the outbox has reached its bound; control messages may exceed it.
         """
 
-    def queued(self, recipient: bytes, after_link_seq: int, limit: int) -> list[tuple[int, bytes]]:
-        """Return up to `limit` (link_seq, message) of a recipient in link order."""
+    def queued(self, recipient: bytes, after_link_seq: int, limit: int, size: int) -> list[tuple[int, bytes]]:
+        """Return (link_seq, message) of a recipient in link order: up to `limit`, until their bytes reach `size`."""
 
     def recipients_waiting(self) -> list[bytes]:
         """Return the recipients that the outbox holds messages for."""

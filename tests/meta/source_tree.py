@@ -1,0 +1,76 @@
+"""The project's own Python, as syntax trees: what the house rules are checked on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PRODUCT = ("agent", "spark_ingest", "firmware_bridge", "broker_conf", "demo", "bench", "hil")
+"""Top folders with Python of ours, the tests aside."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One Python file."""
+
+    path: Path
+    module: str
+    tree: ast.Module
+    lines: int
+
+    @cached_property
+    def imports(self) -> set[str]:
+        """Return every module named in an import, wherever it stands."""
+        return set(self._imports())
+
+    def _imports(self) -> Iterator[str]:
+        package = self.module if self.path.name == "__init__.py" else self.module.rpartition(".")[0]
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+                base = ".".join([*above, *([node.module] if node.module else [])])
+                for alias in node.names:
+                    part = f"{base}.{alias.name}"
+                    yield part if _is_ours(part) else base
+
+    def functions(self) -> Iterator[tuple[str, int]]:
+        """Yield (name, lines) of every function."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+    def __str__(self) -> str:
+        return str(self.path.relative_to(ROOT))
+
+
+@cache
+def sources(*folders: str) -> tuple[Source, ...]:
+    """Return every Python file below the folders."""
+    found = []
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            relative = path.relative_to(ROOT)
+            if any(part.startswith(".") for part in relative.parts):
+                continue
+            parts = relative.with_suffix("").parts
+            module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            text = path.read_text(encoding="utf-8")
+            found.append(Source(path, module, ast.parse(text, str(relative)), len(text.splitlines())))
+    return tuple(found)
+
+
+@cache
+def _is_ours(module: str) -> bool:
+    path = ROOT.joinpath(*module.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def within(module: str, package: str) -> bool:
+    """Say whether a module is the package or lies in it."""
+    return module == package or module.startswith(package + ".")

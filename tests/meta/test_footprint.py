@@ -1,0 +1,52 @@
+"""What a process has loaded, seen from a process: heavy packages stay where they belong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.meta.source_tree import ROOT, sources
+
+_SPARK_SIDE = ("pyspark", "numpy", "pyarrow", "pandas", "deltalake", "py4j")
+_HEAVY = (*_SPARK_SIDE, "paho", "nacl", "sqlite3", "psutil", "cbor2", "ssl", "asyncio", "rich", "hypothesis")
+
+
+def _loaded_after(*statements: str) -> set[str]:
+    """Run statements in a fresh interpreter and return the names of all modules it then has."""
+    code = "\n".join([*statements, "import sys, json", "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"])
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+def test_the_agent_never_loads_the_spark_side() -> None:
+    modules = [source.module for source in sources("agent") if not source.module.startswith("agent.cli.")]
+    loaded = _loaded_after(*(f"import {module}" for module in modules))
+    assert loaded.isdisjoint(_SPARK_SIDE)
+
+
+def test_the_commands_never_load_the_spark_side() -> None:
+    modules = [source.module for source in sources("agent/cli")]
+    assert _loaded_after(*(f"import {module}" for module in modules)).isdisjoint(_SPARK_SIDE)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["send", "--help"], ["no-such-command"]])
+def test_light_commands_load_nothing_heavy(arguments: list[str]) -> None:
+    loaded = _loaded_after(
+        "import contextlib, io",
+        "from agent.cli.main import main",
+        f"with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()): main({arguments!r})",
+    )
+    light = _HEAVY if arguments != ["send", "--help"] else ("paho", "psutil", *_SPARK_SIDE)
+    assert loaded.isdisjoint(light), sorted(loaded.intersection(light))
+
+
+def test_the_core_loads_neither_network_nor_database() -> None:
+    modules = [source.module for source in sources("agent/core")]
+    loaded = _loaded_after(*(f"import {module}" for module in modules))
+    assert loaded.isdisjoint({"paho", "psutil", "sqlite3", "ssl", "asyncio", *_SPARK_SIDE})

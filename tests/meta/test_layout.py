@@ -1,0 +1,108 @@
+"""Sizes, names and words: rules of the house that a syntax tree shows."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.meta.source_tree import PRODUCT, ROOT, Source, sources, within
+
+_LINES_OF_A_FILE = 500
+_LINES_OF_A_FUNCTION = 70
+
+_LONG_FILES: dict[str, str] = {}
+"""Files that may be longer, and why."""
+
+_LONG_FUNCTIONS = {
+    ("firmware_bridge/shared/tweetnacl_field.py", "_run"): "unrolled: a call costs a board more than the arithmetic",
+}
+"""(file, function) that may be longer, and why."""
+
+_VAGUE = re.compile(r"(Manager|Helper|Util|Utils|Handler)$")
+
+
+def test_files_stay_short() -> None:
+    long = {str(source) for source in sources(*PRODUCT) if source.lines > _LINES_OF_A_FILE}
+    assert long == set(_LONG_FILES)
+
+
+def test_functions_fit_a_screen() -> None:
+    long = {
+        (str(source), name)
+        for source in sources(*PRODUCT)
+        for name, lines in source.functions()
+        if lines > _LINES_OF_A_FUNCTION
+    }
+    assert long == set(_LONG_FUNCTIONS)
+
+
+def test_classes_are_named_for_what_they_are() -> None:
+    assert not [
+        f"{source}: {node.name}"
+        for source in sources(*PRODUCT)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ClassDef) and _VAGUE.search(node.name)
+    ]
+
+
+def _unexplained(source: Source) -> list[str]:
+    """Name the module, public classes, functions and methods without a docstring."""
+    found = [] if ast.get_docstring(source.tree) else [str(source)]
+    for node in source.tree.body:
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef) or node.name.startswith("_"):
+            continue
+        if isinstance(node, ast.FunctionDef) and within(source.module, "agent.adapters"):
+            continue  # many words in the core's rules, few in adapters
+        methods = node.body if isinstance(node, ast.ClassDef) else []
+        parts = [node, *(part for part in methods if isinstance(part, ast.FunctionDef))]
+        found += [
+            f"{source}: {node.name}.{part.name}"
+            for part in parts
+            if not part.name.startswith("_") and not ast.get_docstring(part)
+        ]
+    return found
+
+
+def test_modules_classes_and_public_functions_say_what_they_are_for() -> None:
+    found = [source for source in sources("agent", "spark_ingest", "broker_conf") if source.lines]
+    assert not [name for source in found for name in _unexplained(source)]
+
+
+def _sleeps(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr == "sleep" and isinstance(node.value, ast.Name) and node.value.id == "time"
+    return (
+        isinstance(node, ast.ImportFrom) and node.module == "time" and any(each.name == "sleep" for each in node.names)
+    )
+
+
+def test_no_test_sleeps_but_to_look_again() -> None:
+    """Tests wait on a condition with a deadline. A pause stands only in a loop that asks for the condition."""
+    for source in sources("tests", "hil"):
+        polls = [
+            inner
+            for loop in ast.walk(source.tree)
+            if isinstance(loop, ast.While | ast.For)
+            for inner in ast.walk(loop)
+            if _sleeps(inner)
+        ]
+        sleeps = [node for node in ast.walk(source.tree) if _sleeps(node)]
+        assert {id(node) for node in sleeps} <= {id(node) for node in polls}, source
+
+
+def test_acceptance_ids_are_well_formed() -> None:
+    said = [
+        (str(source), each.strip())
+        for source in sources("tests", "hil")
+        for line in re.findall(
+            r"^(?:.*:)?\s*# accepts:?\s+(.*)$", source.path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        for each in line.split(",")
+    ]
+    assert said
+    assert not [pair for pair in said if not re.fullmatch(r"00[0-4]\.\d\d", pair[1])]
+
+
+def test_every_package_folder_is_one() -> None:
+    folders = {source.path.parent for source in sources("agent", "spark_ingest", "broker_conf")}
+    assert not [str(folder.relative_to(ROOT)) for folder in folders if not (folder / "__init__.py").exists()]

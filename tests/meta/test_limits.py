@@ -1,0 +1,115 @@
+"""Every bound has a reason beside it, and those that a second implementation must share stand in the protocol."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from agent.core import limits
+from agent.core.message import LossReason, MessageType
+from agent.core.telemetry import ClockKind, Kind
+from tests.meta.source_tree import ROOT, sources
+
+_UNITS = {"KIB", "MIB"}
+
+_OUR_OWN = {
+    "MAXIMUM_BOARD_MESSAGE_BYTES": "a board's heap",
+    "OUTBOX_BYTES": "this machine's disk",
+    "INBOX_BYTES": "this machine's disk",
+    "LANDING_BYTES": "this machine's disk",
+    "PEER_LINKS": "this machine's disk",
+    "QUARANTINED_MESSAGES": "this machine's disk",
+    "MAXIMUM_GROUPS": "this device's choice",
+    "MAXIMUM_OPEN_INVITES": "this device's choice",
+    "SEGMENT_BYTES": "a collector's rhythm; readers take any up to the maximum",
+    "SEGMENT_US": "a collector's rhythm",
+    "PUBLISH_BATCHES": "a publisher's rhythm",
+    "VAULT_MANIFEST_SEGMENTS": "a collector's rhythm",
+}
+"""Limits that no peer needs to know, and why."""
+
+
+_NOT_YET = {
+    "MAXIMUM_BOARD_MESSAGE_BYTES": "boards send nothing yet",
+    "PEER_LINKS": "links are not forgotten yet",
+    "VAULT_MANIFEST_SEGMENTS": "old segments are not folded into ranges yet (004.11)",
+}
+"""Limits that the design names and no code enforces; an entry goes when its code comes."""
+
+
+def _assignments() -> list[tuple[str, ast.stmt | None]]:
+    """Return (name, the statement after it) for every limit."""
+    body = ast.parse((ROOT / "agent/core/limits.py").read_text(encoding="utf-8")).body
+    found: list[tuple[str, ast.stmt | None]] = []
+    for place, node in enumerate(body):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found.append((node.targets[0].id, body[place + 1] if place + 1 < len(body) else None))
+    return found
+
+
+_NAMES = [name for name, _ in _assignments() if name not in _UNITS]
+
+
+def _section(heading: str) -> str:
+    text = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
+    text = text[text.index(f"\n{heading}") + 1 :]
+    return text[: text.index("\n## ")]
+
+
+def _table() -> dict[str, int]:
+    """Return the limits that docs/protocol.md lists."""
+    section = _section("## 15.")
+    rows = re.findall(r"^\| `([A-Z_]+)` \| ([\d,]+|2\^63 - 1) \|", section, re.MULTILINE)
+    return {name: 2**63 - 1 if "^" in value else int(value.replace(",", "")) for name, value in rows}
+
+
+@pytest.mark.parametrize(("name", "after"), _assignments())
+def test_a_limit_has_a_reason(name: str, after: ast.stmt | None) -> None:
+    if name in _UNITS:
+        return
+    assert isinstance(after, ast.Expr), f"{name} has no reason under it"
+    assert isinstance(after.value, ast.Constant)
+    reason = after.value.value
+    assert isinstance(reason, str)
+    assert len(reason) >= 25
+    assert reason.endswith(".")
+
+
+def test_shared_limits_stand_in_the_protocol_with_the_same_value() -> None:
+    expected = {name: getattr(limits, name) for name in _NAMES if name not in _OUR_OWN}
+    assert _table() == expected
+
+
+def test_no_limit_is_excused_that_does_not_exist() -> None:
+    assert set(_OUR_OWN) <= set(_NAMES)
+
+
+def test_every_limit_bounds_something() -> None:
+    text = "".join(
+        source.path.read_text(encoding="utf-8")
+        for source in sources("agent", "spark_ingest", "broker_conf", "firmware_bridge")
+        if source.module != "agent.core.limits"
+    )
+    assert {name for name in _NAMES if not re.search(rf"\b{name}\b", text)} == set(_NOT_YET)
+
+
+def test_no_other_module_of_the_core_invents_a_limit() -> None:
+    named = {
+        node.targets[0].id
+        for source in sources("agent/core")
+        if source.module != "agent.core.limits"
+        for node in source.tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    assert {name for name in named if "MAXIMUM" in name} <= {"_MAXIMUM_SCALE"}  # of the encoding, like a width
+
+
+@pytest.mark.parametrize("kind", [MessageType, LossReason, ClockKind, Kind])
+def test_numbers_of_the_protocol_are_the_codes(kind: type[MessageType]) -> None:
+    """Tables in the document list `name` and number of every enumeration that travels."""
+    headings = {"MessageType": "## 5.", "LossReason": "## 7.", "ClockKind": "## 12.", "Kind": "## 11."}
+    section = _section(headings[kind.__name__])
+    rows = dict(re.findall(r"^\| `?([A-Z_]+)`? \| (0x[0-9a-f]{2}|\d+) \|", section, re.MULTILINE))
+    assert {name: int(number, 0) for name, number in rows.items()} == {each.name: int(each) for each in kind}

@@ -1,0 +1,77 @@
+"""`SequenceSet` against a plain set of numbers."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.message import Acknowledgement
+from agent.core.sequences import SequenceSet
+
+_LARGEST = 60
+numbers = st.sets(st.integers(1, _LARGEST))
+spans = st.tuples(st.integers(1, _LARGEST), st.integers(0, 8)).map(lambda span: (span[0], span[0] + span[1]))
+
+
+def _made(model: set[int]) -> SequenceSet:
+    result = SequenceSet()
+    for number in sorted(model, key=lambda each: each * 37 % 61):
+        result = result.add(number)
+    return result
+
+
+def _members(result: SequenceSet) -> set[int]:
+    return {number for number in range(1, _LARGEST + 20) if number in result}
+
+
+def _is_canonical(result: SequenceSet) -> bool:
+    previous = result.upto
+    for low, high in result.ranges:
+        if low <= previous + 1 or high < low:
+            return False
+        previous = high
+    return result.upto >= 0
+
+
+@given(st.lists(spans, max_size=30))
+def test_adding(added: list[tuple[int, int]]) -> None:
+    result, model = SequenceSet(), set[int]()
+    for first, last in added:
+        result = result.add(first, last)
+        model.update(range(first, last + 1))
+        assert _members(result) == model
+        assert _is_canonical(result)
+        assert result.highest() == max(model)
+        missing = set(range(1, max(model))) - model
+        assert {number for low, high in result.holes() for number in range(low, high + 1)} == missing
+
+
+@given(numbers, numbers)
+def test_taking_out(model: set[int], taken: set[int]) -> None:
+    result = _made(model).without(taken)
+    assert _members(result) == model - taken
+    assert _is_canonical(result)
+
+
+@given(st.permutations(list(range(1, 15))), st.integers(0, 14))
+def test_the_order_of_arrival_makes_no_difference(order: list[int], count: int) -> None:
+    result = SequenceSet()
+    for number in order[:count]:
+        result = result.add(number).add(number)
+    assert result == _made(set(order[:count]))
+
+
+@given(numbers, st.integers(0, 40))
+def test_the_wire_loses_nothing_that_fits_and_adds_nothing(model: set[int], maximum: int) -> None:
+    result = _made(model)
+    told = SequenceSet.from_wire(result.to_wire(maximum), maximum)
+    assert _members(told) <= model
+    assert told.upto == result.upto
+    if len(result.ranges) <= maximum:
+        assert told == result
+
+
+@given(numbers)
+def test_an_acknowledgement_says_what_is_there(model: set[int]) -> None:
+    acknowledgement = Acknowledgement(bytes(8), _made(model))
+    assert Acknowledgement.from_wire(acknowledgement.to_wire()) == acknowledgement

@@ -1,0 +1,134 @@
+"""Group trust under any interleaving of updates, by members, former members and strangers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.crypto import Identity
+from agent.core.group_manifest import GroupManifest, Member, genesis, read_manifest, sign_manifest
+from agent.core.trust import GroupTrust, Verdict, verify_chain
+from agent.errors import RemoteError
+from tests.vectors.makers.cast import GROUP_ID, identity
+
+_DEVICES = tuple(identity(name) for name in ("alice", "bob", "carol", "mallory"))
+_FIRST = sign_manifest(genesis(GROUP_ID, Member(_DEVICES[0].keys)), _DEVICES[0])
+
+
+def _following(before: GroupManifest, issuer: Identity, change: int) -> GroupManifest:
+    """Any next manifest that `issuer` could sign: it adds or removes the device that `change` names."""
+    device = _DEVICES[change % len(_DEVICES)]
+    others = tuple(each for each in before.members if each.keys != device.keys)
+    if len(others) == len(before.members):
+        unsigned = before.adding(Member(device.keys))
+    else:
+        unsigned = replace(before, version=before.version + 1, prev=before.hash, members=others, epoch=before.epoch + 1)
+    return sign_manifest(unsigned, issuer)
+
+
+@cache
+def _universe() -> tuple[GroupManifest, ...]:
+    """Manifests of four generations, by anybody: honest ones, rivals, and some by those who may not issue."""
+    generations = [[_FIRST]]
+    for _ in range(3):
+        generations.append(
+            [
+                made
+                for before in generations[-1][:6]
+                for place, issuer in enumerate(_DEVICES)
+                for change in (1, 2 + place % 2)
+                if (made := _following(before, issuer, change)).members
+            ]
+        )
+    return tuple(manifest for generation in generations for manifest in generation)
+
+
+def _follows(before: GroupManifest, after: GroupManifest) -> bool:
+    return (
+        after.version == before.version + 1
+        and after.prev == before.hash
+        and before.member(after.issuer) is not None
+        and after.mode == before.mode
+        and after.epoch >= before.epoch
+    )
+
+
+offers = st.lists(st.integers(0, 10_000), min_size=1, max_size=60)
+
+
+@given(offers)
+def test_no_interleaving_rolls_back(places: list[int]) -> None:  # accepts: 000.14, 000.16
+    universe = _universe()
+    trust = GroupTrust(GROUP_ID, read_manifest(_FIRST.raw))
+    accepted = [_FIRST.raw]
+    for place in places:
+        before = trust.current
+        assert before is not None
+        raw = universe[place % len(universe)].raw
+        try:
+            verdict = trust.update(raw)
+        except RemoteError:
+            assert trust.current is before
+            assert not _follows(before, read_manifest(raw))
+            continue
+        after = trust.current
+        assert after is not None
+        if verdict is Verdict.UNCHANGED:
+            assert after is before
+            assert raw == before.raw
+        else:
+            assert _follows(before, after)
+            accepted.append(raw)
+    assert trust.current is not None
+    assert verify_chain(accepted).raw == trust.current.raw
+
+
+@given(st.permutations(list(range(4))), st.data())
+def test_a_chain_is_taken_in_any_order_when_offered_often_enough(order: list[int], data: st.DataObject) -> None:
+    chain = [_FIRST]
+    for change in (1, 2, 3):
+        issuer = _DEVICES[data.draw(st.integers(0, len(chain[-1].members) - 1))]
+        issuer = issuer if chain[-1].member(issuer.signing_public) else _DEVICES[0]
+        chain.append(_following(chain[-1], issuer, change))
+    trust = GroupTrust(GROUP_ID, read_manifest(_FIRST.raw))
+    for _ in chain:
+        for place in order:
+            before = trust.current
+            assert before is not None
+            code = ""
+            try:
+                trust.update(chain[place].raw)
+            except RemoteError as error:
+                code = error.code
+            if chain[place].version > before.version + 1:
+                assert code == "version_gap"
+            elif chain[place].version < before.version:
+                assert code == "rollback"
+            else:
+                assert not code
+    assert trust.current is not None
+    assert trust.current.raw == chain[-1].raw
+
+
+@given(offers, st.integers(0, 3), st.integers(0, 3))
+def test_a_joiner_takes_only_what_its_inviter_issued_for_it(
+    places: list[int], inviter: int, joiner: int
+) -> None:  # accepts: 000.15
+    universe = _universe()
+    trust = GroupTrust(GROUP_ID, None)
+    pinned, own = _DEVICES[inviter].signing_public, _DEVICES[joiner].signing_public
+    for place in places:
+        raw = universe[place % len(universe)].raw
+        first = trust.current is None
+        try:
+            trust.join(raw, pinned, own)
+        except RemoteError:
+            continue
+        held = trust.current
+        assert held is not None
+        if first:
+            assert held.issuer == pinned
+            assert held.member(own) is not None

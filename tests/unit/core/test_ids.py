@@ -1,0 +1,67 @@
+"""`agent.core.ids`: names, node ids, hex, and text of peers."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from agent.core.ids import device_name, from_hex, node_id, printable, truncate_utf8
+from agent.core.topics import inbox_topic
+from agent.errors import MalformedError
+from tests.vectors import load
+
+
+def test_a_device_is_named_by_the_first_four_bytes_of_its_signing_key() -> None:  # accepts: 000.08
+    assert device_name(bytes.fromhex("0badcafe" + "00" * 28)) == "0badcafe"
+
+
+def test_a_node_id_is_a_hash_of_the_signing_key() -> None:
+    key = bytes(range(32))
+    assert node_id(key) == hashlib.blake2b(key, digest_size=16, person=b"covey/1 node").digest()
+    vault = load("vault")
+    assert node_id(bytes.fromhex(vault["keys"]["bob"]["signing_public"])).hex() == vault["node"]["node_id"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "0", "00112", "0011223", "00 1", "00AA", "0x11", "\u0660\u0661\u0662\u0663", "../.", "00/1", "+0-1", "0_11"],
+)
+def test_only_lower_case_hex_of_the_right_length_is_an_id(value: str) -> None:
+    with pytest.raises(MalformedError):
+        from_hex(value, 2)
+
+
+def test_hex_is_read() -> None:
+    assert from_hex("00ff", 2) == b"\x00\xff"
+    assert from_hex("", 0) == b""
+
+
+@pytest.mark.parametrize("dangerous", ["\x1b[31m", "a\nb", "a\rb", "\u202eevil", "\u2066x", "\x9b", "\ud800", "\x00"])
+def test_text_of_a_peer_cannot_drive_a_terminal(dangerous: str) -> None:
+    shown = printable(dangerous)
+    assert shown.isprintable()
+    assert "\N{REPLACEMENT CHARACTER}" in shown
+
+
+def test_text_of_a_peer_is_cut() -> None:
+    assert printable("gr\u00fcn") == "gr\u00fcn"
+    assert printable("x" * 500, 10) == "x" * 9 + "\N{HORIZONTAL ELLIPSIS}"
+
+
+@pytest.mark.parametrize(
+    ("value", "maximum", "expected"),
+    [("abc", 3, "abc"), ("abc", 2, "ab"), ("\u00fc\u00fc", 3, "\u00fc"), ("\U0001f426", 3, ""), ("", 0, "")],
+)
+def test_labels_are_cut_between_characters(value: str, maximum: int, expected: str) -> None:  # accepts: 002.30
+    assert truncate_utf8(value, maximum) == expected
+
+
+def test_a_label_from_a_command_line_that_is_not_unicode_does_no_harm() -> None:
+    assert truncate_utf8("pi\udcff", 64) == "pi?"
+
+
+def test_the_relay_learns_the_recipients_key_and_nothing_else() -> None:  # accepts: 000.27
+    assert inbox_topic(bytes(31) + b"\xfe") == "covey/1/in/" + "00" * 31 + "fe"
+    with pytest.raises(MalformedError):
+        inbox_topic(bytes(31))

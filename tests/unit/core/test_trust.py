@@ -1,0 +1,93 @@
+"""`agent.core.trust`: every rule by the vectors, and what is left when one is broken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from agent.core.group_manifest import Mode, read_manifest
+from agent.core.trust import GroupTrust, verify_chain
+from agent.errors import GenesisError, MalformedError, RemoteError
+from tests.vectors import load, vectors
+
+_FILE = load("group_manifests")
+_RAW = {entry["name"]: bytes.fromhex(entry["manifest"]) for entry in _FILE["manifests"]}
+_GROUP_ID = bytes.fromhex(_FILE["manifests"][0]["group_id"])
+
+
+def _signing(name: str) -> bytes:
+    return bytes.fromhex(_FILE["keys"][name]["signing_public"])
+
+
+@pytest.mark.parametrize("vector", vectors("group_manifests", "trust"))
+def test_rules(vector: dict[str, Any]) -> None:  # accepts: 000.11, 000.12, 000.13, 000.14, 000.15, 000.16
+    held = vector["held"]
+    trust = GroupTrust(_GROUP_ID, read_manifest(_RAW[held]) if held else None)
+    for offer in vector["offers"]:
+        before = trust.current
+        raw = _RAW[offer["manifest"]]
+        try:
+            if vector["join"]:
+                join = vector["join"]
+                outcome = trust.join(raw, _signing(join["inviter"]), _signing(join["device"])).value
+            else:
+                outcome = trust.update(raw).value
+        except RemoteError as error:
+            outcome = error.code
+        assert outcome == offer["outcome"], offer["manifest"]
+        if outcome == "accepted":
+            assert trust.current is not None
+            assert trust.current.raw == raw
+        else:
+            assert trust.current is before, "a refused manifest changes nothing"
+
+
+@pytest.mark.parametrize("vector", vectors("group_manifests", "chains"))
+def test_chains(vector: dict[str, Any]) -> None:  # accepts: 003.04
+    raws = [_RAW[name] for name in vector["chain"]]
+    if vector["code"] is None:
+        assert verify_chain(raws).raw == raws[-1]
+        return
+    with pytest.raises(RemoteError) as caught:
+        verify_chain(raws)
+    assert caught.value.code == vector["code"]
+
+
+@pytest.mark.parametrize("held", ["genesis", "without bob"])
+@pytest.mark.parametrize("vector", vectors("group_manifests", "refused"))
+def test_a_malformed_manifest_changes_nothing(vector: dict[str, Any], held: str) -> None:  # accepts: 000.12
+    trust = GroupTrust(_GROUP_ID, read_manifest(_RAW[held]))
+    before = trust.current
+    with pytest.raises(RemoteError) as caught:
+        trust.update(bytes.fromhex(vector["manifest"]))
+    assert caught.value.code == vector["code"]
+    assert trust.current is before
+
+
+def test_the_mode_never_changes() -> None:  # accepts: 003.07
+    held = replace(read_manifest(_RAW["genesis"]), mode=cast("Mode", 1))  # no second mode is defined yet
+    trust = GroupTrust(_GROUP_ID, held)
+    with pytest.raises(MalformedError, match="mode"):
+        trust.update(_RAW["with bob"])
+    assert trust.current is held
+
+
+def test_a_group_is_created_once_and_from_its_genesis() -> None:  # accepts: 000.15
+    trust = GroupTrust(_GROUP_ID, None)
+    with pytest.raises(GenesisError):
+        trust.create(read_manifest(_RAW["with bob"]))
+    with pytest.raises(GenesisError):
+        trust.create(read_manifest(_RAW["genesis of another group"]))
+    trust.create(read_manifest(_RAW["genesis"]))
+    with pytest.raises(GenesisError):
+        trust.create(read_manifest(_RAW["genesis"]))
+
+
+def test_a_device_that_joined_follows_the_ordinary_rules() -> None:
+    trust = GroupTrust(_GROUP_ID, None)
+    trust.join(_RAW["with bob"], _signing("alice"), _signing("bob"))
+    with pytest.raises(RemoteError) as caught:
+        trust.join(_RAW["genesis"], _signing("alice"), _signing("bob"))
+    assert caught.value.code == "rollback"

@@ -1,0 +1,137 @@
+"""`agent.core.vault`: segments and vault manifests, by the vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent.core import vault
+from agent.core.crypto import Identity
+from agent.core.message import read_message
+from agent.core.vault import SegmentEntry, SegmentRecord, VaultKey
+from agent.errors import LimitError, MalformedError, RemoteError, RollbackError
+from tests.vectors import load, vectors
+
+_FILE = load("vault")
+_KEY = VaultKey(bytes.fromhex(_FILE["vault"]["vault_id"]), bytes.fromhex(_FILE["vault"]["key"]))
+_NODE = bytes.fromhex(_FILE["node"]["node_id"])
+
+
+def _identity(name: str) -> Identity:
+    keys = _FILE["keys"][name]
+    return Identity.from_seeds(bytes.fromhex(keys["signing_seed"]), bytes.fromhex(keys["noise_secret"]))
+
+
+_COLLECTOR = _identity(_FILE["node"]["device"])
+
+
+def _entry(described: dict[str, Any]) -> SegmentEntry:
+    return SegmentEntry(
+        described["number"],
+        bytes.fromhex(described["incarnation"]),
+        bytes.fromhex(described["hash"]),
+        described["size"],
+        described["created_at_us"],
+        described["records"],
+    )
+
+
+@pytest.mark.parametrize("vector", vectors("vault", "segments"))
+def test_segments(vector: dict[str, Any]) -> None:  # accepts: 004.19, 004.20, 004.21
+    entry, content = _entry(vector["entry"]), bytes.fromhex(vector["content"])
+    if vector["code"] is not None:
+        with pytest.raises(RemoteError) as caught:
+            vault.open_segment(_KEY, _NODE, entry, content)
+        assert caught.value.code == vector["code"]
+        return
+    records = [SegmentRecord(at, bytes.fromhex(message)) for at, message in vector["records"]]
+    assert vault.open_segment(_KEY, _NODE, entry, content) == tuple(records)
+    for record in records:
+        read_message(record.message)
+    sealed = vault.seal_segment(
+        _KEY,
+        _COLLECTOR.signing_public,
+        entry.number,
+        entry.incarnation,
+        entry.created_at_us,
+        records,
+        bytes.fromhex(vector["nonce"]),
+    )
+    assert sealed == (entry, content), "a crash can repeat it"
+    assert vault.segment_key(_KEY.vault_id, _NODE, entry.number, entry.incarnation) == vector["object_key"]
+
+
+@pytest.mark.parametrize("vector", vectors("vault", "manifests"))
+def test_manifests(vector: dict[str, Any]) -> None:  # accepts: 004.03, 004.10, 004.12, 004.15, 004.16, 004.19, 004.21
+    content = bytes.fromhex(vector["content"])
+    if vector["code"] is not None:
+        with pytest.raises(RemoteError) as caught:
+            vault.open_vault_manifest(_KEY, _NODE, content, vector["floor"])
+        assert caught.value.code == vector["code"]
+        return
+    manifest = vault.open_vault_manifest(_KEY, _NODE, content, vector["floor"])
+    assert (manifest.vault_id, manifest.node_id) == (_KEY.vault_id, _NODE)
+    assert manifest.signing_public == _COLLECTOR.signing_public
+    assert manifest.incarnation.hex() == vector["incarnation"]
+    assert (manifest.manifest_seq, manifest.created_at_us) == (vector["manifest_seq"], vector["created_at_us"])
+    assert (manifest.prev.hex(), manifest.hash.hex()) == (vector["prev"], vector["hash"])
+    assert manifest.segments == tuple(_entry(each) for each in vector["segments"])
+    assert vault.seal_vault_manifest(_KEY, manifest, _COLLECTOR, bytes.fromhex(vector["nonce"])) == content
+    assert vault.manifest_key(_KEY.vault_id, _NODE) == vector["object_key"]
+    assert vault.node_of_manifest_key(vector["object_key"]) == _NODE
+
+
+def test_manifests_follow_each_other() -> None:  # accepts: 004.05, 004.12
+    key, identity = _KEY, _COLLECTOR
+    entry, _ = vault.seal_segment(key, identity.signing_public, 1, bytes(8), 1, [], bytes(24))
+    first = vault.next_manifest(None, key, identity.signing_public, bytes(8), 10, ())
+    second = vault.next_manifest(first, key, identity.signing_public, bytes(8), 20, (entry,))
+    assert (first.manifest_seq, first.prev, first.last_number) == (1, bytes(32), 0)
+    assert (second.manifest_seq, second.prev, second.last_number) == (2, first.hash, 1)
+
+
+def test_an_older_manifest_is_a_rollback() -> None:  # accepts: 004.15, 004.16
+    content = bytes.fromhex(_FILE["manifests"][0]["content"])
+    assert vault.open_vault_manifest(_KEY, _NODE, content, 1).manifest_seq == 1
+    with pytest.raises(RollbackError):
+        vault.open_vault_manifest(_KEY, _NODE, content, 2)
+
+
+def test_the_key_names_itself_and_is_not_shown() -> None:  # accepts: 002.32
+    assert _KEY.key_id.hex() == _FILE["vault"]["key_id"]
+    assert repr(_KEY.key) not in repr(_KEY)
+
+
+def test_objects_stand_where_the_source_document_puts_them() -> None:  # accepts: 004.02
+    key = vault.manifest_key(bytes(16), b"\x01" * 16)
+    assert key == f"vaults/{'00' * 16}/objects/manifests/{'01' * 16}.hxman"
+    assert key.startswith(vault.manifest_prefix(bytes(16)))
+    assert vault.segment_key(bytes(16), b"\x01" * 16, 255, bytes(8)) == (
+        f"vaults/{'00' * 16}/objects/segments/{'01' * 16}/00000000000000ff-{'00' * 8}.hxseg"
+    )
+
+
+@pytest.mark.parametrize(
+    "key", ["", "x.hxman", "a/b.txt", f"a/{'0' * 31}.hxman", f"a/{'G' * 32}.hxman", "../../.hxman"]
+)
+def test_a_key_that_is_no_manifests_names_no_node(key: str) -> None:
+    with pytest.raises(MalformedError):
+        vault.node_of_manifest_key(key)
+
+
+def test_clear_headers_hold_a_magic_and_the_keys_id_only() -> None:  # accepts: 004.22
+    for part, magic in (("segments", b"HXSEG\x01"), ("manifests", b"HXMAN\x01")):
+        content = bytes.fromhex(_FILE[part][0]["content"])
+        assert content[:14] == magic + _KEY.key_id
+
+
+def test_an_oversize_object_is_refused_unopened() -> None:
+    with pytest.raises(LimitError):
+        vault.open_vault_manifest(_KEY, _NODE, bytes(8 * 1024 * 1024 + 1))
+
+
+def test_the_largest_segment_by_number_of_records_opens() -> None:
+    records = [SegmentRecord(n, b"m") for n in range(20_000)]
+    entry, content = vault.seal_segment(_KEY, _COLLECTOR.signing_public, 1, bytes(8), 1, records, bytes(24))
+    assert len(vault.open_segment(_KEY, _NODE, entry, content)) == 20_000

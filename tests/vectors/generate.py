@@ -1,0 +1,34 @@
+"""Write the committed vectors anew: `python -m tests.vectors.generate`. Always the same bytes.
+
+A difference after a change of the code is a change of the protocol. Wycheproof's, SenML's and TweetNaCl's vectors come
+from elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tests.vectors import HERE
+from tests.vectors.makers import cbor, envelopes, groups, invites, messages, telemetry, vault
+
+FILES: dict[str, Callable[[], dict[str, Any]]] = {
+    "cbor": cbor.make,
+    "envelopes": envelopes.make,
+    "messages": messages.make,
+    "group_manifests": groups.make,
+    "invites": invites.make,
+    "telemetry": telemetry.make,
+    "vault": vault.make,
+}
+
+
+def text(name: str) -> str:
+    """Return a file as it should stand."""
+    return json.dumps(FILES[name](), indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    for file in FILES:
+        (HERE / f"{file}.json").write_text(text(file), encoding="utf-8")

@@ -1,0 +1,110 @@
+"""invites.json: invite URIs, and the bodies of join requests."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from agent.core.pairing import Invite, JoinRequest
+from tests.vectors.makers.cast import ALICE, BOB, GROUP_ID, NOW_US, cbor, flip, keys, seeded
+
+_SECRET = seeded("invite", 16)
+_EXPIRES_US = NOW_US + 600_000_000
+_RELAY = "mqtts://broker.example:8883"
+
+
+def _uri(fields: list[object] | bytes) -> str:
+    raw = fields if isinstance(fields, bytes) else cbor(fields)
+    return "covey://join/1/" + base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _fields(**changed: object) -> list[object]:
+    fields: dict[str, object] = {
+        "version": 1,
+        "group_id": GROUP_ID,
+        "signing": ALICE.signing_public,
+        "noise": ALICE.noise_public,
+        "secret": _SECRET,
+        "expires": _EXPIRES_US,
+        "relay": _RELAY,
+    }
+    fields.update(changed)
+    return list(fields.values())
+
+
+def _invites() -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = []
+    for name, relay in [("an invite", _RELAY), ("without a relay", ""), ("with the longest relay", "x" * 512)]:
+        invite = Invite(GROUP_ID, ALICE.keys, _SECRET, _EXPIRES_US, relay)
+        entries.append(
+            {
+                "name": name,
+                "uri": invite.to_uri(),
+                "group_id": GROUP_ID.hex(),
+                "inviter": "alice",
+                "secret": _SECRET.hex(),
+                "secret_hash": invite.secret_hash.hex(),
+                "expires_at_us": _EXPIRES_US,
+                "relay_url": relay,
+                "code": None,
+            }
+        )
+    good = _uri(_fields())
+    refused = [
+        ("nothing", ""),
+        ("another scheme", good.replace("covey:", "https:")),
+        ("another version of the scheme", good.replace("/1/", "/2/")),
+        ("the scheme alone", "covey://join/1/"),
+        ("cut", good[:-4]),
+        ("cut by one character", good[:-1]),
+        ("with something behind it", good + "AA"),
+        ("with a space in it", good[:40] + " " + good[40:]),
+        ("with a letter that is not base64url", good[:40] + "\u00e9" + good[41:]),
+        ("version 2", _uri(_fields(version=2))),
+        ("secret of 15 bytes", _uri(_fields(secret=_SECRET[:15]))),
+        ("a key of 31 bytes", _uri(_fields(noise=bytes(31)))),
+        ("a field missing", _uri(_fields()[:-1])),
+        ("expires before the epoch", _uri(_fields(expires=-1))),
+        ("relay longer than allowed", _uri(_fields(relay="x" * 513))),
+        ("longer than any", _uri(_fields(relay="x" * 2_000))),
+        ("not deterministic", _uri(b"\x87\x18\x01" + cbor(_fields())[2:])),
+    ]
+    return entries + [{"name": name, "uri": uri, "code": "local"} for name, uri in refused]
+
+
+def _requests() -> list[dict[str, Any]]:
+    label = "pi in the b\u00fcro"
+    good = JoinRequest(_SECRET, BOB.noise_public, label).to_wire()
+    small_order = bytes.fromhex("e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800")
+    entries: list[dict[str, Any]] = [
+        {
+            "name": "a request",
+            "body": good.hex(),
+            "secret": _SECRET.hex(),
+            "noise_public": BOB.noise_public.hex(),
+            "label": label,
+            "code": None,
+        }
+    ]
+    refused = [
+        ("cut", "malformed", good[:-1]),
+        ("a byte after it", "malformed", good + b"\x00"),
+        ("secret of 15 bytes", "malformed", cbor([_SECRET[:15], BOB.noise_public, ""])),
+        ("key of zeros", "malformed", cbor([_SECRET, bytes(32), ""])),
+        ("key of small order", "malformed", cbor([_SECRET, small_order, ""])),
+        ("key with its top bit set", "malformed", cbor([_SECRET, flip(BOB.noise_public, 31, 7), ""])),
+        ("label of 65 bytes", "limit", cbor([_SECRET, BOB.noise_public, "x" * 65])),
+        ("label as bytes", "malformed", cbor([_SECRET, BOB.noise_public, b"x"])),
+        ("longer than any", "limit", cbor([_SECRET, BOB.noise_public, "x" * 600])),
+    ]
+    return entries + [{"name": name, "body": raw.hex(), "code": code} for name, code, raw in refused]
+
+
+def make() -> dict[str, Any]:
+    """Return the file."""
+    return {
+        "about": "docs/protocol.md, section 10.",
+        "keys": keys(),
+        "vectors": _invites(),
+        "requests": _requests(),
+    }

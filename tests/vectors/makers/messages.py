@@ -1,0 +1,201 @@
+"""messages.json: signed messages, and the bodies of acknowledgements and losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent.core import crypto
+from agent.core.crypto import Identity
+from agent.core.message import Acknowledgement, Loss, LossReason, MessageType, write_message
+from agent.core.sequences import SequenceSet
+from tests.vectors.makers.cast import (
+    ALICE,
+    BOB,
+    CAROL,
+    GROUP_ID,
+    INCARNATION,
+    MALLORY,
+    NOW_US,
+    cbor,
+    flip,
+    keys,
+    seeded,
+)
+
+_DOMAIN = b"covey/1 message"
+_GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493  # of Ed25519, RFC 8032 section 5.1
+_ACK_BODY = Acknowledgement(INCARNATION, SequenceSet(20, ((22, 24),))).to_wire()
+
+Fields = list[object]
+
+
+def _fields(**changed: object) -> Fields:
+    fields: dict[str, object] = {
+        "version": 1,
+        "type": int(MessageType.BLOB),
+        "author": ALICE.signing_public,
+        "recipient": BOB.signing_public,
+        "group_id": GROUP_ID,
+        "incarnation": INCARNATION,
+        "seq": 7,
+        "link_seq": 3,
+        "sent_at_us": NOW_US,
+        "body": b"hello",
+    }
+    fields.update(changed)
+    return list(fields.values())
+
+
+def _signed(fields: Fields | bytes, signer: Identity = ALICE, domain: bytes = _DOMAIN) -> bytes:
+    """Sign whatever this is."""
+    content = fields if isinstance(fields, bytes) else cbor(fields)
+    return cbor([crypto.sign(domain, content, signer), content])
+
+
+def _valid() -> list[dict[str, Any]]:
+    entries = []
+    for kind, group_id, seq, link_seq, body in [
+        (MessageType.BLOB, GROUP_ID, 7, 3, b"hello"),
+        (MessageType.BLOB, GROUP_ID, 2**63 - 1, 2**63 - 1, b""),
+        (MessageType.GROUP_MANIFEST, GROUP_ID, 1, 1, b"any bytes; the type's own reader looks at them"),
+        (MessageType.JOIN, GROUP_ID, 1, 1, cbor([seeded("secret", 16), ALICE.noise_public, "pi"])),
+        (MessageType.TELEMETRY, GROUP_ID, 8, 4, b"a batch"),
+        (MessageType.LOSS, bytes(32), 9, 5, Loss(1, 2, LossReason.OUTBOX_FULL).to_wire()),
+        (MessageType.ACK, bytes(32), 0, 0, _ACK_BODY),
+    ]:
+        raw = write_message(ALICE, kind, BOB.signing_public, group_id, INCARNATION, seq, link_seq, NOW_US, body)
+        entries.append(
+            {
+                "name": f"{kind.name.lower().replace('_', ' ')} {seq}",
+                "type": int(kind),
+                "author": "alice",
+                "recipient": "bob",
+                "group_id": group_id.hex(),
+                "incarnation": INCARNATION.hex(),
+                "seq": seq,
+                "link_seq": link_seq,
+                "sent_at_us": NOW_US,
+                "body": body.hex(),
+                "message": raw.hex(),
+                "code": None,
+            }
+        )
+    return entries
+
+
+def _refused() -> list[tuple[str, str, bytes]]:
+    good = cbor(_fields())
+    signature = crypto.sign(_DOMAIN, good, ALICE)
+    scalar = int.from_bytes(signature[32:], "little") + _GROUP_ORDER
+    malleable = signature[:32] + scalar.to_bytes(32, "little")
+    identity_point = b"\x01" + bytes(31)
+    return [
+        ("signature with a bit flipped", "signature", cbor([flip(signature, 5), good])),
+        ("signature that adds the group order", "signature", cbor([malleable, good])),
+        ("signature of zeros", "signature", cbor([bytes(64), good])),
+        (
+            "author of small order",
+            "signature",
+            cbor([identity_point + bytes(32), cbor(_fields(author=identity_point))]),
+        ),
+        ("signed by another device", "signature", _signed(_fields(), MALLORY)),
+        ("signed without a domain", "signature", _signed(_fields(), domain=b"")),
+        ("signed as a group manifest", "signature", _signed(_fields(), domain=b"covey/1 group manifest")),
+        ("redirected", "signature", cbor([signature, cbor(_fields(recipient=CAROL.signing_public))])),
+        ("claimed by another author", "signature", cbor([signature, cbor(_fields(author=MALLORY.signing_public))])),
+        ("relabelled as telemetry", "signature", cbor([signature, cbor(_fields(type=9))])),
+        ("moved to another group", "signature", cbor([signature, cbor(_fields(group_id=seeded("other")))])),
+        ("moved to another incarnation", "signature", cbor([signature, cbor(_fields(incarnation=bytes(8)))])),
+        ("renumbered", "signature", cbor([signature, cbor(_fields(seq=8))])),
+        ("renumbered on the link", "signature", cbor([signature, cbor(_fields(link_seq=4))])),
+        ("antedated", "signature", cbor([signature, cbor(_fields(sent_at_us=0))])),
+        ("body changed", "signature", cbor([signature, cbor(_fields(body=b"hullo"))])),
+        ("signature of 63 bytes", "malformed", cbor([signature[:63], good])),
+        ("no signature", "malformed", good),
+        ("cut", "malformed", cbor([signature, good])[:-1]),
+        ("a byte after the message", "malformed", cbor([signature, good]) + b"\x00"),
+        ("a byte after the signed part", "malformed", _signed(good + b"\x00")),
+        ("signed part not minimal", "malformed", _signed(b"\x8a\x18\x01" + good[2:])),
+        ("version 2", "malformed", _signed(_fields(version=2))),
+        ("unknown type", "malformed", _signed(_fields(type=0xFE))),
+        ("a field missing", "malformed", _signed(_fields()[:-1])),
+        ("a field too many", "malformed", _signed([*_fields(), 0])),
+        ("author of 31 bytes", "malformed", _signed(_fields(author=ALICE.signing_public[:31]))),
+        ("group id of 16 bytes", "malformed", _signed(_fields(group_id=bytes(16)))),
+        ("incarnation of 7 bytes", "malformed", _signed(_fields(incarnation=bytes(7)))),
+        ("negative sequence", "malformed", _signed(_fields(seq=-1))),
+        ("boolean sequence", "malformed", _signed(_fields(seq=True))),
+        ("body as text", "malformed", _signed(_fields(body="hello"))),
+        ("blob without sequences", "malformed", _signed(_fields(seq=0, link_seq=0))),
+        ("blob without a sequence", "malformed", _signed(_fields(seq=0))),
+        ("blob without a link sequence", "malformed", _signed(_fields(link_seq=0))),
+        ("acknowledgement with sequences", "malformed", _signed(_fields(type=8, body=_ACK_BODY))),
+        ("acknowledgement with a sequence", "malformed", _signed(_fields(type=8, link_seq=0, body=_ACK_BODY))),
+    ]
+
+
+def _acknowledgements() -> list[dict[str, Any]]:
+    many = [[10 * number, 10 * number + 1] for number in range(1, 66)]
+    last = 2**63 - 1
+    rows: list[tuple[str, str | None, object]] = [
+        ("nothing yet", None, [0, []]),
+        ("contiguous", None, [41, []]),
+        ("everything there is", None, [last, []]),
+        ("one hole", None, [41, [[43, 43]]]),
+        ("several holes", None, [0, [[2, 5], [7, 7], [9, last]]]),
+        ("as many ranges as allowed", None, [3, many[:64]]),
+        ("one range too many", "limit", [3, many]),
+        ("range that touches", "malformed", [41, [[42, 50]]]),
+        ("range that overlaps", "malformed", [41, [[40, 50]]]),
+        ("ranges that touch", "malformed", [0, [[2, 5], [6, 7]]]),
+        ("ranges that overlap", "malformed", [0, [[2, 5], [4, 7]]]),
+        ("ranges that descend", "malformed", [0, [[7, 8], [2, 5]]]),
+        ("range that is empty", "malformed", [0, [[5, 4]]]),
+        ("range from zero", "malformed", [0, [[0, 4]]]),
+        ("range of one number", "malformed", [0, [[2]]]),
+        ("negative", "malformed", [-1, []]),
+        ("beyond 63 bits", "malformed", [2**63, []]),
+        ("no ranges", "malformed", [41]),
+    ]
+    entries: list[dict[str, Any]] = [
+        {"name": name, "body": cbor([INCARNATION, received]).hex(), "code": code} for name, code, received in rows
+    ]
+    for entry, (_, code, received) in zip(entries, rows, strict=True):
+        if code is None:
+            entry["incarnation"], entry["received"] = INCARNATION.hex(), received
+    entries += [
+        {"name": "incarnation of 7 bytes", "body": cbor([bytes(7), [0, []]]).hex(), "code": "malformed"},
+        {"name": "longer than any", "body": cbor([INCARNATION, [0, []], bytes(3000)]).hex(), "code": "limit"},
+    ]
+    return entries
+
+
+def _losses() -> list[dict[str, Any]]:
+    rows: list[tuple[str, str | None, object]] = [
+        *((reason.name.lower().replace("_", " "), None, [5, 9, int(reason)]) for reason in LossReason),
+        ("one message", None, [1, 1, 1]),
+        ("all there could be", None, [1, 2**63 - 1, 4]),
+        ("from zero", "malformed", [0, 4, 1]),
+        ("empty", "malformed", [5, 4, 1]),
+        ("reason 0", "malformed", [5, 9, 0]),
+        ("unknown reason", "malformed", [5, 9, 200]),
+        ("a field missing", "malformed", [5, 9]),
+        ("negative", "malformed", [-5, 9, 1]),
+        ("longer than any", "limit", [5, 9, 1, bytes(64)]),
+    ]
+    return [
+        {"name": name, "body": cbor(fields).hex(), "code": code} | ({"loss": fields} if code is None else {})
+        for name, code, fields in rows
+    ]
+
+
+def make() -> dict[str, Any]:
+    """Return the file."""
+    refused = [{"name": name, "message": raw.hex(), "code": code} for name, code, raw in _refused()]
+    return {
+        "about": "docs/protocol.md, sections 5 to 7.",
+        "keys": keys(),
+        "vectors": _valid() + refused,
+        "acknowledgements": _acknowledgements(),
+        "losses": _losses(),
+    }

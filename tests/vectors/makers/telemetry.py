@@ -1,0 +1,189 @@
+"""telemetry.json: batches with the readings that went in and those that come out."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any
+
+from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value, read_batch
+from tests.vectors import to_json
+from tests.vectors.makers.cast import BOOT_ID, NOW_US, cbor
+
+Row = tuple[str, str, int, Value]
+_BOOTED_US = 3_600_000_000  # one hour before the anchor
+_SYNCHRONISED = ClockReading(BOOT_ID, _BOOTED_US, NOW_US, ClockKind.SYNCHRONISED)
+_UNSYNCHRONISED = ClockReading(BOOT_ID, _BOOTED_US, 1_000_000, ClockKind.UNSYNCHRONISED)
+_ASSERTED = ClockReading(BOOT_ID, _BOOTED_US, NOW_US, ClockKind.ASSERTED)
+
+
+def _batches() -> list[tuple[str, ClockReading, list[Row]]]:
+    at = _BOOTED_US - 60_000_000
+    minute: list[Row] = [
+        ("urn:dev:mac:0024befffe804ff1:temperature", "Cel", at + second * 1_000_000, 20.0 + (second // 7) / 10)
+        for second in range(60)
+    ]
+    return [
+        ("no readings", _SYNCHRONISED, []),
+        ("one decimal", _SYNCHRONISED, [("temperature", "Cel", at, 21.5)]),
+        ("a whole number", _SYNCHRONISED, [("count", "", at, 7), ("count", "", at + 1, -7.0)]),
+        ("a minute of a slow sensor", _SYNCHRONISED, minute),
+        ("nine places", _SYNCHRONISED, [("lat", "lat", at, 48.123456789), ("lat", "lat", at, -0.000000001)]),
+        ("floats", _SYNCHRONISED, [("x", "", at + place, value) for place, value in enumerate([0.1, 1 / 3, 2.5e-10])]),
+        (
+            "floats at the edges",
+            _SYNCHRONISED,
+            [("x", "", at, value) for value in (5e-324, -1.7976931348623157e308, 1.7976931348623157e308, 2.0**53, 0.0)],
+        ),
+        ("largest decimals", _SYNCHRONISED, [("n", "", at, 2.0**53 - 1), ("n", "", at, 1 - 2.0**53)]),
+        ("booleans", _SYNCHRONISED, [("door", "", at, True), ("door", "", at + 5, False), ("door", "", at + 9, True)]),
+        (
+            "text",
+            _SYNCHRONISED,
+            [("state", "", at, "idle"), ("state", "", at, ""), ("state", "", at, "\u00fc\U0001f426")],
+        ),
+        ("data", _SYNCHRONISED, [("raw", "", at, b"\x00\xff"), ("raw", "", at, b"")]),
+        (
+            "every kind under one name",
+            _UNSYNCHRONISED,
+            [
+                ("m", "", at, b"\x01"),
+                ("m", "", at, "one"),
+                ("m", "", at, True),
+                ("m", "", at, 1.5),
+                ("m", "W", at, 1 / 3),
+            ],
+        ),
+        ("an unsynchronised clock", _UNSYNCHRONISED, [("t", "Cel", at, 1.5), ("t", "Cel", _BOOTED_US, 2.5)]),
+        (
+            "wall times of the application",
+            _ASSERTED,
+            [("t", "Cel", NOW_US - 86_400_000_000, 1.5), ("t", "Cel", 0, 2.5)],
+        ),
+        ("times that go back and forth", _ASSERTED, [("t", "", time, 0.0) for time in (2**59 - 1, 0, 2**58, 1)]),
+        ("the longest name and unit", _SYNCHRONISED, [("n" * 128, "u" * 32, at, 1.0)]),
+    ]
+
+
+def _columns(**changed: object) -> list[object]:
+    """Two decimals, one boolean, one float and one text; as `_outer` wraps them."""
+    fields: dict[str, object] = {
+        "series": [["d", "", 0, 1, 2], ["b", "", 1, 0, 1], ["f", "", 2, 0, 1], ["t", "", 3, 0, 1]],
+        "times": [1000, 1, b"\x00\x01\x01\x01\x01"],
+        "numbers": [15, 1, b"\x00\x01\xf1"],
+        "floats": struct.pack("<d", 0.1),
+        "texts": ["x"],
+    }
+    fields.update(changed)
+    return list(fields.values())
+
+
+def _outer(columns: list[object] | bytes, **changed: object) -> bytes:
+    inside = columns if isinstance(columns, bytes) else cbor(columns)
+    fields: dict[str, object] = {
+        "format": 1,
+        "boot_id": BOOT_ID,
+        "clock": 0,
+        "monotonic": _BOOTED_US,
+        "wall": NOW_US,
+        "count": 5,
+        "codec": 0,
+        "inflated": len(inside),
+        "packed": inside,
+    }
+    fields.update(changed)
+    return cbor(list(fields.values()))
+
+
+def _deflate(content: bytes) -> bytes:
+    return zlib.compress(content, 9, -15)
+
+
+def _refused() -> list[tuple[str, str, bytes]]:
+    inside = cbor(_columns())
+    deflated = _deflate(inside)
+    bomb = _deflate(bytes(2_000_000))
+    said = {"codec": 1, "inflated": len(inside)}
+    series = _columns()[0]
+    assert isinstance(series, list)
+    return [
+        ("zip bomb that says its size", "malformed", _outer(inside, codec=1, packed=bomb, inflated=2_000_000)),
+        ("zip bomb that lies about its size", "limit", _outer(inside, **said, packed=bomb)),
+        ("inflates to one byte more", "limit", _outer(inside, **said, packed=_deflate(inside + b"\x00"))),
+        ("inflates to one byte less", "malformed", _outer(inside, **said, packed=_deflate(inside[:-1]))),
+        ("deflate stream cut", "malformed", _outer(inside, **said, packed=deflated[:-3])),
+        ("something after the deflate stream", "malformed", _outer(inside, **said, packed=deflated + b"\x00")),
+        ("not a deflate stream", "malformed", _outer(inside, **said, packed=b"\xff" * 20)),
+        ("nothing where a deflate stream should be", "malformed", _outer(inside, **said, packed=b"")),
+        ("lying length, not packed", "malformed", _outer(inside, inflated=len(inside) + 1)),
+        ("unknown codec", "malformed", _outer(inside, codec=2)),
+        ("unknown format", "malformed", _outer(inside, format=2)),
+        ("unknown clock", "malformed", _outer(inside, clock=3)),
+        ("boot id of 7 bytes", "malformed", _outer(inside, boot_id=bytes(7))),
+        ("time before the epoch", "malformed", _outer(inside, wall=-1)),
+        ("lying count", "malformed", _outer(inside, count=6)),
+        ("more readings than allowed", "malformed", _outer(inside, count=16_001)),
+        ("a field missing", "malformed", cbor([1, BOOT_ID, 0, 0, 0, 0, 0, 1])),
+        ("columns not deterministic", "malformed", _outer(b"\x98\x05" + inside[1:])),
+        ("a byte after the columns", "malformed", _outer(inside + b"\x00")),
+        ("a column missing", "malformed", _outer(_columns()[:4])),
+        ("one time too few", "malformed", _outer(_columns(times=[1000, 1, bytes(4)]))),
+        ("one time too many", "malformed", _outer(_columns(times=[1000, 1, bytes(6)]))),
+        ("one number too few", "malformed", _outer(_columns(numbers=[15, 1, bytes(2)]))),
+        ("one number too many", "malformed", _outer(_columns(numbers=[15, 1, bytes(4)]))),
+        ("one float too few", "malformed", _outer(_columns(floats=b""))),
+        ("half a float", "malformed", _outer(_columns(floats=bytes(4)))),
+        ("one text too many", "malformed", _outer(_columns(texts=["x", "y"]))),
+        ("bytes where text should be", "malformed", _outer(_columns(texts=[b"x"]))),
+        ("a number where text should be", "malformed", _outer(_columns(texts=[1]))),
+        ("text longer than allowed", "limit", _outer(_columns(texts=["x" * 4097]))),
+        ("width of 3 bytes", "malformed", _outer(_columns(numbers=[15, 3, bytes(9)]))),
+        ("width of nothing", "malformed", _outer(_columns(numbers=[15, 0, b""]))),
+        ("half an integer", "malformed", _outer(_columns(numbers=[15, 2, bytes(5)]))),
+        ("series out of order", "malformed", _outer(_columns(series=series[::-1]))),
+        ("series without a name", "malformed", _outer(_columns(series=[["", "", 0, 1, 2], *series[1:]]))),
+        ("series without readings", "malformed", _outer(_columns(series=[["d", "", 0, 1, 0], *series]))),
+        ("series of an unknown kind", "malformed", _outer(_columns(series=[*series[:3], ["t", "", 5, 0, 1]]))),
+        ("ten places", "malformed", _outer(_columns(series=[["d", "", 0, 10, 2], *series[1:]]))),
+        ("places of a boolean", "malformed", _outer(_columns(series=[series[0], ["b", "", 1, 1, 1], *series[2:]]))),
+        ("name of 129 bytes", "limit", _outer(_columns(series=[["d" * 129, "", 0, 1, 2], *series[1:]]))),
+        ("unit of 33 bytes", "limit", _outer(_columns(series=[["d", "u" * 33, 0, 1, 2], *series[1:]]))),
+        ("1,025 series", "limit", _outer(_columns(series=[["d", "", 0, 0, 1]] * 1_025), count=1_025)),
+    ]
+
+
+def make() -> dict[str, Any]:
+    """Return the file."""
+    vectors: list[dict[str, Any]] = []
+    for name, clock, rows in _batches():
+        builder = BatchBuilder()
+        for row in rows:
+            builder.add(*row)
+        body = builder.body(clock)
+        vectors.append(_described(name, body) | {"readings": to_json(rows)})
+    vectors.append(_described("five series by hand", _outer(_columns())))
+    vectors.append(_described("deflated by hand", _outer(_columns(), codec=1, packed=_deflate(cbor(_columns())))))
+    vectors.append(_described("a boolean of 2 is true", _outer(_columns(numbers=[15, 1, b"\x00\x01\xf2"]))))
+    refused = [{"name": name, "body": raw.hex(), "code": code} for name, code, raw in _refused()]
+    return {
+        "about": "docs/protocol.md, sections 11 and 12. `readings` went in; `decoded` comes out, in index order, "
+        "as [name, unit, wall time in microseconds, value]. What a deflate stream looks like is the sender's choice.",
+        "vectors": vectors + refused,
+    }
+
+
+def _described(name: str, body: bytes) -> dict[str, Any]:
+    batch = read_batch(body)
+    return {
+        "name": name,
+        "clock": {
+            "boot_id": batch.clock.boot_id.hex(),
+            "monotonic_us": batch.clock.monotonic_us,
+            "wall_us": batch.clock.wall_us,
+            "kind": int(batch.clock.kind),
+        },
+        "body": body.hex(),
+        "series": [[each.name, each.unit, int(each.kind), each.scale, each.count] for each in batch.series],
+        "decoded": to_json(list(batch.readings())),
+        "code": None,
+    }

@@ -1,0 +1,243 @@
+"""vault.json: a node's segments and its vault manifest, and what a reader refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from agent.core import crypto, vault
+from agent.core.crypto import Identity
+from agent.core.ids import node_id
+from agent.core.message import MessageType, write_message
+from agent.core.vault import SegmentEntry, SegmentRecord, VaultKey, VaultManifest
+from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, INCARNATION, NOW_US, cbor, flip, keys, seeded
+
+KEY = VaultKey(seeded("vault id", 16), seeded("vault key"))
+OTHER_KEY = VaultKey(KEY.vault_id, seeded("another vault key"))
+_COLLECTOR = BOB
+_NODE = node_id(_COLLECTOR.signing_public)
+_HEADER_BYTES, _NONCE_BYTES = 14, 24
+
+
+def _message(seq: int, body: bytes) -> bytes:
+    return write_message(
+        ALICE, MessageType.TELEMETRY, BOB.signing_public, GROUP_ID, INCARNATION, seq, seq, NOW_US, body
+    )
+
+
+def _nonce(label: str) -> bytes:
+    return seeded(f"nonce of {label}", _NONCE_BYTES)
+
+
+_RECORDS = {
+    1: [SegmentRecord(NOW_US + 1, _message(1, b"one")), SegmentRecord(NOW_US + 2, _message(2, b"two"))],
+    2: [SegmentRecord(NOW_US + 9, _message(3, b"three"))],
+}
+
+
+def _segment(number: int, key: VaultKey = KEY) -> tuple[SegmentEntry, bytes]:
+    return vault.seal_segment(
+        key, BOB.signing_public, number, INCARNATION, NOW_US + number, _RECORDS[number], _nonce(f"segment {number}")
+    )
+
+
+def _resealed(kind: str, binding: list[object], plaintext: object) -> bytes:
+    """Seal any plaintext as a segment or manifest would be."""
+    header = {"segment": b"HXSEG\x01", "manifest": b"HXMAN\x01"}[kind] + KEY.key_id
+    nonce = _nonce("resealed")
+    raw = plaintext if isinstance(plaintext, bytes) else cbor(plaintext)
+    return header + nonce + crypto.aead_seal(raw, header + cbor(binding), nonce, KEY.key)
+
+
+def _manifests() -> tuple[VaultManifest, VaultManifest]:
+    first = vault.next_manifest(None, KEY, BOB.signing_public, INCARNATION, NOW_US + 10, (_segment(1)[0],))
+    second = vault.next_manifest(first, KEY, BOB.signing_public, INCARNATION, NOW_US + 20, (_segment(2)[0],))
+    return first, second
+
+
+def _entry(entry: SegmentEntry) -> dict[str, Any]:
+    return {
+        "number": entry.number,
+        "incarnation": entry.incarnation.hex(),
+        "hash": entry.hash.hex(),
+        "size": entry.size,
+        "created_at_us": entry.created_at_us,
+        "records": entry.records,
+    }
+
+
+def _segments() -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = []
+    for number, records in _RECORDS.items():
+        entry, content = _segment(number)
+        entries.append(
+            {
+                "name": f"segment {number}",
+                "object_key": vault.segment_key(KEY.vault_id, _NODE, number, INCARNATION),
+                "nonce": _nonce(f"segment {number}").hex(),
+                "entry": _entry(entry),
+                "records": [[each.received_at_us, each.message.hex()] for each in records],
+                "content": content.hex(),
+                "code": None,
+            }
+        )
+    entry, content = _segment(1)
+
+    def listed(raw: bytes) -> SegmentEntry:
+        """The entry, were the manifest to list these bytes."""
+        return replace(entry, size=len(raw), hash=crypto.digest(b"covey/1 segment", raw))
+
+    binding: list[object] = ["covey/1 segment", KEY.vault_id, _NODE, 1, INCARNATION]
+    two = [[NOW_US, b"m"], [NOW_US, b"n"]]
+    shapes = [
+        ("version 2", "malformed", _resealed("segment", binding, [2, NOW_US, two])),
+        ("a lying number of records", "malformed", _resealed("segment", binding, [1, NOW_US, two[:1]])),
+        ("a record without its time", "malformed", _resealed("segment", binding, [1, NOW_US, [[b"m"], [b"n"]]])),
+        ("a byte after it", "malformed", _resealed("segment", binding, cbor([1, NOW_US, two]) + b"\x00")),
+        (
+            "sealed for another number",
+            "decryption",
+            _resealed("segment", [*binding[:3], 2, INCARNATION], [1, 0, two]),
+        ),
+        (
+            "sealed for another node",
+            "decryption",
+            _resealed("segment", [*binding[:2], bytes(16), *binding[3:]], [1, 0, two]),
+        ),
+        (
+            "sealed for another vault",
+            "decryption",
+            _resealed("segment", [binding[0], bytes(16), *binding[2:]], [1, 0, two]),
+        ),
+        (
+            "sealed for another incarnation",
+            "decryption",
+            _resealed("segment", [*binding[:4], bytes(8)], [1, 0, two]),
+        ),
+        ("sealed as a manifest", "malformed", _resealed("manifest", binding, [1, NOW_US, two])),
+        ("sealed with another vault key", "decryption", _segment(1, OTHER_KEY)[1]),
+        ("a bit of the ciphertext flipped, and listed so", "decryption", flip(content, -1)),
+        ("a bit of the nonce flipped, and listed so", "decryption", flip(content, _HEADER_BYTES)),
+        ("a bit of the key's id flipped, and listed so", "decryption", flip(content, 6)),
+        ("another format in the magic", "malformed", flip(content, 5, 1)),
+        ("cut inside the nonce, and listed so", "malformed", content[:30]),
+        ("empty, and listed so", "malformed", b""),
+    ]
+    refused = [(name, code, listed(raw), raw) for name, code, raw in shapes]
+    refused += [
+        ("not the bytes that are listed", "decryption", entry, flip(content, -1)),
+        ("cut", "decryption", entry, content[:-1]),
+        ("longer than listed", "decryption", entry, content + b"\x00"),
+        ("another segment's bytes", "decryption", entry, _segment(2)[1]),
+    ]
+    return entries + [
+        {"name": name, "entry": _entry(listed_as), "content": raw.hex(), "code": code}
+        for name, code, listed_as, raw in refused
+    ]
+
+
+def _signed_manifest(fields: list[object], signer: Identity = _COLLECTOR) -> bytes:
+    document = cbor(fields)
+    signed = cbor([crypto.sign(b"covey/1 vault manifest", document, signer), document])
+    return _resealed("manifest", ["covey/1 vault manifest", KEY.vault_id, _NODE], signed)
+
+
+def _manifest_entries() -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = []
+    for manifest in _manifests():
+        label = f"manifest {manifest.manifest_seq}"
+        entries.append(
+            {
+                "name": label,
+                "object_key": vault.manifest_key(KEY.vault_id, _NODE),
+                "nonce": _nonce(label).hex(),
+                "incarnation": INCARNATION.hex(),
+                "manifest_seq": manifest.manifest_seq,
+                "prev": manifest.prev.hex(),
+                "hash": manifest.hash.hex(),
+                "created_at_us": manifest.created_at_us,
+                "segments": [_entry(entry) for entry in manifest.segments],
+                "floor": manifest.manifest_seq,
+                "content": vault.seal_vault_manifest(KEY, manifest, _COLLECTOR, _nonce(label)).hex(),
+                "code": None,
+            }
+        )
+    second = _manifests()[1]
+    listed = [entry.to_wire() for entry in second.segments]
+    good: dict[str, object] = {
+        "version": 1,
+        "vault_id": KEY.vault_id,
+        "node_id": _NODE,
+        "signing_public": BOB.signing_public,
+        "incarnation": INCARNATION,
+        "manifest_seq": 2,
+        "prev": second.prev,
+        "created_at_us": NOW_US,
+        "segments": listed,
+        "tombstones": [],
+        "capabilities": {"format_version": 0, "supports": ["segments", "tombstones"]},
+    }
+
+    def changed(**fields: object) -> list[object]:
+        return list((good | fields).values())
+
+    content = bytes.fromhex(entries[1]["content"])
+    by_other = vault.seal_vault_manifest(OTHER_KEY, second, BOB, _nonce("other"))
+    by_carol = vault.next_manifest(None, KEY, CAROL.signing_public, INCARNATION, NOW_US, ())
+    rows: list[tuple[str, str, int, bytes]] = [
+        ("rule 1: a bit flipped", "decryption", 0, flip(content, -1)),
+        ("rule 1: another vault key", "decryption", 0, by_other),
+        (
+            "rule 1: another node's manifest under this key",
+            "decryption",
+            0,
+            vault.seal_vault_manifest(KEY, by_carol, CAROL, _nonce("c")),
+        ),
+        ("rule 1: cut", "malformed", 0, content[:20]),
+        ("rule 1: empty", "malformed", 0, b""),
+        ("rule 1: a segment under this key", "malformed", 0, _segment(1)[1]),
+        ("rule 2: names another vault", "wrong_vault", 0, _signed_manifest(changed(vault_id=bytes(16)))),
+        ("rule 2: names another node", "wrong_vault", 0, _signed_manifest(changed(node_id=bytes(16)))),
+        (
+            "rule 3: a key that does not give this node id",
+            "wrong_vault",
+            0,
+            _signed_manifest(changed(signing_public=CAROL.signing_public), CAROL),
+        ),
+        ("rule 3: signed by another device", "signature", 0, _signed_manifest(changed(), CAROL)),
+        ("rule 4: below what was seen", "rollback", 3, content),
+        ("rule 4: sequence 0", "rollback", 0, _signed_manifest(changed(manifest_seq=0))),
+        ("rule 5: a number missing", "malformed", 0, _signed_manifest(changed(segments=listed[1:]))),
+        ("rule 5: numbers descend", "malformed", 0, _signed_manifest(changed(segments=listed[::-1]))),
+        ("rule 5: a number twice", "malformed", 0, _signed_manifest(changed(segments=[listed[0], listed[0]]))),
+        ("version 2", "malformed", 0, _signed_manifest(changed(version=2))),
+        (
+            "another vault format",
+            "malformed",
+            0,
+            _signed_manifest(changed(capabilities={"format_version": 1, "supports": []})),
+        ),
+        ("capabilities without a format", "malformed", 0, _signed_manifest(changed(capabilities={"supports": []}))),
+        ("a field missing", "malformed", 0, _signed_manifest(changed()[:-1])),
+        (
+            "segment larger than allowed",
+            "malformed",
+            0,
+            _signed_manifest(changed(segments=[[1, INCARNATION, bytes(32), 2**26, 0, 1]])),
+        ),
+    ]
+    return entries + [
+        {"name": name, "floor": floor, "content": raw.hex(), "code": code} for name, code, floor, raw in rows
+    ]
+
+
+def make() -> dict[str, Any]:
+    """Return the file."""
+    return {
+        "about": "docs/protocol.md, section 13.",
+        "keys": keys(),
+        "vault": {"vault_id": KEY.vault_id.hex(), "key": KEY.key.hex(), "key_id": KEY.key_id.hex()},
+        "node": {"device": "bob", "node_id": _NODE.hex()},
+        "segments": _segments(),
+        "manifests": _manifest_entries(),
+    }
