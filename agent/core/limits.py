@@ -141,11 +141,17 @@ MAXIMUM_SEGMENT_RECORDS = 20_000
 MAXIMUM_VAULT_MANIFEST_BYTES = 8 * MIB
 """A vault manifest as stored."""
 
-MAXIMUM_VAULT_SEGMENTS = 110_000
-"""Segments in one vault manifest: what fits into its bytes."""
+MAXIMUM_VAULT_SEGMENTS = 10_000
+"""Segments that a vault manifest lists one by one, or that one range names."""
 
-VAULT_MANIFEST_SEGMENTS = 1_000
-"""Segments listed one by one; older ones are folded into sealed ranges (004.11)."""
+MAXIMUM_VAULT_RANGES = 100_000
+"""Ranges in one vault manifest: a hundred million segments, and what fits into its bytes."""
+
+MAXIMUM_VAULT_ITEMS = 880_000
+"""CBOR items of a vault manifest or range: eight for each segment and range that its bounds allow."""
+
+VAULT_RANGE_SEGMENTS = 1_000
+"""Segments of a range. A node folds its oldest ones when it lists twice as many (004.11)."""
 
 QUARANTINED_MESSAGES = 1_000
 """Authentic messages that could not be used, kept for a person to look at; the oldest go first."""

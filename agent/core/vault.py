@@ -8,9 +8,12 @@ node's segments; it is signed by the node and sealed with the vault key. Whoever
     2. The ids inside are those of the key.
     3. The manifest is signed by a key whose node id is the one it stands under.
     4. `manifest_seq` is not below the highest one seen (004.15, 004.16); the caller keeps that floor.
-    5. Segment numbers ascend without a gap, so that a position is one number.
+    5. Segment numbers ascend from 1 without a gap, so that a position is one number.
 
-Clear header of both: a 6-byte magic and the 8-byte id of the vault key. Ids are checked before they stand in a path.
+A manifest lists its newest segments one by one. The older ones stand in sealed, immutable ranges of 1,000, each named
+by first and last number and hash (004.11), so that a manifest stays small however long a node writes.
+
+Clear header of all: a 6-byte magic and the 8-byte id of the vault key. Ids are checked before they stand in a path.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ from agent.core.limits import (
     MAXIMUM_MESSAGE_BYTES,
     MAXIMUM_SEGMENT_BYTES,
     MAXIMUM_SEGMENT_RECORDS,
+    MAXIMUM_VAULT_ITEMS,
     MAXIMUM_VAULT_MANIFEST_BYTES,
+    MAXIMUM_VAULT_RANGES,
     MAXIMUM_VAULT_SEGMENTS,
 )
 from agent.errors import (
@@ -42,6 +47,7 @@ from agent.errors import (
 
 _SEGMENT_MAGIC = b"HXSEG\x01"
 _MANIFEST_MAGIC = b"HXMAN\x01"
+_RANGE_MAGIC = b"HXRNG\x01"
 _HEADER_BYTES = 6 + 8
 _MANIFEST_DOMAIN = b"covey/1 vault manifest"
 _HASH_DOMAIN = b"covey/1 vm hash"
@@ -138,8 +144,40 @@ class SegmentEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentRange:
+    """Older segments that a manifest names together: their entries stand in an object of their own."""
+
+    first: int
+    last: int
+    hash: bytes
+    size: int
+
+    def to_wire(self) -> list[object]:
+        """Return the range's array."""
+        return [self.first, self.last, self.hash, self.size]
+
+    @classmethod
+    def from_wire(cls, value: object) -> SegmentRange:
+        """Parse a range.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        return cls(
+            *wire.record(
+                value,
+                "segment range",
+                wire.uint(),
+                wire.uint(),
+                wire.octets(32),
+                wire.uint(MAXIMUM_VAULT_MANIFEST_BYTES),
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class VaultManifest:
-    """One node's account of what it has put into a vault."""
+    """One node's account of what it has put into a vault: ranges, then the newest segments one by one."""
 
     vault_id: bytes
     signing_public: bytes
@@ -147,6 +185,7 @@ class VaultManifest:
     manifest_seq: int
     prev: bytes
     created_at_us: int
+    ranges: tuple[SegmentRange, ...]
     segments: tuple[SegmentEntry, ...]
     raw: bytes = b""
 
@@ -163,7 +202,12 @@ class VaultManifest:
     @property
     def last_number(self) -> int:
         """The number of the newest segment, or 0."""
-        return self.segments[-1].number if self.segments else 0
+        return self.segments[-1].number if self.segments else self.last_in_ranges
+
+    @property
+    def last_in_ranges(self) -> int:
+        """The number of the newest segment that a range names, or 0."""
+        return self.ranges[-1].last if self.ranges else 0
 
 
 def manifest_prefix(vault_id: bytes) -> str:
@@ -191,6 +235,15 @@ def node_of_manifest_key(key: str) -> bytes:
 def segment_key(vault_id: bytes, node: bytes, number: int, incarnation: bytes) -> str:
     """Return the key of a segment."""
     return f"vaults/{vault_id.hex()}/objects/segments/{node.hex()}/{number:016x}-{incarnation.hex()}.hxseg"
+
+
+def range_key(vault_id: bytes, node: bytes, first: int, last: int) -> str:
+    """Return the key of a range of older segments."""
+    return f"vaults/{vault_id.hex()}/objects/ranges/{node.hex()}/{first:016x}-{last:016x}.hxrange"
+
+
+def _range_binding(vault_id: bytes, node: bytes, first: int, last: int) -> bytes:
+    return wire.encode(["covey/1 range", vault_id, node, first, last])
 
 
 def _segment_binding(vault_id: bytes, node: bytes, number: int, incarnation: bytes) -> bytes:
@@ -287,6 +340,7 @@ def _manifest_document(manifest: VaultManifest) -> bytes:
             manifest.manifest_seq,
             manifest.prev,
             manifest.created_at_us,
+            [each.to_wire() for each in manifest.ranges],
             [entry.to_wire() for entry in manifest.segments],
             [],
             {"format_version": 0, "supports": list(SUPPORTS)},
@@ -312,7 +366,7 @@ def open_vault_manifest(key: VaultKey, node: bytes, content: bytes, floor: int =
         wire.octets_to(MAXIMUM_VAULT_MANIFEST_BYTES),
     )
     fields = wire.record(
-        wire.decode(document, MAXIMUM_VAULT_MANIFEST_BYTES, 8 * MAXIMUM_VAULT_SEGMENTS),
+        wire.decode(document, MAXIMUM_VAULT_MANIFEST_BYTES, MAXIMUM_VAULT_ITEMS),
         "vault manifest document",
         wire.uint(255),
         wire.octets(VAULT_ID_BYTES),
@@ -322,6 +376,7 @@ def open_vault_manifest(key: VaultKey, node: bytes, content: bytes, floor: int =
         wire.uint(),
         wire.octets(32),
         wire.uint(),
+        wire.many(SegmentRange.from_wire, MAXIMUM_VAULT_RANGES),
         wire.many(SegmentEntry.from_wire, MAXIMUM_VAULT_SEGMENTS),
         wire.many(wire.octets(32), MAXIMUM_VAULT_SEGMENTS),
         _read_capabilities,
@@ -335,6 +390,7 @@ def open_vault_manifest(key: VaultKey, node: bytes, content: bytes, floor: int =
         manifest_seq,
         prev,
         created_at,
+        ranges,
         segments,
         _,
         _,
@@ -346,9 +402,50 @@ def open_vault_manifest(key: VaultKey, node: bytes, content: bytes, floor: int =
     crypto.verify(_MANIFEST_DOMAIN, document, signature, signing_public)
     if manifest_seq < max(floor, 1):
         raise RollbackError(f"manifest_seq {manifest_seq} where {floor} was seen")
-    if any(entry.number != number for number, entry in enumerate(segments, 1)):
+    manifest = VaultManifest(
+        vault_id, signing_public, incarnation, manifest_seq, prev, created_at, ranges, segments, raw=document
+    )
+    _check_numbers(manifest)
+    return manifest
+
+
+def _check_numbers(manifest: VaultManifest) -> None:
+    """Apply rule 5."""
+    expected = 1
+    for each in manifest.ranges:
+        if each.first != expected or each.last < each.first:
+            raise MalformedError("ranges must ascend from 1 without a gap")
+        expected = each.last + 1
+    if any(entry.number != number for number, entry in enumerate(manifest.segments, expected)):
         raise MalformedError("segment numbers must ascend from 1 without a gap")
-    return VaultManifest(vault_id, signing_public, incarnation, manifest_seq, prev, created_at, segments, raw=document)
+
+
+def seal_range(
+    key: VaultKey, signing_public: bytes, entries: tuple[SegmentEntry, ...], nonce: bytes
+) -> tuple[SegmentRange, bytes]:
+    """Return the range that names these contiguous segments, and its object's content."""
+    first, last = entries[0].number, entries[-1].number
+    binding = _range_binding(key.vault_id, node_id(signing_public), first, last)
+    content = _seal(_RANGE_MAGIC, key, binding, nonce, wire.encode([entry.to_wire() for entry in entries]))
+    return SegmentRange(first, last, crypto.digest(b"covey/1 range", content), len(content)), content
+
+
+def open_range(key: VaultKey, node: bytes, named: SegmentRange, content: bytes) -> tuple[SegmentEntry, ...]:
+    """Open a range that a manifest names.
+
+    Raises:
+        RemoteError: another range's bytes, tampered with, or malformed.
+    """
+    if len(content) != named.size or not crypto.same(crypto.digest(b"covey/1 range", content), named.hash):
+        raise DecryptionError("the range is not the one that the manifest names")
+    binding = _range_binding(key.vault_id, node, named.first, named.last)
+    plaintext = _open(_RANGE_MAGIC, key, binding, content, MAXIMUM_VAULT_MANIFEST_BYTES)
+    entries = wire.many(SegmentEntry.from_wire, MAXIMUM_VAULT_SEGMENTS)(
+        wire.decode(plaintext, MAXIMUM_VAULT_MANIFEST_BYTES, MAXIMUM_VAULT_ITEMS)
+    )
+    if [entry.number for entry in entries] != list(range(named.first, named.last + 1)):
+        raise MalformedError("the range does not hold the segments that it is named after")
+    return entries
 
 
 def _read_capabilities(value: object) -> dict[str, object]:
@@ -368,8 +465,17 @@ def next_manifest(
     incarnation: bytes,
     created_at_us: int,
     added: tuple[SegmentEntry, ...],
+    folded: SegmentRange | None = None,
 ) -> VaultManifest:
-    """Return the manifest that follows `before`, with segments added (004.12-004.14)."""
+    """Return the manifest that follows `before`, with segments added (004.12-004.14).
+
+    `folded` names the oldest listed segments together: its object is in the vault already.
+    """
+    listed = before.segments if before else ()
+    ranges = before.ranges if before else ()
+    if folded is not None:
+        ranges = (*ranges, folded)
+        listed = tuple(entry for entry in listed if entry.number > folded.last)
     manifest = VaultManifest(
         key.vault_id,
         signing_public,
@@ -377,6 +483,7 @@ def next_manifest(
         before.manifest_seq + 1 if before else 1,
         before.hash if before else _NO_HASH,
         created_at_us,
-        (*(before.segments if before else ()), *added),
+        ranges,
+        (*listed, *added),
     )
     return replace(manifest, raw=_manifest_document(manifest))

@@ -17,11 +17,16 @@ from typing import Protocol
 from agent.core import vault
 from agent.core.crypto import NONCE_BYTES, Identity
 from agent.core.ids import node_id
-from agent.core.limits import MAXIMUM_SEGMENT_RECORDS, MAXIMUM_VAULT_MANIFEST_BYTES, SEGMENT_BYTES
+from agent.core.limits import (
+    MAXIMUM_SEGMENT_RECORDS,
+    MAXIMUM_VAULT_MANIFEST_BYTES,
+    SEGMENT_BYTES,
+    VAULT_RANGE_SEGMENTS,
+)
 from agent.core.node import Node
 from agent.core.now import Now
 from agent.core.records import LandedMessage, LandingPlan, Records
-from agent.core.vault import SegmentRecord, VaultKey, VaultManifest
+from agent.core.vault import SegmentRange, SegmentRecord, VaultKey, VaultManifest
 from agent.errors import StorageError
 from agent.ports import ObjectStore, Report, Transactions
 
@@ -170,8 +175,23 @@ class Collector:
         key = vault.segment_key(self._key.vault_id, self._node_id, plan.number, plan.incarnation)
         self._objects.put(key, content)
         manifest = vault.next_manifest(
-            self._manifest, self._key, self._identity.signing_public, plan.incarnation, now.wall_us, (entry,)
+            self._manifest,
+            self._key,
+            self._identity.signing_public,
+            plan.incarnation,
+            now.wall_us,
+            (entry,),
+            self._fold(),
         )
         sealed = vault.seal_vault_manifest(self._key, manifest, self._identity, self._rng(NONCE_BYTES))
         self._objects.put(self._manifest_key, sealed)
         self._manifest = manifest
+
+    def _fold(self) -> SegmentRange | None:
+        """Put the oldest listed segments into a range when the list has grown long (004.11)."""
+        if self._manifest is None or len(self._manifest.segments) < 2 * VAULT_RANGE_SEGMENTS:
+            return None
+        entries = self._manifest.segments[:VAULT_RANGE_SEGMENTS]
+        named, content = vault.seal_range(self._key, self._identity.signing_public, entries, self._rng(NONCE_BYTES))
+        self._objects.put(vault.range_key(self._key.vault_id, self._node_id, named.first, named.last), content)
+        return named

@@ -26,7 +26,7 @@ _OUR_OWN = {
     "SEGMENT_BYTES": "a collector's rhythm; readers take any up to the maximum",
     "SEGMENT_US": "a collector's rhythm",
     "PUBLISH_BATCHES": "a publisher's rhythm",
-    "VAULT_MANIFEST_SEGMENTS": "a collector's rhythm",
+    "VAULT_RANGE_SEGMENTS": "a collector's rhythm",
 }
 """Limits that no peer needs to know, and why."""
 
@@ -34,7 +34,6 @@ _OUR_OWN = {
 _NOT_YET = {
     "MAXIMUM_BOARD_MESSAGE_BYTES": "boards send nothing yet",
     "PEER_LINKS": "links are not forgotten yet",
-    "VAULT_MANIFEST_SEGMENTS": "old segments are not folded into ranges yet (004.11)",
 }
 """Limits that the design names and no code enforces; an entry goes when its code comes."""
 

@@ -9,7 +9,7 @@ import pytest
 from agent.core import vault
 from agent.core.crypto import Identity
 from agent.core.message import read_message
-from agent.core.vault import SegmentEntry, SegmentRecord, VaultKey
+from agent.core.vault import SegmentEntry, SegmentRange, SegmentRecord, VaultKey
 from agent.errors import LimitError, MalformedError, RemoteError, RollbackError
 from tests.vectors import load, vectors
 
@@ -76,10 +76,43 @@ def test_manifests(vector: dict[str, Any]) -> None:  # accepts: 004.03, 004.10, 
     assert manifest.incarnation.hex() == vector["incarnation"]
     assert (manifest.manifest_seq, manifest.created_at_us) == (vector["manifest_seq"], vector["created_at_us"])
     assert (manifest.prev.hex(), manifest.hash.hex()) == (vector["prev"], vector["hash"])
+    assert manifest.ranges == tuple(_named(each) for each in vector["ranges"])
     assert manifest.segments == tuple(_entry(each) for each in vector["segments"])
     assert vault.seal_vault_manifest(_KEY, manifest, _COLLECTOR, bytes.fromhex(vector["nonce"])) == content
     assert vault.manifest_key(_KEY.vault_id, _NODE) == vector["object_key"]
     assert vault.node_of_manifest_key(vector["object_key"]) == _NODE
+
+
+def _named(vector: dict[str, Any]) -> SegmentRange:
+    return SegmentRange(vector["first"], vector["last"], bytes.fromhex(vector["hash"]), vector["size"])
+
+
+@pytest.mark.parametrize("vector", vectors("vault", "ranges"))
+def test_ranges(vector: dict[str, Any]) -> None:  # accepts: 004.11
+    named, content = _named(vector["range"]), bytes.fromhex(vector["content"])
+    if vector["code"] is not None:
+        with pytest.raises(RemoteError) as caught:
+            vault.open_range(_KEY, _NODE, named, content)
+        assert caught.value.code == vector["code"]
+        return
+    entries = vault.open_range(_KEY, _NODE, named, content)
+    assert entries == tuple(_entry(each) for each in vector["entries"])
+    sealed = vault.seal_range(_KEY, _COLLECTOR.signing_public, entries, bytes.fromhex(vector["nonce"]))
+    assert sealed == (named, content)
+    assert vault.range_key(_KEY.vault_id, _NODE, named.first, named.last) == vector["object_key"]
+
+
+def test_folding_keeps_positions() -> None:  # accepts: 004.11
+    key, identity = _KEY, _COLLECTOR
+    entries = tuple(
+        vault.seal_segment(key, identity.signing_public, number, bytes(8), 1, [], bytes(24))[0] for number in (1, 2, 3)
+    )
+    before = vault.next_manifest(None, key, identity.signing_public, bytes(8), 10, entries[:2])
+    named, _ = vault.seal_range(key, identity.signing_public, entries[:1], bytes(24))
+    after = vault.next_manifest(before, key, identity.signing_public, bytes(8), 20, entries[2:], named)
+    assert (after.ranges, after.segments, after.last_number) == ((named,), entries[1:], 3)
+    sealed = vault.seal_vault_manifest(key, after, identity, bytes(24))
+    assert vault.open_vault_manifest(key, _NODE, sealed).raw == after.raw
 
 
 def test_manifests_follow_each_other() -> None:  # accepts: 004.05, 004.12

@@ -9,7 +9,7 @@ from agent.core import crypto, vault
 from agent.core.crypto import Identity
 from agent.core.ids import node_id
 from agent.core.message import MessageType, write_message
-from agent.core.vault import SegmentEntry, SegmentRecord, VaultKey, VaultManifest
+from agent.core.vault import SegmentEntry, SegmentRange, SegmentRecord, VaultKey, VaultManifest
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, INCARNATION, NOW_US, cbor, flip, keys, seeded
 
 KEY = VaultKey(seeded("vault id", 16), seeded("vault key"))
@@ -42,8 +42,8 @@ def _segment(number: int, key: VaultKey = KEY) -> tuple[SegmentEntry, bytes]:
 
 
 def _resealed(kind: str, binding: list[object], plaintext: object) -> bytes:
-    """Seal any plaintext as a segment or manifest would be."""
-    header = {"segment": b"HXSEG\x01", "manifest": b"HXMAN\x01"}[kind] + KEY.key_id
+    """Seal any plaintext as a segment, manifest or range would be."""
+    header = {"segment": b"HXSEG\x01", "manifest": b"HXMAN\x01", "range": b"HXRNG\x01"}[kind] + KEY.key_id
     nonce = _nonce("resealed")
     raw = plaintext if isinstance(plaintext, bytes) else cbor(plaintext)
     return header + nonce + crypto.aead_seal(raw, header + cbor(binding), nonce, KEY.key)
@@ -53,6 +53,59 @@ def _manifests() -> tuple[VaultManifest, VaultManifest]:
     first = vault.next_manifest(None, KEY, BOB.signing_public, INCARNATION, NOW_US + 10, (_segment(1)[0],))
     second = vault.next_manifest(first, KEY, BOB.signing_public, INCARNATION, NOW_US + 20, (_segment(2)[0],))
     return first, second
+
+
+def _range() -> tuple[SegmentRange, bytes]:
+    entries = tuple(_segment(number)[0] for number in _RECORDS)
+    return vault.seal_range(KEY, BOB.signing_public, entries, _nonce("range"))
+
+
+def _folded() -> VaultManifest:
+    """A third manifest, which names the segments of the second in a range."""
+    second = _manifests()[1]
+    return vault.next_manifest(second, KEY, BOB.signing_public, INCARNATION, NOW_US + 30, (), _range()[0])
+
+
+def _ranges() -> list[dict[str, Any]]:
+    named, content = _range()
+    binding: list[object] = ["covey/1 range", KEY.vault_id, _NODE, named.first, named.last]
+    entries = [_segment(number)[0].to_wire() for number in _RECORDS]
+
+    def listed(raw: bytes) -> SegmentRange:
+        return replace(named, size=len(raw), hash=crypto.digest(b"covey/1 range", raw))
+
+    refused = [
+        ("not the bytes that are named", "decryption", named, flip(content, -1)),
+        ("a bit flipped, and named so", "decryption", listed(flip(content, -1)), flip(content, -1)),
+    ]
+    for name, code, raw in (
+        ("sealed for another range", "decryption", _resealed("range", [*binding[:4], 3], entries)),
+        ("sealed as a manifest", "malformed", _resealed("manifest", binding, entries)),
+        ("a segment missing", "malformed", _resealed("range", binding, entries[:1])),
+        ("segments out of order", "malformed", _resealed("range", binding, entries[::-1])),
+        ("no list", "malformed", _resealed("range", binding, 7)),
+    ):
+        refused.append((name, code, listed(raw), raw))
+    good = {
+        "name": "range 1 to 2",
+        "object_key": vault.range_key(KEY.vault_id, _NODE, named.first, named.last),
+        "nonce": _nonce("range").hex(),
+        "range": _named(named),
+        "entries": [_entry(_segment(number)[0]) for number in _RECORDS],
+        "content": content.hex(),
+        "code": None,
+    }
+    return [
+        good,
+        *(
+            {"name": name, "range": _named(listed_as), "content": raw.hex(), "code": code}
+            for name, code, listed_as, raw in refused
+        ),
+    ]
+
+
+def _named(named: SegmentRange) -> dict[str, Any]:
+    return {"first": named.first, "last": named.last, "hash": named.hash.hex(), "size": named.size}
 
 
 def _entry(entry: SegmentEntry) -> dict[str, Any]:
@@ -144,7 +197,7 @@ def _signed_manifest(fields: list[object], signer: Identity = _COLLECTOR) -> byt
 
 def _manifest_entries() -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
-    for manifest in _manifests():
+    for manifest in (*_manifests(), _folded()):
         label = f"manifest {manifest.manifest_seq}"
         entries.append(
             {
@@ -156,6 +209,7 @@ def _manifest_entries() -> list[dict[str, Any]]:
                 "prev": manifest.prev.hex(),
                 "hash": manifest.hash.hex(),
                 "created_at_us": manifest.created_at_us,
+                "ranges": [_named(named) for named in manifest.ranges],
                 "segments": [_entry(entry) for entry in manifest.segments],
                 "floor": manifest.manifest_seq,
                 "content": vault.seal_vault_manifest(KEY, manifest, _COLLECTOR, _nonce(label)).hex(),
@@ -173,6 +227,7 @@ def _manifest_entries() -> list[dict[str, Any]]:
         "manifest_seq": 2,
         "prev": second.prev,
         "created_at_us": NOW_US,
+        "ranges": [],
         "segments": listed,
         "tombstones": [],
         "capabilities": {"format_version": 0, "supports": ["segments", "tombstones"]},
@@ -210,6 +265,24 @@ def _manifest_entries() -> list[dict[str, Any]]:
         ("rule 5: a number missing", "malformed", 0, _signed_manifest(changed(segments=listed[1:]))),
         ("rule 5: numbers descend", "malformed", 0, _signed_manifest(changed(segments=listed[::-1]))),
         ("rule 5: a number twice", "malformed", 0, _signed_manifest(changed(segments=[listed[0], listed[0]]))),
+        (
+            "rule 5: a range that does not begin at 1",
+            "malformed",
+            0,
+            _signed_manifest(changed(ranges=[[2, 2, bytes(32), 1]], segments=[])),
+        ),
+        (
+            "rule 5: a range that ends before it begins",
+            "malformed",
+            0,
+            _signed_manifest(changed(ranges=[[1, 0, bytes(32), 1]])),
+        ),
+        (
+            "rule 5: a range and a list that overlap",
+            "malformed",
+            0,
+            _signed_manifest(changed(ranges=[[1, 1, bytes(32), 1]])),
+        ),
         ("version 2", "malformed", 0, _signed_manifest(changed(version=2))),
         (
             "another vault format",
@@ -239,5 +312,6 @@ def make() -> dict[str, Any]:
         "vault": {"vault_id": KEY.vault_id.hex(), "key": KEY.key.hex(), "key_id": KEY.key_id.hex()},
         "node": {"device": "bob", "node_id": _NODE.hex()},
         "segments": _segments(),
+        "ranges": _ranges(),
         "manifests": _manifest_entries(),
     }
