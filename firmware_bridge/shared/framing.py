@@ -1,0 +1,118 @@
+"""Frames on a serial line: `00 COBS(header, payload, crc32) 00`. Bytes in, bodies out; no port, no clock.
+
+1. A frame stands between two zeros, and there is no zero in it: Consistent Overhead Byte Stuffing (Cheshire and Baker,
+   1999). The zero in front ends whatever a reset in mid-frame left behind, so the next frame is not lost with it.
+2. The last four bytes of a body are the CRC-32 of the rest (ISO 3309, as in zlib), little-endian.
+3. Any bytes may arrive: banners, halves, noise. What is not a frame is counted and forgotten, and never more than
+   `size_max` bytes are held.
+
+`link_machine` decides what the bodies mean.
+"""
+
+try:
+    from binascii import crc32
+except ImportError:  # the micro:bit has no binascii
+
+    def crc32(data):
+        """Return zlib's CRC-32, bit by bit."""
+        crc = 0xFFFFFFFF
+        for byte in data:
+            crc ^= byte
+            for _ in range(8):
+                crc = (crc >> 1) ^ (0xEDB88320 if crc & 1 else 0)
+        return crc ^ 0xFFFFFFFF
+
+
+# Two zeros, the CRC and COBS's first byte; each further 254 bytes cost one more.
+OVERHEAD = 7
+
+
+def cobs_encode(body):
+    """Return `body` without zeros in it."""
+    out = bytearray()
+    start = 0
+    while True:
+        zero = body.find(b"\0", start)
+        end = len(body) if zero < 0 else zero
+        while end - start >= 254:
+            out.append(255)
+            out += body[start : start + 254]
+            start += 254
+        out.append(end - start + 1)
+        out += body[start:end]
+        if zero < 0:
+            return bytes(out)
+        start = zero + 1
+
+
+def cobs_decode(data):
+    """Return what `cobs_encode` was given, or None where it cannot have been that."""
+    out = bytearray()
+    i = 0
+    while i < len(data):
+        code = data[i]
+        if code == 0 or i + code > len(data):
+            return None
+        out += data[i + 1 : i + code]
+        i += code
+        if code < 255 and i < len(data):
+            out.append(0)
+    return bytes(out)
+
+
+def encode(body):
+    """Return the frame of a body (header and payload)."""
+    return b"\0" + cobs_encode(body + crc32(body).to_bytes(4, "little")) + b"\0"
+
+
+def body_size_max(size):
+    """Return the longest body whose frame certainly fits into `size` bytes."""
+    return size - OVERHEAD - size // 254
+
+
+class Decoder:
+    """Find frames in a stream; `size_max` bounds the bytes between two zeros.
+
+    Counts: `damaged` (stuffing or CRC wrong), `too_long`, `frames`.
+    """
+
+    def __init__(self, size_max):
+        self.size_max = size_max
+        self.frames = self.damaged = self.too_long = 0
+        self._held = bytearray()
+        self._skipping = False
+
+    def receive_bytes(self, raw):
+        """Take bytes, and return the bodies that they complete."""
+        bodies = []
+        pieces = bytes(raw).split(b"\0")
+        for i in range(len(pieces)):
+            self._hold(pieces[i])
+            if i < len(pieces) - 1:
+                body = self._finish()
+                if body is not None:
+                    bodies.append(body)
+        return bodies
+
+    def _hold(self, piece):
+        if self._skipping or len(self._held) + len(piece) > self.size_max:
+            self._skipping = True
+            self._held = bytearray()
+        else:
+            self._held += piece
+
+    def _finish(self):
+        """Return the body that ends here, if it is one, and start anew."""
+        held, skipped = self._held, self._skipping
+        self._held, self._skipping = bytearray(), False
+        if skipped:
+            self.too_long += 1
+            return None
+        if not held:
+            return None
+        body = cobs_decode(held)
+        if body is None or len(body) < 4 or crc32(body[:-4]) != int.from_bytes(body[-4:], "little"):
+            self.damaged += 1
+            return None
+        self.frames += 1
+        return body[:-4]

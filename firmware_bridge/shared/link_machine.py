@@ -1,0 +1,362 @@
+"""The serial link between a board and its gateway: a state machine without port, clock or randomness.
+
+Both ends run the same code. `now` is a count of milliseconds that never goes back.
+
+1. Each end draws a boot id when its state is new. A HELLO tells versions, limits, the own boot id and the peer's as
+   far as it is known. The link is up as soon as the peer is known to know us.
+2. A new boot id of the peer ends the session: sequences start again, and what was not yet acknowledged is sent again
+   from its first byte. So a message arrives at least once across a reset, and exactly once within a session.
+3. DATA and ACK carry a tag of both boot ids. Frames of another session are answered with a HELLO and change nothing.
+4. Stop and wait: one DATA at a time, repeated until its ACK. A repeated DATA is acknowledged again, not delivered again.
+5. The last fragment of a message is acknowledged when the owner says so (`acknowledge`): commit, then release. Until
+   then a repetition is answered with BUSY. The token in `Message` keeps an owner who is late from releasing the peer from a
+   message of the next session.
+6. BUSY postpones the peer's repetitions, by ten seconds at most, without counting as silence.
+7. The repetition timer follows the measured round trip (RFC 6298, with Karn's rule) between 50 ms and 2 s, and doubles
+   with every repetition. Eight in vain: the link is down, and HELLOs look for the peer.
+8. Nothing that arrives can raise; nothing grows beyond the bounds below.
+"""
+
+from collections import namedtuple
+
+try:
+    from .framing import Decoder, body_size_max, crc32, encode
+except ImportError:
+    from framing import Decoder, body_size_max, crc32, encode
+
+VERSION_MIN = 1
+VERSION_MAX = 1
+
+RTO_MS_MIN = 50  # below the latency of USB-serial adapters and a busy scheduler, repetitions would be the rule
+RTO_MS_MAX = 2_000  # a board is back from a reset within that
+HELLO_MS_MIN = 200
+HELLO_MS_MAX = 2_000
+REPETITIONS_MAX = 8  # some ten seconds of silence
+BUSY_MS_MAX = 10_000  # a hostile or confused peer must not stop us for longer
+MTU_MIN = 48  # bursts that a micro:bit's receive ring takes whole
+MTU_MAX = 4_096
+MESSAGE_BYTES_MAX = 4_096  # core/limits.py: the longest message of a board
+QUEUE_BYTES_MAX = 8_192
+
+_HELLO = 1
+_DATA = 2
+_DATA_LAST = 3
+_ACK = 4
+_BUSY = 5
+_HEADER_BYTES = 4  # kind, sequence, session tag
+_HELLO_BYTES = 24
+_NOBODY = bytes(8)
+
+# State: nobody known; known, but not known to know us; up; no version in common.
+SEARCHING = "searching"
+GREETING = "greeting"
+UP = "up"
+INCOMPATIBLE = "incompatible"
+
+LinkUp = namedtuple("LinkUp", ("boot_id", "version", "mtu", "restarted"))
+LinkDown = namedtuple("LinkDown", ("reason",))
+Message = namedtuple("Message", ("data", "token"))
+Delivered = namedtuple("Delivered", ("number",))
+
+
+class Statistics:
+    """Counters since the start; what the decoder counts is in `Link.decoder`."""
+
+    def __init__(self):
+        self.frames_sent = self.repetitions = self.duplicates = self.strays = 0
+        self.busy_received = self.sessions = self.downs = self.messages_sent = self.messages_received = 0
+
+
+class _Timer:
+    """The repetition timer of RFC 6298 in whole milliseconds."""
+
+    def __init__(self):
+        self.rto = 500
+        self._smoothed = None
+        self._variation = 0
+
+    def measure(self, round_trip):
+        """Take a round trip of something that was sent once."""
+        if self._smoothed is None:
+            self._smoothed, self._variation = round_trip, round_trip // 2
+        else:
+            self._variation = (3 * self._variation + abs(self._smoothed - round_trip)) // 4
+            self._smoothed = (7 * self._smoothed + round_trip) // 8
+        self.rto = min(max(self._smoothed + 4 * self._variation, RTO_MS_MIN), RTO_MS_MAX)
+
+    def back_off(self):
+        """Wait twice as long after a repetition."""
+        self.rto = min(2 * self.rto, RTO_MS_MAX)
+
+
+def _mtu_of(value):
+    return min(max(value, MTU_MIN), MTU_MAX)
+
+
+class Link:
+    """One end of the line.
+
+    Args:
+        boot_id: 8 random bytes, new with every start.
+        mtu: bytes that our receive buffer takes in one burst.
+        message_bytes_max: the longest message that we accept.
+    """
+
+    def __init__(self, boot_id, mtu=256, message_bytes_max=MESSAGE_BYTES_MAX):
+        self.boot_id = bytes(boot_id)
+        self.mtu = _mtu_of(mtu)
+        self.message_bytes_max = min(message_bytes_max, MESSAGE_BYTES_MAX)
+        self.state = SEARCHING
+        self.statistics = Statistics()
+        self.decoder = Decoder(self.mtu)
+        self._events = []
+        self._frames = []
+        self._queue = []
+        self._next_number = 0
+        self._peer = _NOBODY
+        self._fresh = True  # the peer has not been up in this session
+        self._peer_mtu = MTU_MIN
+        self._peer_message_bytes_max = MESSAGE_BYTES_MAX
+        self._version = 0
+        self._hello_at = 0
+        self._hello_ms = HELLO_MS_MIN
+        self._answered_at = None
+        self._timer = _Timer()
+        self._new_session()
+
+    # What the owner calls
+
+    def send(self, message):
+        """Queue a message; return its number, which `Delivered` will name, or None while the queue is full.
+
+        Raises:
+            ValueError: the message is longer than the peer takes.
+        """
+        if len(message) > self._peer_message_bytes_max:
+            raise ValueError("message too long")
+        if self._queue and sum([len(data) for _, data in self._queue]) + len(message) > QUEUE_BYTES_MAX:
+            return None
+        number = self._next_number
+        self._next_number += 1
+        self._queue.append((number, bytes(message)))
+        return number
+
+    def acknowledge(self, token):
+        """Release the peer from the message that came with `token`: it is stored or done."""
+        if token == self._held_token():
+            self._emit(_ACK, self._held_sequence)
+            self._held_sequence = None
+
+    def _held_token(self):
+        return (self.statistics.sessions, self._held_sequence)
+
+    def busy(self, duration_ms):
+        """Tell the peer that answers will take so long: before a long computation."""
+        if self.state == UP:
+            self._emit(_BUSY, 0, min(duration_ms, BUSY_MS_MAX).to_bytes(2, "little"))
+
+    def receive_bytes(self, raw, now):
+        """Take bytes from the line; b"" after unplugging changes nothing."""
+        for body in self.decoder.receive_bytes(raw):
+            if len(body) >= _HEADER_BYTES:
+                self._receive_body(body, now)
+            else:
+                self.statistics.strays += 1
+
+    def next_event(self):
+        """Return the next event, or None."""
+        return self._events.pop(0) if self._events else None
+
+    def bytes_to_send(self, now):
+        """Return what is to be written to the line now."""
+        self._send_data(now)
+        frames, self._frames = self._frames, []
+        self.statistics.frames_sent += len(frames)
+        return b"".join(frames)
+
+    def next_deadline(self):
+        """Return when `handle_deadline` is due, or None."""
+        if self.state != UP:
+            return self._hello_at
+        return self._repeat_at
+
+    def handle_deadline(self, now):
+        """Do what time asks for."""
+        if self.state != UP:
+            if now >= self._hello_at:
+                self._say_hello()
+                self._hello_at = now + self._hello_ms
+                self._hello_ms = min(2 * self._hello_ms, HELLO_MS_MAX)
+        elif self._repeat_at is not None and now >= self._repeat_at:
+            self._repeat(now)
+
+    # Sessions
+
+    def _new_session(self):
+        """Forget sequences and halves; keep the queue."""
+        both = min(self.boot_id, self._peer) + max(self.boot_id, self._peer)
+        self._tag = (crc32(both) & 0xFFFF).to_bytes(2, "little")
+        self._send_sequence = self._receive_sequence = 0
+        self._held_sequence = None
+        self._assembled = bytearray()
+        self._offset = 0  # of the next fragment in the first message of the queue
+        self._outstanding = None  # (kind, payload) sent and not acknowledged
+        self._sent_at = None  # None once it was repeated
+        self._repeat_at = None
+        self._repetitions = 0
+
+    def _say_hello(self):
+        wants_answer = 0 if self.state == UP else 1
+        numbers = self.mtu.to_bytes(2, "little") + self.message_bytes_max.to_bytes(2, "little")
+        hello = bytes([VERSION_MIN, VERSION_MAX, wants_answer, 0]) + numbers + self.boot_id + self._peer
+        self._emit(_HELLO, 0, hello)
+
+    def _receive_hello(self, hello, now):
+        """Learn who is there. Later versions may say more behind what we know."""
+        if len(hello) < _HELLO_BYTES or hello[8:16] in (self.boot_id, _NOBODY):
+            self.statistics.strays += 1  # our own echo, or nobody's
+            return
+        version = min(VERSION_MAX, hello[1])
+        if version < max(VERSION_MIN, hello[0]):
+            self._go_down(INCOMPATIBLE, "version", now)
+            return
+        restarted = hello[8:16] != self._peer
+        if restarted:
+            self._meet(hello, now)
+        self._version = version
+        self._peer_mtu = _mtu_of(int.from_bytes(hello[4:6], "little"))
+        self._peer_message_bytes_max = int.from_bytes(hello[6:8], "little")
+        if hello[16:24] == self.boot_id:
+            self._go_up(now)
+        if hello[2] or restarted:
+            self._say_hello()
+
+    def _meet(self, hello, now):
+        """Start a session with a peer that is new or has restarted."""
+        if self.state == UP:
+            self._go_down(GREETING, "restarted", now)
+        self._peer = hello[8:16]
+        self._new_session()
+        self.state = GREETING
+        self._hello_at, self._hello_ms = now + HELLO_MS_MIN, HELLO_MS_MIN
+        self.statistics.sessions += 1
+        self._fresh = True
+
+    def _go_up(self, now):
+        if self.state != UP:
+            self.state = UP
+            self._events.append(LinkUp(self._peer, self._version, self._peer_mtu, self._fresh))
+            self._fresh = False
+            self._repetitions = 0
+            if self._outstanding is not None:
+                self._repeat_at = now  # the peer may have missed it while it was away
+
+    def _go_down(self, state, reason, now):
+        if self.state == UP:
+            self.statistics.downs += 1
+        if self.state == UP or (state == INCOMPATIBLE and self.state != INCOMPATIBLE):
+            self._events.append(LinkDown(reason))
+        self.state = state
+        self._hello_at, self._hello_ms = now, HELLO_MS_MIN
+
+    # Frames
+
+    def _emit(self, kind, sequence, payload=b""):
+        self._frames.append(encode(bytes([kind, sequence]) + self._tag + payload))
+
+    def _receive_body(self, body, now):
+        kind, sequence, payload = body[0], body[1], body[_HEADER_BYTES:]
+        if kind == _HELLO:
+            self._receive_hello(payload, now)
+        elif self.state in (SEARCHING, INCOMPATIBLE) or body[2:4] != self._tag:
+            self._answer_stray(now)
+        else:
+            self._go_up(now)  # only who knows us can know the tag
+            if kind in (_DATA, _DATA_LAST):
+                self._receive_data(kind, sequence, payload)
+            elif kind == _ACK:
+                self._receive_ack(sequence, now)
+            elif kind == _BUSY and len(payload) >= 2:
+                self._receive_busy(int.from_bytes(payload[:2], "little"), now)
+            else:
+                self.statistics.strays += 1
+
+    def _answer_stray(self, now):
+        """Tell a peer of another session who we are, but not for every frame of a burst."""
+        self.statistics.strays += 1
+        if self._answered_at is None or now - self._answered_at >= HELLO_MS_MIN:
+            self._answered_at = now
+            self._say_hello()
+
+    def _receive_data(self, kind, sequence, payload):
+        if sequence == (self._receive_sequence - 1) & 255:
+            self.statistics.duplicates += 1
+            if self._held_sequence is None:
+                self._emit(_ACK, sequence)
+            else:
+                self.busy(RTO_MS_MAX)
+        elif sequence != self._receive_sequence:
+            self.statistics.strays += 1
+        elif self._held_sequence is None and len(self._assembled) + len(payload) <= self.message_bytes_max:
+            self._receive_sequence = (sequence + 1) & 255
+            self._assembled += payload
+            if kind == _DATA:
+                self._emit(_ACK, sequence)
+            else:
+                self._held_sequence = sequence
+                self.statistics.messages_received += 1
+                self._events.append(Message(bytes(self._assembled), self._held_token()))
+                self._assembled = bytearray()
+        else:
+            self.statistics.strays += 1  # a second message before the first was acknowledged, or one without end
+
+    def _receive_ack(self, sequence, now):
+        if self._outstanding is None or sequence != self._send_sequence:
+            self.statistics.strays += 1
+            return
+        kind, payload = self._outstanding
+        if self._sent_at is not None:
+            self._timer.measure(now - self._sent_at)
+        self._outstanding = self._repeat_at = None
+        self._repetitions = 0
+        self._send_sequence = (self._send_sequence + 1) & 255
+        self._offset += len(payload)
+        if kind == _DATA_LAST:
+            number, _ = self._queue.pop(0)
+            self._offset = 0
+            self.statistics.messages_sent += 1
+            self._events.append(Delivered(number))
+
+    def _receive_busy(self, duration_ms, now):
+        self.statistics.busy_received += 1
+        self._repetitions = 0
+        self._sent_at = None
+        if self._repeat_at is not None:
+            self._repeat_at = now + min(duration_ms, BUSY_MS_MAX)
+
+    def _send_data(self, now):
+        """Send the next fragment if nothing is outstanding."""
+        if self.state != UP or self._outstanding is not None or not self._queue:
+            return
+        message = self._queue[0][1]
+        end = self._offset + body_size_max(self._peer_mtu) - _HEADER_BYTES
+        kind = _DATA if end < len(message) else _DATA_LAST
+        self._outstanding = kind, message[self._offset : end]
+        self._sent_at = now
+        self._transmit(now)
+
+    def _transmit(self, now):
+        kind, payload = self._outstanding
+        self._emit(kind, self._send_sequence, payload)
+        self._repeat_at = now + self._timer.rto
+
+    def _repeat(self, now):
+        self._repetitions += 1
+        if self._repetitions > REPETITIONS_MAX:
+            self._repeat_at = None
+            self._go_down(GREETING, "silence", now)
+            return
+        self.statistics.repetitions += 1
+        self._sent_at = None
+        self._timer.back_off()
+        self._transmit(now)

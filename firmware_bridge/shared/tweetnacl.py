@@ -1,0 +1,258 @@
+"""TweetNaCl's functions under TweetNaCl's names, with the same bytes on CPython and on MicroPython.
+
+    box = crypto_box(message, nonce, their_public_key, my_secret_key)
+    message = crypto_box_open(box, nonce, my_public_key, their_secret_key)
+
+Lengths follow PyNaCl, not C: no leading zeros, a box is 16 bytes longer than its message. What C answers with -1
+raises `CryptoError` here, one and the same for every reason; arguments of a wrong length raise `ValueError`.
+
+Who computes:
+
+1. `_tweetnacl`, a native module of the port (C, or `natmod`), if there is one. It offers `IMPLEMENTATION` and the
+   functions without underscore of `tweetnacl_soft`, with their arguments, results and refusals: the vectors in `hil/`
+   judge it like the others.
+2. PyNaCl, on CPython.
+3. Viper, on MicroPython ports that compile or load it and have 32-bit words: constant in time for secret scalars.
+4. Plain Python.
+
+Not protected: plain Python takes time that depends on secrets (see `tweetnacl_plain`). Nothing here wipes secrets from
+memory, and nothing resists a probe on the power line. Without a random source, `set_randombytes` has to be called
+before a key pair is asked for.
+
+Sources: "TweetNaCl: a crypto library in 100 tweets" (Bernstein and others, 2014), the NaCl documentation, libsodium for
+what is refused: points of small order, signatures with S >= L, with a small-order A or R, or a non-canonical A.
+"""
+
+import sys
+
+
+class CryptoError(ValueError):
+    """A box, a tag, a signature or a point was refused. The reason is nobody's business."""
+
+
+try:
+    import _tweetnacl as _backend
+except ImportError:
+    if sys.implementation.name == "cpython":
+        from . import tweetnacl_sodium as _backend
+    else:
+        import tweetnacl_soft as _backend
+
+implementation = _backend.IMPLEMENTATION
+
+
+# Random bytes
+
+try:
+    from os import urandom as _urandom
+except ImportError:
+    _urandom = None
+
+
+def set_randombytes(source):
+    """Make `source(n)` give all random bytes from here on: a port's `os.urandom`, or a board's noise."""
+    global _urandom
+    _urandom = source
+
+
+def randombytes(n):
+    """Return n random bytes.
+
+    Raises:
+        CryptoError: the port has no random source and none was set.
+    """
+    if _urandom is None:
+        raise CryptoError("no random source")
+    return _urandom(n)
+
+
+def _check(data, length):
+    if len(data) != length:
+        raise ValueError("%d bytes expected, not %d" % (length, len(data)))
+
+
+def _check_all(*pairs):
+    for data, length in pairs:
+        _check(data, length)
+
+
+# crypto_scalarmult: X25519 (RFC 7748)
+
+
+def crypto_scalarmult(n, p):
+    """Return the 32 bytes that scalar n (32 bytes) and point p (32 bytes) share.
+
+    Raises:
+        CryptoError: p has small order, so that the result would not depend on n.
+    """
+    _check_all((n, 32), (p, 32))
+    shared = _backend.scalarmult(n, p)
+    if _backend.verify_32(shared, bytes(32)):
+        raise CryptoError("refused")
+    return shared
+
+
+def crypto_scalarmult_base(n):
+    """Return the public key (32 bytes) of scalar n (32 bytes)."""
+    _check(n, 32)
+    return _backend.scalarmult_base(n)
+
+
+# crypto_secretbox: XSalsa20-Poly1305
+
+
+def crypto_secretbox(message, nonce, key):
+    """Return the box, 16 bytes longer than the message; nonce 24 bytes, key 32 bytes."""
+    _check_all((nonce, 24), (key, 32))
+    return _backend.secretbox(message, nonce, key)
+
+
+def crypto_secretbox_open(box, nonce, key):
+    """Return the message.
+
+    Raises:
+        CryptoError: it did not open.
+    """
+    _check_all((nonce, 24), (key, 32))
+    message = _backend.secretbox_open(box, nonce, key) if len(box) >= 16 else None
+    if message is None:
+        raise CryptoError("refused")
+    return message
+
+
+# crypto_box: X25519, then crypto_secretbox
+
+
+def crypto_box_keypair():
+    """Return a fresh public key and its secret key, 32 bytes each."""
+    secret = randombytes(32)
+    return _backend.scalarmult_base(secret), secret
+
+
+def crypto_box_beforenm(public, secret):
+    """Return the 32-byte key that a public and a secret key share: compute once, use for many messages.
+
+    Raises:
+        CryptoError: the public key has small order.
+    """
+    _check_all((public, 32), (secret, 32))
+    key = _backend.box_beforenm(public, secret)
+    if key is None:
+        raise CryptoError("refused")
+    return key
+
+
+crypto_box_afternm = crypto_secretbox
+crypto_box_open_afternm = crypto_secretbox_open
+
+
+def crypto_box(message, nonce, public, secret):
+    """Return the box of a message for the holder of `public`; nonce 24 bytes.
+
+    Raises:
+        CryptoError: the public key has small order.
+    """
+    return crypto_secretbox(message, nonce, crypto_box_beforenm(public, secret))
+
+
+def crypto_box_open(box, nonce, public, secret):
+    """Return the message that the holder of `public` sealed for us.
+
+    Raises:
+        CryptoError: it did not open, or the public key has small order.
+    """
+    return crypto_secretbox_open(box, nonce, crypto_box_beforenm(public, secret))
+
+
+# crypto_sign: Ed25519 (RFC 8032)
+
+
+def crypto_sign_keypair():
+    """Return a fresh public key (32 bytes) and its secret key (64 bytes)."""
+    return _backend.sign_seed_keypair(randombytes(32))
+
+
+def crypto_sign_seed_keypair(seed):
+    """Return public key and secret key of a 32-byte seed."""
+    _check(seed, 32)
+    return _backend.sign_seed_keypair(seed)
+
+
+def crypto_sign_detached(message, secret):
+    """Return the 64-byte signature alone; secret key 64 bytes."""
+    _check(secret, 64)
+    return _backend.sign_detached(message, secret)
+
+
+def crypto_sign_verify_detached(signature, message, public):
+    """Return None if the signature holds.
+
+    Raises:
+        CryptoError: it does not.
+    """
+    _check(public, 32)
+    if len(signature) != 64 or not _backend.sign_verify_detached(signature, message, public):
+        raise CryptoError("refused")
+
+
+def crypto_sign(message, secret):
+    """Return the signature followed by the message."""
+    return crypto_sign_detached(message, secret) + message
+
+
+def crypto_sign_open(signed, public):
+    """Return the message behind a signature.
+
+    Raises:
+        CryptoError: the signature does not hold.
+    """
+    message = signed[64:]
+    crypto_sign_verify_detached(signed[:64], message, public)
+    return message
+
+
+# The rest
+
+
+def crypto_hash(message):
+    """Return the SHA-512 hash, 64 bytes."""
+    return _backend.sha512(message)
+
+
+def crypto_onetimeauth(message, key):
+    """Return the 16-byte Poly1305 tag; a key (32 bytes) must never serve two messages."""
+    _check(key, 32)
+    return _backend.onetimeauth(message, key)
+
+
+def crypto_onetimeauth_verify(tag, message, key):
+    """Return None if the tag holds.
+
+    Raises:
+        CryptoError: it does not.
+    """
+    if len(tag) != 16 or not _backend.verify_16(crypto_onetimeauth(message, key), tag):
+        raise CryptoError("refused")
+
+
+def crypto_stream(length, nonce, key):
+    """Return `length` bytes of the XSalsa20 stream; nonce 24 bytes, key 32 bytes."""
+    return crypto_stream_xor(bytes(length), nonce, key)
+
+
+def crypto_stream_xor(message, nonce, key):
+    """Return the message under the XSalsa20 stream; nobody notices if it is changed on the way."""
+    _check_all((nonce, 24), (key, 32))
+    return _backend.stream_xor(message, nonce, key)
+
+
+def crypto_verify_16(x, y):
+    """Say whether 16 bytes are equal (C says 0 or -1), in time that does not depend on where they differ."""
+    _check_all((x, 16), (y, 16))
+    return _backend.verify_16(x, y)
+
+
+def crypto_verify_32(x, y):
+    """Say whether 32 bytes are equal, in time that does not depend on where they differ."""
+    _check_all((x, 32), (y, 32))
+    return _backend.verify_32(x, y)
