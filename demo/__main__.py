@@ -16,6 +16,7 @@ from demo.screen import Progress, Screen
 _HERE = Path(__file__).resolve().parent.parent
 _DELIVER_SECONDS = 180
 _SPARK_SECONDS = 120
+_CATCH_UP_SECONDS = 40
 _STEP_SECONDS = 0.25
 
 
@@ -70,9 +71,10 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
         screen.say("sampling is over; delivering what is on the way …")
         fleet.drain()
         _deliver(fleet, screen)
-        fleet.ingest.stop()
         screen.say("the vault holds everything; Spark takes in the rest …")
-        fleet.ingest.finish()
+        if not _taken_in(fleet, screen):
+            fleet.ingest.stop()
+            fleet.ingest.finish()
     finally:
         screen.close()
         fleet.close()
@@ -107,6 +109,18 @@ def _deliver(fleet: Fleet, screen: Screen) -> None:
             return
         time.sleep(_STEP_SECONDS)
     raise TransientError("not everything was delivered in time", hint=f"the logs are in {fleet.folder}")
+
+
+def _taken_in(fleet: Fleet, screen: Screen) -> bool:
+    """Wait for the stream to reach the end of the vault."""
+    deadline = time.monotonic() + _CATCH_UP_SECONDS
+    while time.monotonic() < deadline and fleet.ingest.alive:
+        progress = _progress(fleet)
+        screen.show(progress, "catching up")
+        if progress.in_table >= progress.published:
+            return True
+        time.sleep(_STEP_SECONDS)
+    return False
 
 
 def _progress(fleet: Fleet) -> Progress:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
-_PLAIN_SECONDS = 5.0
+_PLAIN_SECONDS = 10.0
 _PLAIN_WIDTH = 150
 
 _COLUMNS = (

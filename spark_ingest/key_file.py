@@ -1,0 +1,58 @@
+"""The vault keys that a reader holds: from a key file that only its owner may read.
+
+Only the file's path stands in options and plans; driver and executors each read it themselves (004.19).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from agent.core.vault import VaultKey, key_from_file_text
+from agent.errors import ConfigurationError, DecryptionError
+
+_MAXIMUM_BYTES = 64 * 1024
+"""Some 400 keys: one for each epoch of a vault's life."""
+
+
+class KeyRing:
+    """The keys of one vault, newest first."""
+
+    def __init__(self, keys: tuple[VaultKey, ...]) -> None:
+        self.vault_id = keys[0].vault_id
+        self._by_id = {key.key_id: key for key in keys}
+
+    def for_object(self, content: bytes) -> VaultKey:
+        """Return the key that a vault object's clear header names: 6 bytes of magic, then the key's id.
+
+        Raises:
+            DecryptionError: none of ours.
+        """
+        key = self._by_id.get(bytes(content[6:14]))
+        if key is None:
+            raise DecryptionError("sealed with a vault key that the key file does not hold")
+        return key
+
+
+def read_key_file(path: Path) -> KeyRing:
+    """Read a vault key file.
+
+    Raises:
+        ConfigurationError: missing, unreadable, readable by others, or not a key file.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            content = file.read(_MAXIMUM_BYTES)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the vault key file {path} cannot be read: {error.strerror}",
+            hint="name the vault.key of the vault's collector, or a copy of it",
+        ) from error
+    if stat.S_IMODE(mode) & 0o077:
+        raise ConfigurationError(
+            f"the vault key file {path} is open to other users (mode {stat.S_IMODE(mode):04o})",
+            hint=f"chmod 600 {path}",
+        )
+    return KeyRing(key_from_file_text(content.decode(errors="replace")))

@@ -1,0 +1,167 @@
+"""Offsets of the stream: for each vault node, how far its segments have been read. Pure planning over a `VaultReader`.
+
+{"<node, hex>": [manifest_seq, last_segment_number, "<16 hex digits of the manifest's hash>", "<trouble>"]}
+
+1. An offset changes only when there is something to read or to tell, so that an idle vault starts no micro-batch.
+2. A manifest that is missing, damaged, rolled back or forked keeps the node's position. The change of `trouble`
+   makes one micro-batch, in which the quarantine is told; the next good manifest clears it.
+3. The range between two offsets names the same segments for ever: numbers are never used again. A range that was
+   promised and cannot be looked up any more is an error, never a smaller range: a replay must give the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from agent.core.vault import SegmentEntry, VaultManifest
+from agent.errors import StorageError
+from spark_ingest.vault_reader import Floor, Trouble, VaultReader
+
+Offset = dict[str, list[int | str]]
+
+SEGMENTS_PER_PARTITION = 32
+"""Segments of one Spark task: enough to pay for starting it when they are small."""
+
+BYTES_PER_PARTITION = 1024 * 1024
+"""...or as many bytes: about half a million readings, half a second of one core."""
+
+_HASH_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the stream stands in one node's segments."""
+
+    manifest_seq: int = 0
+    last_number: int = 0
+    hash: str = ""
+    trouble: str = ""
+
+    @classmethod
+    def of(cls, offset: Offset, node: str) -> Position:
+        """Return a node's position; a node that the offset does not name stands at its beginning."""
+        fields = offset.get(node)
+        if fields is None:
+            return cls()
+        manifest_seq, last_number, manifest_hash, trouble = fields
+        return cls(int(manifest_seq), int(last_number), str(manifest_hash), str(trouble))
+
+    def to_json(self) -> list[int | str]:
+        """Return what stands in an offset."""
+        return [self.manifest_seq, self.last_number, self.hash, self.trouble]
+
+    @property
+    def floor(self) -> Floor:
+        """What the next manifest of this node must not fall below."""
+        return Floor(self.manifest_seq, self.last_number, self.hash)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Work for one task: contiguous segments of one node, or the news of its trouble."""
+
+    node: str
+    collector: str | None
+    entries: tuple[SegmentEntry, ...]
+    trouble: str = ""
+
+
+def latest_offset(reader: VaultReader, start: Offset, segments: int | None, until: Offset | None = None) -> Offset:
+    """Return the offset after at most `segments` more, shared fairly between nodes, and not beyond `until`."""
+    positions: dict[str, Position] = {}
+    manifests: dict[str, VaultManifest] = {}
+    backlog: dict[str, int] = {}
+    for node in sorted({*reader.nodes(), *start}):
+        position = Position.of(start, node)
+        found = reader.manifest(node, position.floor)
+        positions[node] = replace(position, trouble=found.mark if isinstance(found, Trouble) else "")
+        manifest = reader.held(node) if isinstance(found, Trouble) else found
+        if manifest is not None:
+            last = manifest.last_number
+            if until is not None:
+                last = min(last, Position.of(until, node).last_number)
+            manifests[node] = manifest
+            backlog[node] = max(last - position.last_number, 0)
+    for node, count in _shares(backlog, segments).items():
+        positions[node] = _moved(reader, node, positions[node], manifests[node], count)
+    return {node: position.to_json() for node, position in positions.items() if node in start or position != Position()}
+
+
+def _moved(reader: VaultReader, node: str, position: Position, manifest: VaultManifest, count: int) -> Position:
+    """Promise `count` more segments, once their entries are known: old ones stand in objects that may be damaged."""
+    first, last = position.last_number + 1, position.last_number + count
+    if count == 0:
+        return position
+    found = reader.entries(node, manifest, first, last)
+    if isinstance(found, Trouble):
+        return replace(position, trouble=found.mark)
+    return replace(
+        position,
+        manifest_seq=manifest.manifest_seq,
+        last_number=last,
+        hash=manifest.hash.hex()[:_HASH_DIGITS],
+    )
+
+
+def _shares(backlog: dict[str, int], limit: int | None) -> dict[str, int]:
+    """Divide `limit` between nodes: small backlogs whole, the rest evenly, what division leaves to the largest."""
+    if limit is None or sum(backlog.values()) <= limit:
+        return backlog
+    shares = {}
+    remaining = limit
+    ascending = sorted(backlog, key=lambda node: (backlog[node], node))
+    for place, node in enumerate(ascending):
+        shares[node] = min(backlog[node], remaining // (len(ascending) - place))
+        remaining -= shares[node]
+    return shares
+
+
+def ranges(reader: VaultReader, start: Offset, end: Offset) -> Iterator[Work]:
+    """Yield the work between two offsets, in tasks of bounded size.
+
+    Raises:
+        StorageError: rule 3.
+    """
+    for node in sorted(end):
+        before, after = Position.of(start, node), Position.of(end, node)
+        if after.trouble and after.trouble != before.trouble:
+            yield Work(node, None, (), after.trouble)
+        if after.last_number > before.last_number:
+            manifest = _promised(reader, node, after)
+            entries = reader.entries(node, manifest, before.last_number + 1, after.last_number)
+            if isinstance(entries, Trouble):
+                raise _broken_promise(node, entries)
+            for part in _parts(entries):
+                yield Work(node, manifest.signing_public.hex(), part)
+
+
+def _promised(reader: VaultReader, node: str, position: Position) -> VaultManifest:
+    """Return a manifest that lists what a planned micro-batch reads."""
+    held = reader.held(node)
+    if held and held.manifest_seq >= position.manifest_seq and held.last_number >= position.last_number:
+        return held
+    found = reader.manifest(node, position.floor)
+    if isinstance(found, Trouble):
+        raise _broken_promise(node, found)
+    return found
+
+
+def _broken_promise(node: str, trouble: Trouble) -> StorageError:
+    return StorageError(
+        f"a planned micro-batch needs what the manifest of node {node} listed, which is no good now ({trouble.code})",
+        hint="bring the vault's store back to its newest state, then start the ingest again",
+    )
+
+
+def _parts(entries: tuple[SegmentEntry, ...]) -> Iterator[tuple[SegmentEntry, ...]]:
+    part: list[SegmentEntry] = []
+    size = 0
+    for entry in entries:
+        if part and (len(part) >= SEGMENTS_PER_PARTITION or size + entry.size > BYTES_PER_PARTITION):
+            yield tuple(part)
+            part, size = [], 0
+        part.append(entry)
+        size += entry.size
+    if part:
+        yield tuple(part)

@@ -1,0 +1,63 @@
+"""The rows that the source hands to Spark: one for each message, its readings in list columns.
+
+The JVM explodes them (`tables.readings`): lists cross from Python several times faster than a row for each reading
+does (measured, see `bench/ingest.py`). Rows of kind `telemetry` fill the list columns; `loss` and `quarantine` rows
+leave them empty.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import pyarrow as pa
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+
+class RowKind(StrEnum):
+    """What a row tells of."""
+
+    TELEMETRY = "telemetry"
+    LOSS = "loss"
+    """A signed admission that messages `first` to `last` of the author's link to the collector will never come."""
+    QUARANTINE = "quarantine"
+    """Something that failed: where, and why."""
+
+
+def _field(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+def _list(name: str, kind: pa.DataType) -> pa.Field:
+    return _field(name, pa.list_(pa.field("element", kind, nullable=False)))
+
+
+MESSAGE_SCHEMA = pa.schema(
+    [
+        _field("kind", pa.string()),
+        pa.field("collector", pa.string()),  # hex of the collector's signing key
+        _field("node", pa.string()),  # hex of the vault node
+        pa.field("segment", pa.int64()),
+        pa.field("record", pa.int32()),  # the message's place in its segment
+        pa.field("author", pa.string()),  # hex of the device's signing key
+        pa.field("incarnation", pa.string()),
+        pa.field("seq", pa.int64()),
+        pa.field("link_seq", pa.int64()),  # contiguous from the author to this collector: what gaps are found by
+        pa.field("received_at", TIMESTAMP),
+        pa.field("boot", pa.string()),
+        pa.field("time_quality", pa.string()),
+        _field("booleans_from", pa.int32()),  # values of readings [from, until) are truth values
+        _field("booleans_until", pa.int32()),
+        _list("names", pa.string()),  # of each series
+        _list("units", pa.string()),
+        _list("series", pa.int16()),  # of each reading: its place in names and units
+        _list("times", TIMESTAMP),
+        _list("values", pa.float64()),  # the first readings' values; then come the texts, then the data
+        _list("texts", pa.string()),
+        _list("data", pa.binary()),
+        pa.field("first", pa.int64()),
+        pa.field("last", pa.int64()),
+        pa.field("reason", pa.string()),
+        pa.field("detail", pa.string()),
+    ]
+)

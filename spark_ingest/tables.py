@@ -1,0 +1,229 @@
+"""The tables, as plain Parquet that every reader sees alike, each reading once.
+
+    readings/batch=N/     one folder for each micro-batch
+    losses/batch=N/       ranges of messages that their author says will never come
+    quarantine/batch=N/   what failed, where, why
+    devices/devices.parquet   one row for each device, replaced whole
+
+How a kill at any moment leaves each reading once:
+    1. A micro-batch is written into a staging folder of its own, synced, and renamed to `batch=N`. The rename is its
+       commit: there is no moment at which a reader, Spark or other, sees half of it.
+    2. The range of segments behind N stands in the checkpoint before N is worked on. So a folder that is there is
+       complete and right, and a replay of N leaves it alone.
+    3. Quarantine and losses are renamed before readings, devices follow after: readings/batch=N says that N's others
+       are there too.
+    4. `devices` carries the number of the last batch in it, and is computed from committed readings only.
+    5. One writer: a lock on the tables. Tables belong to one checkpoint and one vault, and say so. The JVM of a killed
+       driver lives on for some seconds, but all it can do without us is to write into a staging folder of no use.
+
+Spark's own Parquet sink lets other readers see the files of failed attempts; a transactional table format does what 1
+and 2 do, on stores that have no rename. Neither deduplication state nor a shuffle of readings is needed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
+
+from agent.errors import ConfigurationError, StorageError
+from spark_ingest import devices
+from spark_ingest.schema import RowKind
+from spark_ingest.session import spark_path
+
+_READINGS = """
+    SELECT author, substr(author, 1, 8) AS device, get(names, series) AS name, get(units, series) AS unit, time,
+           IF(truth, NULL, number) AS value, IF(truth, number != 0, NULL) AS flag,
+           get(texts, index - size(values)) AS text, get(data, index - size(values) - size(texts)) AS data,
+           time_quality, incarnation, seq, index, boot, collector, received_at
+    FROM (SELECT *, get(series_of, index) AS series, get(values, index) AS number,
+                 index >= booleans_from AND index < booleans_until AS truth
+          FROM (SELECT * EXCEPT (series), series AS series_of, posexplode(times) AS (index, time) FROM {messages}))
+"""
+
+_LOSSES = ["author", "incarnation", "first", "last", "reason", "seq", "collector", "received_at"]
+_QUARANTINE = [
+    *("reason", "detail", "collector", "node", "segment", "record"),
+    *("author", "incarnation", "seq", "received_at"),
+]
+
+
+def readings(messages: DataFrame) -> DataFrame:
+    """Explode the source's message rows: one row for each reading, in the JVM. Key: author, incarnation, seq, index."""
+    return messages.sparkSession.sql(_READINGS, messages=messages)
+
+
+def losses(messages: DataFrame) -> DataFrame:
+    """Return the loss records among the source's rows."""
+    return messages.where(F.col("kind") == RowKind.LOSS.value).select(*_LOSSES)
+
+
+def quarantine(messages: DataFrame) -> DataFrame:
+    """Return what failed among the source's rows."""
+    return messages.where(F.col("kind") == RowKind.QUARANTINE.value).select(*_QUARANTINE)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWritten:
+    """What one micro-batch brought; zeros where it had been committed by an earlier run."""
+
+    batch_id: int
+    messages: int = 0
+    readings: int = 0
+    losses: int = 0
+    quarantined: int = 0
+
+
+class Tables:
+    """The tables' directory, held by one writer. Use as a context manager."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._lock: IO[str] | None = None
+
+    def __enter__(self) -> Self:
+        """Take the lock and clear what a killed run left in the staging folder.
+
+        Raises:
+            ConfigurationError: another ingest writes here, or the directory cannot be made.
+        """
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.root / ".lock").open("w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigurationError(
+                f"another ingest is writing to {self.root}", hint="stop it, or give this one other tables"
+            ) from None
+        except OSError as error:
+            raise ConfigurationError(
+                f"the tables at {self.root} cannot be written: {error.strerror}",
+                hint="give a directory that this user may write to",
+            ) from error
+        shutil.rmtree(self._staging, ignore_errors=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Release the lock."""
+        if self._lock is not None:
+            self._lock.close()
+
+    @property
+    def _staging(self) -> Path:
+        return self.root / ".staging"
+
+    def folder(self, table: str, batch_id: int) -> Path:
+        """Return where a micro-batch's part of a table lies once it is committed."""
+        return self.root / table / f"batch={batch_id}"
+
+    def belong_to(self, checkpoint: Path, vault_id: bytes) -> None:
+        """Bind tables, checkpoint and vault together, at first use for good (rule 5).
+
+        Raises:
+            ConfigurationError: they were bound otherwise; batch numbers would be mistaken for each other.
+        """
+        here, there = self.root / "covey.json", checkpoint / "covey.json"
+        binding = _read_binding(there) or {"ingest": uuid.uuid4().hex, "vault_id": vault_id.hex()}
+        if (_read_binding(here) or binding) != binding or binding["vault_id"] != vault_id.hex():
+            raise ConfigurationError(
+                f"the tables at {self.root} were filled from another checkpoint or vault",
+                hint="give the checkpoint that belongs to them, or new tables and a new checkpoint",
+            )
+        for path in (there, here):
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _replace(path, json.dumps(binding).encode())
+
+    def write(self, messages: DataFrame, batch_id: int) -> BatchWritten:
+        """Write one micro-batch to all tables; do nothing where that has happened before (`foreachBatch`).
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        try:
+            written = BatchWritten(batch_id)
+            if not self.folder("readings", batch_id).exists():
+                written = self._write_new(messages, batch_id)
+            devices.update(messages.sparkSession, self.root, self.folder("readings", batch_id), batch_id)
+        except OSError as error:
+            raise StorageError(f"the tables at {self.root} refused batch {batch_id}: {error}") from error
+        return written
+
+    def _write_new(self, messages: DataFrame, batch_id: int) -> BatchWritten:
+        counts = Observation(f"batch-{batch_id}")
+        counted = messages.observe(
+            counts,
+            F.count_if(F.col("kind") == RowKind.TELEMETRY.value).alias("messages"),
+            F.coalesce(F.sum(F.size("times")), F.lit(0)).alias("readings"),
+            F.count_if(F.col("kind") == RowKind.LOSS.value).alias("losses"),
+            F.count_if(F.col("kind") == RowKind.QUARANTINE.value).alias("quarantined"),
+        )
+        staged = self._stage(readings(counted), "readings", batch_id)
+        written = BatchWritten(batch_id, **counts.get)
+        self._write_others(messages, written)
+        self._commit(staged, "readings", batch_id)
+        return written
+
+    def _write_others(self, messages: DataFrame, written: BatchWritten) -> None:
+        """Read the micro-batch once more for what is no reading. That is rare, and spares a cache of all the rest."""
+        if written.losses and not self.folder("losses", written.batch_id).exists():
+            self._commit(self._stage(losses(messages), "losses", written.batch_id), "losses", written.batch_id)
+        if written.quarantined and not self.folder("quarantine", written.batch_id).exists():
+            staged = self._stage(quarantine(messages), "quarantine", written.batch_id)
+            self._commit(staged, "quarantine", written.batch_id)
+
+    def _stage(self, rows: DataFrame, table: str, batch_id: int) -> Path:
+        """Write rows beside the tables: one file for each core, not one for each task."""
+        staged = self._staging / f"{table}-{batch_id}-{uuid.uuid4().hex}"
+        files = rows.sparkSession.sparkContext.defaultParallelism
+        rows.coalesce(files).write.option("compression", "zstd").parquet(spark_path(staged))
+        return staged
+
+    def _commit(self, staged: Path, table: str, batch_id: int) -> None:
+        target = self.folder(table, batch_id)
+        for file in staged.iterdir():
+            _sync(file)
+        _sync(staged)
+        target.parent.mkdir(exist_ok=True)
+        staged.rename(target)
+        _sync(target.parent)
+
+
+def _read_binding(path: Path) -> dict[str, str] | None:
+    try:
+        binding = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        binding = None
+    if not isinstance(binding, dict):
+        raise ConfigurationError(f"{path} is damaged", hint="restore it: it binds tables and checkpoint together")
+    return binding
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file durably and atomically."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    temporary.write_bytes(content)
+    _sync(temporary)
+    temporary.replace(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,248 @@
+"""Reading a vault that lies in a directory. Never writes; keys are built by `agent.core.vault` from checked ids alone.
+
+Trusts nothing of the store: every manifest is opened, verified and compared with the last good one (004.15-004.24). A
+manifest that is missing, damaged, rolled back or forked is told of and changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.core.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
+from agent.core.vault import (
+    SegmentEntry,
+    SegmentRange,
+    VaultManifest,
+    manifest_key,
+    manifest_prefix,
+    node_of_manifest_key,
+    open_range,
+    open_vault_manifest,
+    range_key,
+    segment_key,
+)
+from agent.errors import CoveyError, LimitError, MalformedError, RemoteError, RollbackError, StorageError
+from spark_ingest.key_file import KeyRing
+
+_RANGES_HELD = 64
+"""Opened ranges kept for the next micro-batches; about 20 MB at most."""
+
+
+class DirectoryStore:
+    """The reading half of `ports.ObjectStore`, on a directory."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def get(self, key: str, maximum: int) -> bytes | None:
+        """Return the object, or None where there is none.
+
+        Raises:
+            LimitError: it is longer than `maximum` bytes.
+            StorageError: the directory could not be read.
+        """
+        try:
+            with (self._root / key).open("rb") as file:
+                content = file.read(maximum + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"{key} cannot be read: {error.strerror}") from error
+        if len(content) > maximum:
+            raise LimitError(f"{key} is longer than {maximum} bytes")
+        return content
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """List the keys right under a prefix, sorted.
+
+        Raises:
+            StorageError: the directory could not be read.
+        """
+        try:
+            names = sorted(entry.name for entry in (self._root / prefix).iterdir())
+        except FileNotFoundError:
+            names = []
+        except OSError as error:
+            raise StorageError(f"{prefix} cannot be read: {error.strerror}") from error
+        return iter([prefix + name for name in names])
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The last good manifest of a node, as an offset remembers it."""
+
+    manifest_seq: int = 0
+    last_number: int = 0
+    hash: str = ""
+    """Hex; the first digits are enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a node's manifest, or a range that it names, was not followed; by which bytes."""
+
+    code: str
+    bytes_hash: str
+
+    @property
+    def mark(self) -> str:
+        """What an offset says of it: equal for equal trouble."""
+        return f"{self.code} {self.bytes_hash}".rstrip()
+
+
+class ManifestMemory:
+    """The last good manifest of each node, sealed as it was, in a directory of our own that outlives the process."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def load(self, node: str) -> bytes | None:
+        """Return what was saved for a node."""
+        try:
+            return (self._root / node).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def save(self, node: str, content: bytes) -> None:
+        """Keep a manifest durably, before any offset depends on it."""
+        self._root.mkdir(parents=True, exist_ok=True)
+        temporary = self._root / f".{node}.new"
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._root / node)
+
+
+class VaultReader:
+    """One vault: its nodes, their manifests and segments. Remembers the last good manifest of each node."""
+
+    def __init__(self, store: DirectoryStore, keys: KeyRing, memory: ManifestMemory | None = None) -> None:
+        self._store = store
+        self._keys = keys
+        self._memory = memory
+        self._good: dict[str, tuple[bytes, VaultManifest]] = {}
+        self._ranges: dict[bytes, tuple[SegmentEntry, ...]] = {}
+
+    def nodes(self) -> list[str]:
+        """Return the ids (hex) of all nodes that have a manifest: the one listing, of one small folder."""
+        nodes = []
+        for key in self._store.keys(manifest_prefix(self._keys.vault_id)):
+            try:
+                nodes.append(node_of_manifest_key(key).hex())
+            except MalformedError:
+                continue  # a file of somebody else's; it has no claim to be a manifest
+        return nodes
+
+    def manifest(self, node: str, floor: Floor) -> VaultManifest | Trouble:
+        """Read a node's manifest and follow it if it is good; rules of `agent.core.vault`, and
+
+        1. It is not below the floor, nor another one of the same sequence.
+        2. The next sequence names the one before by its hash.
+        3. It lists all that the one before listed.
+        """
+        key = manifest_key(self._keys.vault_id, bytes.fromhex(node))
+        content = b""
+        try:
+            found = self._store.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
+            if found is None:
+                return Trouble("missing", "")
+            content = found
+            return self._follow(node, content, floor)
+        except (RemoteError, StorageError) as error:
+            return _trouble(error, content)
+
+    def _follow(self, node: str, content: bytes, floor: Floor) -> VaultManifest:
+        sealed_hash = _sealed_hash(content)
+        held = self.held(node)
+        before = held if held and held.manifest_seq >= floor.manifest_seq else None
+        if before:
+            if self._good[node][0] == sealed_hash:
+                return before
+            floor = Floor(before.manifest_seq, max(before.last_number, floor.last_number), before.hash.hex())
+        manifest = self._open(node, content, floor.manifest_seq)
+        _check_descent(manifest, floor, before)
+        if self._memory:
+            self._memory.save(node, content)
+        self._good[node] = (sealed_hash, manifest)
+        return manifest
+
+    def _open(self, node: str, content: bytes, floor: int) -> VaultManifest:
+        return open_vault_manifest(self._keys.for_object(content), bytes.fromhex(node), content, floor)
+
+    def held(self, node: str) -> VaultManifest | None:
+        """Return the last good manifest of this node, whatever the store says now."""
+        if node not in self._good and self._memory:
+            content = self._memory.load(node)
+            with contextlib.suppress(RemoteError):  # a damaged memory is none
+                if content is not None:
+                    self._good[node] = (_sealed_hash(content), self._open(node, content, 0))
+        good = self._good.get(node)
+        return good[1] if good else None
+
+    def entries(self, node: str, manifest: VaultManifest, first: int, last: int) -> tuple[SegmentEntry, ...] | Trouble:
+        """Return what a manifest says of the segments `first` to `last`, opening the ranges that it needs."""
+        found: list[SegmentEntry] = []
+        for named in manifest.ranges:
+            if named.last < first or named.first > last:
+                continue
+            opened = self._range(node, named)
+            if isinstance(opened, Trouble):
+                return opened
+            found += opened
+        found += manifest.segments
+        return tuple([entry for entry in found if first <= entry.number <= last])
+
+    def _range(self, node: str, named: SegmentRange) -> tuple[SegmentEntry, ...] | Trouble:
+        if named.hash in self._ranges:
+            return self._ranges[named.hash]
+        content = b""
+        try:
+            key = range_key(self._keys.vault_id, bytes.fromhex(node), named.first, named.last)
+            found = self._store.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
+            if found is None:
+                return Trouble("missing", named.hash.hex()[:8])
+            content = found
+            entries = open_range(self._keys.for_object(content), bytes.fromhex(node), named, content)
+        except (RemoteError, StorageError) as error:
+            return _trouble(error, content)
+        if len(self._ranges) >= _RANGES_HELD:
+            self._ranges.clear()
+        self._ranges[named.hash] = entries
+        return entries
+
+    def segment(self, node: str, entry: SegmentEntry) -> bytes | None:
+        """Return a segment's sealed bytes, or None where there are none."""
+        key = segment_key(self._keys.vault_id, bytes.fromhex(node), entry.number, entry.incarnation)
+        return self._store.get(key, MAXIMUM_SEGMENT_BYTES)
+
+
+def _sealed_hash(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=32).digest()
+
+
+def _trouble(error: CoveyError, content: bytes) -> Trouble:
+    return Trouble(error.code, hashlib.blake2b(content, digest_size=4).hexdigest())
+
+
+def _check_descent(manifest: VaultManifest, floor: Floor, before: VaultManifest | None) -> None:
+    """Apply the rules of `VaultReader.manifest`."""
+    same = manifest.manifest_seq == floor.manifest_seq
+    following = manifest.manifest_seq == floor.manifest_seq + 1 and floor.manifest_seq > 0
+    named = manifest.hash if same else manifest.prev
+    if (same or following) and not named.hex().startswith(floor.hash):
+        raise RollbackError("a fork: another manifest than the one that was followed")
+    if manifest.last_number < floor.last_number or (before and not _lists_all_of(manifest, before)):
+        raise RollbackError("the manifest takes back segments that it listed before")
+
+
+def _lists_all_of(manifest: VaultManifest, before: VaultManifest) -> bool:
+    """Say whether a manifest still names the ranges, and lists alike the segments, that both list one by one."""
+    offset = manifest.last_in_ranges - before.last_in_ranges
+    still = before.segments[max(offset, 0) :]
+    return manifest.ranges[: len(before.ranges)] == before.ranges and manifest.segments[: len(still)] == still

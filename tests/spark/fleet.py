@@ -1,0 +1,140 @@
+"""Devices and a collector without a network: real messages, landed in a real vault in a directory."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from agent.core.crypto import Identity
+from agent.core.ids import node_id
+from agent.core.message import NO_GROUP, Loss, LossReason, MessageType, write_message
+from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value
+from agent.core.vault import (
+    SegmentEntry,
+    SegmentRecord,
+    VaultKey,
+    VaultManifest,
+    key_file_text,
+    manifest_key,
+    next_manifest,
+    range_key,
+    seal_range,
+    seal_segment,
+    seal_vault_manifest,
+    segment_key,
+)
+
+NOW_US = 1_800_000_000_000_000
+BOOTED_US = 5_000_000_000
+"""What a device's monotonic clock shows at NOW_US."""
+
+Given = tuple[str, str, int, Value]
+
+
+class Device:
+    """Signs messages to one collector."""
+
+    def __init__(self, collector: Collector, seed: int) -> None:
+        rng = random.Random(seed)
+        self.identity = Identity.from_seeds(rng.randbytes(32), rng.randbytes(32))
+        self.incarnation = rng.randbytes(8)
+        self.boot_id = rng.randbytes(8)
+        self.seq = 0
+        self._collector = collector
+
+    @property
+    def author(self) -> str:
+        """The signing key, as tables show it."""
+        return self.identity.signing_public.hex()
+
+    def clock(self, kind: ClockKind = ClockKind.SYNCHRONISED, wall_us: int = NOW_US) -> ClockReading:
+        """Look at the clocks: `wall_us` is what the device believes."""
+        return ClockReading(self.boot_id, BOOTED_US, wall_us, kind)
+
+    def telemetry(self, readings: list[Given], clock: ClockReading | None = None) -> bytes:
+        """Sign a message of readings; times are as the clock counts them."""
+        builder = BatchBuilder()
+        for reading in readings:
+            builder.add(*reading)
+        return self.sign(MessageType.TELEMETRY, builder.body(clock or self.clock()))
+
+    def measure(self, count: int, names: int = 3) -> bytes:
+        """Sign a message of `count` plain readings, the last of them a second ago."""
+        readings: list[Given] = [
+            (f"sensor-{n % names}", "Cel", BOOTED_US - 1_000_000 * (count - n), 20 + n / 10) for n in range(count)
+        ]
+        return self.telemetry(readings)
+
+    def loss(self, first: int, last: int) -> bytes:
+        """Sign a loss record."""
+        return self.sign(MessageType.LOSS, Loss(first, last, LossReason.OUTBOX_FULL).to_wire())
+
+    def sign(self, message_type: MessageType, body: bytes) -> bytes:
+        """Sign any body."""
+        self.seq += 1
+        recipient = self._collector.identity.signing_public
+        return write_message(
+            self.identity, message_type, recipient, NO_GROUP, self.incarnation, self.seq, self.seq, NOW_US, body
+        )
+
+
+class Collector:
+    """Lands segments and publishes manifests as the agent's collector does."""
+
+    def __init__(self, vault: Path, seed: int = 0, key: VaultKey | None = None) -> None:
+        self._rng = random.Random(seed)
+        self.vault = vault
+        self.identity = Identity.from_seeds(self._rng.randbytes(32), self._rng.randbytes(32))
+        self.incarnation = self._rng.randbytes(8)
+        self.key = key or VaultKey(self._rng.randbytes(16), self._rng.randbytes(32))
+        self.node = node_id(self.identity.signing_public)
+        self.manifest: VaultManifest | None = None
+        self.key_file = vault / "vault.key"
+        vault.mkdir(exist_ok=True)
+        self.key_file.write_text(key_file_text(self.key))
+        self.key_file.chmod(0o600)
+
+    def land(self, *messages: bytes, received_at_us: int = NOW_US) -> SegmentEntry:
+        """Put one segment and the manifest that lists it."""
+        number = self.manifest.last_number + 1 if self.manifest else 1
+        records = [SegmentRecord(received_at_us, message) for message in messages]
+        public = self.identity.signing_public
+        entry, content = seal_segment(
+            self.key, public, number, self.incarnation, received_at_us, records, self._rng.randbytes(24)
+        )
+        self.put(self.segment_path(entry), content)
+        self.manifest = next_manifest(self.manifest, self.key, public, self.incarnation, received_at_us, (entry,))
+        self.publish(self.manifest)
+        return entry
+
+    def fold(self, count: int) -> Path:
+        """Let a range name the oldest listed segments; return where its object lies."""
+        assert self.manifest is not None
+        public = self.identity.signing_public
+        named, content = seal_range(self.key, public, self.manifest.segments[:count], self._rng.randbytes(24))
+        path = self.vault / range_key(self.key.vault_id, self.node, named.first, named.last)
+        self.put(path, content)
+        self.manifest = next_manifest(self.manifest, self.key, public, self.incarnation, NOW_US, (), named)
+        self.publish(self.manifest)
+        return path
+
+    def publish(self, manifest: VaultManifest) -> None:
+        """Put a manifest at this node's key."""
+        content = seal_vault_manifest(self.key, manifest, self.identity, self._rng.randbytes(24))
+        self.put(self.manifest_path, content)
+
+    def put(self, path: Path, content: bytes) -> None:
+        """Write an object whole."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".new")
+        temporary.write_bytes(content)
+        temporary.replace(path)
+
+    def segment_path(self, entry: SegmentEntry) -> Path:
+        """Where a segment lies."""
+        return self.vault / segment_key(self.key.vault_id, self.node, entry.number, entry.incarnation)
+
+    @property
+    def manifest_path(self) -> Path:
+        """Where the node's manifest lies."""
+        return self.vault / manifest_key(self.key.vault_id, self.node)

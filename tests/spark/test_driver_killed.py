@@ -1,0 +1,67 @@
+"""SIGKILL of the driver in the middle of micro-batches: afterwards each reading is in the table once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.dataset as ds
+import pytest
+
+from spark_ingest.audit import audit
+from spark_ingest.job import run
+from tests.spark.fleet import Collector, Device
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SEGMENTS = 40
+DEADLINE_SECONDS = 60
+ROOT = Path(__file__).parents[2]
+
+
+def _kill_when(collector: Collector, tables: Path, condition: Callable[[], bool]) -> None:
+    """Start the ingest as a program and kill it as soon as the condition holds."""
+    command = [sys.executable, "-m", "spark_ingest", str(collector.vault), str(tables), "--available-now"]
+    command += ["--key-file", str(collector.key_file), "--max-segments-per-trigger", "1"]
+    environment = os.environ | {"SPARK_LOCAL_DIRS": str(tables.parent / "spark")}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as driver:
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not condition():
+            assert driver.poll() is None, "the ingest ended before it could be killed"
+            assert time.monotonic() < deadline, "the ingest has not come so far in time"
+            time.sleep(0.001)
+        driver.send_signal(signal.SIGKILL)
+
+
+def _batches(tables: Path) -> int:
+    return len(list((tables / "readings").glob("batch=*")))
+
+
+def test_each_reading_once_after_the_driver_was_killed(spark: SparkSession, tmp_path: Path) -> None:
+    collector, tables = Collector(tmp_path / "vault"), tmp_path / "tables"
+    fleet = [Device(collector, seed) for seed in range(4)]
+    for _ in range(SEGMENTS):
+        collector.land(*(device.measure(25) for device in fleet))
+
+    # In the middle of writing the second batch's files; right after a later batch became visible.
+    _kill_when(collector, tables, lambda: _batches(tables) >= 1 and any((tables / ".staging").glob("*/*")))
+    seen = _batches(tables)
+    _kill_when(collector, tables, lambda: _batches(tables) > seen)
+    assert _batches(tables) < SEGMENTS, "nothing was left to do: the kills came too late to prove anything"
+
+    run(collector.vault, collector.key_file, tables, tables / ".checkpoint", available_now=True, spark=spark)
+    expected = SEGMENTS * 25
+    for found in audit(spark, tables):
+        assert (found.rows, found.duplicates, found.missing) == (expected, 0, 0)
+        assert found.messages == SEGMENTS
+    rows = ds.dataset(tables / "readings", partitioning="hive").count_rows()
+    assert rows == expected * len(fleet), "pyarrow sees what Spark sees"

@@ -1,0 +1,232 @@
+"""The whole way from a vault to tables, read back as any reader of Parquet would."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from agent.core.telemetry import ClockKind
+from agent.errors import ConfigurationError
+from spark_ingest import devices
+from spark_ingest.audit import audit
+from spark_ingest.job import Progress, run
+from spark_ingest.source import FORMAT
+from spark_ingest.tables import Tables, readings
+from tests.spark.fleet import BOOTED_US, NOW_US, Collector, Device
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+KEY = ["author", "incarnation", "seq", "index"]
+
+
+@pytest.fixture
+def collector(tmp_path: Path) -> Collector:
+    return Collector(tmp_path / "vault")
+
+
+def _ingest(spark: SparkSession, collector: Collector, tables: Path, segments: int = 256) -> list[Progress]:
+    told: list[Progress] = []
+    run(
+        collector.vault,
+        collector.key_file,
+        tables,
+        tables / ".checkpoint",
+        available_now=True,
+        on_progress=told.append,
+        segments_per_trigger=segments,
+        spark=spark,
+    )
+    return told
+
+
+def _table(tables: Path, name: str) -> pa.Table:
+    """Read a table as pyarrow does, which knows nothing of Spark."""
+    return ds.dataset(tables / name, partitioning="hive").to_table()
+
+
+def _readings(tables: Path) -> list[dict[str, Any]]:
+    return _table(tables, "readings").sort_by([(name, "ascending") for name in KEY]).to_pylist()
+
+
+def _device_rows(tables: Path) -> list[dict[str, Any]]:
+    return pq.read_table(devices.path_in(tables)).to_pylist()
+
+
+def test_every_kind_of_reading_arrives_with_honest_time(
+    spark: SparkSession, collector: Collector, tables: Path
+) -> None:
+    device, lost = Device(collector, 1), Device(collector, 2)
+    values = [("door", "", BOOTED_US, True), ("t", "Cel", BOOTED_US, 21.5), ("s", "", BOOTED_US, "on")]
+    collector.land(device.telemetry(values), device.telemetry([("raw", "", BOOTED_US, b"\x00")]), device.loss(7, 9))
+    collector.land(lost.telemetry([("t", "Cel", 0, -1.0)], lost.clock(ClockKind.UNSYNCHRONISED, wall_us=0)))
+    (progress,) = _ingest(spark, collector, tables)
+    assert (progress.readings, progress.messages, progress.losses, progress.quarantined) == (5, 3, 1, 0)
+
+    rows = [row for row in _readings(tables) if row["author"] == device.author]
+    columns = ["seq", "index", "name", "unit", "value", "flag", "text", "data"]
+    assert [[row[column] for column in columns] for row in rows] == [
+        [1, 0, "t", "Cel", 21.5, None, None, None],
+        [1, 1, "door", "", None, True, None, None],
+        [1, 2, "s", "", None, None, "on", None],
+        [2, 0, "raw", "", None, None, None, b"\x00"],
+    ]
+    assert {row["device"] for row in rows} == {device.author[:8]}
+    assert {row["collector"] for row in rows} == {collector.identity.signing_public.hex()}
+    assert {round(row["time"].timestamp() * 1e6) for row in rows} == {NOW_US}
+    (late,) = [row for row in _readings(tables) if row["author"] == lost.author]
+    assert (late["time_quality"], late["time"].year) == ("arrival", 2027)
+    (loss,) = _table(tables, "losses").to_pylist()
+    assert (loss["author"], loss["first"], loss["last"], loss["reason"]) == (device.author, 7, 9, "outbox_full")
+    assert spark.read.parquet(str(tables / "readings")).count() == 5
+
+
+def test_each_reading_once_whatever_a_kill_left_behind(spark: SparkSession, collector: Collector, tables: Path) -> None:
+    """Every state between two steps of a micro-batch, made by hand: see the rules of `tables`."""
+    fleet = [Device(collector, seed) for seed in range(3)]
+    for _ in range(4):
+        collector.land(*(device.measure(50) for device in fleet))
+    _ingest(spark, collector, tables, segments=2)
+    expected, expected_devices = _readings(tables), _device_rows(tables)
+    assert len(expected) == 4 * 3 * 50
+    checkpoint = tables / ".checkpoint"
+
+    def forget_commit() -> None:
+        (checkpoint / "commits" / "1").unlink()
+        (checkpoint / "commits" / ".1.crc").unlink(missing_ok=True)
+
+    # Killed after all was written, before Spark noted it.
+    forget_commit()
+    _ingest(spark, collector, tables)
+    assert (_readings(tables), _device_rows(tables)) == (expected, expected_devices)
+
+    # Killed after the readings were renamed, before `devices` followed.
+    forget_commit()
+    _devices_of_batch_0(tables)
+    _ingest(spark, collector, tables)
+    assert (_readings(tables), _device_rows(tables)) == (expected, expected_devices)
+
+    # Killed while the readings were being written.
+    forget_commit()
+    _devices_of_batch_0(tables)
+    (tables / ".staging").mkdir(exist_ok=True)
+    (tables / "readings" / "batch=1").rename(tables / ".staging" / "readings-1-half")
+    told = _ingest(spark, collector, tables)
+    assert [(each.batch_id, each.readings) for each in told] == [(1, 300)]
+    assert (_readings(tables), _device_rows(tables)) == (expected, expected_devices)
+    assert not list((tables / ".staging").glob("*"))
+
+    for device, found in zip(sorted(fleet, key=lambda device: device.author), audit(spark, tables), strict=True):
+        assert found.author == device.author
+        assert (found.rows, found.distinct, found.duplicates, found.missing) == (200, 200, 0, 0)
+        assert found.sequences == ((device.incarnation.hex(), 1, 4),)
+        assert 1 <= found.latency_p50_s <= found.latency_p99_s <= 50
+
+
+def _devices_of_batch_0(tables: Path) -> None:
+    """Put back the `devices` that batch 0 left: half of everything."""
+    table = pq.read_table(devices.path_in(tables))
+    for name in ("messages", "readings", "last_seq"):
+        halved = pa.array([value // 2 for value in table[name].to_pylist()], pa.int64())
+        table = table.set_column(table.schema.get_field_index(name), name, halved)
+    pq.write_table(table.replace_schema_metadata({b"covey.batch": b"0"}), devices.path_in(tables))
+
+
+# accepts: 004.15, 004.19, 004.24
+def test_damage_lands_in_the_quarantine_and_the_job_goes_on(
+    spark: SparkSession, collector: Collector, tables: Path
+) -> None:
+    device = Device(collector, 1)
+    other = Collector(collector.vault, seed=5, key=collector.key)
+    entries = [collector.land(device.measure(1)) for _ in range(5)]
+    flipped, swapped, removed = (collector.segment_path(entry) for entry in entries[1:4])
+    content = bytearray(flipped.read_bytes())
+    content[60] ^= 1
+    flipped.write_bytes(bytes(content))
+    shutil.copy(collector.segment_path(entries[0]), swapped)
+    removed.unlink()
+    forged = bytearray(device.measure(1))
+    forged[-1] ^= 1
+    collector.land(bytes(forged), device.measure(1))
+    other.land(Device(other, 9).measure(1))
+    good = other.manifest_path.read_bytes()
+    other.put(other.manifest_path, good[:-1])
+
+    (progress,) = _ingest(spark, collector, tables)
+    assert (progress.readings, progress.quarantined) == (3, 5)
+    found = [
+        (row["node"] == collector.node.hex(), row["segment"], row["record"], row["reason"])
+        for row in _table(tables, "quarantine").to_pylist()
+    ]
+    assert sorted(found, key=str) == sorted(
+        [
+            (True, 2, None, "decryption"),
+            (True, 3, None, "decryption"),
+            (True, 4, None, "missing"),
+            (True, 6, 0, "signature"),
+            (False, None, None, "decryption"),
+        ],
+        key=str,
+    )
+    hidden = collector.manifest_path.read_bytes()
+    collector.manifest_path.unlink()
+    (lost,) = _ingest(spark, collector, tables)
+    assert (lost.readings, lost.quarantined) == (0, 1)
+    collector.put(collector.manifest_path, hidden)
+    assert [(each.readings, each.quarantined) for each in _ingest(spark, collector, tables)] == [(0, 0)]
+    other.put(other.manifest_path, good)
+    (healed,) = _ingest(spark, collector, tables)
+    assert (healed.readings, healed.quarantined) == (1, 0)
+    assert sum(each.rows for each in audit(spark, tables)) == 4
+    assert sum(each.duplicates for each in audit(spark, tables)) == 0
+
+
+def test_boots_and_latest_state_of_a_device_survive_late_data(
+    spark: SparkSession, collector: Collector, tables: Path
+) -> None:
+    device = Device(collector, 1)
+    first_boot = device.boot_id
+    early = device.measure(1)
+    collector.land(device.measure(2))
+    device.boot_id = bytes(8)
+    collector.land(device.measure(3), received_at_us=NOW_US + 2_000_000)
+    collector.land(early, received_at_us=NOW_US + 1_000_000)
+    assert len(_ingest(spark, collector, tables, segments=1)) == 3
+    (row,) = _device_rows(tables)
+    assert (row["boots"], row["boot_ids"]) == (2, [first_boot.hex(), bytes(8).hex()])
+    assert (row["messages"], row["readings"], row["last_seq"]) == (3, 6, 3)
+    assert round(row["last_seen"].timestamp() * 1e6) == NOW_US + 2_000_000
+
+
+def test_a_vault_reads_as_a_batch_too_and_shows_no_key(spark: SparkSession, collector: Collector) -> None:
+    collector.land(Device(collector, 1).measure(4))
+    frame = spark.read.format(FORMAT).options(keyFile=str(collector.key_file)).load(str(collector.vault))
+    assert readings(frame).where("value > 20.1").count() == 2
+    plan = frame._jdf.queryExecution().toString()
+    assert collector.key.key.hex() not in plan + json.dumps(spark.sparkContext.getConf().getAll())
+
+
+def test_what_does_not_belong_together_is_refused_before_anything_starts(
+    spark: SparkSession, collector: Collector, tables: Path, tmp_path: Path
+) -> None:
+    def refused(match: str, vault: Path = collector.vault, key_file: Path = collector.key_file) -> None:
+        with pytest.raises(ConfigurationError, match=match):
+            run(vault, key_file, tables, tmp_path / "checkpoint", available_now=True, spark=spark)
+
+    with pytest.raises(ConfigurationError, match="maxSegmentsPerTrigger"):
+        _ingest(spark, collector, tables, segments=0)
+    refused("no vault", vault=tmp_path / "nowhere")
+    refused("cannot be read", key_file=tmp_path / "no.key")
+    with Tables(tables) as held:
+        refused("another ingest")
+        held.belong_to(tmp_path / "its own checkpoint", collector.key.vault_id)
+    refused("another checkpoint")

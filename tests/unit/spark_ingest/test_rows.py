@@ -1,0 +1,113 @@
+"""Whatever lies in a segment, rows come out: readings where all is right, quarantine where anything is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.core.message import MessageType
+from agent.core.telemetry import ClockKind
+from agent.core.vault import SegmentEntry
+from spark_ingest.rows import Origin, Verify, segment_rows
+from spark_ingest.schema import MESSAGE_SCHEMA
+from tests.spark.fleet import BOOTED_US, NOW_US, Collector, Device
+
+
+@pytest.fixture
+def collector(tmp_path: Path) -> Collector:
+    return Collector(tmp_path / "vault")
+
+
+def _rows(
+    collector: Collector, entry: SegmentEntry, content: bytes | None = None, verify: Verify = Verify.ALL
+) -> list[dict[str, Any]]:
+    origin = Origin(collector.node.hex(), collector.identity.signing_public.hex(), entry.number)
+    content = collector.segment_path(entry).read_bytes() if content is None else content
+    batches = list(segment_rows(collector.key, origin, entry, content, verify))
+    assert all(batch.schema == MESSAGE_SCHEMA for batch in batches)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_a_message_is_one_row_with_its_readings_in_lists(collector: Collector) -> None:
+    device = Device(collector, 1)
+    message = device.telemetry(
+        [
+            ("door", "", BOOTED_US - 4, True),
+            ("temperature", "Cel", BOOTED_US - 3, 21.5),
+            ("state", "", BOOTED_US - 2, "running"),
+            ("raw", "", BOOTED_US - 1, b"\x00\xff"),
+            ("pi", "", BOOTED_US, 3.141592653589793),
+        ]
+    )
+    (row,) = _rows(collector, collector.land(message, received_at_us=NOW_US + 5))
+    assert row["kind"] == "telemetry"
+    assert (row["author"], row["seq"], row["boot"]) == (device.author, 1, device.boot_id.hex())
+    assert row["time_quality"] == "synchronised"
+    assert [row["names"][series] for series in row["series"]] == ["temperature", "door", "pi", "state", "raw"]
+    assert row["units"] == ["Cel", "", "", "", ""]
+    assert row["values"] == [21.5, 1.0, 3.141592653589793]
+    assert (row["booleans_from"], row["booleans_until"]) == (1, 2)
+    assert (row["texts"], row["data"]) == (["running"], [b"\x00\xff"])
+    assert [round(time.timestamp() * 1e6) - NOW_US for time in row["times"]] == [-3, -4, 0, -2, -1]
+
+
+def test_one_bad_message_leaves_its_neighbours_alone(collector: Collector) -> None:
+    device = Device(collector, 1)
+    good = [device.measure(2), device.measure(3)]
+    forged = bytearray(device.measure(1))
+    forged[10] ^= 1
+    blob = device.sign(MessageType.BLOB, b"\x00")
+    empty = device.sign(MessageType.TELEMETRY, b"\x80")
+    nobody_knew = device.telemetry([("x", "", 0, 1.0)], device.clock(ClockKind.UNSYNCHRONISED, wall_us=0))
+    entry = collector.land(good[0], bytes(forged), b"", blob, empty, good[1])
+    rows = _rows(collector, entry)
+    assert [row["kind"] for row in rows] == ["telemetry", *["quarantine"] * 4, "telemetry"]
+    assert [row["reason"] for row in rows[1:5]] == ["signature", "malformed", "malformed", "malformed"]
+    assert [row["record"] for row in rows] == [0, 1, 2, 3, 4, 5]
+    assert rows[3]["author"] == device.author
+    (timeless,) = _rows(collector, collector.land(nobody_knew, received_at_us=0))
+    assert (timeless["kind"], timeless["times"]) == ("quarantine", [])
+
+
+def test_a_loss_record_is_carried_on(collector: Collector) -> None:
+    (row,) = _rows(collector, collector.land(Device(collector, 1).loss(3, 9)))
+    assert (row["kind"], row["first"], row["last"], row["reason"]) == ("loss", 3, 9, "outbox_full")
+
+
+# accepts: 004.19, 004.20
+def test_any_flipped_byte_of_a_segment_is_one_quarantine_row(collector: Collector) -> None:
+    entry = collector.land(Device(collector, 1).measure(1))
+    content = collector.segment_path(entry).read_bytes()
+    for position in range(0, len(content), 7):
+        harmed = bytearray(content)
+        harmed[position] ^= 0x20
+        (row,) = _rows(collector, entry, bytes(harmed))
+        assert (row["kind"], row["segment"]) == ("quarantine", 1)
+    (row,) = _rows(collector, entry, content[:-1])
+    assert row["kind"] == "quarantine"
+
+
+def test_a_segment_in_the_place_of_another_is_quarantined(collector: Collector) -> None:
+    device = Device(collector, 1)
+    one, two = collector.land(device.measure(1)), collector.land(device.measure(1))
+    content = collector.segment_path(two).read_bytes()
+    assert [row["kind"] for row in _rows(collector, one, content)] == ["quarantine"]
+    relisted = replace(two, number=1)
+    assert [row["kind"] for row in _rows(collector, relisted, content)] == ["quarantine"]
+
+
+def test_verification_can_be_sampled_or_left_out(collector: Collector) -> None:
+    device = Device(collector, 1)
+    forged = []
+    for _ in range(17):
+        message = bytearray(device.measure(1))
+        message[10] ^= 1
+        forged.append(bytes(message))
+    entry = collector.land(*forged)
+    quarantined = {
+        verify: sum(row["kind"] == "quarantine" for row in _rows(collector, entry, verify=verify)) for verify in Verify
+    }
+    assert quarantined == {Verify.ALL: 17, Verify.SAMPLE: 2, Verify.NONE: 0}
