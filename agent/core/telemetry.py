@@ -374,15 +374,7 @@ def read_batch(body: bytes) -> Batch:
     version, boot_id, clock_kind, monotonic_us, wall_us, count, codec, inflated, packed = wire.record(
         wire.decode(body, MAXIMUM_MESSAGE_BYTES),
         "telemetry",
-        wire.uint(255),
-        wire.octets(_BOOT_ID_BYTES),
-        wire.uint(max(ClockKind)),
-        wire.uint(),
-        wire.uint(),
-        wire.uint(MAXIMUM_BATCH_READINGS),
-        wire.uint(_DEFLATE),
-        wire.uint(MAXIMUM_BATCH_BYTES),
-        wire.octets_to(MAXIMUM_BATCH_BYTES),
+        *_BATCH_READERS,
     )
     if version != _FORMAT:
         raise MalformedError(f"telemetry format {version}: a newer Covey?")
@@ -392,11 +384,7 @@ def read_batch(body: bytes) -> Batch:
     series, times, numbers, floats, texts = wire.record(
         wire.decode(columns, MAXIMUM_BATCH_BYTES),
         "telemetry columns",
-        wire.many(_read_series, MAXIMUM_BATCH_SERIES),
-        _read_column,
-        _read_column,
-        wire.octets_to(8 * MAXIMUM_BATCH_READINGS),
-        wire.many(_read_text, MAXIMUM_BATCH_READINGS),
+        *_COLUMN_READERS,
     )
     clock = ClockReading(boot_id, monotonic_us, wall_us, ClockKind(clock_kind))
     batch = Batch(clock, count, series, times, numbers, floats, texts)
@@ -419,15 +407,7 @@ def _inflate(packed: bytes, size: int) -> bytes:
 
 
 def _read_series(value: object) -> Series:
-    name, unit, kind, scale, count = wire.record(
-        value,
-        "series",
-        wire.text(MAXIMUM_NAME_BYTES),
-        wire.text(MAXIMUM_UNIT_BYTES),
-        wire.uint(max(Kind)),
-        wire.uint(_MAXIMUM_SCALE),
-        wire.uint(MAXIMUM_BATCH_READINGS),
-    )
+    name, unit, kind, scale, count = wire.record(value, "series", *_SERIES_READERS)
     if not name or not count:
         raise MalformedError("a series has a name and at least one reading")
     if scale and kind != Kind.DECIMAL:
@@ -436,9 +416,7 @@ def _read_series(value: object) -> Series:
 
 
 def _read_column(value: object) -> Column:
-    first, width, planes = wire.record(
-        value, "column", wire.integer, wire.uint(8), wire.octets_to(8 * MAXIMUM_BATCH_READINGS)
-    )
+    first, width, planes = wire.record(value, "column", wire.integer, wire.uint(8), _PLANES)
     if width not in _TYPECODES or len(planes) % width:
         raise MalformedError("column: not whole integers")
     return Column(first, width, planes)
@@ -448,6 +426,34 @@ def _read_text(value: object) -> str | bytes:
     if isinstance(value, bytes):
         return wire.octets_to(MAXIMUM_TEXT_VALUE_BYTES)(value)
     return wire.text(MAXIMUM_TEXT_VALUE_BYTES)(value)
+
+
+_PLANES = wire.octets_to(8 * MAXIMUM_BATCH_READINGS)
+_SERIES_READERS = (
+    wire.text(MAXIMUM_NAME_BYTES),
+    wire.text(MAXIMUM_UNIT_BYTES),
+    wire.uint(max(Kind)),
+    wire.uint(_MAXIMUM_SCALE),
+    wire.uint(MAXIMUM_BATCH_READINGS),
+)
+_COLUMN_READERS = (
+    wire.many(_read_series, MAXIMUM_BATCH_SERIES),
+    _read_column,
+    _read_column,
+    _PLANES,
+    wire.many(_read_text, MAXIMUM_BATCH_READINGS),
+)
+_BATCH_READERS = (
+    wire.uint(255),
+    wire.octets(_BOOT_ID_BYTES),
+    wire.uint(max(ClockKind)),
+    wire.uint(),
+    wire.uint(),
+    wire.uint(MAXIMUM_BATCH_READINGS),
+    wire.uint(_DEFLATE),
+    wire.uint(MAXIMUM_BATCH_BYTES),
+    wire.octets_to(MAXIMUM_BATCH_BYTES),
+)
 
 
 def _check_counts(batch: Batch) -> None:
