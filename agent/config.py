@@ -1,75 +1,123 @@
-"""Configuration: one TOML file, read once into frozen dataclasses, checked before anything starts.
+"""Configuration: TOML files into frozen dataclasses, checked before anything starts.
 
-Every setting has its default, unit and meaning beside it. Unknown keys are refused with the nearest known name.
+1. The dataclasses below are the one schema: each setting's type, default, unit, bounds, meaning and an example. Files,
+   `covey config`, error messages and the manual are drawn from it.
+2. Later sources win: defaults, `config.toml`, further files and `conf.d/*.toml` in the order given, the environment.
+3. An unknown key is refused with the nearest known name, wherever it stands. A section of the environment's names is
+   ours as soon as its prefix is: `COVEY_RELAY_URLL` is a mistake, not somebody else's variable.
+4. No setting is a secret. Passwords and keys are files of their own; the environment never carries one.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from agent.core.limits import MAXIMUM_BATCH_READINGS, MIB, OUTBOX_BYTES, SEGMENT_US
+from agent.core.limits import (
+    MAXIMUM_BATCH_READINGS,
+    MAXIMUM_LABEL_BYTES,
+    MAXIMUM_RELAY_URL_BYTES,
+    MIB,
+    OUTBOX_BYTES,
+    SEGMENT_US,
+)
 from agent.errors import ConfigurationError
 
+Value = str | bool | int | float
 
-def _setting(default: Any, meaning: str, low: float | None = None, high: float | None = None) -> Any:
-    """Declare a setting: its type is its default's."""
-    return field(default=default, metadata={"meaning": meaning, "low": low, "high": high})
+
+def _setting(
+    default: Value, meaning: str, example: Value, unit: str = "", low: float | None = None, high: float | None = None
+) -> Any:
+    """Declare a setting: its type is its default's; bounds are on a number's value, or on a text's bytes."""
+    return field(
+        default=default,
+        metadata={"default": default, "meaning": meaning, "example": example, "unit": unit, "bounds": (low, high)},
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class RelayConfig:
     """[relay]: the MQTT broker."""
 
-    url: str = _setting("", "mqtt://host:port or mqtts://host:port")
-    password_file: str = _setting("relay.password", "file with this device's broker password, mode 0600")
-    ca_file: str = _setting("", "PEM file of the authority that signed the broker's certificate; empty: the system's")
+    url: str = _setting(
+        "",
+        "the broker: mqtts://host[:port], or mqtt:// without TLS",
+        "mqtts://relay.example.org",
+        "",
+        high=MAXIMUM_RELAY_URL_BYTES,
+    )
+    password_file: str = _setting(
+        "relay.password",
+        "file with this device's broker password, mode 0600; relative to the state folder",
+        "/etc/covey/relay.password",
+    )
+    ca_file: str = _setting(
+        "", "PEM file of the authority that signed the broker's certificate; empty: the system's", "/etc/covey/ca.pem"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class TelemetryConfig:
     """[telemetry]: how readings become messages."""
 
-    group: str = _setting("", "group that telemetry goes to, as hex; empty: the first one with a collector")
-    batch_seconds: float = _setting(60.0, "longest time that a reading waits for its batch", 0.1, 86_400)
-    batch_readings: int = _setting(1_000, "most readings in one message", 1, MAXIMUM_BATCH_READINGS)
+    group: str = _setting(
+        "", "group that telemetry goes to; empty: the first one with a collector", "5f" * 32, "64 hexadecimal digits"
+    )
+    batch_seconds: float = _setting(60.0, "longest time that a reading waits for its batch", 10.0, "s", 0.1, 86_400)
+    batch_readings: int = _setting(1_000, "most readings in one message", 200, "readings", 1, MAXIMUM_BATCH_READINGS)
 
 
 @dataclass(frozen=True, slots=True)
 class SensorsConfig:
     """[sensors]: the machine's own sensors."""
 
-    enabled: bool = _setting(True, "sample this machine's load, memory, disk, network and temperatures")
-    interval_seconds: float = _setting(10.0, "time between two samples", 0.1, 86_400)
+    enabled: bool = _setting(True, "sample this machine's load, memory, disk, network and temperatures", False)
+    interval_seconds: float = _setting(10.0, "time between two samples", 60.0, "s", 0.1, 86_400)
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxConfig:
     """[outbox]: what waits for others."""
 
-    maximum_bytes: int = _setting(OUTBOX_BYTES, "bytes of queued messages before new ones are refused", MIB)
+    maximum_bytes: int = _setting(OUTBOX_BYTES, "queued messages before new ones are refused", 2048 * MIB, "bytes", MIB)
 
 
 @dataclass(frozen=True, slots=True)
 class VaultConfig:
     """[vault]: where a collector lands telemetry."""
 
-    folder: str = _setting("vault", "directory of the vault, relative to the state folder")
-    segment_seconds: float = _setting(SEGMENT_US / 1e6, "age at which a segment is closed", 0.1, 3_600)
+    folder: str = _setting("vault", "directory of the vault, relative to the state folder", "/srv/covey/vault")
+    segment_seconds: float = _setting(SEGMENT_US / 1e6, "age at which a segment is closed", 10.0, "s", 0.1, 3_600)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiConfig:
+    """[api]: the local API."""
+
+    socket: str = _setting(
+        "", "Unix socket of the local API, relative to the state folder; empty: none", "/run/covey/api.sock"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The whole file."""
+    """Every setting."""
 
-    label: str = _setting("", "a name for people, shown beside the device's own")
+    label: str = _setting(
+        "", "a name for people, shown beside the device's own", "greenhouse", "", high=MAXIMUM_LABEL_BYTES
+    )
     relay: RelayConfig = field(default_factory=RelayConfig)
     telemetry: TelemetryConfig = field(default_factory=TelemetryConfig)
     sensors: SensorsConfig = field(default_factory=SensorsConfig)
     outbox: OutboxConfig = field(default_factory=OutboxConfig)
     vault: VaultConfig = field(default_factory=VaultConfig)
+    api: ApiConfig = field(default_factory=ApiConfig)
 
 
 _SECTIONS: dict[str, type] = {
@@ -78,95 +126,280 @@ _SECTIONS: dict[str, type] = {
     "sensors": SensorsConfig,
     "outbox": OutboxConfig,
     "vault": VaultConfig,
+    "api": ApiConfig,
 }
 
 
-def read_config(path: Path) -> Config:
-    """Read and check a configuration file.
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is known of one key."""
 
-    Raises:
-        ConfigurationError: unreadable, not TOML, an unknown key, or a value of the wrong type or out of bounds.
-    """
-    import tomllib
+    key: str
+    default: Value
+    meaning: str
+    example: Value
+    unit: str
+    low: float | None
+    high: float | None
 
-    try:
-        content = tomllib.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise ConfigurationError(f"{path} does not exist", hint="run 'covey init' first, or name --state") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{path}: {error}") from error
-    return parse_config(content, str(path))
+    @property
+    def variable(self) -> str:
+        """The environment variable that overrides it."""
+        return "COVEY_" + self.key.upper().replace(".", "_")
 
+    def check(self, value: object, where: str) -> Value:
+        """Return the value as this setting's type.
 
-def parse_config(content: dict[str, Any], where: str) -> Config:
-    """Check a parsed file.
+        Raises:
+            ConfigurationError: another type, or out of bounds.
+        """
+        kind = type(self.default)
+        if kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not kind or not isinstance(value, Value):
+            raise ConfigurationError(f"{where} must be {_TYPE_NAMES[kind]}", hint=self.hint)
+        size = len(value.encode()) if isinstance(value, str) else value
+        within = (self.low is None or size >= self.low) and (self.high is None or size <= self.high)
+        if not within:  # nan is neither below nor above
+            if isinstance(value, str):
+                bounds = f"at most {self.high} bytes"
+            else:
+                bounds = f"at least {self.low}" if self.high is None else f"between {self.low} and {self.high}"
+            raise ConfigurationError(f"{where} must be {bounds}", hint=self.hint)
+        return value
 
-    Raises:
-        ConfigurationError: as `read_config`.
-    """
-    values: dict[str, Any] = {}
-    for name, value in content.items():
-        if name in _SECTIONS:
-            if not isinstance(value, dict):
-                raise ConfigurationError(f"{where}: [{name}] must be a section")
-            values[name] = _section(_SECTIONS[name], value, f"{where}: {name}.")
-        else:
-            values[name] = value
-    top = {name: value for name, value in values.items() if name not in _SECTIONS}
-    checked = _check(Config, top, f"{where}: ", extra=list(_SECTIONS))
-    return Config(**checked, **{name: value for name, value in values.items() if name in _SECTIONS})
+    def read(self, text: str, where: str) -> Value:
+        """Return a value that was written without TOML's quotes: on a command line, in the environment.
 
+        Raises:
+            ConfigurationError: as `check`.
+        """
+        kind = type(self.default)
+        value: object = text
+        try:
+            if kind is bool:
+                value = {"true": True, "false": False}[text]
+            elif kind in {int, float}:
+                value = kind(text)
+        except (ValueError, KeyError):
+            value = None
+        return self.check(value, where)
 
-def _section(kind: type, content: dict[str, Any], where: str) -> Any:
-    return kind(**_check(kind, content, where))
-
-
-def _check(kind: type, content: dict[str, Any], where: str, extra: list[str] | None = None) -> dict[str, Any]:
-    known = {each.name: each for each in fields(kind)}
-    checked = {}
-    for name, value in content.items():
-        setting = known.get(name)
-        if setting is None:
-            near = get_close_matches(name, [*known, *(extra or [])], 1)
-            hint = f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(known)}"
-            raise ConfigurationError(f"{where}{name} is not a setting", hint=hint)
-        checked[name] = _value(setting.default, setting.metadata, value, where + name)
-    return checked
-
-
-def _value(default: Any, metadata: Any, value: Any, where: str) -> Any:
-    if type(default) is float and type(value) is int:
-        value = float(value)
-    if type(value) is not type(default):
-        raise ConfigurationError(f"{where} must be {_TYPE_NAMES[type(default)]}", hint=metadata["meaning"])
-    low, high = metadata["low"], metadata["high"]
-    if (low is not None and value < low) or (high is not None and value > high):
-        bounds = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise ConfigurationError(f"{where} must be {bounds}", hint=metadata["meaning"])
-    return value
+    @property
+    def hint(self) -> str:
+        """The meaning with an example, for who got it wrong."""
+        return f"{self.meaning}; for example {toml_value(self.example)}"
 
 
 _TYPE_NAMES = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
 
 
-def config_text(config: Config) -> str:
-    """Return the file that gives this configuration, each setting with its meaning."""
-    lines = ["# Covey's configuration. Every setting, with its value; restart the agent after a change.", ""]
-    lines += _setting_lines(config, [each for each in fields(Config) if each.name not in _SECTIONS])
-    for name, kind in _SECTIONS.items():
-        lines += ["", f"[{name}]", *_setting_lines(getattr(config, name), list(fields(kind)))]
+@cache
+def settings() -> dict[str, Setting]:
+    """Return every setting by its key, in the order of the schema."""
+    found = {}
+    for section, kind in {"": Config, **_SECTIONS}.items():
+        for each in fields(kind):
+            if each.name not in _SECTIONS:
+                key = f"{section}.{each.name}".lstrip(".")
+                about = each.metadata
+                found[key] = Setting(
+                    key, about["default"], about["meaning"], about["example"], about["unit"], *about["bounds"]
+                )
+    return found
+
+
+def setting(key: str, where: str = "") -> Setting:
+    """Return what is known of a key.
+
+    Raises:
+        ConfigurationError: there is no such setting; the hint names the nearest.
+    """
+    known = settings()
+    if key not in known:
+        section, _, name = key.rpartition(".")
+        beside = {each.rpartition(".")[2]: each for each in known if each.rpartition(".")[0] == section}
+        near = [beside[each] for each in get_close_matches(name, beside, 1)] if section else []
+        near = near or get_close_matches(key, known, 1, 0.75)
+        hint = f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(beside.values() or known)}"
+        raise ConfigurationError(f"{where}{key} is not a setting", hint=hint)
+    return known[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What holds, and where each value that is not the default comes from."""
+
+    config: Config
+    origins: dict[str, str]
+
+    def value(self, key: str) -> Value:
+        """Return a setting's value."""
+        section, _, name = key.rpartition(".")
+        found: Value = getattr(getattr(self.config, section) if section else self.config, name)
+        return found
+
+
+def read_configuration(files: Sequence[Path], environment: Mapping[str, str]) -> Configuration:
+    """Read and check the files, later ones over earlier ones, and the environment over them all.
+
+    Raises:
+        ConfigurationError: unreadable, not TOML, an unknown key, or a value of the wrong type or out of bounds.
+    """
+    values: dict[str, Value] = {}
+    origins: dict[str, str] = {}
+    for path in files:
+        for key, value in parse(read_text(path), str(path)).items():
+            values[key] = value
+            origins[key] = str(path)
+    for name, text in environment.items():
+        if (found := _variable(name)) is not None:
+            values[found.key] = found.read(text, f"${name}")
+            origins[found.key] = f"${name}"
+    return Configuration(_config(values), origins)
+
+
+def read_text(path: Path) -> str:
+    """Return a configuration file's text.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"{path} does not exist", hint="run 'covey init' first, or name --state") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} cannot be read: {error}") from error
+
+
+def parse(text: str, where: str) -> dict[str, Value]:
+    """Return the settings that a file names, checked.
+
+    Raises:
+        ConfigurationError: as `read_configuration`.
+    """
+    import tomllib
+
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{where}: {error}") from error
+    values: dict[str, Value] = {}
+    for name, value in content.items():
+        if name in _SECTIONS and not isinstance(value, dict):
+            raise ConfigurationError(f"{where}: [{name}] must be a section")
+        if isinstance(value, dict) and name not in _SECTIONS:
+            near = get_close_matches(name, _SECTIONS, 1)
+            hint = f"did you mean '[{near[0]}]'?" if near else f"known: {', '.join(_SECTIONS)}"
+            raise ConfigurationError(f"{where}: [{name}] is not a section", hint=hint)
+        for key, inner in (
+            {f"{name}.{inner}": value[inner] for inner in value} if isinstance(value, dict) else {name: value}
+        ).items():
+            values[key] = setting(key, f"{where}: ").check(inner, f"{where}: {key}")
+    return values
+
+
+def _variable(name: str) -> Setting | None:
+    """Return the setting that an environment variable overrides; None for one that is not ours.
+
+    Raises:
+        ConfigurationError: its prefix is that of a section, and no setting has the name.
+    """
+    known = {each.variable: each for each in settings().values()}
+    if name in known or not name.startswith(tuple(f"COVEY_{section.upper()}_" for section in _SECTIONS)):
+        return known.get(name)
+    if re.search("PASSWORD|SECRET|KEY", name):
+        raise ConfigurationError(
+            f"${name} is not a setting: secrets never stand in the environment",
+            hint="covey relay --password-file FILE, or systemd's LoadCredential=covey.relay-password",
+        )
+    near = get_close_matches(name, known, 1)
+    raise ConfigurationError(
+        f"${name} is not a setting", hint=f"did you mean ${near[0]}?" if near else "'covey config list' shows all"
+    )
+
+
+def _config(values: Mapping[str, Value]) -> Config:
+    parts: dict[str, Any] = {section: {} for section in _SECTIONS}
+    top: dict[str, Any] = {}
+    for key, value in values.items():
+        section, _, name = key.rpartition(".")
+        (parts[section] if section else top)[name] = value
+    return Config(**top, **{section: kind(**parts[section]) for section, kind in _SECTIONS.items()})
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def config_text(values: Mapping[str, Value]) -> str:
+    """Return a new file: every setting with its meaning; those that are not named stand as comments."""
+    lines = ["# Covey's configuration. A line that begins with # shows the default. Restart the agent after a change."]
+    section = None
+    for each in settings().values():
+        within = each.key.rpartition(".")[0]
+        if within and within != section:
+            lines += ["", f"[{within}]"]
+        section = within
+        lines += ["", f"# {each.meaning}{f' ({each.unit})' if each.unit else ''}", _line(each, values.get(each.key))]
     return "\n".join(lines) + "\n"
 
 
-def _setting_lines(values: object, settings: list[Any]) -> list[str]:
+def changed_text(text: str, key: str, value: Value | None) -> str:
+    """Return a file's text with one setting changed, or at its default again; everything else stays as it is.
+
+    Raises:
+        ConfigurationError: no such setting, a wrong value, or the file is written in a way that this cannot change.
+    """
+    wanted = parse(text, "config.toml")
+    wanted.pop(key, None)
+    if value is not None:
+        wanted[key] = setting(key).check(value, key)
+    lines = text.splitlines()
+    start, end = _section_lines(lines, key.rpartition(".")[0])
+    line = _line(setting(key), value)
+    name = re.escape(key.rpartition(".")[2])
+    for pattern in (rf"\s*{name}\s*=", rf"#\s*{name}\s*="):  # what holds, or else the default that is shown
+        place = next((each for each in range(start, end) if re.match(pattern, lines[each])), None)
+        if place is not None:
+            lines[place] = line
+            break
+    else:
+        lines.insert(end, line)
+    changed = "\n".join(lines) + "\n"
+    try:
+        right = parse(changed, "config.toml") == wanted
+    except ConfigurationError:
+        right = False
+    if not right:
+        raise ConfigurationError(f"the line of {key} in config.toml is not a simple one", hint="change it by hand")
+    return changed
+
+
+def _section_lines(lines: list[str], section: str) -> tuple[int, int]:
+    """Return where a section's lines are; one that is not there is begun at the end."""
+    heads = [place for place, line in enumerate(lines) if re.match(r"\s*\[", line)]
+    if not section:
+        start, end = 0, heads[0] if heads else len(lines)
+    else:
+        head = next((place for place in heads if re.match(rf"\s*\[\s*{section}\s*\]", lines[place])), None)
+        if head is None:
+            lines += ["", f"[{section}]"]
+            head = len(lines) - 1
+        start, end = head + 1, next((place for place in heads if place > head), len(lines))
+    while end > start and not lines[end - 1].strip():
+        end -= 1
+    return start, end
+
+
+def _line(about: Setting, value: Value | None) -> str:
+    name = about.key.rpartition(".")[2]
+    return f"# {name} = {toml_value(about.default)}" if value is None else f"{name} = {toml_value(value)}"
+
+
+def toml_value(value: Value) -> str:
+    """Return a value as TOML writes it."""
     import json
 
-    lines = []
-    for setting in settings:
-        value = getattr(values, setting.name)
-        # A JSON string, number or boolean is the same in TOML, except for characters beyond the BMP and DEL.
-        lines.append(f"# {setting.metadata['meaning']}")
-        lines.append(f"{setting.name} = {json.dumps(value, ensure_ascii=False).replace(chr(0x7F), '')}")
-    return lines
+    # A JSON string, number or boolean is the same in TOML, except for DEL.
+    return json.dumps(value, ensure_ascii=False).replace(chr(0x7F), "\\u007f")

@@ -95,6 +95,18 @@ class GenesisError(RemoteError):
     code = "genesis"
 
 
+class NotAllowedError(RemoteError):
+    """A group manifest by a member whom the group's mode does not let do that (003.07)."""
+
+    code = "not_allowed"
+
+
+class VoteError(RemoteError):
+    """A ban or its end without the votes of more than half of the admins, or with votes that may not be (003.34)."""
+
+    code = "vote"
+
+
 class InviteError(RemoteError):
     """An invite that is unknown, used, expired, or not the pinned inviter's."""
 
@@ -125,6 +137,12 @@ class ConfigurationError(LocalError):
 
     code = "configuration"
     exit_code = 78
+
+
+class GroupDestroyedError(LocalError):
+    """The only group of this device was destroyed: it is a new device at its next start (000.23)."""
+
+    code = "group_destroyed"
 
 
 class OutboxFullError(LocalError):

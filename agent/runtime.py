@@ -12,8 +12,9 @@ from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from agent.core.ids import device_name, printable
-from agent.core.membership import GroupChanged, RemovedFromGroup
-from agent.core.node import BlobArrived, EnvelopeDropped, Event, Node
+from agent.core.limits import POISON_TRIES
+from agent.core.membership import GroupChanged, GroupDestroyed, RemovedFromGroup
+from agent.core.node import BlobArrived, EnvelopeDropped, Event, Node, Outgoing
 from agent.core.now import Now
 from agent.core.records import Records
 from agent.errors import StorageError
@@ -42,6 +43,8 @@ _STALLED_US = 120_000_000
 connection that is merely dead. Then the supervisor hears nothing more, and starts the agent again."""
 
 _SUCCESS = 0
+_UP = "up"
+_CONNECTING = "connecting"
 
 
 class Role(Protocol):
@@ -84,6 +87,8 @@ class Runtime:
         self._report = report
         self._supervisor = supervisor
         self._moved_at = 0
+        self._relay_state = ""
+        self._offline_since: int | None = None
         self._inputs: SimpleQueue[RelayEvent] = SimpleQueue()
         self._published: dict[int, tuple[bytes, int]] = {}
         self._connected = False
@@ -93,6 +98,7 @@ class Runtime:
 
     def run(self, until: Callable[[], bool]) -> None:
         """Run until the condition holds; it is asked after every turn, at least four times a second."""
+        self._note_relay(_CONNECTING, self._now())  # what an earlier process has left there holds no more
         self._relay.start(self._inputs.put)
         deadline: int | None = None
         try:
@@ -128,6 +134,7 @@ class Runtime:
         self._guarded(lambda: self._take(events, now))
         for role in self._roles:
             self._guarded(lambda role=role: deadlines.append(role.turn(self.node, now)))  # type: ignore[misc]
+        self._guarded(lambda: self._tend_groups(now))
         self.node.handle_deadline(now)
         self._guarded(lambda: self._release(now))
         self._report_events()
@@ -142,7 +149,8 @@ class Runtime:
         now = self._clock.monotonic_us()
         due = self.node.next_deadline()
         overdue = due is not None and due < now - _POLL_US
-        if not (self._connected and (self._relay_full or overdue)):
+        stuck = self._connected and not self._storage_fails and (self._relay_full or overdue)
+        if not stuck:
             self._moved_at = now
         return self._relay.alive() and now - self._moved_at < _STALLED_US
 
@@ -192,18 +200,22 @@ class Runtime:
             for other in events:
                 self._take_relay_news(other, now)
 
+    def _tend_groups(self, now: Now) -> None:
+        if self.node.restless(now):
+            with self._store.transaction():
+                self.node.tend_groups(now)
+
     def _take_relay_news(self, event: RelayEvent, now: Now) -> None:
         if isinstance(event, RelayUp):
             self._connected, self._relay_full = True, False
+            self._moved_at = now.monotonic_us
             self.node.connected(now)
-            self._set_relay_condition("up", now)
-            self._report("info", f"relay {event.relay}: connected")
+            self._note_relay(_UP, now)
         elif isinstance(event, RelayDown):
             self._connected = False
             self._published.clear()
             self.node.connection_lost()
-            self._set_relay_condition(event.reason, now)
-            self._report("warning", f"relay {event.relay}: {event.reason}")
+            self._note_relay(event.reason, now)
         elif isinstance(event, Released):
             self._relay_full = False
             self._moved_at = self._clock.monotonic_us()
@@ -211,30 +223,54 @@ class Runtime:
             if message is not None and event.reason_code == _SUCCESS:
                 self.node.relayed(*message)
 
-    def _set_relay_condition(self, value: str, now: Now) -> None:
-        if self._supervisor is not None:
-            self._supervisor.status(f"relay: {value}")
+    def _note_relay(self, state: str, now: Now) -> None:
+        """Keep how the relay is and since when; a state that lasts is told once, however often it is tried."""
+        if state == self._relay_state:
+            return
+        self._relay_state = state
+        offline_us = 0 if self._offline_since is None else now.monotonic_us - self._offline_since
+        self._offline_since = None if state == _UP else now.monotonic_us
 
         def note() -> None:
             with self._store.transaction():
-                self._store.set_condition("relay", value, now.wall_us)
+                self._store.set_condition("relay", state, now.wall_us)
+                if offline_us:
+                    self._store.count("offline_seconds", round(offline_us / 1e6))
 
         self._guarded(note)
+        if self._supervisor is not None:
+            self._supervisor.status(f"relay: {state}")
+        if state == _UP:
+            self._report("info", "relay: connected")
+        elif state != _CONNECTING:
+            self._report("warning", f"relay: {state}")
 
     def _release(self, now: Now) -> None:
         """Publish what the node has to say, as far as the relay takes it."""
         if not self._connected or self._relay_full:
             return
+        too_large: list[Outgoing] = []
         for outgoing in self.node.envelopes_to_send(now):
             result = self._relay.publish(outgoing.topic, outgoing.envelope)
             if result is PublishRefusal.TOO_LARGE:
-                self._report("error", f"the relay's size limit refuses a message of {len(outgoing.envelope)} bytes")
+                too_large.append(outgoing)
             elif isinstance(result, PublishRefusal):
                 self._relay_full = True
-                return
+                break
             elif outgoing.entry is not None:
                 self._published[result] = (outgoing.recipient, outgoing.entry.link_seq)
             self.node.sent(outgoing, now)
+        for outgoing in too_large:
+            self._set_aside(outgoing, now)
+
+    def _set_aside(self, outgoing: Outgoing, now: Now) -> None:
+        """Give a message up that the relay calls too large again and again: what follows it must not suffer."""
+        if outgoing.entry is None or outgoing.entry.sends < POISON_TRIES:
+            self._report("warning", f"the relay's size limit refuses a message of {len(outgoing.envelope)} bytes")
+            return
+        with self._store.transaction():
+            self.node.withdraw(outgoing.recipient, outgoing.entry.link_seq, now)
+        self._report("error", f"a message of {len(outgoing.envelope)} bytes was set aside: no relay takes it")
 
     def _report_events(self) -> None:
         while (event := self.node.next_event()) is not None:
@@ -248,10 +284,18 @@ def describe(event: Event) -> tuple[str, str]:
         group, version = event.manifest.group_id.hex()[:8], event.manifest.version
         if event.joined:
             return "notice", f"group {group}: joined at version {version}, {len(event.manifest.members)} members"
-        names = ", ".join(f"{member.name} {printable(member.label)}".strip() for member in event.added)
-        return "notice", f"group {group}: version {version}" + (f", added {names}" if names else "")
+        changes = "".join(
+            f", {verb} " + ", ".join(f"{member.name} {printable(member.label)}".strip() for member in members)
+            for verb, members in (("added", event.added), ("removed", event.removed))
+            if members
+        )
+        conflict = "; members disagree, which ends by itself" if event.conflict else ""
+        return "notice", f"group {group}: version {version}{changes}{conflict}"
     if isinstance(event, RemovedFromGroup):
         return "warning", f"group {event.manifest.group_id.hex()[:8]}: this device was removed"
+    if isinstance(event, GroupDestroyed):
+        group, issuer = event.manifest.group_id.hex()[:8], device_name(event.issuer)
+        return "warning", f"group {group}: destroyed by {issuer}; this device forgets it when all know"
     if isinstance(event, BlobArrived):
         return "info", f"a blob of {event.size} bytes from {device_name(event.author)}; 'covey recv' takes it"
     assert isinstance(event, EnvelopeDropped)

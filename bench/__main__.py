@@ -8,6 +8,7 @@ from importlib import import_module
 _BENCHES = {
     "throughput": "readings/s and bytes on the wire, against paho with JSON",
     "ingest": "readings/s from a vault into Spark, against Spark's own JSON and Parquet sources",
+    "manifests": "size and accept time of group manifests; a merge against a perfect broadcast",
     "footprint": "start, import time and memory of the agent, against paho alone",
 }
 

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.adapters.state_folder import StateFolder
@@ -22,6 +22,8 @@ from demo.wire_tap import WireTap
 
 _COVEY = [sys.executable, "-m", "agent.cli.main"]
 _COMMAND_SECONDS = 60
+_QUICK_JAVA = {**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""For a demo Spark should start soon rather than run at its best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,7 @@ class Ingest:
                 [sys.executable, "-m", "spark_ingest", *self._words, "--trigger-seconds", "1"],
                 stdout=log,
                 stderr=log,
+                env=_QUICK_JAVA,
                 start_new_session=True,
             )
 
@@ -166,6 +169,7 @@ class Ingest:
                 [sys.executable, "-m", "spark_ingest", *self._words, "--available-now"],
                 stdout=log,
                 stderr=log,
+                env=_QUICK_JAVA,
                 check=False,
             )
         if done.returncode:
@@ -227,12 +231,10 @@ class Fleet:
 
 def _configure(device: Device, batch_seconds: float, interval_seconds: float) -> None:
     folder = StateFolder.at(device.folder)
-    config = folder.config()
-    folder.write_config(
-        replace(
-            config,
-            telemetry=replace(config.telemetry, batch_seconds=batch_seconds),
-            sensors=replace(config.sensors, interval_seconds=interval_seconds),
-            vault=replace(config.vault, segment_seconds=1.0),
-        )
+    folder.change_config(
+        {
+            "telemetry.batch_seconds": batch_seconds,
+            "sensors.interval_seconds": interval_seconds,
+            "vault.segment_seconds": 1.0,
+        }
     )

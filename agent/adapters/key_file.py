@@ -1,7 +1,7 @@
 """Secrets at rest: files of mode 0600 in folders of mode 0700, replaced whole and durably, refused when laxer.
 
-No passphrase: who can read the owner's files is the owner (or root). So ownership and modes are all there is, and
-they are checked each time on the file that was opened, not on its name.
+Who can read the owner's files is the owner (or root). So ownership and modes are what there is, unless a passphrase is
+wanted (`identity_file.py`), and they are checked each time on the file that was opened, not on its name.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ import errno
 import os
 import shlex
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from agent.errors import ConfigurationError, DiskFullError, StorageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _SHARED = stat.S_IRWXG | stat.S_IRWXO
 
@@ -55,6 +52,42 @@ def read_secret(path: Path, maximum: int) -> bytes:
     if len(content) > maximum:
         raise ConfigurationError(f"{path} is longer than {maximum} bytes", hint="restore the right file from a backup")
     return content
+
+
+def read_credential(name: str, maximum: int) -> bytes | None:
+    """Read what the service manager hands to this service (systemd's LoadCredential); None where it hands nothing.
+
+    Whose it is and who may read it is the manager's business: it lies in a folder made for this service alone.
+
+    Raises:
+        ConfigurationError: longer than `maximum` bytes, or not readable.
+    """
+    folder = os.environ.get("CREDENTIALS_DIRECTORY")
+    if not folder:
+        return None
+    path = Path(folder, name)
+    try:
+        _, content = read_regular(path, maximum)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+    if len(content) > maximum:
+        raise ConfigurationError(f"{path} is longer than {maximum} bytes")
+    return content
+
+
+def remove_durably(path: Path) -> None:
+    """Remove a file, if it is there, so that it stays away.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    try:
+        path.unlink(missing_ok=True)
+        synchronise_folder(path.parent)
+    except OSError as error:
+        raise storage_error("remove", path, error) from error
 
 
 def private_folder(path: Path) -> None:

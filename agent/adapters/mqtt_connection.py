@@ -208,7 +208,7 @@ class Connection:
             self._connect()
             self._serve()
         except OSError as error:
-            self._ending = self._ending or Ending(plain_words(error, self._settings))
+            self._ending = self._ending or Ending(plain_words(error, self._settings.host, self._settings.port))
         except Exception:  # noqa: BLE001 - paho parses what a hostile server sent; it may end this connection only
             _log.exception("relay %s: connection %d failed", self._name, self.generation)
             self._ending = Ending("the connection failed on something unforeseen, which is logged", refused=True)

@@ -101,16 +101,16 @@ def tls_context(ca_file: Path | None) -> ssl.SSLContext:
     return context
 
 
-def plain_words(error: OSError, settings: Settings) -> str:
+def plain_words(error: OSError, host: str, port: int) -> str:
     """Say why a connection could not be made or did not last."""
-    place = f"{settings.host}:{settings.port}"
+    place = f"{host}:{port}"
     match error:
         case ssl.SSLCertVerificationError():
             return f"the certificate of {place} is not trusted: {error.verify_message}"
         case ssl.SSLError():
             return f"no TLS connection with {place}: {error.reason or error}"
         case socket.gaierror():
-            return f"no address is known for {settings.host}"
+            return f"no address is known for {host}"
         case ConnectionRefusedError():
             return f"nothing listens at {place}"
         case TimeoutError():

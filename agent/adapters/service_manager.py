@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class ServiceManager:
+class Systemd:
     """Implements `ports.Supervisor`."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:

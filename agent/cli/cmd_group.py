@@ -1,35 +1,65 @@
-"""`covey group create|show`."""
+"""`covey group`: create a group, see who is in it and how that came about, remove, ban, leave, destroy."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
-from agent.cli.session import open_session, print_json, print_table
-from agent.core.group_manifest import GroupManifest
-from agent.core.ids import device_name, printable
+from agent.cli.session import Session, confirm, open_session, print_json, print_table
+from agent.core.group_manifest import GroupManifest, Member, Mode, read_manifest
+from agent.core.ids import KEY_BYTES, device_name, from_hex, printable, truncate_utf8
+from agent.core.limits import MAXIMUM_LABEL_BYTES
+from agent.core.resolver import Change, GroupState, difference
+from agent.errors import LocalError, MalformedError, UsageError
+
+_NEEDS_A_DEVICE = {"remove", "ban", "unban", "label"}
+
+
+def mode_name(mode: Mode) -> str:
+    """Return a mode as people write it."""
+    return mode.name.lower().replace("_", "-")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
-    parser.add_argument("action", choices=["create", "show"])
+    parser.add_argument(
+        "action",
+        choices=["create", "show", "members", "log", "diff", "remove", "ban", "unban", "label", "leave", "destroy"],
+    )
+    parser.add_argument(
+        "device", nargs="?", help="whom to remove, ban, unban or label: beginning of its key, or its label"
+    )
     parser.add_argument("--group", metavar="ID", help="beginning of the group's id, where there are several")
     parser.add_argument(
         "--capability", action="append", default=[], help="create: what this device does in the group, e.g. collector"
     )
+    parser.add_argument(
+        "--mode", choices=[mode_name(mode) for mode in Mode], default="invites-only", help="create: who may change it"
+    )
+    parser.add_argument(
+        "--with", dest="invited", metavar="KEY", help="create, one-to-one: the other's signing key, hex"
+    )
+    parser.add_argument("--label", default="", help="label: the device's new label")
+    parser.add_argument("--from", dest="since", type=int, metavar="VERSION", help="diff: from this version on")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Create or show a group."""
+    """Do what the action says."""
+    if (options.action in _NEEDS_A_DEVICE) != (options.device is not None):
+        raise UsageError("name the device" if options.device is None else f"{options.action} names no device")
     with open_session(options) as session:
-        if options.action == "create":
-            with session.store.transaction():
-                manifest = session.node.membership.create(
-                    session.config.label, tuple(options.capability), session.now().wall_us
-                )
-        else:
-            manifest = session.pick_group(options.group)
         own = session.node.identity.signing_public
+        manifest = _create(session, options) if options.action == "create" else session.pick_group(options.group)
+        if options.action in {"log", "diff"}:
+            _history(session, manifest, options)
+            return 0
+        if options.action in {"leave", "destroy"}:
+            _end(session, manifest, options)
+            return 0
+        if options.action in _NEEDS_A_DEVICE:
+            manifest = _change(session, manifest, options)
     if options.json:
         print_json(as_json(manifest))
     else:
@@ -37,19 +67,145 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _create(session: Session, options: argparse.Namespace) -> GroupManifest:
+    mode = Mode[options.mode.upper().replace("-", "_")]
+    try:
+        invited = from_hex(options.invited, KEY_BYTES) if options.invited else None
+    except MalformedError as error:
+        raise UsageError(f"--with: {error}", hint="'covey status' on the other device shows its key") from error
+    if (invited is not None) != (mode is Mode.ONE_TO_ONE):
+        raise UsageError("--with names the other device of a one-to-one group, and only of such a one")
+    with session.store.transaction():
+        return session.node.membership.create(
+            session.config.label, tuple(options.capability), session.now().wall_us, mode, invited
+        )
+
+
+def _change(session: Session, manifest: GroupManifest, options: argparse.Namespace) -> GroupManifest:
+    if options.action == "unban":
+        target = _one_of([ban.signing_public for ban in manifest.banned], options.device, "banned device")
+    else:
+        target = pick_member(manifest, options.device).keys.signing_public
+    if options.action in {"remove", "ban"}:
+        own = target == session.node.identity.signing_public
+        if own:
+            raise LocalError("that is this device", hint="covey group leave")
+        confirm(f"{options.action} {device_name(target)} from group {manifest.group_id.hex()[:8]}?", options.yes)
+
+    def edit(draft: GroupManifest, epoch_id: bytes) -> GroupManifest:
+        if options.action == "remove":
+            return draft.removing(target, epoch_id)
+        if options.action == "ban":
+            return draft.banning(target, epoch_id)
+        if options.action == "unban":
+            return draft.unbanning(target)
+        member = draft.member(target)
+        if member is None:
+            raise LocalError("that device is no member any more")
+        return draft.changing(replace(member, label=truncate_utf8(options.label, MAXIMUM_LABEL_BYTES)))
+
+    with session.store.transaction():
+        session.node.change_group(manifest.group_id, edit, session.now())
+    return session.node.membership.group(manifest.group_id)
+
+
+def _end(session: Session, manifest: GroupManifest, options: argparse.Namespace) -> None:
+    name = manifest.group_id.hex()[:8]
+    if options.action == "leave":
+        confirm(f"leave group {name}? Only a new invite brings this device back.", options.yes)
+        with session.store.transaction():
+            session.node.leave_group(manifest.group_id, session.now())
+        print(f"left group {name}; the others are told as soon as the relay is there")
+        return
+    confirm(
+        f"destroy group {name} on all its {len(manifest.members)} devices, with their keys and messages?", options.yes
+    )
+    with session.store.transaction():
+        session.node.destroy_group(manifest.group_id, session.now())
+    print(f"destroying group {name}: the agent tells the others, and forgets when they know, at the latest in a day")
+
+
+def pick_member(manifest: GroupManifest, name: str) -> Member:
+    """Return the member that a person means: by the beginning of its key, or its label.
+
+    Raises:
+        LocalError: none, or more than one.
+    """
+    labelled = [member for member in manifest.members if member.label == name]
+    if len(labelled) == 1:
+        return labelled[0]
+    key = _one_of([member.keys.signing_public for member in manifest.members], name, "member")
+    member = manifest.member(key)
+    assert member is not None
+    return member
+
+
+def _one_of(keys: list[bytes], name: str, what: str) -> bytes:
+    matching = [key for key in keys if key.hex().startswith(name.lower())]
+    if len(matching) != 1:
+        raise LocalError(
+            f"{len(matching)} {what}s match '{printable(name)}'",
+            hint="'covey group show' lists them; write more digits",
+        )
+    return matching[0]
+
+
+def _history(session: Session, manifest: GroupManifest, options: argparse.Namespace) -> None:
+    """Print every version, and what it changed; or what changed since one."""
+    chain = [read_manifest(raw) for raw in session.store.manifests_from(manifest.group_id, 1)]
+    by_hash = {each.hash: each for each in chain}
+    if options.action == "diff":
+        before = [each for each in chain if each.version == (options.since or max(1, manifest.version - 1))]
+        if not before:
+            raise LocalError(f"version {options.since} is not here", hint="'covey group log' lists what is")
+        _print_changes([(manifest, difference(GroupState.of(before[0]), GroupState.of(manifest)))], options.json)
+        return
+    changes = []
+    for each in chain:
+        parents = [by_hash[parent] for parent in each.prev if parent in by_hash]
+        state = GroupState.of(parents[0]) if parents else GroupState({}, {})
+        changes.append((each, difference(state, GroupState.of(each))))
+    _print_changes(changes, options.json)
+
+
+def _print_changes(changes: list[tuple[GroupManifest, Change]], as_json_lines: bool) -> None:
+    for manifest, change in changes:
+        words = {
+            "added": [device_name(key) for key in change.added],
+            "removed": [device_name(key) for key in sorted(change.removed)],
+            "banned": [device_name(key) for key in change.banned],
+            "unbanned": [device_name(key) for key in sorted(change.unbanned)],
+            "changed": [device_name(key) for key in sorted(change.touched)],
+        }
+        if as_json_lines:
+            print_json(
+                {"version": manifest.version, "issuer": device_name(manifest.issuer), "epoch": manifest.epoch} | words
+            )
+            continue
+        told = "; ".join(f"{verb} {', '.join(names)}" for verb, names in words.items() if names) or "nothing"
+        ends = f", ends a conflict of {len(manifest.prev)}" if len(manifest.prev) > 1 else ""
+        print(f"version {manifest.version} by {device_name(manifest.issuer)}{ends}: {told}")
+
+
 def show(manifest: GroupManifest, own: bytes) -> None:
     """Print a manifest for people."""
     print(f"group    {manifest.group_id.hex()}")
-    print(f"version  {manifest.version}, issued by {device_name(manifest.issuer)}")
+    state = f"issued by {device_name(manifest.issuer)}" if manifest.raw else "members disagree, which ends by itself"
+    print(f"version  {manifest.version}, {state}")
+    print(f"mode     {mode_name(manifest.mode)}, epoch {manifest.epoch}")
     rows = [
         (
             member.name + (" (this device)" if member.keys.signing_public == own else ""),
             printable(member.label) or "-",
             ", ".join(printable(each) for each in member.capabilities) or "-",
+            member.role.name.lower(),
+            member.since,
         )
         for member in manifest.members
     ]
-    print_table(["member", "label", "capabilities"], rows)
+    print_table(["member", "label", "capabilities", "role", "since"], rows)
+    if manifest.banned:
+        print("banned   " + ", ".join(device_name(ban.signing_public) for ban in manifest.banned))
 
 
 def as_json(manifest: GroupManifest) -> dict[str, object]:
@@ -59,7 +215,10 @@ def as_json(manifest: GroupManifest) -> dict[str, object]:
         "version": manifest.version,
         "issuer": manifest.issuer.hex(),
         "epoch": manifest.epoch,
-        "mode": manifest.mode.name.lower(),
+        "mode": mode_name(manifest.mode),
+        "conflict": not manifest.raw,
+        "hash": manifest.hash.hex() if manifest.raw else None,
+        "banned": [ban.signing_public.hex() for ban in manifest.banned],
         "members": [
             {
                 "name": member.name,
@@ -68,6 +227,7 @@ def as_json(manifest: GroupManifest) -> dict[str, object]:
                 "capabilities": list(member.capabilities),
                 "signing_public": member.keys.signing_public.hex(),
                 "noise_public": member.keys.noise_public.hex(),
+                "since": member.since,
             }
             for member in manifest.members
         ],

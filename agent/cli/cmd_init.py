@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
+from agent.adapters.identity_file import find_passphrase
 from agent.cli.session import print_json, read_text_file, state_folder
-from agent.config import Config, RelayConfig
 from agent.core.ids import device_name, truncate_utf8
 from agent.core.limits import MAXIMUM_LABEL_BYTES
 
@@ -16,6 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--label", default="", help="a name for people, shown beside the device's own")
     parser.add_argument("--relay", metavar="URL", default="", help="the broker: mqtt://HOST[:PORT] or mqtts://...")
     parser.add_argument("--password-file", metavar="FILE", help="file with the broker password; - is stdin")
+    parser.add_argument("--passphrase", action="store_true", help="ask for a passphrase, and seal the key under it")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -24,7 +24,13 @@ def run(options: argparse.Namespace) -> int:
     folder = state_folder(options)
     label = truncate_utf8(options.label, MAXIMUM_LABEL_BYTES)
     password = read_text_file(options.password_file).strip() if options.password_file else ""
-    identity = folder.create(replace(Config(label=label), relay=RelayConfig(url=options.relay)))
+    if options.relay:
+        from agent.adapters.mqtt_settings import parse_url
+
+        parse_url(options.relay)
+    passphrase = find_passphrase(folder.passphrase_file, twice=True) if _wants_passphrase(options) else None
+    named = {"label": label, "relay.url": options.relay}
+    identity = folder.create({key: value for key, value in named.items() if value}, passphrase)
     if password:
         folder.write_relay_password(password)
     with_store = folder.store(folder.config())
@@ -47,3 +53,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         print("next: covey group create, or covey join URI")
     return 0
+
+
+def _wants_passphrase(options: argparse.Namespace) -> bool:
+    return bool(options.passphrase or options.passphrase_file)

@@ -54,7 +54,6 @@ def _with_relay(session: Session, invite: Invite) -> Session:
     """Take the invite's relay where this device has none."""
     if session.config.relay.url or not invite.relay_url:
         return session
-    config = replace(session.config, relay=replace(session.config.relay, url=invite.relay_url))
-    session.folder.write_config(config)
+    session.folder.change_config({"relay.url": invite.relay_url})
     print(f"using the invite's relay {printable(invite.relay_url)}", file=sys.stderr)
-    return replace(session, config=config)
+    return replace(session, config=session.folder.config())

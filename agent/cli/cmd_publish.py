@@ -87,7 +87,7 @@ def _source(name: str) -> BinaryIO:
 def _readings(source: BinaryIO, kind: str) -> Iterator[Reading | None]:
     """Yield readings; None now and then while a slow source gives nothing."""
     if kind == "ndjson":
-        yield from _line_readings(_lines(source))
+        yield from readings_of_lines(_lines(source))
         return
     content = source.read(_MAXIMUM_PACK_BYTES + 1)
     if len(content) > _MAXIMUM_PACK_BYTES:
@@ -95,7 +95,12 @@ def _readings(source: BinaryIO, kind: str) -> Iterator[Reading | None]:
     yield from readings_from_json(content, None) if kind == "senml" else readings_from_cbor(content, None)
 
 
-def _line_readings(lines: Iterable[bytes | None]) -> Iterator[Reading | None]:
+def readings_of_lines(lines: Iterable[bytes | None]) -> Iterator[Reading | None]:
+    """Yield the readings of NDJSON, None for each None.
+
+    Raises:
+        ReadingError: a line is none; says which.
+    """
     number = 0
     for line in lines:
         if line is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
 from agent.cli.session import print_json, read_text_file, state_folder
 
@@ -22,17 +21,16 @@ def run(options: argparse.Namespace) -> int:
     """Change what is named, then show what holds. The password itself is never shown."""
     folder = state_folder(options)
     identity = folder.identity()
-    config = folder.config()
-    relay = config.relay
     if options.url is not None:
         from agent.adapters.mqtt_settings import parse_url
 
         parse_url(options.url)
-        relay = replace(relay, url=options.url)
-    if options.ca_file is not None:
-        relay = replace(relay, ca_file=options.ca_file)
-    if relay != config.relay:
-        folder.write_config(replace(config, relay=relay))
+    changes = {"relay.url": options.url, "relay.ca_file": options.ca_file}
+    named = {key: value for key, value in changes.items() if value is not None}
+    if named:
+        folder.change_config(named)
+    config = folder.config()
+    relay = config.relay
     if options.password_file is not None:
         folder.write_relay_password(read_text_file(options.password_file).strip())
     shown = {

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Show one screen."""
     with open_session(options) as session:
-        status = _status(session)
+        status = status_of(session)
     if options.json:
         print_json(status)
     else:
@@ -25,7 +25,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _status(session: Session) -> dict[str, object]:
+def status_of(session: Session) -> dict[str, object]:
+    """Return the screen as JSON values."""
     store = session.store
     now_us = session.clock.wall_us()
     messages, size = store.totals()

@@ -12,17 +12,30 @@ from agent.errors import CoveyError
 _COMMANDS = {
     "init": ("init", "make this machine a device"),
     "relay": ("relay", "show or set the broker and this device's credential"),
-    "group": ("group", "create a group, or show who is in one"),
+    "group": ("group", "create a group, see who is in it, remove, ban, leave"),
     "invite": ("invite", "let one device join a group"),
     "join": ("join", "join the group of an invite"),
     "run": ("run", "run the agent: sensors, outbox, inbox"),
     "collect": ("collect", "run the agent as a collector that lands telemetry in a vault"),
     "send": ("send", "send a blob to every member of a group"),
     "recv": ("recv", "take blobs that have arrived"),
+    "outbox": ("outbox", "list the messages that wait"),
     "publish": ("publish", "publish readings: SenML or NDJSON from a file or stdin"),
     "ingest": ("ingest", "turn a vault into tables with Spark"),
+    "check": ("check", "look for what is wrong, and say how to mend it"),
+    "config": ("config", "show, change or check the settings"),
+    "metrics": ("metrics", "print the numbers as OpenMetrics"),
+    "support-bundle": ("support_bundle", "write what a helper needs to know, without secrets"),
     "status": ("status", "show what is waiting, for whom, and since when"),
+    "completion": ("completion", "print the completion script of a shell"),
 }
+
+
+_ELSEWHERE = {"ingest"}
+"""A program of its own, with options of its own."""
+
+_STATELESS = {*_ELSEWHERE, "completion"}
+"""What needs no device."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -32,28 +45,37 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"error: {message}\nhint: {self.prog} --help\n")
 
 
-def _parser(chosen: str | None) -> argparse.ArgumentParser:
-    """Build the parser; only the chosen command's module is loaded for its options."""
+def full_parser() -> argparse.ArgumentParser:
+    """Return the parser with every command's options."""
+    return _parser(None, {*_COMMANDS})
+
+
+def _parser(first: str | None, chosen: set[str]) -> argparse.ArgumentParser:
+    """Build the parser; only the chosen commands' modules are loaded for their options."""
     parser = _Parser(
         prog="covey",
         description="End-to-end encrypted sync and telemetry for fleets of small devices.",
         epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 78 wrong configuration.",
     )
-    parser.add_argument("--version", action="version", version=f"covey {_version(chosen)}")
+    parser.add_argument("--version", action="version", version=f"covey {_version(first)}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     for name, (module, summary) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        if name == chosen and name != "ingest":
+        if name in chosen and name not in _ELSEWHERE:
             import_module(f"agent.cli.cmd_{module}").add_arguments(command)
+        if name in chosen and name not in _STATELESS:
             command.add_argument("--state", metavar="DIR", help="state folder (default: $COVEY_STATE, or the system's)")
             command.add_argument(
                 "--config", metavar="FILE", help="configuration (default: config.toml in the state folder)"
             )
+            command.add_argument(
+                "--passphrase-file", metavar="FILE", help="file with the passphrase of the key, mode 0600"
+            )
     return parser
 
 
-def _version(chosen: str | None) -> str:
-    if chosen != "--version":
+def _version(first: str | None) -> str:
+    if first != "--version":
         return ""
     from importlib.metadata import version
 
@@ -68,7 +90,8 @@ def main(arguments: list[str] | None = None) -> int:
             from agent.cli.cmd_ingest import hand_over
 
             return hand_over(words[1:])
-        options = _parser(words[0] if words else None).parse_args(words)
+        first = words[0] if words else None
+        options = _parser(first, {first} & {*_COMMANDS} if first else set()).parse_args(words)
         module, _ = _COMMANDS[options.command]
         return int(import_module(f"agent.cli.cmd_{module}").run(options))
     except CoveyError as error:

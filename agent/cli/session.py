@@ -11,21 +11,26 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.adapters.clock import SystemClock
-from agent.adapters.service_manager import ServiceManager
+from agent.adapters.service_manager import Systemd
 from agent.adapters.sqlite_store import SqliteStore
-from agent.adapters.state_folder import StateFolder
+from agent.adapters.state_folder import SYSTEM_STATE, StateFolder
 from agent.config import Config
 from agent.core.group_manifest import GroupManifest
 from agent.core.ids import GROUP_ID_BYTES, from_hex
 from agent.core.node import Node
 from agent.core.now import Now
 from agent.core.topics import inbox_topic
-from agent.errors import ConfigurationError, LocalError, MalformedError, UsageError
+from agent.errors import ConfigurationError, GroupDestroyedError, LocalError, MalformedError, UsageError
 from agent.roles.publisher import Publisher, telemetry_group
+
+if TYPE_CHECKING:
+    from agent.adapters.mqtt_relay import MqttRelay
+    from agent.core.crypto import Identity
 
 _POLL_S = 0.1
 _PROBE_S = 0.5
@@ -50,12 +55,12 @@ class Session:
 
     def make_node(self, *, lands_telemetry: bool = False) -> Node:
         """Return a node over the committed state."""
-        return Node(self.folder.identity(), self.store, secrets.token_bytes, _jitter, lands_telemetry=lands_telemetry)
+        return Node(self.node.identity, self.store, secrets.token_bytes, _jitter, lands_telemetry=lands_telemetry)
 
     def publisher(self, batch_readings: int | None = None) -> Publisher:
         """Return what turns readings into queued batches, as configured."""
         telemetry = self.config.telemetry
-        group = _group_id(telemetry.group) if telemetry.group else None
+        group = group_id(telemetry.group) if telemetry.group else None
         return Publisher(
             self.clock,
             self.store,
@@ -84,7 +89,12 @@ def _jitter(low: int, high: int) -> int:
     return low + secrets.randbelow(high - low + 1)
 
 
-def _group_id(text: str) -> bytes:
+def group_id(text: str) -> bytes:
+    """Return a group's id, as the configuration names it.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
     try:
         return from_hex(text, GROUP_ID_BYTES)
     except MalformedError as error:
@@ -92,16 +102,26 @@ def _group_id(text: str) -> bytes:
 
 
 def state_folder(options: argparse.Namespace) -> StateFolder:
-    """Return the folder that a command works on: --state, $COVEY_STATE, or the system's place."""
+    """Return the folder that a command works on: --state, $COVEY_STATE, or the system's for root and who owns it."""
     if options.state:
         path = Path(options.state)
     elif "COVEY_STATE" in os.environ:
         path = Path(os.environ["COVEY_STATE"])
-    elif os.geteuid() == 0:
-        path = Path("/var/lib/covey")
+    elif os.geteuid() in {0, _owner(SYSTEM_STATE)}:
+        path = SYSTEM_STATE
     else:
         path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "covey"
-    return StateFolder.at(path.absolute(), Path(options.config) if options.config else None)
+    config = options.config or os.environ.get("COVEY_CONFIG")
+    folder = StateFolder.at(path.absolute(), Path(config) if config else None)
+    passphrase_file = getattr(options, "passphrase_file", None)
+    return replace(folder, passphrase_file=Path(passphrase_file)) if passphrase_file else folder
+
+
+def _owner(path: Path) -> int | None:
+    try:
+        return path.stat().st_uid
+    except OSError:
+        return None
 
 
 @contextmanager
@@ -112,7 +132,18 @@ def open_session(options: argparse.Namespace) -> Iterator[Session]:
         ConfigurationError: no device here, or its files are wrong.
         StorageError: the database cannot be opened.
     """
-    folder = state_folder(options)
+    with session_on(state_folder(options)) as session:
+        yield session
+
+
+@contextmanager
+def session_on(folder: StateFolder) -> Iterator[Session]:
+    """Open the device in a folder.
+
+    Raises:
+        ConfigurationError: no device here, or its files are wrong.
+        StorageError: the database cannot be opened.
+    """
     identity = folder.identity()
     config = folder.config()
     store = folder.store(config)
@@ -127,7 +158,7 @@ def run_agent(session: Session, roles: Sequence[object], *, lands_telemetry: boo
     """Be the agent on this state until SIGTERM or Ctrl-C.
 
     Raises:
-        ConfigurationError: no relay is set.
+        ConfigurationError: no relay is set, or the local API's socket cannot be there.
         LocalError: an agent runs already on this state.
     """
     agent_lock = _lock_within(session.folder.lock_agent, _PROBE_S)
@@ -137,12 +168,27 @@ def run_agent(session: Session, roles: Sequence[object], *, lands_telemetry: boo
     if relay_lock is None:
         raise LocalError("another covey command does not let go of the relay", hint="end it, then start again")
     try:
-        speak_with_relay(
-            session, roles, lambda: False, lands_telemetry=lands_telemetry, supervisor=ServiceManager()
-        )
+        with _local_api(session):
+            speak_with_relay(session, roles, lambda: False, lands_telemetry=lands_telemetry, supervisor=Systemd())
     finally:
         os.close(relay_lock)
         os.close(agent_lock)
+
+
+@contextmanager
+def _local_api(session: Session) -> Iterator[None]:
+    """Serve the local API where the configuration names a socket."""
+    name = session.config.api.socket
+    if not name:
+        yield
+        return
+    from agent.cli.api import serve
+
+    api = serve(session.folder, session.folder.path / name)
+    try:
+        yield
+    finally:
+        api.close()
 
 
 def _lock_within(lock: Callable[[], int | None], seconds: float) -> int | None:
@@ -178,40 +224,54 @@ def speak_with_relay(
     until: Callable[[], bool],
     *,
     lands_telemetry: bool = False,
-    supervisor: ServiceManager | None = None,
+    supervisor: Systemd | None = None,
 ) -> bool:
     """Run the loop in this process, holding the relay's lock; return whether a signal ended it before `until` did.
 
     Raises:
         ConfigurationError: no relay is set.
     """
-    from agent.adapters.mqtt_relay import MqttRelay
+    from agent.roles.undertaker import Undertaker
     from agent.runtime import Runtime
 
-    config = session.config
-    if not config.relay.url:
-        raise ConfigurationError("no relay is set", hint="covey relay --url mqtt://HOST")
-    identity = session.node.identity
-    relay = MqttRelay(
-        "relay",
-        config.relay.url,
-        identity.noise_public.hex(),
-        session.folder.relay_password(config),
-        inbox_topic(identity.noise_public),
-        ca_file=Path(config.relay.ca_file) if config.relay.ca_file else None,
-    )
+    relay = make_relay(session.folder, session.config, session.node.identity)
+    undertaker = Undertaker(session.store)
     runtime = Runtime(
         session.store,
         relay,
         session.clock,
         lambda: session.make_node(lands_telemetry=lands_telemetry),
-        roles,  # type: ignore[arg-type] # roles are structural; runtime.Role is not loaded by light commands
+        [*roles, undertaker],  # type: ignore[list-item] # roles are structural; runtime.Role is not loaded by light commands
         report,
         supervisor,
     )
     with _stop_signals() as stopping:
-        runtime.run(lambda: bool(stopping) or until())
+        runtime.run(lambda: bool(stopping) or undertaker.nothing_left or until())
+    if undertaker.nothing_left:
+        session.store.close()
+        session.folder.wipe()
+        raise GroupDestroyedError("the group was destroyed, and this device has forgotten everything")
     return bool(stopping)
+
+
+def make_relay(folder: StateFolder, config: Config, identity: Identity) -> MqttRelay:
+    """Return the configured relay, not connected yet.
+
+    Raises:
+        ConfigurationError: no relay is set, or it is not usable.
+    """
+    from agent.adapters.mqtt_relay import MqttRelay
+
+    if not config.relay.url:
+        raise ConfigurationError("no relay is set", hint="covey relay --url mqtt://HOST")
+    return MqttRelay(
+        "relay",
+        config.relay.url,
+        identity.noise_public.hex(),
+        folder.relay_password(config),
+        inbox_topic(identity.noise_public),
+        ca_file=Path(config.relay.ca_file) if config.relay.ca_file else None,
+    )
 
 
 @contextmanager
@@ -249,6 +309,21 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     for line in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask a person before something that cannot be undone.
+
+    Raises:
+        LocalError: the person does not want to, or nobody is there to ask.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("this cannot be undone", hint="--yes does it without asking")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise LocalError("nothing was changed")
 
 
 def read_text_file(name: str) -> str:

@@ -170,6 +170,15 @@ def hkdf_sha256(secret: bytes, salt: bytes, info: bytes, length: int) -> bytes:
     return output[:length]
 
 
+def argon2id(passphrase: bytes, salt: bytes, passes: int, memory_kib: int) -> bytes:
+    """Derive a 32-byte key from a passphrase and a 16-byte salt by Argon2id, one lane (RFC 9106)."""
+    return bytes(
+        bindings.crypto_pwhash_alg(
+            32, passphrase, salt, passes, memory_kib * 1024, bindings.crypto_pwhash_ALG_ARGON2ID13
+        )
+    )
+
+
 def digest(domain: bytes, content: bytes) -> bytes:
     """Return the 32-byte BLAKE2b hash of `content`, personalised by a domain of at most 16 bytes."""
     return hashlib.blake2b(content, digest_size=32, person=domain).digest()

@@ -12,6 +12,9 @@ MIB = 1024 * KIB
 MAXIMUM_MESSAGE_BYTES = 1_000_000
 """A signed message; checked before parsing (002.37). Large content travels by reference instead."""
 
+MESSAGE_OVERHEAD_BYTES = 300
+"""What a message adds to its body at most: header, signature, framing. A whole loss record fits as well."""
+
 MAXIMUM_ENVELOPE_BYTES = 1_150_000
 """A message of the largest size after padding (at most 12 %) and sealing; the broker's own bound lies above it."""
 
@@ -63,6 +66,12 @@ RETRY_US_MAX = 300_000_000
 OUTBOX_BYTES = 512 * MIB
 """Default bound of queued messages; months of telemetry on a small card, and configurable."""
 
+OUTBOX_DROP_SHARE = 64
+"""A full outbox drops at least this fraction of its bound at a time, so that loss records stay few."""
+
+POISON_TRIES = 5
+"""How often a message that the relay calls too large is offered to it before it is set aside."""
+
 INBOX_BYTES = 256 * MIB
 """Messages stored for the application before further ones stay at the relay."""
 
@@ -78,6 +87,31 @@ MAXIMUM_MEMBERS = 1_000
 
 MAXIMUM_MANIFEST_BYTES = 256 * KIB
 """A group manifest with 1,000 members, their labels and votes."""
+
+MAXIMUM_OPEN_MANIFESTS = 1_024
+"""Versions of a group since the last one that everybody's later ones follow. A group that was split for so many
+changes needs a person; every one more is kept in memory, and compared with the others."""
+
+MAXIMUM_EARLY_MANIFESTS = 64
+"""Manifests of one group kept for what they follow to come; the rest is asked for again."""
+
+MAXIMUM_REVOKE_BYTES = 64 * KIB
+"""A Revoke that names 1,000 members."""
+
+REVOKE_US = 86_400_000_000
+"""How long a device that destroys a group tries to tell the others before it forgets."""
+
+RECONCILE_ISSUER_US = (2_000_000, 15_000_000)
+"""An issuer of rivals waits between these before it ends the conflict: the other one may, and more may come."""
+
+RECONCILE_ANYBODY_US = (30_000_000, 120_000_000)
+"""Everybody else waits between these, for the issuers to be back."""
+
+PULL_US = 30_000_000
+"""Between two requests for the same missing manifests."""
+
+MAXIMUM_BUNDLE_BYTES = 768 * KIB
+"""Manifests in one message, oldest first; what does not fit is asked for."""
 
 MAXIMUM_LABEL_BYTES = 64
 """A member's label in UTF-8 (002.30)."""
@@ -102,6 +136,28 @@ MAXIMUM_RELAY_URL_BYTES = 512
 
 MAXIMUM_OPEN_INVITES = 16
 """Invites open at one time on one device."""
+
+# Keys at rest
+ARGON2_PASSES = 3
+"""Passes of Argon2id for a new passphrase: with the memory below, RFC 9106's second choice, 0.3 s on a Pi 4."""
+
+ARGON2_PASSES_MIN = 2
+"""OWASP's floor, with 19 MiB."""
+
+ARGON2_PASSES_MAX = 16
+"""A key file that asks for more was made to stop this machine."""
+
+ARGON2_MEMORY_KIB = 64 * 1024
+"""Memory of Argon2id for a new passphrase, in KiB: what the smallest Pi has to spare."""
+
+ARGON2_MEMORY_KIB_MIN = 19 * 1024
+"""OWASP's floor, with two passes."""
+
+ARGON2_MEMORY_KIB_MAX = 256 * 1024
+"""A key file that asks for more was made to stop this machine."""
+
+MAXIMUM_PASSPHRASE_BYTES = 1_024
+"""A passphrase: longer than any that a person types."""
 
 # Telemetry
 MAXIMUM_NAME_BYTES = 128

@@ -1,34 +1,72 @@
-"""The groups of one device: creating, joining, admitting, and what manifests change.
+"""The groups of one device: creating, joining, changing, and what manifests bring.
 
-`trust.py` decides whether a manifest is accepted; this module does what follows from it. Manifests that others must
-hear of are handed to the caller as `Push`es, to be queued in the same transaction.
+`trust.py` decides whether a manifest is accepted and what a group then is; this module keeps the accepted ones, tells
+those who must hear of them, and does what follows from a change. Messages for others are handed to the caller as
+`GroupSend`s, to be queued in the same transaction. Beyond the rules of trust (docs/protocol.md, "Spreading manifests"):
+
+    1. Whoever issues a manifest sends it to every member that it lists, with the rivals that it ends, and to whom it
+       removed (000.18, 000.20, 000.21).
+    2. A manifest that follows something unknown is kept for that to come (`catching_up.py`, `group_tending.py`).
+    3. Each epoch has a secret of 32 random bytes, drawn by the issuer of the manifest that begins it and sent inside
+       the sealed message to each member.
+    4. What waits for a device that shares no group with us any more is withdrawn, except for the news of it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from agent.core import crypto
+from agent.core.catching_up import offer_all, reopened, replayed
 from agent.core.crypto import DeviceKeys, Identity
-from agent.core.group_manifest import COLLECTOR, GroupManifest, Member, genesis, read_manifest, sign_manifest
+from agent.core.group_manifest import (
+    COLLECTOR,
+    GroupManifest,
+    Member,
+    Mode,
+    genesis,
+    read_manifest,
+    secret_id,
+    sign_manifest,
+)
+from agent.core.group_messages import (
+    SECRET_BYTES,
+    Bundle,
+    GroupSend,
+    newest_that_fit,
+    oldest_that_fit,
+)
 from agent.core.ids import GROUP_ID_BYTES
-from agent.core.limits import INVITE_US, MAXIMUM_CAPABILITIES, MAXIMUM_GROUPS, MAXIMUM_OPEN_INVITES
-from agent.core.message import Message
-from agent.core.pairing import SECRET_BYTES, Invite, JoinRequest, hash_secret
-from agent.core.records import OpenInvite, PendingJoin, Records
-from agent.core.trust import GroupTrust, Verdict
-from agent.errors import InviteError, LocalError, RemoteError, UnknownGroupError, VersionGapError
+from agent.core.invitations import Invitations, check_capabilities
+from agent.core.limits import (
+    MAXIMUM_GROUPS,
+)
+from agent.core.message import Message, MessageType
+from agent.core.pairing import Invite, JoinRequest
+from agent.core.records import OpenInvite, Records
+from agent.core.revocation import Revoke, check_revoke, read_revoke, sign_revoke
+from agent.core.trust import GroupTrust
+from agent.errors import (
+    GenesisError,
+    InviteError,
+    LocalError,
+    NotAMemberError,
+    RemoteError,
+    UnknownGroupError,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupChanged:
-    """This device holds a new manifest of a group."""
+    """This device believes something new of a group."""
 
     manifest: GroupManifest
     added: tuple[Member, ...]
+    removed: tuple[Member, ...]
     joined: bool
+    conflict: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +77,15 @@ class RemovedFromGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Push:
-    """A manifest that a device must be told of."""
+class GroupDestroyed:
+    """A member has destroyed the group (000.22)."""
 
-    recipient: bytes
     manifest: GroupManifest
+    issuer: bytes
+
+
+Edit = Callable[[GroupManifest, bytes], GroupManifest]
+"""Makes the next version of a draft; the bytes are the id of the new epoch's secret, where one begins."""
 
 
 class Membership:
@@ -51,48 +93,119 @@ class Membership:
 
     def __init__(self, identity: Identity, records: Records, rng: Callable[[int], bytes]) -> None:
         self._identity = identity
+        self._own = identity.signing_public
         self._records = records
         self._rng = rng
         self._groups: dict[bytes, GroupTrust] = {}
         self._addresses: dict[bytes, bytes] = {}
-        self.events: deque[GroupChanged | RemovedFromGroup] = deque()
+        self._departed: list[bytes] = []
+        self._revoked: frozenset[bytes] = frozenset()
+        self.invitations = Invitations(identity, records, rng)
+        self.events: deque[GroupChanged | RemovedFromGroup | GroupDestroyed] = deque()
         self.refresh()
+
+    # -- what is known ------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Take up what another process wrote."""
-        for raw in self._records.manifests():
-            manifest = read_manifest(raw)
-            held = self._groups.get(manifest.group_id)
-            if held is None or held.current is None or held.current.version < manifest.version:
-                self._groups[manifest.group_id] = GroupTrust(manifest.group_id, manifest)
-        self._addresses = {
-            member.keys.signing_public: member.keys.noise_public
-            for manifest in self.groups()
-            for member in manifest.members
-        }
+        rows: dict[bytes, dict[bytes, bytes]] = {}
+        for group_id, manifest_hash, raw in self._records.manifests():
+            rows.setdefault(group_id, {})[manifest_hash] = raw
+        for group_id in self._groups.keys() - rows.keys():
+            del self._groups[group_id]
+        for group_id, stored in rows.items():
+            trust = self._groups.get(group_id)
+            if trust is None or not all(trust.holds(manifest_hash) for manifest_hash in stored):
+                rebuilt = replayed(group_id, [read_manifest(raw) for raw in stored.values()])
+                assert rebuilt is not None, "what is stored was accepted"
+                self._groups[group_id] = rebuilt
+        self._readdress()
+
+    def _readdress(self) -> None:
+        self._revoked = frozenset(group_id for group_id, _ in self._records.revocations())
+        self._addresses = dict(self._records.farewells())
+        for trust in self._groups.values():
+            if trust.current is not None:
+                self._addresses |= {
+                    member.keys.signing_public: member.keys.noise_public for member in trust.current.members
+                }
         for pending in self._records.pending_joins():
             self._addresses[pending.inviter.signing_public] = pending.inviter.noise_public
 
     def groups(self) -> list[GroupManifest]:
-        """Return the manifest held of each group."""
-        return [trust.current for trust in self._groups.values() if trust.current is not None]
+        """Return what this device believes of each group that it is in."""
+        return [
+            trust.current
+            for group_id, trust in self._groups.items()
+            if trust.current and trust.current.member(self._own) and group_id not in self._revoked
+        ]
 
     def group(self, group_id: bytes) -> GroupManifest:
-        """Return the manifest held of a group.
+        """Return what this device believes of a group.
 
         Raises:
             UnknownGroupError: this device is not in it.
         """
+        return self._trust(group_id)[1]
+
+    def trust(self, group_id: bytes) -> GroupTrust:
+        """Return the trust of a group, of which this device is a member or was one.
+
+        Raises:
+            UnknownGroupError: this device knows nothing of it.
+        """
         trust = self._groups.get(group_id)
-        if trust is None or trust.current is None:
+        if trust is None:
             raise UnknownGroupError("a group that this device does not hold")
-        return trust.current
+        return trust
+
+    def _trust(self, group_id: bytes) -> tuple[GroupTrust, GroupManifest]:
+        trust = self.trust(group_id)
+        if trust.current is None or trust.current.member(self._own) is None or group_id in self._revoked:
+            raise UnknownGroupError("a group that this device is no member of")
+        return trust, trust.current
+
+    def removed_from(self) -> list[GroupManifest]:
+        """Return the groups that this device is no member of any more."""
+        return [
+            trust.current
+            for trust in self._groups.values()
+            if trust.current is not None and trust.current.member(self._own) is None
+        ]
 
     def address(self, signing_public: bytes) -> bytes | None:
         """Return the noise key of a device that this one may speak to."""
         return self._addresses.get(signing_public)
 
-    def create(self, label: str, capabilities: tuple[str, ...], now_us: int) -> GroupManifest:
+    def secret(self, group_id: bytes) -> bytes | None:
+        """Return the secret of a group's epoch, if it is here yet.
+
+        Raises:
+            UnknownGroupError: this device is not in the group.
+        """
+        return self._records.secret(group_id, self.group(group_id).epoch_id)
+
+    def collector_of(self, group_id: bytes) -> Member | None:
+        """Return the collector that this device's telemetry goes to.
+
+        Rendezvous hashing over the collectors in the manifest: devices spread, and few move when one more comes.
+        """
+        return max(
+            self.group(group_id).with_capability(COLLECTOR),
+            key=lambda member: crypto.digest(b"covey/1 rendez", self._own + member.keys.signing_public),
+            default=None,
+        )
+
+    # -- changing a group ---------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        label: str,
+        capabilities: tuple[str, ...],
+        now_us: int,
+        mode: Mode = Mode.INVITES_ONLY,
+        invited: bytes | None = None,
+    ) -> GroupManifest:
         """Create a group with this device as its only member (000.01, 003.10).
 
         Raises:
@@ -101,12 +214,99 @@ class Membership:
         if len(self._groups) >= MAXIMUM_GROUPS:
             raise LocalError(f"this device is in {MAXIMUM_GROUPS} groups already")
         creator = Member(self._identity.keys, label, capabilities=check_capabilities(capabilities))
-        manifest = sign_manifest(genesis(self._rng(GROUP_ID_BYTES), creator), self._identity)
-        trust = GroupTrust(manifest.group_id, None)
+        group_id, secret = self._rng(GROUP_ID_BYTES), self._rng(SECRET_BYTES)
+        manifest = sign_manifest(genesis(group_id, creator, secret_id(secret), mode, invited), self._identity)
+        trust = GroupTrust(group_id, None)
         trust.create(manifest)
-        self._groups[manifest.group_id] = trust
-        self._accepted(None, manifest, now_us)
+        self._groups[group_id] = trust
+        self._records.save_secret(group_id, manifest.epoch_id, secret, now_us)
+        self._accepted(trust, None, [manifest], now_us)
         return manifest
+
+    def change(self, group_id: bytes, edit: Edit, now_us: int) -> list[GroupSend]:
+        """Issue the next version of a group and tell everybody.
+
+        Raises:
+            LocalError: this device may not do that, or it cannot be done.
+            UnknownGroupError: this device is not in the group.
+        """
+        trust, before = self._trust(group_id)
+        secret = self._rng(SECRET_BYTES)
+        unsigned = trust.finish(edit(trust.draft(secret_id(secret)), secret_id(secret)), secret_id(secret))
+        if not unsigned.members:
+            raise LocalError("nobody would be left", hint="'covey group leave' lets the last member go")
+        manifest = sign_manifest(unsigned, self._identity)
+        audience = {member.keys.signing_public for each in (before, *trust.heads()) for member in each.members}
+        try:
+            trust.offer(read_manifest(manifest.raw))
+        except RemoteError as error:
+            raise LocalError(f"this group does not let this device do that: {error}") from error
+        if manifest.epoch_id == secret_id(secret):
+            self._records.save_secret(group_id, manifest.epoch_id, secret, now_us)
+        held = [each.raw for each in trust.held()]
+        news = newest_that_fit(held[1:] or held)
+        self._accepted(trust, before, [manifest], now_us)
+        return self._tell(before, manifest, news, audience - {self._own})
+
+    def _tell(
+        self, before: GroupManifest, manifest: GroupManifest, news: tuple[bytes, ...], audience: set[bytes]
+    ) -> list[GroupSend]:
+        """Send a manifest of ours to everybody who was in the group in the eyes of anybody (rule 1)."""
+        secret = self._records.secret(manifest.group_id, manifest.epoch_id)
+        secrets = (secret,) if secret is not None and manifest.epoch_id != before.epoch_id else ()
+        inside, outside = Bundle(news, secrets).to_wire(), Bundle(news).to_wire()
+        listed = {member.keys.signing_public for member in manifest.members}
+        return [self._send(each, manifest.group_id, inside if each in listed else outside) for each in sorted(audience)]
+
+    def _send(self, recipient: bytes, group_id: bytes, body: bytes) -> GroupSend:
+        return GroupSend(recipient, MessageType.GROUP_MANIFEST, group_id, body)
+
+    def leave(self, group_id: bytes, now_us: int) -> list[GroupSend]:
+        """Leave a group: tell the others, if there are any (003.51).
+
+        Raises:
+            UnknownGroupError: this device is not in it.
+        """
+        _, manifest = self._trust(group_id)
+        if len(manifest.members) == 1:
+            self._records.forget_group(group_id)
+            self.refresh()
+            return []
+        return self.change(group_id, lambda draft, epoch_id: draft.removing(self._own, epoch_id), now_us)
+
+    def destroy(self, group_id: bytes, now_us: int) -> list[GroupSend]:
+        """Destroy a group for everybody (000.22).
+
+        Raises:
+            UnknownGroupError: this device is not in it.
+        """
+        return self._revoke(sign_revoke(self.group(group_id), self._identity), now_us)
+
+    def receive_revoke(self, message: Message, now_us: int) -> list[GroupSend]:
+        """Obey a Revoke, and pass it on.
+
+        Raises:
+            RemoteError: it is not for this group as it is.
+        """
+        if message.group_id in self._revoked:
+            return []
+        revoke = read_revoke(message.body)
+        check_revoke(revoke, self.group(message.group_id), self._own)
+        sends = self._revoke(revoke, now_us)
+        return [each for each in sends if each.recipient not in {message.author, revoke.issuer}]
+
+    def _revoke(self, revoke: Revoke, now_us: int) -> list[GroupSend]:
+        manifest = self.group(revoke.group_id)
+        self._records.note_revocation(revoke.group_id, revoke.raw, now_us)
+        self._readdress()
+        self.events.append(GroupDestroyed(manifest, revoke.issuer))
+        return [
+            GroupSend(target, MessageType.REVOKE, revoke.group_id, revoke.raw)
+            for target in revoke.targets
+            if target != self._own and self.address(target) is not None
+        ]
+
+    # -- letting others in, and being let in --------------------------------------------------------------------------
 
     def invite(self, group_id: bytes, capabilities: tuple[str, ...], relay_url: str, now_us: int) -> Invite:
         """Open an invite to a group: single use, ten minutes.
@@ -116,15 +316,7 @@ class Membership:
             UnknownGroupError: this device is not in the group.
         """
         self.group(group_id)
-        unused = [each for each in self._records.invites() if each.used_by is None and each.expires_at_us > now_us]
-        if len(unused) >= MAXIMUM_OPEN_INVITES:
-            raise LocalError(f"{MAXIMUM_OPEN_INVITES} invites are open already", hint="let one be used or expire")
-        secret = self._rng(SECRET_BYTES)
-        invite = Invite(group_id, self._identity.keys, secret, now_us + INVITE_US, relay_url)
-        self._records.open_invite(
-            OpenInvite(invite.secret_hash, group_id, invite.expires_at_us, check_capabilities(capabilities), None)
-        )
-        return invite
+        return self.invitations.open(group_id, capabilities, relay_url, now_us)
 
     def begin_join(self, invite: Invite, now_us: int) -> None:
         """Remember that this device asks to join, and whose answer alone counts.
@@ -132,141 +324,169 @@ class Membership:
         Raises:
             LocalError: expired, our own invite, or a group that this device is in.
         """
-        if now_us > invite.expires_at_us:
-            raise LocalError("this invite has expired", hint="ask for a new one; check both clocks if it is fresh")
-        if invite.inviter.signing_public == self._identity.signing_public:
-            raise LocalError("this invite was made by this device", hint="run 'covey join' on the device that joins")
-        if invite.group_id in self._groups:
+        if any(group.group_id == invite.group_id for group in self.groups()):
             raise LocalError("this device is in that group already")
-        self._records.begin_join(PendingJoin(invite.group_id, invite.inviter, invite.expires_at_us))
-        self.refresh()
+        self.invitations.ask(invite, now_us)
+        self._readdress()
 
-    def find_invite(self, message: Message, now_us: int) -> OpenInvite:
-        """Return the invite that a JOIN message proves.
-
-        Raises:
-            InviteError: there is none, or it is used or expired.
-            RemoteError: the request is malformed.
-        """
-        secret_hash = hash_secret(JoinRequest.from_wire(message.body).secret)
-        found = None
-        for invite in self._records.invites():
-            if crypto.same(invite.secret_hash, secret_hash):
-                found = invite
-        if found is None or found.group_id != message.group_id:
-            raise InviteError("no such invite")
-        if found.used_by not in {None, message.author}:
-            raise InviteError("the invite has been used")
-        if found.used_by is None and now_us > found.expires_at_us:
-            raise InviteError("the invite has expired")
-        return found
-
-    def admit(self, message: Message, invite: OpenInvite, now_us: int) -> list[Push]:
+    def admit(self, message: Message, invite: OpenInvite, now_us: int) -> list[GroupSend]:
         """Add the bearer of an invite to the group (000.18, 001.07).
 
         Raises:
             InviteError: the group is full, or one of the keys stands in it already.
         """
         request = JoinRequest.from_wire(message.body)
-        manifest = self.group(invite.group_id)
-        if manifest.member(message.author) is not None:
-            return [Push(message.author, manifest)]
-        keys = DeviceKeys(message.author, request.noise_public)
-        try:
-            unsigned = manifest.adding(Member(keys, request.label, capabilities=invite.capabilities))
-        except LocalError as error:
-            raise InviteError(str(error)) from error
-        self._records.use_invite(invite.secret_hash, message.author)
-        return self._issue(unsigned, now_us)
+        member = Member(DeviceKeys(message.author, request.noise_public), request.label)
+        return self.let_in(invite, member, now_us)
 
-    def awaits_answer_from(self, group_id: bytes, author: bytes) -> bool:
-        """Say whether this device has asked `author` to let it into the group."""
-        return any(
-            pending.group_id == group_id and pending.inviter.signing_public == author
-            for pending in self._records.pending_joins()
-        )
-
-    def receive_manifest(self, message: Message, now_us: int) -> None:
-        """Offer a manifest to the group's trust; one that came too early is kept until it follows.
+    def let_in(self, invite: OpenInvite, newcomer: Member, now_us: int) -> list[GroupSend]:
+        """Use an invite for a device, and give it the group (000.19).
 
         Raises:
-            RemoteError: the rule of `trust.py` that failed.
+            InviteError: the group is full, or one of the keys stands in it already.
         """
-        trust = self._groups.get(message.group_id) or GroupTrust(message.group_id, None)
+        group_id, joiner = invite.group_id, newcomer.keys.signing_public
+        present = self.group(group_id).member(joiner)
+        sends: list[GroupSend] = []
+        if present is None:
+            member = replace(newcomer, capabilities=invite.capabilities)
+            try:
+                sends = self.change(group_id, lambda draft, _: draft.adding(member), now_us)
+            except LocalError as error:
+                raise InviteError(str(error)) from error
+            self._records.use_invite(invite.secret_hash, joiner)
+            manifests = [manifest.raw for manifest in self.trust(group_id).held()]
+        else:
+            manifests = self._records.manifests_from(group_id, present.since)
+        secret = self.secret(group_id)
+        bundle = Bundle(oldest_that_fit(manifests), (secret,) if secret is not None else ())
+        return [*sends, self._send(joiner, group_id, bundle.to_wire())]
+
+    # -- what others send ---------------------------------------------------------------------------------------------
+
+    def authorise(self, message: Message) -> None:
+        """Check that the author of a GROUP_MANIFEST, GROUP_PULL or REVOKE may speak of the group.
+
+        Manifests may come from a member that we do not know of yet, if they themselves list it.
+
+        Raises:
+            RemoteError: it may not.
+        """
+        trust = self._groups.get(message.group_id)
+        if message.type is MessageType.GROUP_MANIFEST and self.invitations.awaits_answer_from(
+            message.group_id, message.author
+        ):
+            return
+        if trust is None or trust.current is None:
+            raise UnknownGroupError("a group that this device does not hold")
+        if trust.current.member(message.author) is not None:
+            return
+        if message.type is MessageType.GROUP_MANIFEST:
+            for raw in Bundle.from_wire(message.body).manifests[-1:]:
+                newest = read_manifest(raw)
+                if newest.group_id == message.group_id and newest.member(message.author) is not None:
+                    return
+        raise NotAMemberError("the author is not a member of the group")
+
+    def receive_manifests(self, message: Message, now_us: int) -> None:
+        """Take manifests and secrets.
+
+        Raises:
+            RemoteError: the rule of `trust.py` that failed, where nothing of it was new.
+        """
+        bundle = Bundle.from_wire(message.body)
+        group_id, author = message.group_id, message.author
+        if group_id not in {group.group_id for group in self.groups()} and self.invitations.awaits_answer_from(
+            group_id, author
+        ):
+            trust = GroupTrust(group_id, None)
+            trust.join(bundle.manifests, author, self._own)
+            self._records.forget_group(group_id)
+            self._groups[group_id] = trust
+            self._records.end_join(group_id)
+            self._accepted(trust, None, trust.held(), now_us)
+        else:
+            trust = self.trust(group_id)
+            self._take(trust, [self._read(group_id, raw) for raw in bundle.manifests], now_us)
+        self._keep_secrets(self._groups[group_id], bundle.secrets, now_us)
+
+    def _read(self, group_id: bytes, raw: bytes) -> GroupManifest:
+        manifest = read_manifest(raw)
+        if manifest.group_id != group_id:
+            raise GenesisError("a manifest of another group")
+        return manifest
+
+    def _take(self, trust: GroupTrust, offered: list[GroupManifest], now_us: int) -> None:
+        """Offer manifests, and early ones kept before, until no more of them follows what is held (rule 2).
+
+        Raises:
+            RemoteError: why one was refused, where none was of use.
+        """
         before = trust.current
-        try:
-            if before is None and self.awaits_answer_from(message.group_id, message.author):
-                verdict = trust.join(message.body, message.author, self._identity.signing_public)
-            else:
-                verdict = trust.update(message.body)
-        except VersionGapError:
-            early = read_manifest(message.body)
-            if before is None or early.version <= before.version + 1:
-                raise
-            self._records.hold_manifest(early.group_id, early.version, early.raw)
+        kept = {each.hash: each for each in map(read_manifest, self._records.early_manifests(trust.group_id))}
+        waiting = kept | {
+            each.hash: each for each in offered if not self._records.has_manifest(trust.group_id, each.hash)
+        }
+        news, refused = offer_all(trust, waiting)
+        for manifest in news:
+            self._save(manifest, now_us)
+        if any(each.version <= trust.root.version for each in waiting.values()):
+            found = reopened(trust.group_id, waiting, self._records)
+            if found is not None:
+                trust = self._groups[trust.group_id] = found
+                more, refused_again = offer_all(trust, waiting)
+                news, refused = news + more, refused or refused_again
+        for manifest_hash in kept.keys() - waiting.keys():
+            self._records.drop_early_manifest(trust.group_id, manifest_hash)
+        for manifest in waiting.values():
+            self._records.keep_early_manifest(trust.group_id, manifest.hash, manifest.version, manifest.raw)
+        if news:
+            self._accepted(trust, before, news, now_us)
+        elif refused is not None and not waiting:
+            raise refused
+
+    def _save(self, manifest: GroupManifest, now_us: int) -> None:
+        self._records.save_manifest(manifest.group_id, manifest.hash, manifest.version, manifest.raw, now_us)
+
+    def _keep_secrets(self, trust: GroupTrust, secrets: Iterable[bytes], now_us: int) -> None:
+        """Keep secrets that a manifest held names (rule 3)."""
+        named = {manifest.epoch_id for manifest in trust.held()}
+        for secret in secrets:
+            if secret_id(secret) in named:
+                self._records.save_secret(trust.group_id, secret_id(secret), secret, now_us)
+
+    def take_departed(self) -> list[bytes]:
+        """Return, once, devices that were removed and share no group with us any more (rule 4)."""
+        departed = [key for key in self._departed if self.shares_nothing_with(key)]
+        self._departed = []
+        return departed
+
+    def shares_nothing_with(self, signing_public: bytes) -> bool:
+        """Say whether this device is in no group with another one."""
+        return all(group.member(signing_public) is None for group in self.groups())
+
+    # -- what follows -------------------------------------------------------------------------------------------------
+
+    def _accepted(
+        self, trust: GroupTrust, before: GroupManifest | None, news: list[GroupManifest], now_us: int
+    ) -> None:
+        for manifest in news:
+            self._save(manifest, now_us)
+        self._records.settle_manifests(trust.group_id, trust.settle())
+        after = trust.current
+        assert after is not None
+        known = {member.keys.signing_public: member for member in before.members} if before else {}
+        listed = {member.keys.signing_public: member for member in after.members}
+        gone = tuple(member for key, member in known.items() if key not in listed)
+        for member in gone:
+            self._records.say_farewell(member.keys.signing_public, member.keys.noise_public)
+            self._departed.append(member.keys.signing_public)
+        for key in listed:
+            self._records.end_farewell(key)
+        self._readdress()
+        if self._own not in listed:
+            if before is None or self._own in known:
+                self.events.append(RemovedFromGroup(after))
             return
-        if verdict is Verdict.ACCEPTED and trust.current is not None:
-            self._groups[message.group_id] = trust
-            self._records.end_join(message.group_id)
-            self._accepted(before, trust.current, now_us)
-            self._apply_held(trust, now_us)
-
-    def collector_of(self, group_id: bytes) -> Member | None:
-        """Return the collector that this device's telemetry goes to.
-
-        Rendezvous hashing over the collectors in the manifest: devices spread, and few move when one more comes.
-        """
-        own = self._identity.signing_public
-        return max(
-            self.group(group_id).with_capability(COLLECTOR),
-            key=lambda member: crypto.digest(b"covey/1 rendez", own + member.keys.signing_public),
-            default=None,
-        )
-
-    def _issue(self, unsigned: GroupManifest, now_us: int) -> list[Push]:
-        """Sign the next manifest, hold it, and push it to every other member."""
-        before = self.group(unsigned.group_id)
-        manifest = sign_manifest(unsigned, self._identity)
-        self._groups[manifest.group_id].update(manifest.raw)
-        self._accepted(before, manifest, now_us)
-        return [
-            Push(member.keys.signing_public, manifest)
-            for member in manifest.members
-            if member.keys.signing_public != self._identity.signing_public
-        ]
-
-    def _apply_held(self, trust: GroupTrust, now_us: int) -> None:
-        while trust.current is not None:
-            before = trust.current
-            for raw in self._records.held_manifests(trust.group_id, before.version + 1):
-                try:
-                    trust.update(raw)
-                except RemoteError as error:
-                    self._records.count(f"quarantined_{error.code}")
-                    continue
-                self._accepted(before, trust.current, now_us)
-                break
-            else:
-                return
-
-    def _accepted(self, before: GroupManifest | None, after: GroupManifest, now_us: int) -> None:
-        self._records.save_manifest(after.group_id, after.version, after.raw, now_us)
-        self.refresh()
-        if after.member(self._identity.signing_public) is None:
-            self.events.append(RemovedFromGroup(after))
-            return
-        known = {member.keys.signing_public for member in before.members} if before else set()
-        added = tuple(member for member in after.members if member.keys.signing_public not in known)
-        self.events.append(GroupChanged(after, added, joined=before is None))
-
-
-def check_capabilities(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return capabilities as a manifest wants them.
-
-    Raises:
-        LocalError: too many, or one that is no word.
-    """
-    distinct = tuple(sorted(set(names)))
-    if len(distinct) > MAXIMUM_CAPABILITIES or any(not 0 < len(name.encode()) <= 32 for name in distinct):
-        raise LocalError(f"at most {MAXIMUM_CAPABILITIES} capabilities of 1 to 32 bytes each")
-    return distinct
+        added = tuple(member for key, member in listed.items() if key not in known)
+        self.events.append(GroupChanged(after, added, gone, self._own not in known, trust.conflict))

@@ -32,10 +32,12 @@ class MessageType(IntEnum):
 
     BLOB = 0x03
     GROUP_MANIFEST = 0x04
+    REVOKE = 0x05
     JOIN = 0x06
     ACK = 0x08
     TELEMETRY = 0x09
     LOSS = 0x0A
+    GROUP_PULL = 0x0B
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,21 @@ from dataclasses import dataclass, field
 from agent.core import crypto
 from agent.core.crypto import Identity
 from agent.core.envelope import open_sealed, seal
-from agent.core.group_manifest import GroupManifest
+from agent.core.group_messages import GroupSend
+from agent.core.group_tending import GroupTending
 from agent.core.inbox import Arrival, ReceiveLink
-from agent.core.limits import MAXIMUM_BLOB_BYTES
-from agent.core.membership import GroupChanged, Membership, RemovedFromGroup
-from agent.core.message import NO_GROUP, Acknowledgement, Loss, Message, MessageType, read_message, write_message
+from agent.core.limits import MAXIMUM_BLOB_BYTES, MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
+from agent.core.membership import Edit, GroupChanged, GroupDestroyed, Membership, RemovedFromGroup
+from agent.core.message import (
+    NO_GROUP,
+    Acknowledgement,
+    Loss,
+    LossReason,
+    Message,
+    MessageType,
+    read_message,
+    write_message,
+)
 from agent.core.now import Now
 from agent.core.outbox import InFlight, Jitter, SendLink
 from agent.core.pairing import Invite, JoinRequest
@@ -63,11 +73,13 @@ class EnvelopeDropped:
     author: bytes | None
 
 
-Event = GroupChanged | RemovedFromGroup | BlobArrived | EnvelopeDropped
+Event = GroupChanged | RemovedFromGroup | GroupDestroyed | BlobArrived | EnvelopeDropped
 
 _CLASSES = {
     MessageType.BLOB: MessageClass.DATA,
     MessageType.GROUP_MANIFEST: MessageClass.CONTROL,
+    MessageType.GROUP_PULL: MessageClass.CONTROL,
+    MessageType.REVOKE: MessageClass.CONTROL,
     MessageType.JOIN: MessageClass.CONTROL,
     MessageType.TELEMETRY: MessageClass.TELEMETRY,
     MessageType.LOSS: MessageClass.CONTROL,
@@ -93,6 +105,7 @@ class Node:
     ) -> None:
         self.identity = identity
         self.membership = Membership(identity, records, rng)
+        self._tending = GroupTending(identity.signing_public, records, jitter)
         self._records = records
         self._rng = rng
         self._jitter = jitter
@@ -101,6 +114,7 @@ class Node:
         self._sending: dict[bytes, SendLink] = {}
         self._receiving: dict[tuple[bytes, bytes], ReceiveLink] = {}
         self._acknowledged: list[tuple[bytes, SequenceSet]] = []
+        self._withdrawn: list[tuple[bytes, int, int]] = []
         self._incarnation = records.incarnation()
         self._connected = False
         self.refresh()
@@ -117,6 +131,7 @@ class Node:
         What is in flight stays so: a disk that refuses must not have everything sent again at each attempt.
         """
         self._acknowledged.clear()
+        self._withdrawn.clear()
         self._receiving.clear()
         self._events.clear()
         self.membership = Membership(self.identity, self._records, self._rng)
@@ -154,6 +169,8 @@ class Node:
     def send_telemetry(self, group_id: bytes, batch: bytes, readings: int, now: Now) -> None:
         """Queue one batch for this device's collector, and count its readings as published.
 
+        Where the outbox is full, the oldest telemetry goes, and a signed loss record says so.
+
         Raises:
             LocalError: the group has no collector, or the outbox is full: then the caller rolls back.
             UnknownGroupError: this device is not in the group.
@@ -161,7 +178,10 @@ class Node:
         collector = self.membership.collector_of(group_id)
         if collector is None:
             raise LocalError("the group has no collector", hint="invite one: covey invite --capability collector")
-        self._queue(collector.keys.signing_public, MessageType.TELEMETRY, group_id, batch, now)
+        recipient = collector.keys.signing_public
+        for first, last in self._records.make_room(recipient, len(batch) + MESSAGE_OVERHEAD_BYTES):
+            self._queue_loss(recipient, Loss(first, last, LossReason.OUTBOX_FULL), now)
+        self._queue(recipient, MessageType.TELEMETRY, group_id, batch, now)
         self._records.count("published_readings", readings)
         self._records.count("published_messages")
 
@@ -173,12 +193,21 @@ class Node:
         self._records.queue(recipient, seq, link_seq, _CLASSES[kind], message, now.wall_us)
         self._send_link(recipient).queue_grew()
 
+    def _queue_loss(self, recipient: bytes, loss: Loss, now: Now) -> None:
+        self._withdrawn.append((recipient, loss.first, loss.last))
+        self._queue(recipient, MessageType.LOSS, NO_GROUP, loss.to_wire(), now)
+
+    def withdraw(self, recipient: bytes, link_seq: int, now: Now) -> None:
+        """Set a message aside that no relay carries; its recipient is told. Writes, so inside a transaction."""
+        if self._records.withdraw(recipient, link_seq, "too_large", now.wall_us):
+            self._queue_loss(recipient, Loss(link_seq, link_seq, LossReason.DAMAGED), now)
+
     def envelopes_to_send(self, now: Now) -> Iterator[Outgoing]:
         """Yield sealed envelopes: acknowledgements that are due, then each link's messages.
 
         A caller whose relay takes no more just stops iterating: a link that was served goes to the end of the queue.
         """
-        self._forget_acknowledged(now)
+        self._forget_committed(now)
         yield from self._acknowledgements(now)
         for link in list(self._sending.values()):
             wanted = link.wanted()
@@ -222,11 +251,45 @@ class Node:
             return None
         deadlines = [link.next_deadline() for link in self._sending.values()]
         deadlines += [link.next_deadline() for link in self._receiving.values()]
+        deadlines.append(self._tending.next_deadline())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def restless(self, now: Now) -> bool:
+        """Say whether `tend_groups` has something to do."""
+        return self._tending.restless(self.membership, now)
+
+    def tend_groups(self, now: Now) -> None:
+        """Do what is due in groups: end conflicts, ask for what is missing. Writes, so inside a transaction."""
+        self._queue_all(self._tending.handle_deadline(self.membership, now), now)
+
+    def change_group(self, group_id: bytes, edit: Edit, now: Now) -> None:
+        """Issue a group's next version and queue it for everybody.
+
+        Raises:
+            LocalError: this device may not do that, or it cannot be done.
+            UnknownGroupError: this device is not in the group.
+        """
+        self._queue_all(self.membership.change(group_id, edit, now.wall_us), now)
+
+    def destroy_group(self, group_id: bytes, now: Now) -> None:
+        """Destroy a group for everybody in it.
+
+        Raises:
+            UnknownGroupError: this device is not in it.
+        """
+        self._queue_all(self.membership.destroy(group_id, now.wall_us), now)
+
+    def leave_group(self, group_id: bytes, now: Now) -> None:
+        """Leave a group and tell the others.
+
+        Raises:
+            UnknownGroupError: this device is not in it.
+        """
+        self._queue_all(self.membership.leave(group_id, now.wall_us), now)
 
     def handle_deadline(self, now: Now) -> None:
         """Begin the retries that are due."""
-        self._forget_acknowledged(now)
+        self._forget_committed(now)
         if self._connected:
             for link in self._sending.values():
                 link.handle_deadline(now.monotonic_us, self._jitter)
@@ -274,13 +337,18 @@ class Node:
         self._records.free(message.author, acknowledgement.received)
         self._acknowledged.append((message.author, acknowledgement.received))
 
-    def _forget_acknowledged(self, now: Now) -> None:
+    def _forget_committed(self, now: Now) -> None:
         """Let the links forget what a commit has freed; before it, a failure would leave messages that none sends."""
         for author, received in self._acknowledged:
             link = self._sending.get(author)
             if link is not None:
                 link.receive_acknowledgement(received, now.monotonic_us)
         self._acknowledged.clear()
+        for recipient, first, last in self._withdrawn:
+            link = self._sending.get(recipient)
+            if link is not None:
+                link.withdraw(first, last)
+        self._withdrawn.clear()
 
     def _receive_sequenced(self, message: Message, now: Now) -> None:
         invite = self._authorise(message, now)
@@ -312,14 +380,12 @@ class Node:
             RemoteError: the author may not speak.
         """
         if message.type is MessageType.JOIN:
-            return self.membership.find_invite(message, now.wall_us)
+            return self.membership.invitations.find(message, now.wall_us)
         if message.type is MessageType.LOSS:
             if message.group_id != NO_GROUP or self.membership.address(message.author) is None:
                 raise NotAMemberError("a loss record by a stranger")
-        elif message.type is MessageType.GROUP_MANIFEST and self.membership.awaits_answer_from(
-            message.group_id, message.author
-        ):
-            return None
+        elif message.type in {MessageType.GROUP_MANIFEST, MessageType.GROUP_PULL, MessageType.REVOKE}:
+            self.membership.authorise(message)
         elif self.membership.group(message.group_id).member(message.author) is None:
             raise NotAMemberError("the author is not a member of the group")
         return None
@@ -333,16 +399,28 @@ class Node:
         elif message.type is MessageType.TELEMETRY:
             return self._lands_telemetry and self._records.land(message, now.wall_us)
         elif message.type is MessageType.GROUP_MANIFEST:
-            self.membership.receive_manifest(message, now.wall_us)
+            self.membership.receive_manifests(message, now.wall_us)
+            self._queue_all(self._tending.ask(self.membership, message.group_id, message.author, now), now)
+        elif message.type is MessageType.GROUP_PULL:
+            self._queue_all(self._tending.answer_pull(self.membership, message), now)
+        elif message.type is MessageType.REVOKE:
+            self._queue_all(self.membership.receive_revoke(message, now.wall_us), now)
+            if self.membership.shares_nothing_with(message.author):  # it knows, and may be gone before it answers
+                everything = SequenceSet(MAXIMUM_COUNTER)
+                self._records.free(message.author, everything)
+                self._acknowledged.append((message.author, everything))
         elif message.type is MessageType.LOSS:
             return self._receive_loss(message, link, now)
         elif invite is not None:
-            for push in self.membership.admit(message, invite, now.wall_us):
-                self._push_manifest(push.recipient, push.manifest, now)
+            self._queue_all(self.membership.admit(message, invite, now.wall_us), now)
         return True
 
-    def _push_manifest(self, recipient: bytes, manifest: GroupManifest, now: Now) -> None:
-        self._queue(recipient, MessageType.GROUP_MANIFEST, manifest.group_id, manifest.raw, now)
+    def _queue_all(self, sends: list[GroupSend], now: Now) -> None:
+        for recipient in self.membership.take_departed():
+            for first, last in self._records.withdraw_all(recipient):
+                self._queue_loss(recipient, Loss(first, last, LossReason.WITHDRAWN), now)
+        for each in sends:
+            self._queue(each.recipient, each.type, each.group_id, each.body, now)
 
     def _receive_loss(self, message: Message, link: ReceiveLink, now: Now) -> bool:
         loss = Loss.from_wire(message.body)

@@ -153,6 +153,11 @@ class SendLink:
         self._deadline_us = now_us + self._retry_us if in_flight else None
         return True
 
+    def withdraw(self, first: int, last: int) -> None:
+        """Drop messages that the queue no longer holds."""
+        for link_seq in [each for each in self._window if first <= each <= last]:
+            self._window_bytes -= len(self._window.pop(link_seq).message)
+
     def next_deadline(self) -> int | None:
         """Return when `handle_deadline` wants to be called, in microseconds of the caller's clock."""
         return self._deadline_us

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from agent.core.crypto import DeviceKeys
 from agent.core.message import Message
-from agent.core.sequences import SequenceSet
+from agent.core.sequences import Range, SequenceSet
 
 
 class MessageClass(IntEnum):
@@ -62,11 +62,23 @@ class Records(Protocol):
     def queued(self, recipient: bytes, after_link_seq: int, limit: int, size: int) -> list[tuple[int, bytes]]:
         """Return (link_seq, message) of a recipient in link order: up to `limit`, until their bytes reach `size`."""
 
+    def make_room(self, recipient: bytes, size: int) -> list[Range]:
+        """Where `size` more bytes would not fit, forget the recipient's oldest telemetry; return the link sequences.
+
+        Where that would not suffice, nothing is forgotten: `queue` will refuse.
+        """
+
+    def withdraw(self, recipient: bytes, link_seq: int, code: str, now_us: int) -> bool:
+        """Move a message from the outbox to quarantine; False where it is gone already."""
+
     def recipients_waiting(self) -> list[bytes]:
         """Return the recipients that the outbox holds messages for."""
 
     def free(self, recipient: bytes, received: SequenceSet) -> int:
         """Forget messages that the recipient holds; return how many."""
+
+    def withdraw_all(self, recipient: bytes) -> list[tuple[int, int]]:
+        """Forget what waits for a recipient, control messages apart; return its ranges of link sequences."""
 
     def received(self, author: bytes, incarnation: bytes) -> SequenceSet:
         """Return what has come over a link."""
@@ -83,17 +95,59 @@ class Records(Protocol):
     def unlanded(self, author: bytes, incarnation: bytes) -> set[int]:
         """Return the link sequences of a link that wait for the vault."""
 
-    def manifests(self) -> list[bytes]:
-        """Return the current group manifest of every group, as received."""
+    def manifests(self) -> list[tuple[bytes, bytes, bytes]]:
+        """Return (group_id, hash, manifest) of what is not settled or was settled last, by group, version and hash."""
 
-    def save_manifest(self, group_id: bytes, version: int, raw: bytes, now_us: int) -> None:
-        """Make a group manifest the current one of its group; keep the one before."""
+    def manifests_from(self, group_id: bytes, version: int) -> list[bytes]:
+        """Return every accepted manifest of a group from a version on, by version and hash."""
 
-    def hold_manifest(self, group_id: bytes, version: int, raw: bytes) -> None:
-        """Keep a manifest that came before the one it follows."""
+    def has_manifest(self, group_id: bytes, manifest_hash: bytes) -> bool:
+        """Say whether a manifest was accepted before."""
 
-    def held_manifests(self, group_id: bytes, version: int) -> list[bytes]:
-        """Return the manifests kept for a version."""
+    def save_manifest(self, group_id: bytes, manifest_hash: bytes, version: int, raw: bytes, now_us: int) -> None:
+        """Keep an accepted manifest for good."""
+
+    def settle_manifests(self, group_id: bytes, version: int) -> None:
+        """Note that everything below a version is followed by everything else."""
+
+    def reopen_manifests(self, group_id: bytes, version: int) -> None:
+        """Note that what is at or above a version may have rivals."""
+
+    def keep_early_manifest(self, group_id: bytes, manifest_hash: bytes, version: int, raw: bytes) -> None:
+        """Keep a manifest that follows something unknown."""
+
+    def early_manifests(self, group_id: bytes) -> list[bytes]:
+        """Return the manifests kept so."""
+
+    def drop_early_manifest(self, group_id: bytes, manifest_hash: bytes) -> None:
+        """Forget one of them."""
+
+    def save_secret(self, group_id: bytes, epoch_id: bytes, secret: bytes, now_us: int) -> None:
+        """Keep an epoch's secret."""
+
+    def secret(self, group_id: bytes, epoch_id: bytes) -> bytes | None:
+        """Return an epoch's secret."""
+
+    def forget_group(self, group_id: bytes) -> None:
+        """Forget a group's manifests and secrets."""
+
+    def revocations(self) -> list[tuple[bytes, int]]:
+        """Return (group_id, noted at) of groups that are being destroyed."""
+
+    def note_revocation(self, group_id: bytes, raw: bytes, now_us: int) -> None:
+        """Note that a group is being destroyed."""
+
+    def end_revocation(self, group_id: bytes) -> None:
+        """Forget that, with the group."""
+
+    def farewells(self) -> list[tuple[bytes, bytes]]:
+        """Return (signing key, noise key) of devices that share no group with us and still have to hear of it."""
+
+    def say_farewell(self, signing_public: bytes, noise_public: bytes) -> None:
+        """Keep the address of a device that was removed."""
+
+    def end_farewell(self, signing_public: bytes) -> None:
+        """Forget that address."""
 
     def invites(self) -> list[OpenInvite]:
         """Return the invites of this device that have not expired."""

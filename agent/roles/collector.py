@@ -133,7 +133,10 @@ class Collector:
         if self._failing:
             self._report("notice", "the vault takes segments again")
         self._failing = False
-        return now.monotonic_us if self._store.landing_bytes() >= SEGMENT_BYTES else None
+        waiting = self._store.landing_bytes()
+        if not waiting:
+            return None
+        return now.monotonic_us + (0 if waiting >= SEGMENT_BYTES else self._segment_us)
 
     def _land(self, node: Node, now: Now) -> None:
         plan = self._store.landing_plan() or self._plan(now)

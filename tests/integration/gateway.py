@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ DEADLINE_S = 30.0
 COVEY = [sys.executable, "-m", "agent.cli.main"]
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
+def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
     """Wait for a condition, with a deadline."""
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + deadline_s
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain until {what}"
         time.sleep(0.02)
@@ -70,12 +71,16 @@ class Gateway:
         assert "Traceback" not in done.stderr
         return done.stderr
 
-    def start(self, *words: str) -> None:
-        """Start the agent."""
+    def start(self, *words: str, environment: Mapping[str, str] | None = None) -> None:
+        """Start the agent, with more in its environment."""
         assert self._agent is None
         with self.log.open("a") as log:
             self._agent = subprocess.Popen(
-                [*COVEY, words[0], "--state", str(self.state), *words[1:]], stdout=log, stderr=log, text=True
+                [*COVEY, words[0], "--state", str(self.state), *words[1:]],
+                stdout=log,
+                stderr=log,
+                text=True,
+                env={**os.environ, **(environment or {})},
             )
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
@@ -86,6 +91,11 @@ class Gateway:
         code = self._agent.wait(timeout=30)
         self._agent = None
         return code
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the agent a signal."""
+        assert self._agent is not None
+        self._agent.send_signal(number)
 
     def kill(self) -> None:
         """End the agent like a power cut."""

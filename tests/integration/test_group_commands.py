@@ -112,3 +112,58 @@ def test_an_agent_that_is_killed_loses_nothing(new_gateway: NewGateway) -> None:
         one.start("run", "--no-sensors")
     wait_until(lambda: two.queued() == 0, "everything is acknowledged")
     assert one.ok("recv", "--all") == "0;1;2;3;4;"
+
+
+def test_a_removed_device_is_told_and_filtered(new_gateway: NewGateway) -> None:
+    # accepts: 000.20, 000.21, 000.26, 001.05, 001.06, 003.80
+    one, two, three = _pair(new_gateway, "one", "two", "three")
+    for gateway in (two, three):
+        gateway.start("run", "--no-sensors")
+    wait_until(lambda: two.json("group", "show")["version"] == 3, "two knows three")
+    assert "--yes" in one.fails("group", "remove", "two", code=2)
+    shown = one.json("group", "remove", "two", "--yes")
+    assert (shown["version"], shown["epoch"]) == (4, 2)
+    assert {member["label"] for member in shown["members"]} == {"one", "three"}
+    wait_until(lambda: "this device was removed" in two.log.read_text(), "two is told")
+    assert "no group" in two.fails("group", "show", code=1)
+    wait_until(lambda: three.json("group", "show")["version"] == 4, "three knows")
+    assert one.json("send", "--text", "without two")["recipients"] == 1
+    assert "removed" in three.ok("group", "log").splitlines()[-1]
+    assert "removed" in three.ok("group", "diff")
+
+    three.ok("group", "leave", "--yes")
+    wait_until(lambda: one.json("group", "show")["version"] == 5, "three has left")
+    one.ok("group", "leave", "--yes")
+    assert "no group" in one.fails("group", "show", code=1)
+
+
+def test_a_banned_device_does_not_come_back_until_it_is_unbanned(new_gateway: NewGateway) -> None:
+    # accepts: 003.34
+    one, two = _pair(new_gateway, "one", "two")
+    two.start("run", "--no-sensors")
+    name = two.json("status")["device"]
+    assert one.json("group", "ban", name, "--yes")["banned"]
+    wait_until(lambda: "this device was removed" in two.log.read_text(), "two is told")
+    two.end()
+    invite = one.ok("invite", "--no-wait")
+    assert "no answer yet" in two.fails("join", "-", "--timeout", "3", feed=invite, code=1)
+    assert not one.json("group", "unban", name)["banned"]
+    one.invite(two)
+    assert len(one.json("group", "show")["members"]) == 2
+
+
+def test_a_destroyed_group_is_forgotten_by_all(new_gateway: NewGateway) -> None:
+    # accepts: 000.22, 000.23
+    _, two, three = gateways = _pair(new_gateway, "one", "two", "three")
+    for gateway in (two, three):
+        gateway.start("run", "--no-sensors")
+    wait_until(lambda: two.json("group", "show")["version"] == 3, "two knows three")
+    before = [gateway.author for gateway in gateways]
+    assert "--yes" in two.fails("group", "destroy", code=2)
+    two.ok("group", "destroy", "--yes")
+    assert "no group" in two.fails("group", "show", code=1)
+    for gateway in gateways:
+        wait_until(lambda gateway=gateway: "forgotten everything" in gateway.log.read_text(), f"{gateway.name} forgets")
+    for gateway, author in zip(gateways, before, strict=True):
+        status = gateway.json("status")
+        assert (status["device"] != author[:8], status["groups"]) == (True, [])

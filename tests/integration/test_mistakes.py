@@ -44,7 +44,7 @@ def test_a_second_init_keeps_the_first_identity(alone: Gateway) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[relay]\nurll = 'mqtt://x'\n", "did you mean 'url'?"),
+        ("[relay]\nurll = 'mqtt://x'\n", "did you mean 'relay.url'?"),
         ("lable = 'x'\n", "did you mean 'label'?"),
         ("[telemetry]\nbatch_readings = 'many'\n", "must be a whole number"),
         ("[telemetry]\nbatch_seconds = 0\n", "must be between 0.1 and 86400"),

@@ -80,9 +80,8 @@ def test_kills_of_collector_and_broker_lose_and_double_nothing(
 
 def test_the_machines_own_sensors(new_gateway: Callable[[str], Gateway]) -> None:
     collector, gateway = _fleet(new_gateway)
-    config = gateway.state / "config.toml"
-    text = config.read_text().replace("interval_seconds = 10.0", "interval_seconds = 0.1")
-    config.write_text(text.replace("batch_seconds = 60.0", "batch_seconds = 0.5"))
+    gateway.ok("config", "set", "sensors.interval_seconds", "0.1")
+    gateway.ok("config", "set", "telemetry.batch_seconds", "0.5")
     gateway.start("run")
     wait_until(lambda: gateway.counters().get("published_readings", 0) > 50, "sensors publish")
     assert gateway.end() == 0

@@ -67,7 +67,7 @@ _CORE_MAY_USE = frozenset(
 
 _SOLE_IMPORTERS = {
     "paho": ("agent.adapters.mqtt_connection",),
-    "sqlite3": ("agent.adapters.sqlite_store",),
+    "sqlite3": ("agent.adapters.sqlite_store", "agent.adapters.sqlite_inspection"),
     "psutil": ("agent.adapters.host_sensors",),
     "serial": ("firmware_bridge.host.serial_link",),
     "nacl": ("agent.core.crypto", "firmware_bridge.shared.tweetnacl_sodium"),

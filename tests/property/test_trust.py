@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.crypto import Identity
-from agent.core.group_manifest import GroupManifest, Member, genesis, read_manifest, sign_manifest
+from agent.core.group_manifest import GroupManifest, Member, genesis, read_manifest, secret_id, sign_manifest
 from agent.core.trust import GroupTrust, Verdict, verify_chain
 from agent.errors import RemoteError
 from tests.vectors.makers.cast import GROUP_ID, identity
 
 _DEVICES = tuple(identity(name) for name in ("alice", "bob", "carol", "mallory"))
-_FIRST = sign_manifest(genesis(GROUP_ID, Member(_DEVICES[0].keys)), _DEVICES[0])
+_FIRST = sign_manifest(genesis(GROUP_ID, Member(_DEVICES[0].keys), secret_id(b"first")), _DEVICES[0])
 
 
 def _following(before: GroupManifest, issuer: Identity, change: int) -> GroupManifest:
@@ -25,7 +24,7 @@ def _following(before: GroupManifest, issuer: Identity, change: int) -> GroupMan
     if len(others) == len(before.members):
         unsigned = before.adding(Member(device.keys))
     else:
-        unsigned = replace(before, version=before.version + 1, prev=before.hash, members=others, epoch=before.epoch + 1)
+        unsigned = before.removing(device.signing_public, secret_id(before.hash + bytes([change])))
     return sign_manifest(unsigned, issuer)
 
 
@@ -46,44 +45,34 @@ def _universe() -> tuple[GroupManifest, ...]:
     return tuple(manifest for generation in generations for manifest in generation)
 
 
-def _follows(before: GroupManifest, after: GroupManifest) -> bool:
-    return (
-        after.version == before.version + 1
-        and after.prev == before.hash
-        and before.member(after.issuer) is not None
-        and after.mode == before.mode
-        and after.epoch >= before.epoch
-    )
-
-
 offers = st.lists(st.integers(0, 10_000), min_size=1, max_size=60)
 
 
 @given(offers)
-def test_no_interleaving_rolls_back(places: list[int]) -> None:  # accepts: 000.14, 000.16
+def test_no_interleaving_rolls_back(places: list[int]) -> None:  # accepts: 000.13, 000.14, 000.16
     universe = _universe()
     trust = GroupTrust(GROUP_ID, read_manifest(_FIRST.raw))
-    accepted = [_FIRST.raw]
+    accepted = {_FIRST.hash: _FIRST}
     for place in places:
         before = trust.current
-        assert before is not None
-        raw = universe[place % len(universe)].raw
+        offered = universe[place % len(universe)]
         try:
-            verdict = trust.update(raw)
+            verdict = trust.update(offered.raw)
         except RemoteError:
             assert trust.current is before
-            assert not _follows(before, read_manifest(raw))
+            assert offered.hash not in accepted
             continue
-        after = trust.current
-        assert after is not None
-        if verdict is Verdict.UNCHANGED:
-            assert after is before
-            assert raw == before.raw
-        else:
-            assert _follows(before, after)
-            accepted.append(raw)
+        assert (verdict is Verdict.UNCHANGED) == (offered.hash in accepted)
+        accepted[offered.hash] = offered
+        parents = [accepted[each] for each in offered.prev]
+        assert all(parent.member(offered.issuer) is not None for parent in parents)
+        assert before is not None
+        assert trust.current is not None
+        assert trust.current.version >= before.version
+        assert trust.current.epoch >= before.epoch or trust.conflict or before.raw == b""
     assert trust.current is not None
-    assert verify_chain(accepted).raw == trust.current.raw
+    in_order = sorted(accepted.values(), key=lambda each: (each.version, each.hash))
+    assert verify_chain([each.raw for each in in_order]) == trust.current
 
 
 @given(st.permutations(list(range(4))), st.data())
@@ -105,8 +94,6 @@ def test_a_chain_is_taken_in_any_order_when_offered_often_enough(order: list[int
                 code = error.code
             if chain[place].version > before.version + 1:
                 assert code == "version_gap"
-            elif chain[place].version < before.version:
-                assert code == "rollback"
             else:
                 assert not code
     assert trust.current is not None
@@ -122,13 +109,13 @@ def test_a_joiner_takes_only_what_its_inviter_issued_for_it(
     pinned, own = _DEVICES[inviter].signing_public, _DEVICES[joiner].signing_public
     for place in places:
         raw = universe[place % len(universe)].raw
-        first = trust.current is None
+        if trust.current is not None:
+            break
         try:
-            trust.join(raw, pinned, own)
+            trust.join([raw], pinned, own)
         except RemoteError:
             continue
         held = trust.current
         assert held is not None
-        if first:
-            assert held.issuer == pinned
-            assert held.member(own) is not None
+        assert held.issuer == pinned
+        assert held.member(own) is not None

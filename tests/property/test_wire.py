@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 
 from agent.core import crypto, envelope, message, pairing, telemetry, vault, wire
 from agent.core.group_manifest import read_manifest
+from agent.core.group_messages import Bundle, pull_from_wire
+from agent.core.group_policy import read_vote
+from agent.core.revocation import read_revoke
 from agent.core.trust import GroupTrust, verify_chain
 from agent.errors import LocalError, RemoteError
 from tests.vectors import load, octets
@@ -139,7 +142,11 @@ _READERS: dict[str, Callable[[bytes], object]] = {
     "loss": message.Loss.from_wire,
     "join": pairing.JoinRequest.from_wire,
     "group manifest": read_manifest,
-    "trust": lambda raw: GroupTrust(bytes(32), None).join(raw, bytes(32), bytes(32)),
+    "group messages": Bundle.from_wire,
+    "group pulls": pull_from_wire,
+    "votes": read_vote,
+    "revokes": read_revoke,
+    "trust": lambda raw: GroupTrust(bytes(32), None).join([raw], bytes(32), bytes(32)),
     "chain": lambda raw: verify_chain([raw, raw]),
     "batch": _batch,
     "vault manifest": lambda raw: vault.open_vault_manifest(_KEY, _NODE, raw),

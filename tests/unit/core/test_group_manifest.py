@@ -10,12 +10,12 @@ import pytest
 from agent.core.crypto import DeviceKeys, Identity
 from agent.core.group_manifest import (
     COLLECTOR,
-    NO_MANIFEST,
     Member,
     Mode,
     Role,
     genesis,
     read_manifest,
+    secret_id,
     sign_manifest,
 )
 from agent.core.limits import MAXIMUM_LABEL_BYTES, MAXIMUM_MANIFEST_BYTES, MAXIMUM_MEMBERS
@@ -24,6 +24,7 @@ from tests.vectors import load, vectors
 
 _KEYS = load("group_manifests")["keys"]
 _GROUP_ID = bytes(range(32))
+_EPOCH = secret_id(bytes(32))
 
 
 def _identity(name: str) -> Identity:
@@ -40,7 +41,7 @@ def test_manifests(vector: dict[str, Any]) -> None:  # accepts: 000.03, 000.04, 
     manifest = read_manifest(raw)
     assert manifest.raw == raw
     assert manifest.hash.hex() == vector["hash"]
-    assert (manifest.group_id.hex(), manifest.version, manifest.prev.hex()) == (
+    assert (manifest.group_id.hex(), manifest.version, [each.hex() for each in manifest.prev]) == (
         vector["group_id"],
         vector["version"],
         vector["prev"],
@@ -50,7 +51,9 @@ def test_manifests(vector: dict[str, Any]) -> None:  # accepts: 000.03, 000.04, 
         vector["epoch"],
         vector["issuer"],
     )
-    assert [key.hex() for key in manifest.banned] == vector["banned"]
+    assert [[ban.signing_public.hex(), ban.since] for ban in manifest.banned] == vector["banned"]
+    assert (manifest.epoch_id.hex(), [vote.hex() for vote in manifest.votes]) == (vector["epoch_id"], vector["votes"])
+    assert (manifest.invited.hex() if manifest.invited else None) == vector["invited"]
     assert [
         {
             "signing_public": member.keys.signing_public.hex(),
@@ -59,6 +62,7 @@ def test_manifests(vector: dict[str, Any]) -> None:  # accepts: 000.03, 000.04, 
             "label": member.label,
             "role": int(member.role),
             "capabilities": list(member.capabilities),
+            "since": member.since,
         }
         for member in manifest.members
     ] == vector["members"]
@@ -74,18 +78,18 @@ def test_refused(vector: dict[str, Any]) -> None:  # accepts: 000.12, 000.05, 00
 
 
 def test_a_genesis_lists_its_creator_alone() -> None:  # accepts: 000.01, 003.10
-    made = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys, "workshop")), _ALICE)
-    assert (made.group_id, made.version, made.prev, made.mode) == (_GROUP_ID, 1, NO_MANIFEST, Mode.INVITES_ONLY)
+    made = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys, "workshop"), _EPOCH), _ALICE)
+    assert (made.group_id, made.version, made.prev, made.mode) == (_GROUP_ID, 1, (), Mode.INVITES_ONLY)
     assert made.members == (Member(_ALICE.keys, "workshop", Role.MEMBER),)
     assert read_manifest(made.raw) == made
 
 
 def test_adding_a_member_makes_the_next_version() -> None:  # accepts: 000.02
-    first = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys)), _ALICE)
+    first = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys), _EPOCH), _ALICE)
     second = sign_manifest(first.adding(Member(_BOB.keys, capabilities=(COLLECTOR,))), _ALICE)
-    assert (second.version, second.prev, second.group_id) == (2, first.hash, first.group_id)
+    assert (second.version, second.prev, second.group_id) == (2, (first.hash,), first.group_id)
     assert read_manifest(second.raw) == second
-    assert second.with_capability(COLLECTOR) == (Member(_BOB.keys, capabilities=(COLLECTOR,)),)
+    assert second.with_capability(COLLECTOR) == (Member(_BOB.keys, capabilities=(COLLECTOR,), since=2),)
     assert second.member(_CAROL.signing_public) is None
     bob = second.member(_BOB.signing_public)
     assert bob is not None
@@ -93,7 +97,7 @@ def test_adding_a_member_makes_the_next_version() -> None:  # accepts: 000.02
 
 
 def test_no_device_and_no_key_is_added_twice() -> None:
-    first = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys)), _ALICE)
+    first = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys), _EPOCH), _ALICE)
     with pytest.raises(LocalError, match="member already"):
         first.adding(Member(_ALICE.keys))
     with pytest.raises(LocalError, match="noise key"):
@@ -110,9 +114,9 @@ def _full_group(count: int, label: str, capabilities: tuple[str, ...] = ()) -> t
 
 
 def test_a_thousand_members_with_the_longest_labels_fit() -> None:
-    first = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys)), _ALICE)
+    first = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys), _EPOCH), _ALICE)
     almost = replace(
-        first, version=2, prev=first.hash, members=_full_group(MAXIMUM_MEMBERS - 1, "x" * MAXIMUM_LABEL_BYTES)
+        first, version=2, prev=(first.hash,), members=_full_group(MAXIMUM_MEMBERS - 1, "x" * MAXIMUM_LABEL_BYTES)
     )
     full = sign_manifest(almost.adding(Member(_BOB.keys, "y" * MAXIMUM_LABEL_BYTES)), _ALICE)
     assert len(read_manifest(full.raw).members) == MAXIMUM_MEMBERS
@@ -124,10 +128,10 @@ def test_a_thousand_members_with_the_longest_labels_fit() -> None:
 
 
 def test_nobody_is_added_who_would_make_the_manifest_unreadable() -> None:
-    first = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys)), _ALICE)
+    first = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys), _EPOCH), _ALICE)
     capabilities = tuple(f"{number}" * 32 for number in range(8))
     crowd = _full_group(624, "x" * MAXIMUM_LABEL_BYTES, capabilities)
-    group = replace(first, version=2, prev=first.hash, members=crowd)
+    group = replace(first, version=2, prev=(first.hash,), members=crowd)
     added = 0
     for number in range(20):
         key = bytes([255, number]) * 16

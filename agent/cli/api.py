@@ -1,0 +1,176 @@
+"""What the local API answers. Each request opens the store as a command would, and none needs the agent's loop.
+
+GET    /v1/status           as `covey status --json`
+GET    /v1/metrics          OpenMetrics
+POST   /v1/publish          readings: application/x-ndjson (SenML records, one a line), application/senml+json or +cbor;
+                            all of them are queued, durably, or none
+POST   /v1/send?group=ID    a blob to every member of the group; `group` may be left out where there is only one
+GET    /v1/inbox            the blobs that have arrived, oldest first, one JSON document a line; ?follow=SECONDS goes on
+                            with those to come; ?after=ID leaves out what the client has seen
+DELETE /v1/inbox/ID         forget a blob: the client has it, durably. Until then it comes again.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from agent.adapters.local_api import Answer, LocalApi, Request, Route, Text
+from agent.cli.session import Session, report, session_on
+from agent.core.ids import device_name
+from agent.core.limits import MAXIMUM_BLOB_BYTES, MIB
+from agent.core.senml import Reading, readings_from_cbor, readings_from_json
+from agent.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent.adapters.state_folder import StateFolder
+
+_PUBLISH_BYTES = 16 * MIB
+"""Readings of one request: they are held in memory until all of them are known to be good."""
+_FOLLOW_S_MAX = 86_400
+_LOOK_S = 0.1
+_SIGN_OF_LIFE_S = 15.0
+"""An empty line, so that a client and its agent notice each other's end."""
+_BLOBS = 16
+"""Read at a time: a client that takes none costs no memory."""
+
+
+def serve(folder: StateFolder, path: Path) -> LocalApi:
+    """Listen.
+
+    Raises:
+        ConfigurationError: the socket cannot be there.
+    """
+    return LocalApi(path, _Answers(folder).routes(), report)
+
+
+class _Answers:
+    """The routes on one device."""
+
+    def __init__(self, folder: StateFolder) -> None:
+        self._folder = folder
+
+    def routes(self) -> tuple[Route, ...]:
+        """Return every route."""
+        return (
+            Route("GET", "/v1/status", 0, self._status),
+            Route("GET", "/v1/metrics", 0, self._metrics),
+            Route("POST", "/v1/publish", _PUBLISH_BYTES, self._publish),
+            Route("POST", "/v1/send", MAXIMUM_BLOB_BYTES, self._send),
+            Route("GET", "/v1/inbox", 0, self._inbox),
+            Route("DELETE", "/v1/inbox/([0-9]{1,18})", 0, self._forget),
+        )
+
+    def _session(self) -> AbstractContextManager[Session]:
+        return session_on(self._folder)
+
+    def _status(self, request: Request) -> Answer:
+        from agent.cli.cmd_status import status_of
+
+        _only(request)
+        with self._session() as session:
+            return status_of(session)
+
+    def _metrics(self, request: Request) -> Answer:
+        from agent.cli.cmd_metrics import families, openmetrics
+
+        _only(request)
+        with self._session() as session:
+            text = openmetrics(list(families(session)))
+        return Text("application/openmetrics-text; version=1.0.0; charset=utf-8", text)
+
+    def _publish(self, request: Request) -> Answer:
+        _only(request)
+        readings = _readings(request)
+        with self._session() as session:
+            publisher = session.publisher()
+            for reading in readings:
+                publisher.add(reading.name, reading.unit, reading.time_us, reading.value)
+            return {"queued_readings": publisher.flush(session.node)}
+
+    def _send(self, request: Request) -> Answer:
+        _only(request, "group")
+        with self._session() as session:
+            group_id = session.pick_group(request.query.get("group")).group_id
+            with session.store.transaction():
+                recipients = session.node.send_blob(group_id, request.body, session.now())
+        return {"bytes": len(request.body), "recipients": recipients}
+
+    def _inbox(self, request: Request) -> Answer:
+        _only(request, "after", "follow")
+        return self._blobs(_number(request, "after", 2**62), _number(request, "follow", _FOLLOW_S_MAX))
+
+    def _blobs(self, after: int, follow_s: int) -> Iterator[dict[str, Any] | None]:
+        deadline = time.monotonic() + follow_s
+        spoken_at = time.monotonic()
+        with self._session() as session:
+            while True:
+                rows = session.store.arrived(_BLOBS, after)
+                for row in rows:
+                    yield _blob(row)
+                    after, spoken_at = row[0], time.monotonic()
+                now = time.monotonic()
+                if not rows and now >= deadline:
+                    return
+                if now - spoken_at >= _SIGN_OF_LIFE_S:
+                    spoken_at = now
+                    yield None
+                while (
+                    not rows
+                    and not session.store.changed_elsewhere()
+                    and time.monotonic() < min(deadline, spoken_at + _SIGN_OF_LIFE_S)
+                ):
+                    time.sleep(_LOOK_S)
+
+    def _forget(self, request: Request) -> Answer:
+        _only(request)
+        with self._session() as session, session.store.transaction():
+            session.store.consume(int(request.matched[0]))
+        return {}
+
+
+def _blob(row: tuple[int, bytes, bytes, int, int, bytes]) -> dict[str, Any]:
+    identifier, group_id, author, sent_at, received_at, body = row
+    return {
+        "id": identifier,
+        "author": author.hex(),
+        "name": device_name(author),
+        "group_id": group_id.hex(),
+        "sent_at_us": sent_at,
+        "received_at_us": received_at,
+        "body": base64.b64encode(body).decode(),
+    }
+
+
+def _readings(request: Request) -> list[Reading]:
+    match request.content_type:
+        case "application/senml+json":
+            return readings_from_json(request.body, None)
+        case "application/senml+cbor":
+            return readings_from_cbor(request.body, None)
+        case _:
+            from agent.cli.cmd_publish import readings_of_lines
+
+            return [each for each in readings_of_lines(request.body.split(b"\n")) if each is not None]
+
+
+def _only(request: Request, *known: str) -> None:
+    """Refuse what a client believes to have said.
+
+    Raises:
+        UsageError: a parameter that this path does not know.
+    """
+    if unknown := set(request.query) - {*known}:
+        raise UsageError(f"unknown parameter: {min(unknown)}", hint=f"known here: {', '.join(known) or 'none'}")
+
+
+def _number(request: Request, name: str, most: int) -> int:
+    text = request.query.get(name, "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= most):
+        raise UsageError(f"{name} must be a whole number up to {most}")
+    return int(text)

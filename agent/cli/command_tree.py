@@ -1,0 +1,78 @@
+"""The command line as data: what completion and the manual are drawn from."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from agent.cli.main import full_parser
+
+
+class Takes(Enum):
+    """What follows an option, or stands in a place."""
+
+    NOTHING = "nothing"
+    WORD = "word"
+    FILE = "file"
+    FOLDER = "folder"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An option (with names) or a positional (without)."""
+
+    names: tuple[str, ...]
+    shown: str
+    help: str
+    takes: Takes
+    choices: tuple[str, ...]
+
+    @property
+    def key(self) -> bool:
+        """Whether a setting's name is meant."""
+        return self.shown == "key"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One subcommand."""
+
+    name: str
+    summary: str
+    usage: str
+    arguments: tuple[Argument, ...]
+
+    @property
+    def options(self) -> list[Argument]:
+        """The arguments that have names."""
+        return [each for each in self.arguments if each.names]
+
+    @property
+    def places(self) -> list[Argument]:
+        """The arguments that are known by their place."""
+        return [each for each in self.arguments if not each.names]
+
+
+def commands() -> list[Command]:
+    """Return every command with all that it takes, in the order of `covey --help`."""
+    parser = full_parser()
+    (choice,) = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]  # noqa: SLF001 - argparse shows itself no other way
+    summaries = {each.dest: each.help or "" for each in choice._choices_actions}  # noqa: SLF001
+    return [_command(name, summaries[name], parser) for name, parser in choice.choices.items()]
+
+
+def _command(name: str, summary: str, parser: argparse.ArgumentParser) -> Command:
+    usage = " ".join(parser.format_usage().split()).removeprefix("usage: ")
+    return Command(name, summary, usage, tuple(_argument(each) for each in parser._actions))  # noqa: SLF001
+
+
+def _argument(action: argparse.Action) -> Argument:
+    shown = action.metavar or (action.dest.upper() if action.option_strings else action.dest)
+    assert isinstance(shown, str), "no option of ours takes several words"
+    takes = {"FILE": Takes.FILE, "PATH": Takes.FILE, "DIR": Takes.FOLDER, "file": Takes.FILE}.get(shown, Takes.WORD)
+    if action.option_strings and action.nargs == 0:
+        takes = Takes.NOTHING
+    choices = tuple(str(each) for each in action.choices or ())
+    return Argument(tuple(action.option_strings), shown, re.sub(r"%%", "%", action.help or ""), takes, choices)

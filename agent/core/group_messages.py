@@ -1,0 +1,95 @@
+"""The bodies of messages about a group's membership (docs/protocol.md, "Group messages").
+
+* `GROUP_MANIFEST`: `[[manifest, ...], [secret32, ...]]`: manifests, each after what it follows, and secrets of epochs
+  that the recipient may know. A manifest names its epoch's secret by hash, so a wrong secret is nobody's.
+* `GROUP_PULL`: `[from_version]`: asks a member for the manifests from that version on, and for the epoch's secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from agent.core import wire
+from agent.core.limits import (
+    MAXIMUM_BUNDLE_BYTES,
+    MAXIMUM_MANIFEST_BYTES,
+    MAXIMUM_MESSAGE_BYTES,
+    MAXIMUM_OPEN_MANIFESTS,
+)
+from agent.core.message import MessageType
+
+SECRET_BYTES = 32
+_SECRETS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSend:
+    """A message about a group that is to be queued in the same transaction."""
+
+    recipient: bytes
+    type: MessageType
+    group_id: bytes
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Manifests, oldest first, and secrets."""
+
+    manifests: tuple[bytes, ...]
+    secrets: tuple[bytes, ...] = field(default=(), repr=False)
+
+    def to_wire(self) -> bytes:
+        """Return the body."""
+        return wire.encode([list(self.manifests), list(self.secrets)])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> Bundle:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        return cls(
+            *wire.record(
+                wire.decode(body, MAXIMUM_MESSAGE_BYTES),
+                "group manifests",
+                wire.many(wire.octets_to(MAXIMUM_MANIFEST_BYTES), MAXIMUM_OPEN_MANIFESTS),
+                wire.many(wire.octets(SECRET_BYTES), _SECRETS),
+            )
+        )
+
+
+def newest_that_fit(manifests: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Return the last manifests that one message carries, at least one."""
+    return _within(list(manifests)[::-1])[::-1]
+
+
+def oldest_that_fit(manifests: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Return the first manifests that one message carries, at least one; the rest is asked for again."""
+    return _within(manifests)
+
+
+def _within(manifests: Sequence[bytes]) -> tuple[bytes, ...]:
+    size = 0
+    for place, raw in enumerate(manifests):
+        size += len(raw) + 5
+        if place and (size > MAXIMUM_BUNDLE_BYTES or place >= MAXIMUM_OPEN_MANIFESTS):
+            return tuple(manifests[:place])
+    return tuple(manifests)
+
+
+def pull_to_wire(from_version: int) -> bytes:
+    """Return the body of `GROUP_PULL`."""
+    return wire.encode([from_version])
+
+
+def pull_from_wire(body: bytes) -> int:
+    """Parse the body of `GROUP_PULL`.
+
+    Raises:
+        RemoteError: malformed.
+    """
+    (from_version,) = wire.record(wire.decode(body, 64), "group pull", wire.uint())
+    return int(from_version)

@@ -1,0 +1,144 @@
+"""A few devices over real stores and a perfect wire, for tests of what lies between them."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from agent.adapters.sqlite_store import SqliteStore
+from agent.core.crypto import Identity
+from agent.core.group_manifest import COLLECTOR
+from agent.core.limits import OUTBOX_BYTES
+from agent.core.node import Event, Node, Outgoing
+from agent.core.now import Now
+from agent.errors import DiskFullError
+
+START = Now(1_000_000, 1_789_000_000_000_000)
+
+
+def identity(name: str) -> Identity:
+    """Return a device's keys, derived from its name."""
+
+    def secret(kind: str) -> bytes:
+        return hashlib.blake2b(f"{name} {kind}".encode(), digest_size=32).digest()
+
+    return Identity.from_seeds(secret("signing"), secret("noise"))
+
+
+class Device:
+    """One device; its node does what the runtime would let it do."""
+
+    def __init__(self, name: str, folder: Path, *, collects: bool = False, outbox_bytes: int = OUTBOX_BYTES) -> None:
+        self.name = name
+        self.collects = collects
+        self.identity = identity(name)
+        self._source = random.Random(name)
+        self._outbox_bytes = outbox_bytes
+        self.path = folder / name
+        self.now = START
+        self.store: SqliteStore
+        self.node: Node
+        self.restart()
+
+    @property
+    def key(self) -> bytes:
+        """By what others know it."""
+        return self.identity.signing_public
+
+    def restart(self) -> None:
+        """Open the store (again) and take up what it holds."""
+        if hasattr(self, "store"):
+            self.store.close()
+        self.store = SqliteStore(self.path, self.rng(8), self._outbox_bytes)
+        self.node = Node(self.identity, self.store, self.rng, self._source.randint, lands_telemetry=self.collects)
+        self.node.connected(self.now)
+
+    def rng(self, length: int) -> bytes:
+        """Return bytes that the name determines."""
+        return self._source.randbytes(length)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, and what is due happen."""
+        microseconds = int(seconds * 1_000_000)
+        self.now = Now(self.now.monotonic_us + microseconds, self.now.wall_us + microseconds)
+        self.node.handle_deadline(self.now)
+
+    def blob(self, group_id: bytes, content: bytes) -> None:
+        """Queue a blob for every other member."""
+        with self.store.transaction():
+            self.node.send_blob(group_id, content, self.now)
+
+    def batch(self, group_id: bytes, content: bytes) -> None:
+        """Queue a batch for the collector."""
+        with self.store.transaction():
+            self.node.send_telemetry(group_id, content, 1, self.now)
+
+    def sends(self) -> list[Outgoing]:
+        """Hand everything that may go to a relay that takes it all."""
+        taken = []
+        for outgoing in self.node.envelopes_to_send(self.now):
+            taken.append(outgoing)
+            self.node.sent(outgoing, self.now)
+        return taken
+
+    def receive(self, envelope: bytes) -> None:
+        """Take an envelope in, and commit."""
+        with self.store.transaction():
+            self.node.receive_envelope(envelope, self.now)
+
+    def on_a_full_disk(self, work: Callable[[], object]) -> None:
+        """Do something in a transaction that the disk refuses at its end, as the runtime would."""
+        with suppress(DiskFullError), self.store.transaction():
+            work()
+            raise DiskFullError("no room")
+        self.node.rolled_back()
+
+    def inbox(self) -> list[bytes]:
+        """Return the bodies that the application would find."""
+        return [row[-1] for row in self.store.arrived(1_000)]
+
+    def events(self) -> list[Event]:
+        """Take what happened."""
+        events = []
+        while (event := self.node.next_event()) is not None:
+            events.append(event)
+        return events
+
+
+def carry(*devices: Device) -> int:
+    """Carry envelopes between devices until nobody has any; return how many went."""
+    by_address = {device.identity.noise_public.hex(): device for device in devices}
+    carried = 0
+    while True:
+        for device in devices:
+            device.node.answer_now(device.now)
+        moving = [outgoing for device in devices for outgoing in device.sends()]
+        for outgoing in moving:
+            receiver = by_address.get(outgoing.topic.rpartition("/")[2])
+            if receiver is not None:
+                receiver.receive(outgoing.envelope)
+        carried += len(moving)
+        if not moving:
+            return carried
+
+
+def found(first: Device, *others: Device) -> bytes:
+    """Let the first device create a group and the others join it; return the group's id."""
+    with first.store.transaction():
+        group_id = first.node.membership.create(first.name, (), first.now.wall_us).group_id
+    for other in others:
+        admit(first, other, group_id, *others)
+    return group_id
+
+
+def admit(inviter: Device, joiner: Device, group_id: bytes, *others: Device) -> None:
+    """Let a device join over the wire."""
+    capabilities = (COLLECTOR,) if joiner.collects else ()
+    with inviter.store.transaction():
+        invite = inviter.node.membership.invite(group_id, capabilities, "mqtt://fleet", inviter.now.wall_us)
+    with joiner.store.transaction():
+        joiner.node.request_join(invite, joiner.name, joiner.now)
+    carry(*{device.name: device for device in (inviter, joiner, *others)}.values())

@@ -1,0 +1,111 @@
+"""`covey config` as a person uses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.adapters.state_folder import StateFolder
+from agent.config import settings
+from tests.integration.gateway import Gateway
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Gateway:
+    """A gateway that has no broker."""
+    return Gateway(tmp_path, "alone")
+
+
+def test_set_get_unset(alone: Gateway) -> None:
+    assert alone.ok("config", "get", "telemetry.batch_seconds") == "60.0\n"
+    alone.ok("config", "set", "telemetry.batch_seconds", "5")
+    assert alone.ok("config", "get", "telemetry.batch_seconds") == "5.0\n"
+    alone.ok("config", "unset", "telemetry.batch_seconds")
+    shown = alone.json("config", "get", "telemetry.batch_seconds")
+    assert (shown["value"], shown["origin"], shown["unit"]) == (60.0, "default", "s")
+    assert (alone.state / "config.toml").stat().st_mode & 0o777 == 0o600
+
+
+def test_list_documents_every_setting(alone: Gateway) -> None:
+    text = alone.ok("config", "list")
+    for about in settings().values():
+        assert f"{about.key} = " in text
+        assert about.meaning in text
+    assert [each["key"] for each in alone.json("config", "list", "vault")] == ["vault.folder", "vault.segment_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (["set", "relay.urll", "mqtt://x"], 78, "did you mean 'relay.url'?"),
+        (["set", "relay.url", "http://x"], 78, "neither mqtt:// nor mqtts://"),
+        (["set", "relay.ca_file", "/nowhere"], 78, "not a readable PEM file"),
+        (["set", "telemetry.group", "beef"], 78, "telemetry.group"),
+        (["set", "telemetry.batch_readings", "many"], 78, "must be a whole number"),
+        (["get"], 2, "takes 1 words"),
+        (["set", "label"], 2, "takes 2 words"),
+        (["list", "labl"], 78, "did you mean 'label'?"),
+    ],
+)
+def test_mistakes_change_nothing(alone: Gateway, words: list[str], code: int, complaint: str) -> None:
+    before = (alone.state / "config.toml").read_bytes()
+    assert complaint in alone.fails("config", *words, code=code)
+    assert (alone.state / "config.toml").read_bytes() == before
+
+
+def test_fragments_and_the_environment_override(alone: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    fragments = alone.state / "conf.d"
+    fragments.mkdir()
+    (fragments / "10-site.toml").write_text('label = "ten"\n[vault]\nfolder = "/srv/vault"\n')
+    (fragments / "20-site.toml").write_text('label = "twenty"\n')
+    (fragments / "ignored.toml.bak").write_text("nonsense")
+    assert alone.ok("config", "get", "label") == "twenty\n"
+    done = alone.covey("config", "set", "label", "mine")
+    assert done.returncode == 0
+    assert "20-site.toml overrides this value" in done.stderr
+    monkeypatch.setenv("COVEY_LABEL", "env")
+    assert alone.json("config", "get", "label")["origin"] == "$COVEY_LABEL"
+    assert alone.json("status")["label"] == "env"
+    alone.ok("relay", "--url", "mqtt://127.0.0.1")  # writes one line, and nothing of what overrides others
+    text = (alone.state / "config.toml").read_text()
+    assert 'label = "mine"' in text
+    assert "/srv/vault" not in text
+    assert "conf.d/10-site.toml" in alone.ok("config", "check")
+
+
+def test_a_mistake_in_a_fragment_names_its_file(alone: Gateway) -> None:
+    fragments = alone.state / "conf.d"
+    fragments.mkdir()
+    (fragments / "10.toml").write_text("[sensors]\nenable = false\n")
+    for words in (["config", "check"], ["status"]):
+        message = alone.fails(*words, code=78)
+        assert "10.toml: sensors.enable is not a setting" in message
+        assert "did you mean 'sensors.enabled'?" in message
+
+
+def test_the_machines_own_agent_has_settings_in_etc(tmp_path: Path) -> None:
+    state, machine = tmp_path / "state", tmp_path / "etc"
+    (machine / "conf.d").mkdir(parents=True)
+    (machine / "config.toml").write_text('label = "machine"\n[relay]\nurl = "mqtt://machine"\n')
+    (machine / "conf.d/50.toml").write_text('label = "fragment"\n')
+    folder = StateFolder(state, state / "config.toml", machine)
+    folder.create({"label": "own", "vault.folder": "/srv"})
+    config = folder.config()
+    assert (config.label, config.relay.url, config.vault.folder) == ("fragment", "mqtt://machine", "/srv")
+    assert StateFolder.at(Path("/var/lib/covey")).machine_config == Path("/etc/covey")
+    assert StateFolder.at(tmp_path).machine_config is None
+    assert StateFolder.at(Path("/var/lib/covey"), tmp_path / "x.toml").machine_config is None
+
+
+def test_a_password_from_the_service_manager(alone: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    credentials = tmp_path / "credentials"
+    credentials.mkdir()
+    (credentials / "covey.relay-password").write_text("from systemd\n")
+    folder = StateFolder.at(alone.state)
+    alone.ok("relay", "--password-file", "-", feed="from file")
+    assert folder.relay_password(folder.config()) == "from file"
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(credentials))
+    assert folder.relay_password(folder.config()) == "from systemd"
+    (credentials / "covey.relay-password").unlink()
+    assert folder.relay_password(folder.config()) == "from file"

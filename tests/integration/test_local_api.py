@@ -1,0 +1,249 @@
+"""The local API as a program of another language sees it: HTTP on a socket, a real agent behind it."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.gateway import Gateway, wait_until
+
+pytestmark = pytest.mark.broker
+
+
+class _Connection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=20)
+        self._socket_path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(20)
+        self.sock.connect(str(self._socket_path))
+
+
+class _Client:
+    """One gateway's API."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.path = gateway.state / "api.sock"
+
+    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any]:
+        """Return status and JSON."""
+        connection = _Connection(self.path)
+        connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        kind = answer.headers.get_content_type()
+        if kind == "application/x-ndjson":
+            return answer.status, [json.loads(line) for line in content.splitlines() if line]
+        return answer.status, json.loads(content) if kind == "application/json" else content.decode()
+
+    def ok(self, *words: Any, **headers: str) -> Any:
+        """Return the JSON of what must succeed."""
+        status, value = self.ask(*words, **headers)
+        assert status == 200, value
+        return value
+
+
+def _run(gateway: Gateway, command: str = "run") -> _Client:
+    gateway.ok("config", "set", "api.socket", "api.sock")
+    gateway.start(command, "--no-sensors")
+    wait_until(lambda: gateway.json("status")["relay"]["state"] == "up", "the agent runs")
+    return _Client(gateway)
+
+
+@pytest.fixture
+def pair(new_gateway: Callable[[str], Gateway]) -> tuple[_Client, _Client, Gateway, Gateway]:
+    """Two agents in one group, the first a collector."""
+    one, two = new_gateway("one"), new_gateway("two")
+    one.ok("group", "create", "--capability", "collector")
+    first = _run(one, "collect")
+    one.invite(two)
+    return first, _run(two), one, two
+
+
+def test_send_and_receive(pair: tuple[_Client, _Client, Gateway, Gateway]) -> None:
+    first, second, _, two = pair
+    assert second.ok("POST", "/v1/send", b"\x00one") == {"bytes": 4, "recipients": 1}
+    (blob,) = _follow(first, 1)
+    assert base64.b64decode(blob["body"]) == b"\x00one"
+    assert blob["author"] == two.author
+    assert first.ok("GET", "/v1/inbox") == [blob]  # it comes again until it is forgotten
+    assert first.ok("GET", f"/v1/inbox?after={blob['id']}") == []
+    assert first.ok("DELETE", f"/v1/inbox/{blob['id']}") == {}
+    assert first.ok("GET", "/v1/inbox") == []
+    assert first.ok("DELETE", f"/v1/inbox/{blob['id']}") == {}
+
+
+def _follow(client: _Client, count: int, then: Callable[[], object] = lambda: None) -> list[Any]:
+    """Return the next blobs of a stream that is open before `then` is done."""
+    connection = _Connection(client.path)
+    connection.request("GET", "/v1/inbox?follow=60")
+    then()
+    answer = connection.getresponse()
+    assert answer.headers["Content-Type"] == "application/x-ndjson"
+    found: list[Any] = []
+    while len(found) < count:
+        line = answer.readline()
+        assert line, "the stream ended"
+        if line.strip():
+            found.append(json.loads(line))
+    connection.close()
+    return found
+
+
+def test_a_stream_brings_what_is_to_come(pair: tuple[_Client, _Client, Gateway, Gateway]) -> None:
+    first, second, _, _ = pair
+    found = _follow(first, 20, lambda: [second.ok("POST", "/v1/send", str(number).encode()) for number in range(20)])
+    assert [base64.b64decode(each["body"]).decode() for each in found] == [str(number) for number in range(20)]
+
+
+def test_publish_in_every_format(pair: tuple[_Client, _Client, Gateway, Gateway]) -> None:
+    first, second, _, two = pair
+    lines = b'{"n":"t","u":"Cel","v":1}\n\n[{"n":"a","v":1},{"n":"b","v":2}]\n'
+    assert second.ok("POST", "/v1/publish", lines) == {"queued_readings": 3}
+    pack = json.dumps([{"n": "t", "v": 2}]).encode()
+    assert second.ok("POST", "/v1/publish", pack, Content_Type="application/senml+json") == {"queued_readings": 1}
+    cbor = bytes.fromhex("81a2006174 02fb3ff8000000000000".replace(" ", ""))  # [{0: "t", 2: 1.5}]
+    assert second.ok("POST", "/v1/publish", cbor, Content_Type="application/senml+cbor") == {"queued_readings": 1}
+    wait_until(lambda: first.ok("GET", "/v1/status")["counters"].get("landed_messages", 0) >= 3, "all has landed")
+    wait_until(lambda: two.queued() == 0, "all is acknowledged")
+    assert "covey_published_readings_total 5\n" in second.ok("GET", "/v1/metrics")
+
+
+def test_status_is_that_of_the_command(pair: tuple[_Client, _Client, Gateway, Gateway]) -> None:
+    first, _, one, _ = pair
+    told, shown = first.ok("GET", "/v1/status"), one.json("status")
+    assert {*told} == {*shown}
+    assert (told["device"], told["agent"], told["groups"]) == (shown["device"], "running", shown["groups"])
+
+
+@pytest.fixture
+def alone(new_gateway: Callable[[str], Gateway]) -> Iterator[tuple[_Client, Gateway]]:
+    """One agent in no group."""
+    gateway = new_gateway("alone")
+    yield _run(gateway), gateway
+    assert gateway.end() == 0
+    assert "Traceback" not in gateway.log.read_text()
+
+
+def test_mistakes_have_a_code_and_change_nothing(alone: tuple[_Client, Gateway]) -> None:
+    client, gateway = alone
+    for method, path, body, status, code in [
+        ("GET", "/", b"", 404, "http"),
+        ("GET", "/v1/send", b"", 405, "http"),
+        ("GET", "/v1/status?verbose=1", b"", 400, "usage"),
+        ("GET", "/v1/inbox?after=-1", b"", 400, "usage"),
+        ("GET", "/v1/inbox?follow=99999999", b"", 400, "usage"),
+        ("DELETE", "/v1/inbox/x", b"", 404, "http"),
+        ("GET", "/v1/status", b"body", 413, "http"),
+        ("POST", "/v1/send", bytes(900_001), 413, "http"),
+        ("POST", "/v1/send", b"x", 400, "local"),
+        ("POST", "/v1/send?group=beef", b"x", 400, "local"),
+        ("POST", "/v1/publish", b"nonsense", 400, "reading"),
+    ]:
+        told = client.ask(method, path, body)
+        assert (told[0], told[1]["error"]) == (status, code), (method, path, told)
+    gateway.ok("group", "create", "--capability", "collector")
+    answer = client.ask("POST", "/v1/publish", b'{"n":"t","v":1}\nnonsense\n')
+    assert answer[0] == 400
+    assert "line 2" in answer[1]["message"]
+    assert "published_readings" not in gateway.counters()  # all or nothing
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\x00\xff" * 100,
+        b"GET /v1/status HTTP/9.9\r\n\r\n",
+        b"GET " + b"x" * 100_000,
+        b"POST /v1/send HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+        b"POST /v1/send HTTP/1.1\r\nContent-Length: 5\r\n\r\nx",
+        b"POST /v1/send HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        b"BREW /v1/status HTTP/1.1\r\n\r\n",
+        b"GET http://[ HTTP/1.1\r\n\r\n",
+        b"GET /v1/inbox?follow=9 HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_whatever_a_client_says_the_agent_goes_on(alone: tuple[_Client, Gateway], raw: bytes) -> None:
+    client, _ = alone
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visitor:
+        visitor.connect(str(client.path))
+        visitor.sendall(raw)
+        visitor.shutdown(socket.SHUT_WR)
+    assert client.ok("GET", "/v1/status")["agent"] == "running"
+
+
+def test_too_many_clients_do_not_shut_out_others_for_good(alone: tuple[_Client, Gateway]) -> None:
+    client, _ = alone
+    silent = []
+    for _ in range(40):
+        visitor = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        visitor.connect(str(client.path))
+        silent.append(visitor)
+    for visitor in silent:
+        visitor.close()
+
+    def answers() -> bool:
+        try:
+            return client.ask("GET", "/v1/status")[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    wait_until(answers, "there is room again")
+
+
+def test_the_socket(alone: tuple[_Client, Gateway]) -> None:
+    client, gateway = alone
+    assert client.path.stat().st_mode & 0o777 == 0o660
+    gateway.kill()
+    assert client.path.is_socket()  # a power cut leaves it behind
+    gateway.start("run", "--no-sensors")
+
+    def answers() -> bool:
+        try:
+            return bool(client.ok("GET", "/v1/status"))
+        except OSError:
+            return False
+
+    wait_until(answers, "the next agent takes it over")
+    assert gateway.end() == 0
+    assert not client.path.exists()
+    gateway.start("run", "--no-sensors")
+    wait_until(answers, "and so does the one after")
+
+
+def test_a_socket_that_cannot_be_there(new_gateway: Callable[[str], Gateway]) -> None:
+    gateway = new_gateway("one")
+    for path, complaint in [
+        ("/nowhere/at/all/api.sock", "cannot listen"),
+        ("x" * 200, "too long"),
+        ("identity.key", "cannot listen"),
+    ]:
+        gateway.ok("config", "set", "api.socket", path)
+        message = gateway.fails("run", code=78)
+        assert complaint in message
+        assert "covey config set api.socket" in message
+    assert gateway.json("status")["device"]  # the key file that was named by mistake is as it was
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="no curl here")
+def test_curl(alone: tuple[_Client, Gateway]) -> None:
+    client, _ = alone
+    done = subprocess.run(
+        ["curl", "--silent", "--fail", "--unix-socket", client.path, "http://covey/v1/status"],
+        capture_output=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["agent"] == "running"

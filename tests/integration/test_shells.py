@@ -1,0 +1,107 @@
+"""Completion in the shells that are here, and the manual: both say what the commands say."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.cli.command_tree import commands
+from agent.config import settings
+from tests.integration.gateway import COVEY
+
+_BASH = """
+source "$1"; shift
+compopt() { :; } # exists only while bash completes
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+_covey
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def _script(shell: str, folder: Path) -> Path:
+    path = folder / shell
+    done = subprocess.run([*COVEY, "completion", shell], capture_output=True, text=True, check=True)
+    path.write_text(done.stdout, encoding="utf-8")
+    return path
+
+
+def _complete(script: Path, *words: str) -> set[str]:
+    done = subprocess.run(
+        ["bash", "-c", _BASH, "bash", script, *words], capture_output=True, text=True, check=True, cwd=script.parent
+    )
+    assert done.stderr == ""
+    return {line for line in done.stdout.splitlines() if line}
+
+
+def test_bash_completes(tmp_path: Path) -> None:
+    script = _script("bash", tmp_path)
+    (tmp_path / "blob one").touch()
+    (tmp_path / "folder").mkdir()
+    assert _complete(script, "covey", "con") == {"config"}
+    assert {each.name for each in commands()} <= _complete(script, "covey", "")
+    assert _complete(script, "covey", "config", "get", "outb") == {"outbox.maximum_bytes"}
+    assert set(settings()) <= _complete(script, "covey", "config", "set", "")
+    assert _complete(script, "covey", "publish", "--format", "senml-") == {"senml-cbor"}
+    assert _complete(script, "covey", "send", "blob") == {"blob one"}
+    assert _complete(script, "covey", "check", "--off") == {"--offline"}
+    assert _complete(script, "covey", "status", "--state", "") == {"folder"}
+    assert _complete(script, "covey", "init", "--label", "") == set()
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
+def test_a_script_has_no_mistakes(tmp_path: Path, shell: str) -> None:
+    script = _script(shell, tmp_path)
+    text = script.read_text(encoding="utf-8")
+    for command in commands():
+        assert command.name in text
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} here to read it")
+    assert subprocess.run([shell, "-n", script], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish here")
+def test_fish_completes(tmp_path: Path) -> None:
+    script = _script("fish", tmp_path)
+    ask = f"source {script}; complete -C 'covey config get out'; complete -C 'covey publish --format senml-'"
+    done = subprocess.run(["fish", "--no-config", "-c", ask], capture_output=True, text=True, check=True)
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["outbox.maximum_bytes", "senml-cbor"]
+
+
+def test_a_shell_that_is_not_known() -> None:
+    done = subprocess.run([*COVEY, "completion", "tcsh"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+
+
+def test_the_manual_has_everything_and_is_read_without_a_warning(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "agent.cli.manual"], capture_output=True, text=True, check=True)
+    words = done.stdout.replace("\\-", "-")
+    for command in commands():
+        assert f".SS {command.name}\n" in words
+        for option in command.options:
+            assert all(f"\\fB{name}" in words for name in option.names if name not in {"-h", "--help"})
+    for key in settings():
+        assert f"\\fB{key}\\fR" in words
+    if shutil.which("groff") is None:
+        pytest.skip("no groff here to read it")
+    page = tmp_path / "covey.1"
+    page.write_text(done.stdout, encoding="utf-8")
+    shown = subprocess.run(
+        ["groff", "-man", "-ww", "-Tutf8", "-rLL=120n", page], capture_output=True, text=True, check=True
+    )
+    assert shown.stderr == ""
+
+
+def test_help_is_quick() -> None:
+    """The best of some runs, so that a busy machine does not matter; no more than a person notices."""
+    spent = []
+    for _ in range(7):
+        begun = time.monotonic()
+        subprocess.run([*COVEY, "--help"], capture_output=True, check=True)
+        spent.append(time.monotonic() - begun)
+    assert min(spent) <= 0.15

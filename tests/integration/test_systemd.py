@@ -1,0 +1,139 @@
+"""The units as systemd itself reads them, and the agent as systemd hears it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker_conf.mosquitto import Broker
+from tests.integration.gateway import Gateway, wait_until
+
+UNITS = Path(__file__).parents[2] / "agent/systemd"
+AGENTS = ("covey.service", "covey-collector.service")
+ALL = (*AGENTS, "covey-ingest.service")
+
+
+@pytest.fixture
+def analyze(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run systemd-analyze on a unit whose program is one that exists here."""
+    program = shutil.which("systemd-analyze")
+    if program is None and "CI" not in os.environ:
+        pytest.skip("no systemd-analyze here (apt-get install systemd)")
+    assert program is not None
+
+    def run(unit: str, *words: str) -> subprocess.CompletedProcess[str]:
+        copy = tmp_path / unit
+        text = (UNITS / unit).read_text(encoding="utf-8")
+        assert "ExecStart=/usr/bin/covey " in text
+        copy.write_text(text.replace("/usr/bin/covey", "/bin/true"), encoding="utf-8")
+        return subprocess.run([program, *words, str(copy)], capture_output=True, text=True, timeout=60, check=False)
+
+    return run
+
+
+@pytest.mark.parametrize("unit", ALL)
+def test_a_unit_has_no_mistakes(analyze: Callable[..., subprocess.CompletedProcess[str]], unit: str) -> None:
+    done = analyze(unit, "verify", "--man=no")
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unit", ALL)
+def test_a_unit_is_a_tight_sandbox(analyze: Callable[..., subprocess.CompletedProcess[str]], unit: str) -> None:
+    done = analyze(unit, "security", "--offline=true", "--threshold=20", "--no-pager")
+    assert done.returncode == 0, done.stdout
+
+
+def _settings(unit: str) -> list[tuple[str, str]]:
+    lines = (UNITS / unit).read_text(encoding="utf-8").splitlines()
+    pairs = [line.partition("=") for line in lines if "=" in line and not line.startswith("#")]
+    return [(name, value) for name, _, value in pairs]
+
+
+@pytest.mark.parametrize("unit", ALL)
+def test_a_unit_boots_offline_and_does_not_hammer(unit: str) -> None:
+    settings = _settings(unit)
+    ordering = " ".join(value for name, value in settings if name in {"After", "Wants", "Requires"})
+    assert "network" not in ordering
+    assert "time-sync" not in ordering
+    (never,) = [value for name, value in settings if name == "RestartPreventExitStatus"]
+    assert "78" in never.split()
+
+
+@pytest.mark.parametrize("unit", AGENTS)
+def test_an_agent_may_ask_whether_the_clock_is_synchronised(unit: str) -> None:
+    """glibc's adjtimex() is the call clock_adjtime; refused calls fail with EPERM and do not kill."""
+    settings = _settings(unit)
+    filters = [value.split() for name, value in settings if name == "SystemCallFilter"]
+    assert {"adjtimex", "clock_adjtime"} <= set(filters[0])
+    assert ("SystemCallErrorNumber", "EPERM") in settings
+    assert "ProtectClock" not in dict(settings)
+    assert ("CapabilityBoundingSet", "") in settings  # so that nobody can set it
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[socket.socket]:
+    """systemd's end of the notification socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as listening:
+        listening.bind(str(tmp_path / "notify"))
+        yield listening
+
+
+def _start(gateway: Gateway, manager: socket.socket) -> None:
+    """Start the agent as systemd does."""
+    gateway.start(
+        "run", "--no-sensors", environment={"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "1000000"}
+    )
+
+
+def _hear(listening: socket.socket, heard: list[str]) -> list[str]:
+    while True:
+        try:
+            heard += listening.recv(4096).decode().split("\n")
+        except BlockingIOError:
+            return heard
+
+
+@pytest.mark.broker
+def test_systemd_hears_start_life_and_end(manager: socket.socket, new_gateway: Callable[[str], Gateway]) -> None:
+    one = new_gateway("one")
+    heard: list[str] = []
+    _start(one, manager)
+    wait_until(lambda: "STATUS=relay: up" in _hear(manager, heard), "the relay is up")
+    wait_until(lambda: _hear(manager, heard).count("WATCHDOG=1") >= 3, "signs of life come")
+    assert one.end() == 0
+    assert heard.count("READY=1") == 1
+    assert _hear(manager, heard)[-1] == "STOPPING=1"
+
+
+@pytest.mark.broker
+def test_an_offline_boot_is_a_good_one(
+    manager: socket.socket, broker: Broker, new_gateway: Callable[[str], Gateway]
+) -> None:
+    one = new_gateway("one")
+    broker.kill()
+    heard: list[str] = []
+    _start(one, manager)
+    wait_until(lambda: _hear(manager, heard).count("WATCHDOG=1") >= 3, "signs of life come without a relay")
+    assert "READY=1" in heard
+    assert any(line.startswith("STATUS=relay: nothing listens") for line in heard)
+
+
+@pytest.mark.broker
+def test_a_stopped_agent_is_silent(manager: socket.socket, new_gateway: Callable[[str], Gateway]) -> None:
+    one = new_gateway("one")
+    heard: list[str] = []
+    _start(one, manager)
+    wait_until(lambda: "WATCHDOG=1" in _hear(manager, heard), "a sign of life comes")
+    one.signal(signal.SIGSTOP)
+    wait_until(lambda: not _hear(manager, []), "what was under way has come")
+    with pytest.raises(AssertionError, match="waited in vain"):
+        wait_until(lambda: "WATCHDOG=1" in _hear(manager, []), "a stopped agent speaks", deadline_s=2)
+    one.signal(signal.SIGCONT)
+    wait_until(lambda: "WATCHDOG=1" in _hear(manager, []), "it goes on")

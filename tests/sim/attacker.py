@@ -1,0 +1,92 @@
+"""Somebody who owns the broker, hears every envelope and sends what he likes to any inbox."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent.core.crypto import Identity
+from agent.core.envelope import seal
+from agent.core.message import NO_GROUP, Acknowledgement, Loss, LossReason, MessageType, write_message
+from agent.core.pairing import JoinRequest
+from agent.core.sequences import SequenceSet
+from agent.core.topics import inbox_topic
+from tests.sim.ledger import MARK
+
+if TYPE_CHECKING:
+    from tests.sim.device import Device
+    from tests.sim.world import World
+
+_REMEMBERED = 100
+
+
+class Attacker:
+    """Replays, redirects, flips, truncates and forges."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._heard: list[tuple[str, bytes]] = []
+        self._identity = Identity.from_seeds(b"stranger" * 4, b"strange!" * 4)
+
+    def overhear(self, topic: str, envelope: bytes) -> None:
+        """Keep an envelope."""
+        if len(self._heard) < _REMEMBERED:
+            self._heard.append((topic, envelope))
+        else:
+            self._heard[self._world.random.randrange(_REMEMBERED)] = (topic, envelope)
+
+    def act(self) -> None:
+        """Do one of these."""
+        self._world.random.choice((self._replay, self._redirect, self._flip, self._truncate, self._forge))()
+
+    def _replay(self) -> None:
+        if self._heard:
+            self._send(*self._world.random.choice(self._heard))
+
+    def _redirect(self) -> None:
+        if self._heard:
+            _, envelope = self._world.random.choice(self._heard)
+            self._send(inbox_topic(self._victim().identity.noise_public), envelope)
+
+    def _flip(self) -> None:
+        if self._heard:
+            topic, envelope = self._world.random.choice(self._heard)
+            changed = bytearray(envelope)
+            changed[self._world.random.randrange(len(changed))] ^= 1 << self._world.random.randrange(8)
+            self._send(topic, bytes(changed))
+
+    def _truncate(self) -> None:
+        if self._heard:
+            topic, envelope = self._world.random.choice(self._heard)
+            self._send(topic, envelope[: self._world.random.randrange(len(envelope))])
+
+    def _forge(self) -> None:
+        """Seal, for a victim, what only a member may say: as a stranger, or under a member's name."""
+        world, victim, member = self._world, self._victim(), self._victim()
+        group_id, body = world.group_id, MARK + b"forged" + world.rng(4)
+        incarnation = member.incarnation
+        everything = Acknowledgement(victim.incarnation, SequenceSet(1_000_000)).to_wire()
+        kind, group, body = world.random.choice(
+            (
+                (MessageType.BLOB, group_id, body),
+                (MessageType.TELEMETRY, group_id, body),
+                (MessageType.ACK, NO_GROUP, everything),
+                (MessageType.LOSS, NO_GROUP, Loss(1, 50, LossReason.EXPIRED).to_wire()),
+                (MessageType.JOIN, group_id, JoinRequest(world.rng(16), self._identity.noise_public, "m").to_wire()),
+            )
+        )
+        claimed = self._identity
+        if world.random.random() < 0.7:
+            claimed = replace(self._identity, signing_public=member.identity.signing_public)
+        number = 0 if kind is MessageType.ACK else world.random.randint(1, 60)
+        message = write_message(
+            claimed, kind, victim.identity.signing_public, group, incarnation, number, number, 1, body
+        )
+        envelope = seal(message, victim.identity.noise_public, world.rng(32), world.rng(24))
+        self._send(inbox_topic(victim.identity.noise_public), envelope)
+
+    def _victim(self) -> Device:
+        return self._world.random.choice(self._world.devices)
+
+    def _send(self, topic: str, envelope: bytes) -> None:
+        self._world.broker.route(topic, envelope)

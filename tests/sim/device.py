@@ -1,0 +1,279 @@
+"""One device: the production runtime, roles, node and store; a clock, a disk and a process that can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.core.crypto import Identity
+from agent.core.ids import INCARNATION_BYTES, node_id
+from agent.core.limits import SEGMENT_US
+from agent.core.node import Node
+from agent.core.now import Now
+from agent.core.pairing import Invite
+from agent.errors import CoveyError, LocalError, StorageError, UnknownGroupError
+from agent.ports import RelayEvent
+from agent.roles.collector import Collector
+from agent.runtime import Role, Runtime
+from tests.sim.agenda import SECOND
+from tests.sim.broker import Link
+from tests.sim.ledger import Submission, check
+from tests.sim.store import SimStore
+from tests.sim.vault_store import VAULT_KEY
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+_EPOCH_US = 1_790_000_000 * SECOND
+_POLL_US = 20 * SECOND
+"""The runtime looks four times a second; nothing may depend on that."""
+_IDLE_TURNS = 200
+
+
+class CrashError(BaseException):
+    """The process is gone. Nothing may catch this but the world."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that an application asks for: a blob for everybody, or a batch for the collector."""
+
+    body: bytes
+    telemetry: bool
+
+
+class Clock:
+    """`agent.ports.Clock`: monotonic since boot; a wall clock that may be years off."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._booted_us = world.agenda.now_us
+        self._boot_id = world.rng(8)
+        self.skew_us = 0
+
+    def monotonic_us(self) -> int:
+        """Return the time since boot."""
+        return self._world.agenda.now_us - self._booted_us + SECOND
+
+    def wall_us(self) -> int:
+        """Return the date as this machine believes."""
+        return _EPOCH_US + self._world.agenda.now_us + self.skew_us
+
+    def synchronised(self) -> bool:
+        """Return whether the date is right."""
+        return self.skew_us == 0
+
+    def boot_id(self) -> bytes:
+        """Return the boot's id."""
+        return self._boot_id
+
+
+class Application:
+    """A role that submits what is pending, as sensors do: in the agent's own process."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Submit; a full disk leaves it for the next turn, a refusal is final."""
+        device = self._device
+        while device.pending:
+            device.submit(device.store, node, device.pending[0], now)
+        return None
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Satisfy the protocol."""
+
+
+class Device:
+    """One member of the world."""
+
+    def __init__(self, world: World, name: str, identity: Identity, path: Path, *, collects: bool = False) -> None:
+        self.world = world
+        self.name = name
+        self.identity = identity
+        self.node_id = node_id(identity.signing_public)
+        self.disk_full = False
+        self.alive = False
+        self.boots = 0
+        self.pending: list[Action] = []
+        self.skew_us = 0
+        self.incarnation = b""
+        self.store: SimStore
+        self._path = path
+        self._collects = collects
+        self._clock = Clock(world)
+        self._runtime: Runtime | None = None
+        self._events: list[RelayEvent] = []
+        self._wake = 0
+        self._idle_turns = 0
+        self.link = Link(world, identity.noise_public.hex(), self._take_event)
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def boot(self) -> None:
+        """Start the process."""
+        world = self.world
+        self.alive = True
+        self.boots += 1
+        self._clock = Clock(world)
+        self._clock.skew_us = self.skew_us
+        self.store = SimStore(self._path, world.rng(INCARNATION_BYTES), self, crashes=True)
+        self.incarnation = self.store.incarnation()
+        try:
+            roles: list[Role] = [Application(self)]
+            if self._collects:
+                roles.append(
+                    Collector(self.identity, VAULT_KEY, self.store, world.objects, world.rng, SEGMENT_US, self._report)
+                )
+            self._runtime = Runtime(self.store, self.link, self._clock, self._make_node, roles, self._report)
+        except StorageError as error:
+            self._report("error", f"did not start: {error}")
+            self._bury(5 * SECOND)
+            return
+        self.link.begin()
+        self.wake(0)
+
+    def boundary(self) -> None:
+        """Perhaps end the process here: beside a commit, or beside a write to the vault."""
+        if self.alive and self.world.happens(self.world.plan.crash):
+            self.alive = False
+            self.link.vanish()
+            raise CrashError
+
+    def jump_clock(self, by_us: int) -> None:
+        """Set the wall clock wrong, for good."""
+        self.skew_us = self._clock.skew_us = by_us
+
+    def _make_node(self) -> Node:
+        jitter = self.world.random.randint
+        return Node(self.identity, self.store, self.world.rng, jitter, lands_telemetry=self._collects)
+
+    def _bury(self, pause_us: int) -> None:
+        self.alive = False
+        self.link.vanish()
+        self.store.close()
+        self._runtime = None
+        self._events.clear()
+        self._wake += 1
+        self.world.trace(self.name, "is down")
+        self.world.agenda.after(pause_us, self.boot)
+
+    def _report(self, level: str, line: str) -> None:
+        self.world.trace(self.name, f"{level}: {line}")
+
+    # -- turns --------------------------------------------------------------------------------------------------------
+
+    def _take_event(self, event: RelayEvent) -> None:
+        if self.alive:
+            self._events.append(event)
+            self.wake(self.world.random.randint(0, 2_000))
+
+    def wake(self, delay_us: int) -> None:
+        """Turn after a while, or at once; an earlier appointment is dropped."""
+        self._wake += 1
+        appointment = self._wake
+        self.world.agenda.after(delay_us, lambda: self._turn() if appointment == self._wake else None)
+
+    def _turn(self) -> None:
+        if not self.alive or self._runtime is None:
+            return
+        events, self._events = self._events, []
+        published = self.link.publishes
+        try:
+            deadline = self._runtime.turn(events)
+        except CrashError:
+            self._bury(self.world.random.randint(SECOND // 10, 30 * SECOND))
+            return
+        delay_us = _POLL_US
+        if deadline is not None:
+            delay_us = min(delay_us, max(0, deadline - self._clock.monotonic_us()))
+        self._check_busy(delay_us, idle=not events and published == self.link.publishes)
+        self.wake(max(1_000, delay_us))
+
+    def _check_busy(self, delay_us: int, *, idle: bool) -> None:
+        """The loop may not spin: a turn that is due at once must have something to do."""
+        self._idle_turns = self._idle_turns + 1 if idle and not delay_us else 0
+        check(self._idle_turns < _IDLE_TURNS, f"{self.name} spins")
+
+    # -- applications -------------------------------------------------------------------------------------------------
+
+    def submit(self, store: SimStore, node: Node, action: Action, now: Now) -> None:
+        """Hand something over in one commit; what the commit holds is accepted."""
+        world = self.world
+        me = self.identity.signing_public
+        try:
+            with store.transaction():
+                if action.telemetry:
+                    node.send_telemetry(world.group_id, action.body, 1, now)
+                    recipients = {world.collector.identity.signing_public}
+                else:
+                    node.send_blob(world.group_id, action.body, now)
+                    members = node.membership.group(world.group_id).members
+                    recipients = {member.keys.signing_public for member in members} - {me}
+                submission = Submission(me, frozenset(recipients), action.telemetry)
+                store.on_commit(lambda: self._accepted(action, submission))
+        except (LocalError, UnknownGroupError) as error:
+            self._done(action)
+            world.ledger.refused += 1
+            world.trace(self.name, f"refused: {error}")
+
+    def _accepted(self, action: Action, submission: Submission) -> None:
+        self._done(action)
+        self.world.ledger.accept(action.body, submission)
+
+    def _done(self, action: Action) -> None:
+        if self.pending and self.pending[0] is action:
+            self.pending.pop(0)
+
+    def in_another_process(self, work: Callable[[SimStore, Node, Now], None]) -> None:
+        """Do what a command does beside the running agent: another connection, another node."""
+        store = SimStore(self._path, bytes(INCARNATION_BYTES), self, crashes=False)
+        node = Node(self.identity, store, self.world.rng, self.world.random.randint)
+        try:
+            work(store, node, Now(self._clock.monotonic_us(), self._clock.wall_us()))
+        except CoveyError as error:
+            self.world.trace(self.name, f"a command failed: {error}")
+        finally:
+            store.close()
+        self.wake(self.world.random.randint(0, 250_000))
+
+    def receive(self, limit: int) -> list[bytes]:
+        """Take blobs, as `covey recv` does."""
+        taken: list[bytes] = []
+
+        def work(store: SimStore, _node: Node, _now: Now) -> None:
+            for identifier, _, _, _, _, body in store.arrived(limit):
+                with store.transaction():
+                    store.consume(identifier)
+                    store.on_commit(lambda body=body: taken.append(body))
+
+        self.in_another_process(work)
+        return taken
+
+    def join(self, inviter: Device) -> None:
+        """Ask the inviter to be let in."""
+        invites: list[Invite] = []
+
+        def invite(store: SimStore, node: Node, now: Now) -> None:
+            with store.transaction():
+                opened = node.membership.invite(self.world.group_id, (), "mqtt://sim", now.wall_us)
+                store.on_commit(lambda: invites.append(opened))
+
+        def ask(store: SimStore, node: Node, now: Now) -> None:
+            with store.transaction():
+                node.request_join(invites[0], self.name, now)
+
+        inviter.in_another_process(invite)
+        if invites:
+            self.in_another_process(ask)
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def quiet(self) -> bool:
+        """Say whether nothing is left to do here."""
+        if not self.alive or self.pending or not self.link.up:
+            return False
+        return self.store.totals()[0] == 0 and (not self._collects or self.store.landing_bytes() == 0)

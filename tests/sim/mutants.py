@@ -1,0 +1,158 @@
+"""Plausible mistakes, as data: each replaces a method of the production code and must be caught by some seed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from agent.adapters.sqlite_store import SqliteStore
+from agent.core import node as node_module
+from agent.core.inbox import Arrival, ReceiveLink
+from agent.core.message import read_message
+from agent.core.node import Node
+from agent.core.outbox import SendLink
+from agent.core.records import LandingPlan
+from agent.core.sequences import SequenceSet
+from agent.ports import Delivered
+from agent.roles.collector import Collector
+from agent.runtime import Runtime
+from tests.sim.broker import Link
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A name, and what it replaces: (owner, attribute) to the replacement."""
+
+    name: str
+    replaced: dict[tuple[object, str], Any]
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Make the mistake for a while."""
+        with ExitStack() as stack:
+            for (owner, attribute), replacement in self.replaced.items():
+                stack.enter_context(patch.object(owner, attribute, replacement))
+            yield
+
+
+def _close_on_puback(node: Node, recipient: bytes, link_seq: int) -> None:
+    records: Any = node._records
+    received = SequenceSet().add(link_seq)
+    with records.transaction():
+        records.free(recipient, received)
+    node._send_link(recipient).receive_acknowledgement(received, 0)
+
+
+def _forget_before_commit(node: Node, message: Any) -> None:
+    _receive_acknowledgement(node, message)
+    for author, received in node._acknowledged:
+        if author in node._sending:
+            node._sending[author].receive_acknowledgement(received, 0)
+
+
+_receive_acknowledgement = Node._receive_acknowledgement
+
+
+def _start_over(node: Node) -> None:
+    """Roll back by building everything anew, as if nothing were in flight."""
+    _rolled_back(node)
+    connected = node._connected
+    node._sending.clear()
+    node.refresh()
+    if connected:
+        for link in node._sending.values():
+            link.connected(0)
+
+
+_rolled_back = Node.rolled_back
+
+
+def _acknowledge_before_commit(runtime: Runtime, events: list[Any], now: Any) -> None:
+    delivered = [event for event in events if isinstance(event, Delivered)]
+    if delivered:
+        with runtime._store.transaction():
+            for event in delivered:
+                runtime.node.receive_envelope(event.payload, now)
+            runtime.node.answer_now(now)
+            runtime._release(now)
+    for event in delivered:
+        runtime._relay.acknowledge(event)
+    for event in events:
+        runtime._take_relay_news(event, now)
+
+
+def _take_as_landed(link: ReceiveLink, first: int, last: int, *, lands_later: bool = False) -> None:
+    link.received = link.received.add(first, last)
+
+
+def _sequences_in_ram() -> Callable[[SqliteStore, bytes], tuple[int, int]]:
+    """Count in the process, which a restart makes begin again."""
+    counters: dict[tuple[int, bytes], int] = defaultdict(int)
+
+    def allocate(store: SqliteStore, recipient: bytes) -> tuple[int, int]:
+        _allocate(store, recipient)
+        me = id(store)
+        counters[me, b""] += 1
+        counters[me, recipient] += 1
+        return counters[me, b""] + 100, counters[me, recipient] + 100
+
+    return allocate
+
+
+_allocate = SqliteStore.allocate
+
+
+def _acknowledge_before_landing(collector: Collector, node: Node, now: Any) -> None:
+    store: Any = collector._store
+    plan = store.landing_plan() or collector._plan(now)
+    if plan is not None:
+        messages = store.landing_until(plan.last_id)
+        with store.transaction():
+            store.finish_landing(plan, store.manifest_floor())
+        for message in messages:
+            node.landed(message.author, message.incarnation, {message.link_seq}, now)
+        collector._write(plan, messages, now)
+
+
+def _plan_in_ram(collector: Collector, now: Any) -> LandingPlan | None:
+    waiting = collector._store.landing_waiting(1_000_000, 1_000)
+    if waiting is None:
+        return None
+    number = collector._manifest.last_number + 1 if collector._manifest else 1
+    return LandingPlan(number, collector._store.incarnation(), waiting[0], now.wall_us, collector._rng(24))
+
+
+def _same_nonce(node: Node, message: bytes, address: bytes) -> bytes:
+    return node_module.seal(message, address, bytes(range(32)), bytes(24))
+
+
+def _nothing(*_arguments: object) -> None:
+    """Do nothing."""
+
+
+MUTANTS = (
+    Mutant("close on PUBACK", {(Node, "relayed"): _close_on_puback}),
+    Mutant("no timed resend", {(SendLink, "handle_deadline"): _nothing, (SendLink, "next_deadline"): _nothing}),
+    Mutant("acknowledge before the commit", {(Runtime, "_take"): _acknowledge_before_commit}),
+    Mutant("acknowledge before the landing", {(ReceiveLink, "take"): _take_as_landed}),
+    Mutant("no dedup", {(ReceiveLink, "classify"): lambda _link, _link_seq: Arrival.NEW}),
+    Mutant("sequences in RAM", {(SqliteStore, "allocate"): _sequences_in_ram()}),
+    Mutant("never subscribe again", {(Link, "_renew_later"): _nothing}),
+    Mutant("forget before the delete commits", {(Node, "_receive_acknowledgement"): _forget_before_commit}),
+    Mutant("start over when the disk is full", {(Node, "rolled_back"): _start_over}),
+    Mutant("finish before the manifest is put", {(Collector, "_land"): _acknowledge_before_landing}),
+    Mutant("the plan is not committed", {(Collector, "_plan"): _plan_in_ram}),
+    Mutant(
+        "signatures are not verified",
+        {(node_module, "read_message"): lambda raw: read_message(raw, verify=False)},
+    ),
+    Mutant("a loss that nobody is told of", {(Node, "_queue_loss"): _nothing}),
+    Mutant("strangers may speak", {(Node, "_authorise"): _nothing}),
+    Mutant("one nonce for all", {(Node, "_seal"): _same_nonce}),
+    Mutant("no encryption", {(Node, "_seal"): lambda _node, message, _address: message}),
+    Mutant("acknowledge for ever", {(ReceiveLink, "answered"): _nothing}),
+)

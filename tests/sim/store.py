@@ -1,0 +1,85 @@
+"""The production store on a real file, with a crash or a full disk at any commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.adapters.sqlite_store import SqliteStore
+from agent.core.message import Message
+from agent.core.records import MessageClass
+from agent.core.sequences import SequenceSet
+from agent.errors import DiskFullError
+
+if TYPE_CHECKING:
+    from tests.sim.device import Device
+
+
+class SimStore(SqliteStore):
+    """Tells the ledger what a commit made durable, and nothing that was rolled back.
+
+    `crashes` is false for another process of the same device: it writes, but its end is not the agent's.
+    """
+
+    def __init__(self, path: Path, new_incarnation: bytes, device: Device, *, crashes: bool) -> None:
+        self._device = device
+        self._crashes = crashes
+        self._committed: list[Callable[[], None]] = []
+        super().__init__(path, new_incarnation, device.world.plan.outbox_bytes)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Open a transaction that a fault may end."""
+        self._committed.clear()
+        before = self._db.total_changes
+        with super().transaction():
+            yield
+            if self._crashes:
+                self._device.boundary()
+            if self._device.disk_full and self._db.total_changes != before:
+                raise DiskFullError("no room")
+        for note in self._committed:
+            note()
+        if self._crashes:
+            self._device.boundary()
+
+    def on_commit(self, note: Callable[[], None]) -> None:
+        """Do something if and when the open transaction is durable."""
+        self._committed.append(note)
+
+    def queue(self, recipient: bytes, seq: int, link_seq: int, kind: MessageClass, message: bytes, now_us: int) -> None:
+        """Append to the outbox."""
+        super().queue(recipient, seq, link_seq, kind, message, now_us)
+        self.on_commit(lambda: self._device.world.ledger.queue(message))
+
+    def set_received(self, author: bytes, incarnation: bytes, received: SequenceSet) -> None:
+        """Remember what has come."""
+        super().set_received(author, incarnation, received)
+        me = self._device.identity.signing_public
+        self.on_commit(lambda: self._device.world.ledger.receive(me, author, incarnation, received))
+
+    def deliver(self, message: Message, now_us: int) -> bool:
+        """Put a blob into the inbox."""
+        taken = super().deliver(message, now_us)
+        if taken:
+            me = self._device.identity.signing_public
+            self.on_commit(lambda: self._device.world.ledger.deliver(me, message))
+        return taken
+
+    def withdraw(self, recipient: bytes, link_seq: int, code: str, now_us: int) -> bool:
+        """Set a message aside."""
+        rows = self.queued(recipient, link_seq - 1, 1, 1)
+        done = super().withdraw(recipient, link_seq, code, now_us)
+        if done:
+            self.on_commit(lambda: self._device.world.ledger.withdraw(rows[0][1]))
+        return done
+
+    def free(self, recipient: bytes, received: SequenceSet) -> int:
+        """Forget what the recipient holds: which the world knows better."""
+        world = self._device.world
+        for link_seq, raw in self.queued(recipient, 0, 1_000_000, 1_000_000_000):
+            if link_seq in received:
+                world.ledger.check_freed(raw, lands=False)
+        return super().free(recipient, received)

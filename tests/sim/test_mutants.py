@@ -1,0 +1,23 @@
+"""A simulation is as good as the mistakes that it catches."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim.ledger import ViolationError
+from tests.sim.mutants import MUTANTS, Mutant
+from tests.sim.world import run_seed
+
+_SEEDS = 200
+"""Within so many seeds each mistake must show."""
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mistake_is_caught(mutant: Mutant) -> None:
+    with mutant.applied():
+        for seed in range(_SEEDS):
+            try:
+                run_seed(seed)
+            except ViolationError:
+                return
+    pytest.fail(f"{_SEEDS} seeds did not notice: {mutant.name}")

@@ -1,0 +1,221 @@
+"""A seeded world: three members of a group, one of them a collector, around one broker, and everything that fails.
+
+`run_seed` lets the faults of a plan rage for a while, then lets them cease, and checks that everything accepted has
+come, once. What may never happen, whatever fails, is checked as it happens (`ledger.py`).
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.fleet import identity
+from tests.sim.agenda import MINUTE, SECOND, YEAR, Agenda
+from tests.sim.attacker import Attacker
+from tests.sim.broker import Broker
+from tests.sim.device import Action, Device
+from tests.sim.ledger import MARK, Ledger, ViolationError, check
+from tests.sim.plan import Plan, draw
+from tests.sim.template import JOINER, MEMBERS, fast_folder, template
+from tests.sim.vault_store import VaultStore
+
+_PUBLISHES_BASE, _PUBLISHES_EACH = 300, 30
+"""Most publishes of a seed: so many, and for each submission, with acknowledgements and whatever fails. The worst of
+thousands of seeds needs less than half; a storm of resends needs hundreds for each."""
+
+_PATIENCE_US = 120 * MINUTE
+"""How long after the last fault everything must have come: many of the longest retries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a seed did."""
+
+    accepted: int
+    refused: int
+    publishes: int
+    quiet_us: int
+
+
+class World:
+    """Everything of one seed. `happens` and `random` are its only sources of chance."""
+
+    def __init__(self, seed: int, folder: Path, trace: Callable[[str], None] | None = None) -> None:
+        self.random = random.Random(seed)
+        self.plan: Plan = draw(self.random)
+        self.agenda = Agenda()
+        self.ledger = Ledger()
+        self.raging = True
+        self.group_id = template().group_id
+        self._trace = trace
+        self._submitted = 0
+        self.publishes = 0
+        self.broker = Broker(self)
+        self.attacker = Attacker(self)
+        self.objects = VaultStore(self)
+        self.devices: list[Device] = []
+        for name in (*MEMBERS, JOINER) if self.plan.joiner else MEMBERS:
+            path = folder / name
+            path.write_bytes(template().files[name])
+            self.devices.append(Device(self, name, identity(name), path, collects=name == "collector"))
+        self.collector = self.devices[2]
+        self.taken: dict[str, list[bytes]] = {device.name: [] for device in self.devices}
+
+    def rng(self, length: int) -> bytes:
+        """Return random bytes."""
+        return self.random.randbytes(length)
+
+    def happens(self, share: float) -> bool:
+        """Say whether a fault of that share happens now."""
+        return self.raging and share > 0 and self.random.random() < share
+
+    def trace(self, who: str, what: str) -> None:
+        """Tell whoever replays the seed."""
+        if self._trace is not None:
+            self._trace(f"{self.agenda.now_us / 1e6:10.3f} {who:10} {what}")
+
+    def count_publish(self) -> None:
+        """Count one publish of any device; there is a bound."""
+        self.publishes += 1
+        most = _PUBLISHES_BASE + _PUBLISHES_EACH * self._submitted
+        check(self.publishes <= most, "a storm of resends")
+
+    # -- the course of events -----------------------------------------------------------------------------------------
+
+    def run(self) -> Summary:
+        """Live through the plan.
+
+        Raises:
+            ViolationError: an invariant does not hold.
+        """
+        self.trace("world", str(self.plan))
+        for device in self.devices:
+            self.agenda.after(self.random.randint(0, 5 * SECOND), device.boot)
+        self._enter_submissions()
+        self._enter_faults()
+        self.agenda.run(self.plan.faults_us)
+        self.raging = False
+        for device in self.devices:
+            device.disk_full = False
+        self.trace("world", "the faults cease")
+        while not self._quiet():
+            if self.agenda.now_us > self.plan.faults_us + _PATIENCE_US:
+                waiting = {device.name: device.store.totals()[0] for device in self.devices if device.alive}
+                raise ViolationError(f"outboxes do not drain: {waiting}")
+            self.agenda.run(self.agenda.now_us + 5 * SECOND)
+        quiet_us = self.agenda.now_us - self.plan.faults_us
+        self.agenda.run(self.agenda.now_us + 30 * SECOND)
+        self._check_end()
+        return Summary(len(self.ledger.accepted), self.ledger.refused, self.publishes, quiet_us)
+
+    def _quiet(self) -> bool:
+        return all(device.quiet() for device in self.devices)
+
+    def _enter_submissions(self) -> None:
+        last_us = self.plan.faults_us * 9 // 10
+        start_us = self.random.randint(0, last_us)
+        for device in self.devices:
+            for _ in range(self.plan.submissions):
+                at_us = start_us if self.plan.burst else self.random.randint(0, last_us)
+                self.agenda.after(at_us, lambda device=device: self._submit(device))
+        for device in self.devices:
+            self.agenda.after(self.random.randint(0, last_us), lambda device=device: self._take(device, 3))
+        if self.plan.joiner:
+            self.agenda.after(self.random.randint(0, 20 * SECOND), lambda: self.devices[3].join(self.devices[0]))
+
+    def _submit(self, device: Device) -> None:
+        self._submitted += 1
+        padding = self.rng(self.random.choice((1, 20, 200, 1_500)))
+        telemetry = device is not self.collector and self.random.random() < 0.5
+        action = Action(MARK + self._submitted.to_bytes(4) + padding, telemetry)
+        if self.random.random() < 0.3:
+            device.in_another_process(lambda store, node, now: device.submit(store, node, action, now))
+        else:
+            device.pending.append(action)
+            device.wake(0)
+
+    def _take(self, device: Device, limit: int) -> None:
+        self.taken[device.name] += device.receive(limit)
+
+    def _enter_faults(self) -> None:
+        plan = self.plan
+        for every_us, fault in (
+            (plan.cut_every_us, self._cut),
+            (plan.wipe_every_us, self.broker.wipe),
+            (plan.deafen_every_us, self.broker.deafen),
+            (plan.snapshot_every_us, self._restart_broker),
+            (plan.disk_full_every_us, self._fill_disk),
+            (plan.clock_jump_every_us, self._jump_clock),
+            (plan.attack_every_us, self.attacker.act),
+        ):
+            if every_us:
+                self._repeat(every_us, fault)
+        self._repeat(15 * SECOND, self.broker.take_snapshot)
+
+    def _repeat(self, every_us: int, fault: Callable[[], None]) -> None:
+        def strike() -> None:
+            if self.raging:
+                fault()
+                self._repeat(every_us, fault)
+
+        self.agenda.after(self.random.randint(every_us // 2, every_us * 3 // 2), strike)
+
+    def _cut(self) -> None:
+        device = self.random.choice(self.devices)
+        if self.random.random() < self.plan.half_open:
+            device.link.hang()
+        else:
+            device.link.cut("cut")
+
+    def _restart_broker(self) -> None:
+        self.trace("broker", "restarts from a snapshot")
+        self.broker.restart_from_snapshot()
+
+    def _fill_disk(self) -> None:
+        device = self.random.choice(self.devices)
+        device.disk_full = True
+        self.trace(device.name, "disk full")
+
+        def clear() -> None:
+            device.disk_full = False
+            self.trace(device.name, "disk has room")
+
+        self.agenda.after(self.random.randint(1, 60) * SECOND, clear)
+
+    def _jump_clock(self) -> None:
+        device = self.random.choice(self.devices)
+        device.jump_clock(self.random.choice((-20 * YEAR, -3_600 * SECOND, 0, 3_600 * SECOND, 30 * YEAR)))
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def _check_end(self) -> None:
+        self.ledger.check_complete()
+        self.objects.check_everything_opens()
+        for device in self.devices:
+            self._take(device, 1_000_000)
+            me = device.identity.signing_public
+            delivered = sorted(body for recipient, body in self.ledger.delivered if recipient == me)
+            check(sorted(self.taken[device.name]) == delivered, "an inbox does not hold what was delivered")
+
+
+def run_seed(seed: int, trace: Callable[[str], None] | None = None) -> Summary:
+    """Run one seed in a folder of its own.
+
+    Raises:
+        ViolationError: an invariant does not hold; the seed replays it.
+    """
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
+        world = World(seed, Path(folder), trace)
+        try:
+            return world.run()
+        except Exception as error:
+            if isinstance(error, ViolationError):
+                raise
+            raise ViolationError(f"an agent fell over: {error!r}") from error
+        finally:
+            for device in world.devices:
+                if device.boots:
+                    device.store.close()

@@ -1,0 +1,334 @@
+"""`agent.core.node`: what a device does with what arrives, and what it sends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.core.envelope import seal
+from agent.core.limits import MAXIMUM_BLOB_BYTES, RETRY_US_INITIAL, RETRY_US_MAX
+from agent.core.message import NO_GROUP, Acknowledgement, Loss, LossReason, MessageType, read_message, write_message
+from agent.core.node import BlobArrived, EnvelopeDropped
+from agent.core.sequences import SequenceSet
+from agent.errors import LocalError, OutboxFullError, UnknownGroupError
+from tests.fleet import Device, admit, carry, found, identity
+
+Make = Callable[..., Device]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    return lambda name, **options: Device(name, tmp_path, **options)
+
+
+def _forge(
+    author: Device, to: Device, kind: MessageType, group_id: bytes, number: int, body: bytes, **other: bytes
+) -> bytes:
+    message = write_message(
+        author.identity, kind, other.get("recipient", to.key), group_id, b"incarnat", number, number, 1, body
+    )
+    return seal(message, to.identity.noise_public, author.rng(32), author.rng(24))
+
+
+def _codes(device: Device) -> list[str]:
+    return [event.code for event in device.events() if isinstance(event, EnvelopeDropped)]
+
+
+def test_a_blob_comes_once_and_is_forgotten_when_its_recipient_has_it(make: Make) -> None:  # accepts: 001.13
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    ann.blob(group_id, b"hello")
+    [outgoing] = ann.sends()
+    ben.receive(outgoing.envelope)
+    ben.receive(outgoing.envelope)
+    assert ben.inbox() == [b"hello"]
+    assert BlobArrived(ann.key, 5) in ben.events()
+    assert ben.store.counters()["duplicates"] == 1
+    assert ann.store.totals()[0] == 1
+    carry(ann, ben)
+    assert ann.store.totals() == (0, 0)
+
+
+def test_a_restart_changes_nothing(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    ann.blob(group_id, b"one")
+    [lost] = ann.sends()
+    ann.restart()
+    ann.blob(group_id, b"two")
+    assert len(carry(ann, ben) * [0]) >= 2
+    ben.restart()
+    ben.receive(lost.envelope)
+    assert ben.inbox() == [b"one", b"two"]
+    assert ann.store.totals()[0] == 0
+
+
+def test_an_acknowledgement_that_was_lost_is_given_again(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    ann.blob(group_id, b"hello")
+    for outgoing in ann.sends():
+        ben.receive(outgoing.envelope)
+    ben.wait(1)
+    assert len(ben.sends()) == 1  # and nobody hears it
+    ann.wait(RETRY_US_INITIAL / 1e6)
+    carry(ann, ben)
+    assert ben.inbox() == [b"hello"]
+    assert ann.store.totals()[0] == 0
+
+
+def test_an_acknowledgement_stays_due_while_the_relay_takes_no_more(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    ann.blob(group_id, b"hello")
+    for outgoing in ann.sends():
+        ben.receive(outgoing.envelope)
+    ben.wait(1)
+    refused = next(ben.node.envelopes_to_send(ben.now))
+    assert refused.recipient == ann.key
+    assert len(ben.sends()) == 1
+    assert ben.sends() == []
+
+
+def test_a_full_disk_at_the_sender_neither_loses_nor_floods(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    for number in range(20):
+        ann.blob(group_id, b"%d" % number)
+    for outgoing in ann.sends():
+        ben.receive(outgoing.envelope)
+    ben.wait(1)
+    [acknowledgement] = ben.sends()
+    for _ in range(5):
+        ann.on_a_full_disk(lambda: ann.node.receive_envelope(acknowledgement.envelope, ann.now))
+        assert ann.sends() == []
+    ann.wait(RETRY_US_INITIAL / 1e6)
+    assert len(ann.sends()) == 1
+    ann.receive(acknowledgement.envelope)
+    ann.wait(RETRY_US_MAX / 1e6)
+    assert ann.sends() == []
+    assert ann.store.totals()[0] == 0
+
+
+def test_a_full_disk_at_the_recipient_takes_nothing_in(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    ann.blob(group_id, b"hello")
+    [outgoing] = ann.sends()
+    ben.on_a_full_disk(lambda: ben.node.receive_envelope(outgoing.envelope, ben.now))
+    ben.wait(10)
+    assert ben.sends() == []
+    assert ben.events() == []
+    ben.receive(outgoing.envelope)
+    assert ben.inbox() == [b"hello"]
+
+
+def test_a_group_that_was_not_committed_is_forgotten(make: Make) -> None:
+    ann = make("ann")
+    ann.on_a_full_disk(lambda: ann.node.membership.create("ann", (), ann.now.wall_us))
+    assert ann.node.membership.groups() == []
+    assert ann.events() == []
+
+
+def test_a_full_inbox_is_not_acknowledged(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    monkeypatch.setattr("agent.adapters.sqlite_store.INBOX_BYTES", 10)
+    ann.blob(group_id, b"12345678")
+    ann.blob(group_id, b"87654321")
+    carry(ann, ben)
+    assert ben.inbox() == [b"12345678"]
+    assert ann.store.totals()[0] == 1
+    with ben.store.transaction():
+        ben.store.consume(ben.store.arrived(1)[0][0])
+    ann.wait(RETRY_US_MAX / 1e6)
+    carry(ann, ben)
+    assert ben.inbox() == [b"87654321"]
+    assert ann.store.totals()[0] == 0
+
+
+def test_strangers_and_forgers_are_dropped_and_counted(make: Make) -> None:  # accepts: 000.24
+    ann, ben, mallory = make("ann"), make("ben"), make("mallory")
+    group_id = found(ann, ben)
+    ben.events()
+    loss = Loss(1, 5, LossReason.EXPIRED).to_wire()
+    for envelope in (
+        _forge(mallory, ben, MessageType.BLOB, group_id, 1, b"hi"),
+        _forge(mallory, ben, MessageType.BLOB, b"g" * 32, 1, b"hi"),
+        _forge(mallory, ben, MessageType.LOSS, NO_GROUP, 9, loss),
+        _forge(ann, ben, MessageType.BLOB, group_id, 50, b"hi", recipient=mallory.key),
+        _forge(ann, ben, MessageType.BLOB, group_id, 20_000, b"hi"),
+        b"",
+        bytes(100),
+    ):
+        ben.receive(envelope)
+    expected = ["not_a_member", "unknown_group", "not_a_member", "not_for_us", "limit", "malformed", "malformed"]
+    assert _codes(ben) == expected
+    assert ben.inbox() == []
+    assert carry(ben) == 0
+    assert ben.store.counters()["dropped_not_a_member"] == 2
+
+
+def test_an_acknowledgement_of_another_incarnation_frees_nothing(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    ann.blob(group_id, b"hello")
+    body = _ack(b"another!", SequenceSet(1_000))
+    ann.receive(_forge(ben, ann, MessageType.ACK, NO_GROUP, 0, body))
+    assert ann.store.totals()[0] == 1
+    ann.receive(_forge(ben, ann, MessageType.ACK, NO_GROUP, 0, _ack(ann.store.incarnation(), SequenceSet(1_000))))
+    assert ann.store.totals()[0] == 0
+
+
+def _ack(incarnation: bytes, received: SequenceSet) -> bytes:
+    return Acknowledgement(incarnation, received).to_wire()
+
+
+def test_a_loss_record_closes_the_gap_that_it_speaks_of(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    ann.blob(group_id, b"first")
+    carry(ann, ben)
+    incarnation = b"incarnat"
+    ben.receive(_forge(ann, ben, MessageType.LOSS, NO_GROUP, 4, Loss(1, 3, LossReason.EXPIRED).to_wire()))
+    assert ben.store.received(ann.key, incarnation) == SequenceSet(4)
+    ben.receive(_forge(ann, ben, MessageType.BLOB, group_id, 2, b"too late"))
+    assert ben.inbox() == [b"first"]
+    ben.events()
+    ben.receive(_forge(ann, ben, MessageType.LOSS, NO_GROUP, 6, Loss(5, 6, LossReason.EXPIRED).to_wire()))
+    assert _codes(ben) == ["limit"]
+    assert ben.store.received(ann.key, incarnation) == SequenceSet(4, ((6, 6),))
+
+
+def test_telemetry_waits_for_its_landing(make: Make) -> None:
+    ann, collector = make("ann"), make("collector", collects=True)
+    group_id = found(ann, collector)
+    ann.batch(group_id, b"batch")
+    carry(ann, collector)
+    assert ann.store.totals()[0] == 1
+    [waiting] = collector.store.landing_until(1_000)
+    collector.node.landed(ann.key, waiting.incarnation, {waiting.link_seq}, collector.now)
+    ann.wait(RETRY_US_INITIAL / 1e6)
+    carry(ann, collector)
+    assert ann.store.totals()[0] == 0
+
+
+def test_a_member_that_lands_nothing_leaves_telemetry_with_its_sender(make: Make) -> None:
+    ann, collector = make("ann"), make("collector", collects=True)
+    group_id = found(ann, collector)
+    collector.collects = False
+    collector.restart()
+    ann.batch(group_id, b"batch")
+    carry(ann, collector)
+    assert ann.store.totals()[0] == 1
+    assert collector.store.landing_bytes() == 0
+
+
+def test_what_cannot_be_sent_is_refused_at_once(make: Make) -> None:
+    ann, ben = make("ann", outbox_bytes=3_000), make("ben")
+    group_id = found(ann, ben)
+    with pytest.raises(UnknownGroupError):
+        ann.blob(bytes(32), b"")
+    with pytest.raises(LocalError, match="collector"):
+        ann.batch(group_id, b"batch")
+    with pytest.raises(LocalError, match="at most"):
+        ann.blob(group_id, bytes(MAXIMUM_BLOB_BYTES + 1))
+    ann.blob(group_id, bytes(2_000))
+    with pytest.raises(OutboxFullError):
+        ann.blob(group_id, bytes(2_000))
+    assert ann.store.totals()[0] == 1
+    cat = make("cat")
+    admit(ann, cat, group_id, ben)  # control still goes
+    assert len(cat.node.membership.groups()) == 1
+    carry(ann, ben, cat)
+    assert ann.store.totals()[0] == 0
+
+
+def test_a_full_outbox_drops_the_oldest_telemetry_and_says_so(make: Make) -> None:
+    ann, collector = make("ann", outbox_bytes=100_000), make("collector", collects=True)
+    group_id = found(ann, collector)
+    for number in range(300):
+        ann.batch(group_id, b"%03d" % number + bytes(700))
+    messages, size = ann.store.totals()
+    assert messages < 200
+    assert size <= 100_000
+    ann.sends()  # and the relay loses it all
+    ann.node.connection_lost()
+    ann.node.connected(ann.now)
+    carry(ann, collector)
+    landed = [read_message(each.message) for each in collector.store.landing_until(1_000)]
+    losses = [Loss.from_wire(message.body) for message in landed if message.type is MessageType.LOSS]
+    assert {loss.reason for loss in losses} == {LossReason.OUTBOX_FULL}
+    lost = {number for loss in losses for number in range(loss.first, loss.last + 1)}
+    here = {message.link_seq for message in landed}
+    assert lost.isdisjoint(here)
+    assert landed[-1].body.startswith(b"299")
+    told = lost | here
+    assert max(told) - min(told) + 1 == len(told)  # no gap without a reason
+
+
+def test_telemetry_is_refused_where_others_fill_the_outbox(make: Make) -> None:
+    ann, collector = make("ann", outbox_bytes=5_000), make("collector", collects=True)
+    group_id = found(ann, collector)
+    ann.batch(group_id, bytes(100))
+    ann.blob(group_id, bytes(4_000))
+    with pytest.raises(OutboxFullError):
+        ann.batch(group_id, bytes(2_000))
+    assert ann.store.totals()[0] == 2
+
+
+def test_a_message_that_is_set_aside_is_reported_to_its_recipient(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    ann.blob(group_id, b"huge")
+    [refused] = ann.sends()
+    assert refused.entry is not None
+    with ann.store.transaction():
+        ann.node.withdraw(ben.key, refused.entry.link_seq, ann.now)
+        ann.node.withdraw(ben.key, refused.entry.link_seq, ann.now)
+    ann.blob(group_id, b"small")
+    carry(ann, ben)
+    assert ben.inbox() == [b"small"]
+    assert ben.store.counters()["lost_messages"] == 1
+    assert ann.store.totals() == (0, 0)
+    assert ann.store._db.execute("SELECT code FROM quarantine").fetchall() == [("too_large",)]
+
+
+def test_nobody_is_kept_waiting_for_an_answer_that_has_no_address(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    with ann.store.transaction():
+        invite = ann.node.membership.invite(group_id, (), "mqtt://fleet", ann.now.wall_us)
+    twin = Device("twin", ann.path.parent)
+    twin.identity = replace(twin.identity, noise_public=ben.identity.noise_public)
+    twin.restart()
+    with twin.store.transaction():
+        twin.node.request_join(invite, "twin", twin.now)
+    for outgoing in twin.sends():
+        ann.receive(outgoing.envelope)
+    ann.wait(1)
+    assert ann.sends() == []
+    assert ann.node.next_deadline() is None
+
+
+def test_another_process_may_queue(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    assert not ann.store.changed_elsewhere()
+    command = Device("ann", ann.path.parent)
+    command.blob(group_id, b"from the shell")
+    command.store.close()
+    assert ann.store.changed_elsewhere()
+    assert ann.sends() == []
+    ann.node.refresh()
+    carry(ann, ben)
+    assert ben.inbox() == [b"from the shell"]
+
+
+def test_the_secrets_of_an_identity_are_not_shown() -> None:
+    one = identity("ann")
+    assert one.signing_secret.hex() not in repr(one)
+    assert repr(one.noise_secret) not in repr(one)

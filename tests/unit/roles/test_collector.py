@@ -1,0 +1,251 @@
+"""`agent.roles.collector`: segments, and the crash after each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from agent.core import vault
+from agent.core.ids import node_id
+from agent.core.limits import SEGMENT_BYTES, SEGMENT_US
+from agent.core.message import read_message
+from agent.core.vault import VaultKey, VaultManifest
+from agent.errors import RollbackError, StorageError
+from agent.roles.collector import Collector
+from tests.fleet import Device, carry, found
+
+KEY = VaultKey(bytes(16), bytes(range(32)))
+
+
+class Objects:
+    """A vault in memory; `refuses` names the ending of keys that cannot be put."""
+
+    def __init__(self) -> None:
+        self.content: dict[str, bytes] = {}
+        self.refuses: tuple[str, ...] = ()
+        self.lies = False
+        self.puts: list[str] = []
+
+    def put(self, key: str, content: bytes) -> None:
+        """Store, or refuse; a liar stores and refuses."""
+        self.puts.append(key)
+        if key.endswith(self.refuses):
+            if self.lies:
+                self.content[key] = content
+            raise StorageError("unreachable")
+        self.content[key] = content
+
+    def get(self, key: str, maximum: int) -> bytes | None:
+        """Return an object."""
+        content = self.content.get(key)
+        assert content is None or len(content) <= maximum
+        return content
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """List keys."""
+        return iter(sorted(key for key in self.content if key.startswith(prefix)))
+
+
+class Site:
+    """A collector, somebody who sends to it, and a vault."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ann = Device("ann", folder)
+        self.gate = Device("collector", folder, collects=True)
+        self.group_id = found(self.ann, self.gate)
+        self.objects = Objects()
+        self.said: list[str] = []
+        self.collector = self.start()
+
+    def start(self) -> Collector:
+        """Start the role, as after a crash."""
+        self.gate.restart()
+        self.collector = Collector(
+            self.gate.identity,
+            KEY,
+            self.gate.store,
+            self.objects,
+            self.gate.rng,
+            SEGMENT_US,
+            lambda _level, line: self.said.append(line),
+        )
+        return self.collector
+
+    def send(self, *bodies: bytes) -> None:
+        """Let batches arrive."""
+        for body in bodies:
+            self.ann.batch(self.group_id, body)
+        carry(self.ann, self.gate)
+        self.ann.wait(400)
+        carry(self.ann, self.gate)
+
+    def turn(self, seconds: float = 0) -> int | None:
+        """Let time pass and the role work."""
+        self.gate.wait(seconds)
+        return self.collector.turn(self.gate.node, self.gate.now)
+
+    def land(self) -> None:
+        """Let a segment close."""
+        self.turn()
+        self.turn(10)
+
+    def manifest(self) -> VaultManifest | None:
+        """Open the vault's manifest."""
+        node = node_id(self.gate.key)
+        content = self.objects.content.get(vault.manifest_key(KEY.vault_id, node))
+        return vault.open_vault_manifest(KEY, node, content) if content else None
+
+    def landed(self) -> list[bytes]:
+        """Return the bodies in the vault, in order."""
+        node, manifest, bodies = node_id(self.gate.key), self.manifest(), []
+        for entry in manifest.segments if manifest else ():
+            content = self.objects.content[vault.segment_key(KEY.vault_id, node, entry.number, entry.incarnation)]
+            bodies += [read_message(record.message).body for record in vault.open_segment(KEY, node, entry, content)]
+        return bodies
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_a_sender_is_told_after_the_landing(site: Site) -> None:
+    site.send(b"one", b"two")
+    deadline = site.turn()
+    assert deadline == site.gate.now.monotonic_us + SEGMENT_US
+    carry(site.ann, site.gate)
+    assert site.ann.store.totals()[0] == 2
+    assert site.turn(SEGMENT_US / 1e6) is None
+    assert site.landed() == [b"one", b"two"]
+    carry(site.ann, site.gate)
+    assert site.ann.store.totals()[0] == 0
+    assert site.gate.store.counters()["landed_messages"] == 2
+    assert site.turn(10) is None
+    assert len(site.objects.puts) == 2
+
+
+def test_the_device_signature_is_in_the_vault(site: Site) -> None:
+    site.send(b"one")
+    site.land()
+    assert site.landed() == [b"one"]  # `read_message` verifies
+
+
+def test_a_segment_closes_by_size(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.roles.collector.SEGMENT_BYTES", 3_000)
+    site.send(*(bytes([number]) * 800 for number in range(7)))
+    assert site.turn() == site.gate.now.monotonic_us
+    assert site.turn() == site.gate.now.monotonic_us + SEGMENT_US
+    assert site.turn(SEGMENT_US / 1e6) is None
+    manifest = site.manifest()
+    assert manifest is not None
+    assert [entry.records for entry in manifest.segments] == [3, 3, 1]
+
+
+def test_what_a_landing_leaves_behind_has_a_deadline_of_its_own(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.roles.collector.SEGMENT_BYTES", 3_000)
+    site.send(*(bytes([number]) * 800 for number in range(4)))
+    assert site.turn() == site.gate.now.monotonic_us + SEGMENT_US
+    assert len(site.landed()) == 3
+
+
+@pytest.mark.parametrize("refused", [".hxseg", ".hxman"])
+@pytest.mark.parametrize("lies", [False, True])
+def test_a_vault_that_refuses_delays_and_doubles_nothing(site: Site, refused: str, lies: bool) -> None:
+    site.objects.refuses, site.objects.lies = (refused,), lies
+    site.send(b"one")
+    site.land()
+    site.turn(10)
+    site.turn(10)
+    carry(site.ann, site.gate)
+    assert site.ann.store.totals()[0] == 1
+    assert len(site.said) == 1
+    site.objects.refuses = ()
+    site.send(b"two")
+    site.turn(10)
+    site.turn(10)
+    assert site.landed() == [b"one", b"two"]
+    assert site.said[-1] == "the vault takes segments again"
+    carry(site.ann, site.gate)
+    assert site.ann.store.totals()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("owner", "step"),
+    [("store", 1), ("objects", 1), ("objects", 2), ("store", 2)],
+    ids=["plan", "segment", "manifest", "finish"],
+)
+def test_a_crash_after_any_step_repeats_from_there(
+    site: Site, owner: str, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.send(b"one")
+    site.turn()
+    with monkeypatch.context() as patched:
+        if owner == "store":
+            patched.setattr(site.gate.store, "transaction", _crashing(site.gate.store.transaction, step))
+        else:
+            put = site.objects.put
+            crashing = _crashing(nullcontext, step)
+            patched.setattr(site.objects, "put", lambda *object_: _within(crashing, lambda: put(*object_)))
+        with pytest.raises(KeyboardInterrupt):
+            site.turn(10)
+    before = dict(site.objects.content)
+    site.start()
+    site.send(b"two")
+    site.land()
+    site.land()
+    assert site.landed() == [b"one", b"two"]
+    assert all(site.objects.content[key] == content for key, content in before.items() if key.endswith(".hxseg"))
+    site.ann.wait(400)
+    carry(site.ann, site.gate)
+    assert site.ann.store.totals()[0] == 0
+
+
+def _crashing(
+    context: Callable[[], AbstractContextManager[None]], step: int
+) -> Callable[[], AbstractContextManager[None]]:
+    """Return a context that ends well so many times, and the last time in a crash."""
+    ended: list[int] = []
+
+    @contextmanager
+    def crashing() -> Iterator[None]:
+        with context():
+            yield
+        ended.append(1)
+        if len(ended) == step:
+            raise KeyboardInterrupt
+
+    return crashing
+
+
+def _within(context: Callable[[], AbstractContextManager[None]], work: Callable[[], None]) -> None:
+    with context():
+        work()
+
+
+def test_a_vault_that_went_back_in_time_is_refused(site: Site) -> None:
+    site.send(b"one")
+    site.land()
+    old = dict(site.objects.content)
+    site.send(b"two")
+    site.land()
+    site.objects.content = old
+    with pytest.raises(RollbackError):
+        site.start()
+    site.objects.content = {}
+    with pytest.raises(StorageError, match="lost"):
+        site.start()
+
+
+def test_an_agent_that_ends_lands_what_it_has(site: Site) -> None:
+    site.send(b"one")
+    site.collector.stop(site.gate.node, site.gate.now)
+    assert site.landed() == [b"one"]
+    site.collector.stop(site.gate.node, site.gate.now)
+    assert len(site.objects.puts) == 2
+
+
+def test_a_segment_is_smaller_than_what_a_reader_holds() -> None:
+    assert SEGMENT_BYTES < 32 * 1024 * 1024

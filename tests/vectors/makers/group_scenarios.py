@@ -1,0 +1,199 @@
+"""What a device that trusts something does with the manifests of `groups.py` that it is offered, by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _scenario(
+    name: str,
+    *offers: tuple[str, str],
+    held: str | None = None,
+    join: tuple[str, str] | None = None,
+    members: str | None = None,
+    conflict: bool = False,
+) -> Any:
+    """`held`: what the device holds at first. `join`: (inviter, device) where it has asked to join instead.
+
+    `members`: who is in the group at the end, and whether the heads still contradict each other.
+    """
+    return {
+        "name": name,
+        "held": held,
+        "join": {"inviter": join[0], "device": join[1]} if join else None,
+        "offers": [{"manifest": manifest, "outcome": outcome} for manifest, outcome in offers],
+        "members": members.split() if members is not None else None,
+        "conflict": conflict,
+    }
+
+
+def _rules() -> list[Any]:
+    return [
+        _scenario(
+            "a chain", ("with bob", "accepted"), ("with carol", "accepted"), ("without bob", "accepted"), held="genesis"
+        ),
+        _scenario("rule 2: of another group", ("genesis of another group", "genesis"), held="genesis"),
+        _scenario("rule 3: nobody asked", ("genesis", "genesis"), ("with bob", "genesis")),
+        _scenario("rule 3: another genesis", ("genesis of this group by mallory", "genesis"), held="genesis"),
+        _scenario("rule 4: let in", ("with bob", "accepted"), ("with carol", "accepted"), join=("alice", "bob")),
+        _scenario("rule 4: let in by a later version", ("with carol", "accepted"), join=("bob", "carol")),
+        _scenario(
+            "rule 4: by another member than the inviter",
+            ("carol adds mallory", "invite"),
+            ("bob adds mallory", "accepted"),
+            join=("bob", "mallory"),
+        ),
+        _scenario(
+            "rule 4: a stranger's genesis of the same group",
+            ("genesis of this group by mallory", "invite"),
+            join=("alice", "bob"),
+        ),
+        _scenario(
+            "rule 4: does not list us",
+            ("version 2 without bob", "invite"),
+            ("with bob", "accepted"),
+            join=("alice", "bob"),
+        ),
+        _scenario("rule 4: of another group", ("genesis of another group", "genesis"), join=("alice", "alice")),
+        _scenario("rule 5: the same again", ("with bob", "unchanged"), ("with bob", "unchanged"), held="with bob"),
+        _scenario("rule 5: lower", ("with bob", "rollback"), held="with carol"),
+        _scenario(
+            "rule 5: a jump",
+            ("with carol", "version_gap"),
+            ("with bob", "accepted"),
+            ("with carol", "accepted"),
+            held="genesis",
+        ),
+        _scenario("rule 5: follows something else", ("version 3 after something else", "version_gap"), held="with bob"),
+        _scenario("rule 6: a jump that names the held one", ("version 4 after 2", "version_gap"), held="with bob"),
+        _scenario(
+            "rule 8: by a stranger", ("by a stranger", "unknown_issuer"), ("with carol", "accepted"), held="with bob"
+        ),
+        _scenario("rule 8: by one who was removed", ("by bob after his removal", "unknown_issuer"), held="without bob"),
+        _scenario("rule 8: another's noise key", ("another's noise key", "not_allowed"), held="with carol"),
+        _scenario("rule 8: an admin among equals", ("an admin among equals", "not_allowed"), held="with carol"),
+        _scenario("rule 8: a member's age", ("a member made younger", "malformed"), held="with carol"),
+        _scenario("rule 9: the epoch falls", ("version 5 with an earlier epoch", "rollback"), held="without bob"),
+        _scenario(
+            "rule 9: a removal in the old epoch", ("a removal without a new epoch", "malformed"), held="with carol"
+        ),
+        _scenario(
+            "rule 9: a removal, the old secret", ("a removal with the old secret", "malformed"), held="with carol"
+        ),
+        _scenario("rule 9: a new secret for nothing", ("an addition with a new secret", "malformed"), held="with bob"),
+    ]
+
+
+def _conflicts() -> list[Any]:
+    return [
+        _scenario(
+            "both are meant",
+            ("alice removes bob", "accepted"),
+            ("carol adds mallory", "accepted"),
+            held="with carol",
+            members="alice carol mallory",
+            conflict=True,
+        ),
+        _scenario(
+            "both are meant, in the other order, and ended",
+            ("carol adds mallory", "accepted"),
+            ("alice removes bob", "accepted"),
+            ("bob out, mallory in", "accepted"),
+            held="with carol",
+            members="alice carol mallory",
+        ),
+        _scenario(
+            "ended before it is known",
+            ("bob out, mallory in", "version_gap"),
+            ("alice removes bob", "accepted"),
+            ("carol adds mallory", "accepted"),
+            ("bob out, mallory in", "accepted"),
+            held="with carol",
+            members="alice carol mallory",
+        ),
+        _scenario(
+            "what ends it may take something back, as any manifest may",
+            ("carol adds mallory", "accepted"),
+            ("alice removes bob", "accepted"),
+            ("bob out, mallory forgotten", "accepted"),
+            held="with carol",
+            members="alice carol",
+        ),
+        _scenario(
+            "what the removed sign in ignorance is void",
+            ("bob adds mallory", "accepted"),
+            ("bob goes on", "accepted"),
+            ("alice removes bob", "accepted"),
+            held="with carol",
+            members="alice carol",
+        ),
+        _scenario(
+            "removing each other: who is longer a member stays",
+            ("bob removes alice", "accepted"),
+            ("alice removes bob", "accepted"),
+            held="with carol",
+            members="alice carol",
+        ),
+        _scenario(
+            "removing each other: whom fewer want out stays",
+            ("bob removes alice", "accepted"),
+            ("alice removes bob", "accepted"),
+            ("carol removes alice", "accepted"),
+            held="with carol",
+            members="bob carol",
+            conflict=False,
+        ),
+        _scenario(
+            "records of two members",
+            ("alice is labelled", "accepted"),
+            ("bob is labelled", "accepted"),
+            held="with carol",
+            members="alice bob carol",
+            conflict=True,
+        ),
+    ]
+
+
+def _modes() -> list[Any]:
+    return [
+        _scenario(
+            "admins: banned, unbanned, let in again",
+            ("admins: mallory banned", "accepted"),
+            ("admins: mallory unbanned", "accepted"),
+            ("admins: mallory is back", "accepted"),
+            ("admins: banned with old votes", "vote"),
+            held="admins: with mallory",
+            members="alice bob carol mallory",
+        ),
+        _scenario("admins: a minority", ("admins: banned by one of three", "vote"), held="admins: with mallory"),
+        _scenario("admins: a self-vote", ("admins: bob votes about himself", "vote"), held="admins: with mallory"),
+        _scenario("admins: a vote by no admin", ("admins: mallory votes", "vote"), held="admins: with mallory"),
+        _scenario("admins: a vote about another", ("admins: a vote about carol", "vote"), held="admins: with mallory"),
+        _scenario("admins: old votes", ("admins: votes about an earlier mallory", "vote"), held="admins: with mallory"),
+        _scenario("admins: no ban", ("admins: removal without votes", "not_allowed"), held="admins: with mallory"),
+        _scenario("admins: by a member", ("admins: addition by a member", "not_allowed"), held="admins: with mallory"),
+        _scenario(
+            "admins: anybody may leave",
+            ("admins: mallory leaves", "accepted"),
+            held="admins: with mallory",
+            members="alice bob carol",
+        ),
+        _scenario("pair: the one invited", ("pair: with bob", "accepted"), held="pair: genesis", members="alice bob"),
+        _scenario("pair: another", ("pair: with carol", "not_allowed"), held="pair: genesis"),
+        _scenario("pair: nobody removes the other", ("pair: bob removed", "not_allowed"), held="pair: with bob"),
+        _scenario(
+            "public: anybody lets itself in",
+            ("public: bob lets himself in", "accepted"),
+            held="public: genesis",
+            members="alice bob",
+        ),
+        _scenario(
+            "public: not as an admin", ("public: bob makes himself an admin", "not_allowed"), held="public: genesis"
+        ),
+        _scenario("public: nobody else", ("public: bob lets carol in", "unknown_issuer"), held="public: genesis"),
+    ]
+
+
+def make() -> list[Any]:
+    """Return the scenarios."""
+    return [*_rules(), *_conflicts(), *_modes()]
