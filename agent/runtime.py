@@ -17,6 +17,7 @@ from agent.core.membership import GroupChanged, GroupDestroyed, RemovedFromGroup
 from agent.core.node import BlobArrived, EnvelopeDropped, Event, Node, Outgoing
 from agent.core.now import Now
 from agent.core.records import Records
+from agent.core.voting import VoteArrived
 from agent.errors import StorageError
 from agent.ports import (
     Clock,
@@ -280,24 +281,30 @@ class Runtime:
 
 def describe(event: Event) -> tuple[str, str]:
     """Return an event as (level, one line for people)."""
-    if isinstance(event, GroupChanged):
-        group, version = event.manifest.group_id.hex()[:8], event.manifest.version
-        if event.joined:
-            return "notice", f"group {group}: joined at version {version}, {len(event.manifest.members)} members"
-        changes = "".join(
-            f", {verb} " + ", ".join(f"{member.name} {printable(member.label)}".strip() for member in members)
-            for verb, members in (("added", event.added), ("removed", event.removed))
-            if members
-        )
-        conflict = "; members disagree, which ends by itself" if event.conflict else ""
-        return "notice", f"group {group}: version {version}{changes}{conflict}"
-    if isinstance(event, RemovedFromGroup):
-        return "warning", f"group {event.manifest.group_id.hex()[:8]}: this device was removed"
-    if isinstance(event, GroupDestroyed):
-        group, issuer = event.manifest.group_id.hex()[:8], device_name(event.issuer)
-        return "warning", f"group {group}: destroyed by {issuer}; this device forgets it when all know"
     if isinstance(event, BlobArrived):
         return "info", f"a blob of {event.size} bytes from {device_name(event.author)}; 'covey recv' takes it"
-    assert isinstance(event, EnvelopeDropped)
-    author = f" from {device_name(event.author)}" if event.author else ""
-    return "warning", f"dropped an envelope{author}: {event.code}: {event.reason}"
+    if isinstance(event, EnvelopeDropped):
+        author = f" from {device_name(event.author)}" if event.author else ""
+        return "warning", f"dropped an envelope{author}: {event.code}: {event.reason}"
+    if isinstance(event, VoteArrived):
+        verb, target = event.action.name.lower(), device_name(event.target)
+        line = f"{device_name(event.voter)} votes to {verb} {target}; 'covey group {verb} {target}' agrees"
+        return "notice", f"group {event.group_id.hex()[:8]}: {line}"
+    group = f"group {event.manifest.group_id.hex()[:8]}"
+    if isinstance(event, RemovedFromGroup):
+        return "warning", f"{group}: this device was removed"
+    if isinstance(event, GroupDestroyed):
+        return "warning", f"{group}: destroyed by {device_name(event.issuer)}; this device forgets it when all know"
+    return "notice", f"{group}: {_change(event)}"
+
+
+def _change(event: GroupChanged) -> str:
+    version = event.manifest.version
+    if event.joined:
+        return f"joined at version {version}, {len(event.manifest.members)} members"
+    changes = "".join(
+        f", {verb} " + ", ".join(f"{member.name} {printable(member.label)}".strip() for member in members)
+        for verb, members in (("added", event.added), ("removed", event.removed))
+        if members
+    )
+    return f"version {version}{changes}" + ("; members disagree, which ends by itself" if event.conflict else "")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.core.crypto import DeviceKeys
-from agent.core.limits import MAXIMUM_EARLY_MANIFESTS
+from agent.core.limits import MAXIMUM_EARLY_MANIFESTS, MAXIMUM_MEMBERS
 from agent.core.records import MessageClass, OpenInvite, PendingJoin
 
 _OPEN, _EARLY, _SETTLED = 0, 1, 2
@@ -114,6 +114,22 @@ class GroupTables:
         """Forget a group's manifests and secrets."""
         self._run("DELETE FROM group_manifest WHERE group_id = ?", (group_id,))
         self._run("DELETE FROM epoch_secret WHERE group_id = ?", (group_id,))
+        self._run("DELETE FROM vote WHERE group_id = ?", (group_id,))
+
+    def votes(self, group_id: bytes) -> list[bytes]:
+        """Return votes about a group's members that have not decided yet."""
+        return [row[0] for row in self._run("SELECT raw FROM vote WHERE group_id = ? ORDER BY raw", (group_id,))]
+
+    def save_vote(self, group_id: bytes, raw: bytes) -> None:
+        """Keep a vote; a bounded number for each group."""
+        self._run(
+            "INSERT OR IGNORE INTO vote SELECT ?1, ?2 WHERE (SELECT count(*) FROM vote WHERE group_id = ?1) < ?3",
+            (group_id, raw, MAXIMUM_MEMBERS),
+        )
+
+    def drop_vote(self, group_id: bytes, raw: bytes) -> None:
+        """Forget a vote."""
+        self._run("DELETE FROM vote WHERE group_id = ? AND raw = ?", (group_id, raw))
 
     def revocations(self) -> list[tuple[bytes, int]]:
         """Return (group_id, noted at) of groups that are being destroyed."""

@@ -271,6 +271,19 @@ class SqliteStore(GroupTables):
             )
         return freed
 
+    def let_go(self, recipient: bytes, received: SequenceSet) -> list[Range]:
+        """Return the link sequences before what the outbox still holds that the recipient lacks."""
+        peer = self._first("SELECT id, next_link_seq FROM peer WHERE signing_public = ?", (recipient,))
+        if peer is None:
+            return []
+        query = "SELECT link_seq FROM outbox WHERE peer = ? AND link_seq > ? ORDER BY link_seq LIMIT 1"
+        gone: list[Range] = []
+        for first, last in (*received.holes(), (received.highest() + 1, peer[1] - 1)):
+            held = self._first(query, (peer[0], first - 1))
+            if first <= last and (held is None or held[0] > first):
+                gone.append((first, last if held is None else min(last, held[0] - 1)))
+        return gone
+
     def queues(self) -> list[QueueSummary]:
         """Return what waits for each recipient, and since when."""
         return [

@@ -160,8 +160,8 @@ class StateFolder:
         return read_secret(path, _MAXIMUM_PASSWORD_BYTES).decode().strip()
 
     def write_relay_password(self, password: str) -> None:
-        """Keep the broker's credential."""
-        write_secret(self.path / "relay.password", password.encode())
+        """Keep the broker's credential where the configuration says."""
+        write_secret(self.path / self.config().relay.password_file, password.encode())
 
     def vault_key(self) -> VaultKey:
         """Read the vault's key; the first time, draw one.

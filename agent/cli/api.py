@@ -28,8 +28,6 @@ from agent.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent.adapters.state_folder import StateFolder
-
 _PUBLISH_BYTES = 16 * MIB
 """Readings of one request: they are held in memory until all of them are known to be good."""
 _FOLLOW_S_MAX = 86_400
@@ -40,20 +38,20 @@ _BLOBS = 16
 """Read at a time: a client that takes none costs no memory."""
 
 
-def serve(folder: StateFolder, path: Path) -> LocalApi:
-    """Listen.
+def serve(agent: Session, path: Path) -> LocalApi:
+    """Listen, for the agent of this session.
 
     Raises:
         ConfigurationError: the socket cannot be there.
     """
-    return LocalApi(path, _Answers(folder).routes(), report)
+    return LocalApi(path, _Answers(agent).routes(), report)
 
 
 class _Answers:
     """The routes on one device."""
 
-    def __init__(self, folder: StateFolder) -> None:
-        self._folder = folder
+    def __init__(self, agent: Session) -> None:
+        self._agent = agent
 
     def routes(self) -> tuple[Route, ...]:
         """Return every route."""
@@ -67,7 +65,8 @@ class _Answers:
         )
 
     def _session(self) -> AbstractContextManager[Session]:
-        return session_on(self._folder)
+        """Open the store for this thread; key and settings are the agent's, so that nobody is asked a passphrase."""
+        return session_on(self._agent.folder, self._agent.node.identity, self._agent.config)
 
     def _status(self, request: Request) -> Answer:
         from agent.cli.cmd_status import status_of

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
 
 from agent.cli.session import Session, confirm, open_session, print_json, print_table
-from agent.core.group_manifest import GroupManifest, Member, Mode, read_manifest
-from agent.core.ids import KEY_BYTES, device_name, from_hex, printable, truncate_utf8
+from agent.core.group_manifest import GroupManifest, Member, Mode, Role, read_manifest
+from agent.core.group_policy import Action
+from agent.core.ids import device_name, key_from_text, printable, truncate_utf8
 from agent.core.limits import MAXIMUM_LABEL_BYTES
 from agent.core.resolver import Change, GroupState, difference
+from agent.core.voting import VOTING_MODES
 from agent.errors import LocalError, MalformedError, UsageError
 
-_NEEDS_A_DEVICE = {"remove", "ban", "unban", "label"}
+_NEEDS_A_DEVICE = {"remove", "ban", "unban", "admin", "label"}
 
 
 def mode_name(mode: Mode) -> str:
@@ -24,7 +27,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument(
         "action",
-        choices=["create", "show", "members", "log", "diff", "remove", "ban", "unban", "label", "leave", "destroy"],
+        choices=[
+            "create",
+            "show",
+            "members",
+            "log",
+            "diff",
+            "remove",
+            "ban",
+            "unban",
+            "admin",
+            "label",
+            "leave",
+            "destroy",
+        ],
     )
     parser.add_argument(
         "device", nargs="?", help="whom to remove, ban, unban or label: beginning of its key, or its label"
@@ -36,9 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mode", choices=[mode_name(mode) for mode in Mode], default="invites-only", help="create: who may change it"
     )
-    parser.add_argument(
-        "--with", dest="invited", metavar="KEY", help="create, one-to-one: the other's signing key, hex"
-    )
+    parser.add_argument("--with", dest="invited", metavar="KEY", help="create, one-to-one: the other's signing key")
     parser.add_argument("--label", default="", help="label: the device's new label")
     parser.add_argument("--from", dest="since", type=int, metavar="VERSION", help="diff: from this version on")
     parser.add_argument("--yes", action="store_true", help="do not ask")
@@ -70,9 +84,11 @@ def run(options: argparse.Namespace) -> int:
 def _create(session: Session, options: argparse.Namespace) -> GroupManifest:
     mode = Mode[options.mode.upper().replace("-", "_")]
     try:
-        invited = from_hex(options.invited, KEY_BYTES) if options.invited else None
+        invited = key_from_text("sign", options.invited) if options.invited else None
     except MalformedError as error:
-        raise UsageError(f"--with: {error}", hint="'covey status' on the other device shows its key") from error
+        raise UsageError(
+            f"--with: {error}", hint="'covey key show' on the other device prints its signing key"
+        ) from error
     if (invited is not None) != (mode is Mode.ONE_TO_ONE):
         raise UsageError("--with names the other device of a one-to-one group, and only of such a one")
     with session.store.transaction():
@@ -92,6 +108,12 @@ def _change(session: Session, manifest: GroupManifest, options: argparse.Namespa
             raise LocalError("that is this device", hint="covey group leave")
         confirm(f"{options.action} {device_name(target)} from group {manifest.group_id.hex()[:8]}?", options.yes)
 
+    if manifest.mode in VOTING_MODES and options.action in {"ban", "unban"}:
+        with session.store.transaction():
+            voting = session.node.vote(manifest.group_id, Action[options.action.upper()], target, session.now())
+        print(f"{voting.votes} of {voting.needed} votes that are needed", file=sys.stderr)
+        return session.node.membership.group(manifest.group_id)
+
     def edit(draft: GroupManifest, epoch_id: bytes) -> GroupManifest:
         if options.action == "remove":
             return draft.removing(target, epoch_id)
@@ -102,6 +124,8 @@ def _change(session: Session, manifest: GroupManifest, options: argparse.Namespa
         member = draft.member(target)
         if member is None:
             raise LocalError("that device is no member any more")
+        if options.action == "admin":
+            return draft.changing(replace(member, role=Role.ADMIN))
         return draft.changing(replace(member, label=truncate_utf8(options.label, MAXIMUM_LABEL_BYTES)))
 
     with session.store.transaction():

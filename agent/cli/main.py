@@ -13,6 +13,7 @@ _COMMANDS = {
     "init": ("init", "make this machine a device"),
     "relay": ("relay", "show or set the broker and this device's credential"),
     "group": ("group", "create a group, see who is in it, remove, ban, leave"),
+    "key": ("key", "show public keys, and the fingerprint that people compare"),
     "invite": ("invite", "let one device join a group"),
     "join": ("join", "join the group of an invite"),
     "run": ("run", "run the agent: sensors, outbox, inbox"),

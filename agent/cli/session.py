@@ -132,20 +132,19 @@ def open_session(options: argparse.Namespace) -> Iterator[Session]:
         ConfigurationError: no device here, or its files are wrong.
         StorageError: the database cannot be opened.
     """
-    with session_on(state_folder(options)) as session:
+    folder = state_folder(options)
+    with session_on(folder, folder.identity(), folder.config()) as session:
         yield session
 
 
 @contextmanager
-def session_on(folder: StateFolder) -> Iterator[Session]:
-    """Open the device in a folder.
+def session_on(folder: StateFolder, identity: Identity, config: Config) -> Iterator[Session]:
+    """Open a device whose key and settings are known already.
 
     Raises:
-        ConfigurationError: no device here, or its files are wrong.
+        ConfigurationError: its database is a newer Covey's.
         StorageError: the database cannot be opened.
     """
-    identity = folder.identity()
-    config = folder.config()
     store = folder.store(config)
     try:
         node = Node(identity, store, secrets.token_bytes, _jitter)
@@ -168,8 +167,8 @@ def run_agent(session: Session, roles: Sequence[object], *, lands_telemetry: boo
     if relay_lock is None:
         raise LocalError("another covey command does not let go of the relay", hint="end it, then start again")
     try:
-        with _local_api(session):
-            speak_with_relay(session, roles, lambda: False, lands_telemetry=lands_telemetry, supervisor=Systemd())
+        with _stop_signals() as early, _local_api(session):
+            speak_with_relay(session, roles, lambda: bool(early), lands_telemetry=lands_telemetry, supervisor=Systemd())
     finally:
         os.close(relay_lock)
         os.close(agent_lock)
@@ -184,7 +183,7 @@ def _local_api(session: Session) -> Iterator[None]:
         return
     from agent.cli.api import serve
 
-    api = serve(session.folder, session.folder.path / name)
+    api = serve(session, session.folder.path / name)
     try:
         yield
     finally:

@@ -12,9 +12,11 @@ A link is one author and one of its incarnations. Rules (docs/protocol.md, "The 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 
 from agent.core.limits import ACKNOWLEDGE_DELAY_US, ACKNOWLEDGE_EVERY_MESSAGES, MAXIMUM_SEQUENCE_GAP
+from agent.core.records import Records
 from agent.core.sequences import SequenceSet
 from agent.errors import LimitError
 
@@ -85,3 +87,43 @@ class ReceiveLink:
         """Note that the acknowledgement has gone, or that nobody is there to have it."""
         self._unacknowledged = 0
         self._deadline_us = None
+
+
+class ReceiveLinks:
+    """The receiving sides that wait for something; of the others the store remembers all there is."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._links: dict[tuple[bytes, bytes], ReceiveLink] = {}
+
+    def clear(self) -> None:
+        """Forget what was not committed."""
+        self._links.clear()
+
+    def of(self, author: bytes, incarnation: bytes) -> ReceiveLink:
+        """Return a link as it stands."""
+        key = (author, incarnation)
+        link = self._links.get(key)
+        if link is None:
+            received = self._records.received(author, incarnation)
+            link = self._links[key] = ReceiveLink(received, self._records.unlanded(author, incarnation))
+        return link
+
+    def answer_now(self, now_us: int) -> None:
+        """Let acknowledgements that wait for company go at once."""
+        for link in self._links.values():
+            link.answer_now(now_us)
+
+    def deadlines(self) -> list[int | None]:
+        """Return when each acknowledgement is due."""
+        return [link.next_deadline() for link in self._links.values()]
+
+    def due(self, now_us: int) -> Iterator[tuple[bytes, bytes, ReceiveLink]]:
+        """Yield (author, incarnation, link) of the acknowledgements that are due; going on says that one has gone."""
+        for (author, incarnation), link in list(self._links.items()):
+            deadline = link.next_deadline()
+            if deadline is not None and now_us >= deadline:
+                yield author, incarnation, link
+                link.answered()
+            if link.idle:
+                del self._links[author, incarnation]

@@ -18,7 +18,7 @@ from agent.core import crypto, wire
 from agent.core.crypto import Identity
 from agent.core.ids import GROUP_ID_BYTES, INCARNATION_BYTES, KEY_BYTES
 from agent.core.limits import MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_MESSAGE_BYTES
-from agent.core.sequences import SequenceSet
+from agent.core.sequences import Range, SequenceSet
 from agent.errors import MalformedError
 
 _DOMAIN = b"covey/1 message"
@@ -38,6 +38,11 @@ class MessageType(IntEnum):
     TELEMETRY = 0x09
     LOSS = 0x0A
     GROUP_PULL = 0x0B
+    GROUP_VOTE = 0x0C
+    RESUME = 0x0E
+
+
+_UNSEQUENCED = frozenset({MessageType.ACK, MessageType.RESUME})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +132,8 @@ def read_message(raw: bytes, *, verify: bool = True) -> Message:
         message_type = MessageType(kind)
     except ValueError as error:
         raise MalformedError(f"message type {kind:#04x}: a newer Covey?") from error
-    if (seq == 0) != (link_seq == 0) or (link_seq == 0) != (message_type is MessageType.ACK):
-        raise MalformedError("only acknowledgements are unsequenced")
+    if (seq == 0) != (link_seq == 0) or (link_seq == 0) != (message_type in _UNSEQUENCED):
+        raise MalformedError("only acknowledgements and resumptions are unsequenced")
     return Message(message_type, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body, raw)
 
 
@@ -157,6 +162,37 @@ class Acknowledgement:
             lambda value: SequenceSet.from_wire(value, MAXIMUM_ACKNOWLEDGED_RANGES),
         )
         return cls(incarnation, received)
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """A sender's answer to an acknowledgement that misses what its outbox does not hold: go on without these.
+
+    They were acknowledged before, by a state that the recipient has lost, or their loss has a record of its own.
+    """
+
+    ranges: tuple[Range, ...]
+
+    def to_wire(self) -> bytes:
+        """Return the body `[[first, last], ...]`."""
+        return wire.encode([list(span) for span in self.ranges])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> Resumption:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        spans = wire.many(_span, MAXIMUM_ACKNOWLEDGED_RANGES + 1)(wire.decode(body, 2048))
+        return cls(spans)
+
+
+def _span(value: object) -> Range:
+    first, last = wire.record(value, "range", wire.uint(), wire.uint())
+    if not 1 <= first <= last:
+        raise MalformedError("an empty range")
+    return first, last
 
 
 class LossReason(IntEnum):

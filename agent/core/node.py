@@ -23,8 +23,9 @@ from agent.core import crypto
 from agent.core.crypto import Identity
 from agent.core.envelope import open_sealed, seal
 from agent.core.group_messages import GroupSend
+from agent.core.group_policy import Action
 from agent.core.group_tending import GroupTending
-from agent.core.inbox import Arrival, ReceiveLink
+from agent.core.inbox import Arrival, ReceiveLink, ReceiveLinks
 from agent.core.limits import MAXIMUM_BLOB_BYTES, MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
 from agent.core.membership import Edit, GroupChanged, GroupDestroyed, Membership, RemovedFromGroup
 from agent.core.message import (
@@ -34,6 +35,7 @@ from agent.core.message import (
     LossReason,
     Message,
     MessageType,
+    Resumption,
     read_message,
     write_message,
 )
@@ -43,6 +45,8 @@ from agent.core.pairing import Invite, JoinRequest
 from agent.core.records import MessageClass, OpenInvite, Records
 from agent.core.sequences import SequenceSet
 from agent.core.topics import inbox_topic
+from agent.core.voting import VoteArrived, Voting, receive_vote
+from agent.core.voting import vote as cast_vote
 from agent.errors import LimitError, LocalError, NotAMemberError, NotForUsError, RemoteError
 
 
@@ -73,12 +77,13 @@ class EnvelopeDropped:
     author: bytes | None
 
 
-Event = GroupChanged | RemovedFromGroup | GroupDestroyed | BlobArrived | EnvelopeDropped
+Event = GroupChanged | RemovedFromGroup | GroupDestroyed | VoteArrived | BlobArrived | EnvelopeDropped
 
 _CLASSES = {
     MessageType.BLOB: MessageClass.DATA,
     MessageType.GROUP_MANIFEST: MessageClass.CONTROL,
     MessageType.GROUP_PULL: MessageClass.CONTROL,
+    MessageType.GROUP_VOTE: MessageClass.CONTROL,
     MessageType.REVOKE: MessageClass.CONTROL,
     MessageType.JOIN: MessageClass.CONTROL,
     MessageType.TELEMETRY: MessageClass.TELEMETRY,
@@ -112,7 +117,8 @@ class Node:
         self._lands_telemetry = lands_telemetry
         self._events: deque[Event] = deque()
         self._sending: dict[bytes, SendLink] = {}
-        self._receiving: dict[tuple[bytes, bytes], ReceiveLink] = {}
+        self._receiving = ReceiveLinks(records)
+        self._resumptions: dict[bytes, Resumption] = {}
         self._acknowledged: list[tuple[bytes, SequenceSet]] = []
         self._withdrawn: list[tuple[bytes, int, int]] = []
         self._incarnation = records.incarnation()
@@ -133,6 +139,7 @@ class Node:
         self._acknowledged.clear()
         self._withdrawn.clear()
         self._receiving.clear()
+        self._resumptions.clear()
         self._events.clear()
         self.membership = Membership(self.identity, self._records, self._rng)
 
@@ -250,7 +257,7 @@ class Node:
         if not self._connected:
             return None
         deadlines = [link.next_deadline() for link in self._sending.values()]
-        deadlines += [link.next_deadline() for link in self._receiving.values()]
+        deadlines += self._receiving.deadlines()
         deadlines.append(self._tending.next_deadline())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
@@ -271,20 +278,24 @@ class Node:
         """
         self._queue_all(self.membership.change(group_id, edit, now.wall_us), now)
 
-    def destroy_group(self, group_id: bytes, now: Now) -> None:
-        """Destroy a group for everybody in it.
+    def vote(self, group_id: bytes, action: Action, target: bytes, now: Now) -> Voting:
+        """Vote for a ban or its end, which happens where that decides it.
 
         Raises:
-            UnknownGroupError: this device is not in it.
+            LocalError: this device may not, or there is nothing to vote about.
+            UnknownGroupError: this device is not in the group.
         """
+        manifest = self.membership.group(group_id)
+        voting, sends = cast_vote(self.membership, self.identity, self._records, manifest, action, target, now.wall_us)
+        self._queue_all(sends, now)
+        return voting
+
+    def destroy_group(self, group_id: bytes, now: Now) -> None:
+        """Destroy a group for everybody in it; `UnknownGroupError` where this device is not."""
         self._queue_all(self.membership.destroy(group_id, now.wall_us), now)
 
     def leave_group(self, group_id: bytes, now: Now) -> None:
-        """Leave a group and tell the others.
-
-        Raises:
-            UnknownGroupError: this device is not in it.
-        """
+        """Leave a group and tell the others; `UnknownGroupError` where this device is not in it."""
         self._queue_all(self.membership.leave(group_id, now.wall_us), now)
 
     def handle_deadline(self, now: Now) -> None:
@@ -296,8 +307,7 @@ class Node:
 
     def answer_now(self, now: Now) -> None:
         """Let acknowledgements that wait for company go at once: this process is about to end."""
-        for link in self._receiving.values():
-            link.answer_now(now.monotonic_us)
+        self._receiving.answer_now(now.monotonic_us)
 
     def next_event(self) -> Event | None:
         """Return what happened, oldest first."""
@@ -317,6 +327,8 @@ class Node:
                 raise NotForUsError("the message names another recipient")
             if message.type is MessageType.ACK:
                 self._receive_acknowledgement(message)
+            elif message.type is MessageType.RESUME:
+                self._receive_resumption(message, now)
             else:
                 self._receive_sequenced(message, now)
         except RemoteError as error:
@@ -325,7 +337,7 @@ class Node:
 
     def landed(self, author: bytes, incarnation: bytes, link_seqs: set[int], now: Now) -> None:
         """Acknowledge what the collector has put into its vault."""
-        link = self._receive_link(author, incarnation)
+        link = self._receiving.of(author, incarnation)
         link.landed(link_seqs)
         link.answer_soon(now.monotonic_us)
         link.answer_now(now.monotonic_us)
@@ -336,6 +348,21 @@ class Node:
             return
         self._records.free(message.author, acknowledgement.received)
         self._acknowledged.append((message.author, acknowledgement.received))
+        gone = self._records.let_go(message.author, acknowledgement.received)
+        if gone:
+            self._resumptions[message.author] = Resumption(tuple(gone))
+
+    def _receive_resumption(self, message: Message, now: Now) -> None:
+        """Go on without what the sender no longer has: an earlier state of ours had it, or a loss record tells."""
+        if self.membership.address(message.author) is None:
+            raise NotAMemberError("a resumption by a stranger")
+        link = self._receiving.of(message.author, message.incarnation)
+        before = link.received
+        for first, last in Resumption.from_wire(message.body).ranges:
+            link.take(first, last)
+        if link.received != before:
+            self._records.set_received(message.author, message.incarnation, link.received)
+            link.answer_soon(now.monotonic_us)
 
     def _forget_committed(self, now: Now) -> None:
         """Let the links forget what a commit has freed; before it, a failure would leave messages that none sends."""
@@ -352,8 +379,13 @@ class Node:
 
     def _receive_sequenced(self, message: Message, now: Now) -> None:
         invite = self._authorise(message, now)
-        link = self._receive_link(message.author, message.incarnation)
-        if link.classify(message.link_seq) is Arrival.DUPLICATE:
+        link = self._receiving.of(message.author, message.incarnation)
+        try:
+            arrival = link.classify(message.link_seq)
+        except LimitError:
+            link.answer_soon(now.monotonic_us)  # it shows the sender where this link stands
+            raise
+        if arrival is Arrival.DUPLICATE:
             self._records.count("duplicates")
             link.answer_soon(now.monotonic_us)
             return
@@ -403,6 +435,8 @@ class Node:
             self._queue_all(self._tending.ask(self.membership, message.group_id, message.author, now), now)
         elif message.type is MessageType.GROUP_PULL:
             self._queue_all(self._tending.answer_pull(self.membership, message), now)
+        elif message.type is MessageType.GROUP_VOTE:
+            self._events.append(receive_vote(self.membership, self._records, message))
         elif message.type is MessageType.REVOKE:
             self._queue_all(self.membership.receive_revoke(message, now.wall_us), now)
             if self.membership.shares_nothing_with(message.author):  # it knows, and may be gone before it answers
@@ -440,28 +474,22 @@ class Node:
             link = self._sending[recipient] = SendLink(recipient)
         return link
 
-    def _receive_link(self, author: bytes, incarnation: bytes) -> ReceiveLink:
-        key = (author, incarnation)
-        link = self._receiving.get(key)
-        if link is None:
-            received = self._records.received(author, incarnation)
-            link = self._receiving[key] = ReceiveLink(received, self._records.unlanded(author, incarnation))
-        return link
-
     def _acknowledgements(self, now: Now) -> Iterator[Outgoing]:
-        for (author, incarnation), link in list(self._receiving.items()):
-            deadline = link.next_deadline()
-            if deadline is not None and now.monotonic_us >= deadline:
-                body = Acknowledgement(incarnation, link.acknowledgement()).to_wire()
-                address = self.membership.address(author)
-                if address is not None:  # else it was removed, or never let in: it hears nothing, and we stop trying
-                    message = write_message(
-                        self.identity, MessageType.ACK, author, NO_GROUP, self._incarnation, 0, 0, now.wall_us, body
-                    )
-                    yield Outgoing(inbox_topic(address), self._seal(message, address), author, None)
-                link.answered()  # the caller came back: it has gone
-            if link.idle:
-                del self._receiving[author, incarnation]
+        for author, incarnation, link in self._receiving.due(now.monotonic_us):
+            body = Acknowledgement(incarnation, link.acknowledgement()).to_wire()
+            yield from self._unsequenced(author, MessageType.ACK, body, now)
+        for author in list(self._resumptions):
+            yield from self._unsequenced(author, MessageType.RESUME, self._resumptions[author].to_wire(), now)
+            del self._resumptions[author]
+
+    def _unsequenced(self, recipient: bytes, kind: MessageType, body: bytes, now: Now) -> Iterator[Outgoing]:
+        """Yield a message about a link; none to a device that was removed, or never let in: it hears nothing."""
+        address = self.membership.address(recipient)
+        if address is not None:
+            message = write_message(
+                self.identity, kind, recipient, NO_GROUP, self._incarnation, 0, 0, now.wall_us, body
+            )
+            yield Outgoing(inbox_topic(address), self._seal(message, address), recipient, None)
 
     def _seal(self, message: bytes, address: bytes) -> bytes:
         return seal(message, address, self._rng(32), self._rng(crypto.NONCE_BYTES))

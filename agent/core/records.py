@@ -80,6 +80,9 @@ class Records(Protocol):
     def withdraw_all(self, recipient: bytes) -> list[tuple[int, int]]:
         """Forget what waits for a recipient, control messages apart; return its ranges of link sequences."""
 
+    def let_go(self, recipient: bytes, received: SequenceSet) -> list[Range]:
+        """Return the link sequences before what the outbox still holds that the recipient lacks: they never come."""
+
     def received(self, author: bytes, incarnation: bytes) -> SequenceSet:
         """Return what has come over a link."""
 
@@ -130,6 +133,15 @@ class Records(Protocol):
 
     def forget_group(self, group_id: bytes) -> None:
         """Forget a group's manifests and secrets."""
+
+    def votes(self, group_id: bytes) -> list[bytes]:
+        """Return votes about a group's members that have not decided yet."""
+
+    def save_vote(self, group_id: bytes, raw: bytes) -> None:
+        """Keep a vote; a bounded number for each group."""
+
+    def drop_vote(self, group_id: bytes, raw: bytes) -> None:
+        """Forget a vote."""
 
     def revocations(self) -> list[tuple[bytes, int]]:
         """Return (group_id, noted at) of groups that are being destroyed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from agent.core.limits import MAXIMUM_BATCH_READINGS
 from agent.core.node import Node
 from agent.core.now import Now
 from agent.core.telemetry import Value
@@ -15,7 +16,7 @@ _COMPLAIN_EVERY_US = 600_000_000
 
 
 class Sensors:
-    """Samples at an interval; while nobody can be sent to, samples are not taken, and it says so."""
+    """Samples at an interval; while nobody can be sent to or the outbox is full, samples are not taken."""
 
     def __init__(
         self,
@@ -34,10 +35,11 @@ class Sensors:
     def turn(self, node: Node, now: Now) -> int:
         """Sample and flush what is due; return when to be called next, in monotonic microseconds."""
         if self._next_us is None or now.monotonic_us >= self._next_us:
-            self._take_sample(node)
             start = self._next_us if self._next_us is not None else now.monotonic_us
             missed = (now.monotonic_us - start) // self._interval_us
             self._next_us = start + (missed + 1) * self._interval_us
+            if self._take_sample(node):
+                self._flush(node, now)
         due = self._publisher.due()
         if due is not None and now.monotonic_us >= due:
             self._flush(node, now)
@@ -48,13 +50,15 @@ class Sensors:
         """Publish what is open."""
         self._flush(node, now)
 
-    def _take_sample(self, node: Node) -> None:
+    def _take_sample(self, node: Node) -> bool:
+        """Sample unless too much waits already; return whether the batches want to go."""
         if not any(node.membership.collector_of(group.group_id) for group in node.membership.groups()):
-            return
+            return False
+        if self._publisher.waiting >= MAXIMUM_BATCH_READINGS:
+            return True
         readings: list[tuple[str, str, Value]] = [*self._sample()]
         full = [self._publisher.add(name, unit, None, value) for name, unit, value in readings]
-        if any(full):
-            self._publisher.flush(node)
+        return any(full)
 
     def _flush(self, node: Node, now: Now) -> None:
         try:

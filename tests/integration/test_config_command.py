@@ -109,3 +109,12 @@ def test_a_password_from_the_service_manager(alone: Gateway, tmp_path: Path, mon
     assert folder.relay_password(folder.config()) == "from systemd"
     (credentials / "covey.relay-password").unlink()
     assert folder.relay_password(folder.config()) == "from file"
+
+
+def test_a_password_goes_where_the_configuration_says(alone: Gateway, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    alone.ok("config", "set", "relay.password_file", str(elsewhere))
+    alone.ok("relay", "--password-file", "-", feed="kept")
+    assert elsewhere.read_text() == "kept"
+    assert elsewhere.stat().st_mode & 0o777 == 0o600
+    assert alone.json("relay")["password"] == "set"

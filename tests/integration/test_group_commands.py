@@ -167,3 +167,30 @@ def test_a_destroyed_group_is_forgotten_by_all(new_gateway: NewGateway) -> None:
     for gateway, author in zip(gateways, before, strict=True):
         status = gateway.json("status")
         assert (status["device"] != author[:8], status["groups"]) == (True, [])
+
+
+def test_admins_ban_by_more_than_half_of_their_votes(new_gateway: NewGateway) -> None:
+    # accepts: 003.07, 003.34, 003.35, 003.36
+    one, two, three, four = gateways = [new_gateway(name) for name in ("one", "two", "three", "four")]
+    one.ok("group", "create", "--mode", "admin-invites")
+    one.start("run", "--no-sensors")
+    for other in (two, three, four):
+        one.invite(other)
+    for gateway in (two, three, four):
+        gateway.start("run", "--no-sensors")
+    for version, name in ((5, "two"), (6, "three")):
+        one.ok("group", "admin", name)
+        for gateway in gateways:
+            wait_until(
+                lambda gateway=gateway, version=version: gateway.json("group", "show")["version"] == version,
+                f"{gateway.name} has version {version}",
+            )
+    assert "does not let this device" in four.fails("group", "label", "one", "--label", "mine", code=1)
+    assert "only an admin" in four.fails("group", "ban", "one", "--yes", code=1)
+    assert len(one.json("group", "ban", "four", "--yes")["members"]) == 4, "one vote of two does not decide"
+    wait_until(lambda: "votes to ban" in two.log.read_text(), "two hears of the vote")
+    assert "votes to ban" not in four.log.read_text()
+    shown = two.json("group", "ban", "four", "--yes")
+    assert (len(shown["members"]), len(shown["banned"])) == (3, 1)
+    wait_until(lambda: "this device was removed" in four.log.read_text(), "four is told")
+    wait_until(lambda: len(three.json("group", "show")["members"]) == 3, "three knows")

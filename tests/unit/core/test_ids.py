@@ -6,7 +6,17 @@ import hashlib
 
 import pytest
 
-from agent.core.ids import device_name, from_hex, node_id, printable, truncate_utf8
+from agent.core.ids import (
+    check_letter,
+    device_name,
+    fingerprint,
+    from_hex,
+    key_from_text,
+    key_text,
+    node_id,
+    printable,
+    truncate_utf8,
+)
 from agent.core.topics import inbox_topic
 from agent.errors import MalformedError
 from tests.vectors import load
@@ -65,3 +75,36 @@ def test_the_relay_learns_the_recipients_key_and_nothing_else() -> None:  # acce
     assert inbox_topic(bytes(31) + b"\xfe") == "covey/1/in/" + "00" * 31 + "fe"
     with pytest.raises(MalformedError):
         inbox_topic(bytes(31))
+
+
+def test_fingerprints_have_check_letters() -> None:
+    made = fingerprint(bytes(32))
+    groups = made.split("-")
+    assert [len(group) for group in groups] == [9, 9, 9, 9]
+    assert all(group[8] == check_letter(group[:8]) for group in groups)
+    assert fingerprint(bytes(31) + b"\x01") != made
+    group = groups[0]
+    for place in range(8):
+        for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567":
+            if letter != group[place]:
+                assert check_letter(group[:place] + letter + group[place + 1 : 8]) != group[8]
+
+
+def test_keys_as_text_have_a_kind_and_a_checksum() -> None:
+    key = bytes(range(32))
+    text = key_text("sign", key)
+    assert text.startswith("covey-sign-")
+    assert key_from_text("sign", text) == key
+    wrong = [
+        text.replace("sign", "noise"),
+        text[:-1],
+        text + "a",
+        text[:20] + ("a" if text[20] != "a" else "b") + text[21:],
+        text[:20] + "1" + text[21:],
+        "",
+    ]
+    for mistyped in wrong:
+        with pytest.raises(MalformedError):
+            key_from_text("sign", mistyped)
+    with pytest.raises(MalformedError):
+        key_from_text("noise", text)
