@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,14 +17,16 @@ _INVITE_MEMORY_US = 86_400_000_000
 """A used invite is remembered for a day, so that a joiner's repeated request is answered again."""
 
 
-class GroupTables:
+class GroupTables(ABC):
     """What `core.records.Records` asks about groups."""
 
+    @abstractmethod
     def _run(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
-        raise NotImplementedError
+        """Execute a statement and return its rows."""
 
+    @abstractmethod
     def _forgotten(self, recipient: bytes, rows: int, size: int) -> None:
-        raise NotImplementedError
+        """Take messages out of the totals."""
 
     def manifests(self) -> list[tuple[bytes, bytes, bytes]]:
         """Return (group_id, hash, manifest) of what is open, by group, version and hash."""
