@@ -46,6 +46,7 @@ connection that is merely dead. Then the supervisor hears nothing more, and star
 _SUCCESS = 0
 _UP = "up"
 _CONNECTING = "connecting"
+_ENDED = "not connected"
 
 
 class Role(Protocol):
@@ -110,6 +111,7 @@ class Runtime:
             if self._supervisor is not None:
                 self._supervisor.stopping()
             self.finish()
+            self._note_relay(_ENDED, self._now())
         finally:
             self._relay.stop()
 
@@ -243,7 +245,7 @@ class Runtime:
             self._supervisor.status(f"relay: {state}")
         if state == _UP:
             self._report("info", "relay: connected")
-        elif state != _CONNECTING:
+        elif state not in {_CONNECTING, _ENDED}:
             self._report("warning", f"relay: {state}")
 
     def _release(self, now: Now) -> None:

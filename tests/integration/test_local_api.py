@@ -61,7 +61,9 @@ def _run(gateway: Gateway, command: str = "run") -> _Client:
     gateway.ok("config", "set", "api.socket", "api.sock")
     gateway.start(command, "--no-sensors")
     wait_until(lambda: gateway.json("status")["relay"]["state"] == "up", "the agent runs")
-    return _Client(gateway)
+    client = _Client(gateway)
+    wait_until(client.path.is_socket, "its API listens")
+    return client
 
 
 @pytest.fixture
