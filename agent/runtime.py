@@ -241,11 +241,13 @@ class Runtime:
                     self._store.count("offline_seconds", round(offline_us / 1e6))
 
         self._guarded(note)
+        if state == _ENDED:
+            return
         if self._supervisor is not None:
             self._supervisor.status(f"relay: {state}")
         if state == _UP:
             self._report("info", "relay: connected")
-        elif state not in {_CONNECTING, _ENDED}:
+        elif state != _CONNECTING:
             self._report("warning", f"relay: {state}")
 
     def _release(self, now: Now) -> None:
