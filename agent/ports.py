@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from agent.core.crypto import DeviceKeys
+
 
 class Clock(Protocol):
     """Time, three kinds of it."""
@@ -104,6 +106,65 @@ class Relay(Protocol):
 
     def stop(self) -> None:
         """Disconnect cleanly and end the background work."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedBoard:
+    """A microcontroller on one of this machine's ports, as it has introduced itself."""
+
+    port: str
+    keys: DeviceKeys
+    software: str
+    enrolled: bool
+    up: bool
+    changed_at_us: int
+    statistics: dict[str, int]
+
+
+class SerialLink(Protocol):
+    """A port with a board behind it: whole messages, each at least once, in order."""
+
+    port: str
+
+    def start(self) -> None:
+        """Begin to look for the board, in the background, for good."""
+
+    def send(self, message: bytes) -> bool:
+        """Queue a message for the board; False while it is away or its queue is full."""
+
+    def next_event(self) -> SerialUp | SerialDown | SerialMessage | None:
+        """Return what happened, oldest first."""
+
+    def acknowledge(self, message: SerialMessage) -> None:
+        """Let the board forget a message: it is stored, or done."""
+
+    def statistics(self) -> dict[str, int]:
+        """Return counters of the line."""
+
+    def stop(self) -> None:
+        """Close the port and end the background work."""
+
+
+@dataclass(frozen=True, slots=True)
+class SerialUp:
+    """The board answers; `restarted` says that it has forgotten what was before."""
+
+    restarted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SerialDown:
+    """The board is gone or silent. `reason` is text for people."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SerialMessage:
+    """A message of the board. Pass it to `acknowledge` after the commit."""
+
+    content: bytes
+    token: object
 
 
 class Transactions(Protocol):

@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
+from agent.core.events import BlobArrived, EnvelopeDropped, Event
 from agent.core.ids import device_name, printable
 from agent.core.limits import POISON_TRIES
 from agent.core.membership import GroupChanged, GroupDestroyed, RemovedFromGroup
-from agent.core.node import BlobArrived, EnvelopeDropped, Event, Node, Outgoing
+from agent.core.node import Node
 from agent.core.now import Now
 from agent.core.records import Records
+from agent.core.sending import Outgoing
 from agent.core.voting import VoteArrived
 from agent.errors import StorageError
 from agent.ports import (

@@ -100,7 +100,7 @@ def _measure_merging(chance: random.Random, folder: Path) -> tuple[float, int, i
             key = target.identity.signing_public
             issuer.node.change_group(group_id, _removing(key), Now(0, _START_US))
     inside = [device for place, device in enumerate(devices) if place not in {2, 3}]
-    by_inbox = {inbox_topic(device.identity.noise_public): device for device in devices}
+    by_inbox = {inbox_topic(device.identity.signing_public): device for device in devices}
     now_us = messages = 0
     while now_us < _SPLIT_US or not _agreed(inside, group_id):
         now_us += _STEP_US

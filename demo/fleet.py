@@ -43,7 +43,6 @@ class Device:
         self.name = name
         self.folder = folder
         self.author = ""
-        self.noise_public = ""
         self._process: subprocess.Popen[bytes] | None = None
 
     def command(self, *words: str, feed: str = "") -> str:
@@ -198,8 +197,8 @@ class Fleet:
         """Make every device, and pair the agents with the collector's group by invites."""
         for device in self.devices:
             shown = json.loads(device.command("init", "--label", device.name, "--json"))
-            device.author, device.noise_public = shown["signing_public"], shown["noise_public"]
-            password = self.broker.add_device(device.noise_public)
+            device.author = shown["signing_public"]
+            password = self.broker.add_device(device.author)
             port = self.tap.port_for(device.name)
             url = f"mqtt://127.0.0.1:{port}"
             device.command("relay", "--url", url, "--password-file", "-", feed=password)

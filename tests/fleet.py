@@ -10,10 +10,12 @@ from pathlib import Path
 
 from agent.adapters.sqlite_store import SqliteStore
 from agent.core.crypto import Identity
+from agent.core.events import Event
 from agent.core.group_manifest import COLLECTOR
 from agent.core.limits import OUTBOX_BYTES
-from agent.core.node import Event, Node, Outgoing
+from agent.core.node import Node
 from agent.core.now import Now
+from agent.core.sending import Outgoing
 from agent.errors import DiskFullError
 
 START = Now(1_000_000, 1_789_000_000_000_000)
@@ -110,7 +112,7 @@ class Device:
 
 def carry(*devices: Device) -> int:
     """Carry envelopes between devices until nobody has any; return how many went."""
-    by_address = {device.identity.noise_public.hex(): device for device in devices}
+    by_address = {device.identity.signing_public.hex(): device for device in devices}
     carried = 0
     while True:
         for device in devices:

@@ -18,6 +18,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from agent.adapters.sqlite_boards import BoardTables
 from agent.adapters.sqlite_groups import GroupTables
 from agent.core.ids import INCARNATION_BYTES
 from agent.core.limits import (
@@ -37,7 +38,7 @@ _BUSY_MS = 10_000
 _PAGE_CACHE_KIB = 512
 
 
-class SqliteStore(GroupTables):
+class SqliteStore(GroupTables, BoardTables):
     """Implements `core.records.Records`; its calls belong inside `transaction()`, except the ones that only look.
 
     Raises (all methods):

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         print_json(shown)
         return 0
     print(f"device {shown['name']} {label}".strip())
-    print(f"  broker username  {shown['noise_public']}")
+    print(f"  broker username  {shown['signing_public']}")
     print(f"  state            {folder.path}")
     if not options.relay:
         print("next: covey relay --url mqtt://HOST --password-file FILE")

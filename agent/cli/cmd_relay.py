@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     shown = {
         "url": relay.url,
         "ca_file": relay.ca_file,
-        "username": identity.noise_public.hex(),
+        "username": identity.signing_public.hex(),
         "password": "set" if folder.relay_password(config) else "not set",
     }
     if options.json:

@@ -266,9 +266,9 @@ def make_relay(folder: StateFolder, config: Config, identity: Identity) -> MqttR
     return MqttRelay(
         "relay",
         config.relay.url,
-        identity.noise_public.hex(),
+        identity.signing_public.hex(),
         folder.relay_password(config),
-        inbox_topic(identity.noise_public),
+        inbox_topic(identity.signing_public),
         ca_file=Path(config.relay.ca_file) if config.relay.ca_file else None,
     )
 

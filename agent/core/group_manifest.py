@@ -48,6 +48,9 @@ MERGEABLE = 16
 COLLECTOR = "collector"
 """The capability of members that telemetry is sent to."""
 
+BOARD = "board"
+"""The capability of members behind a gateway: they are sent nothing of the group (`forwarding.py`)."""
+
 
 class Mode(IntEnum):
     """Who may change the group; fixed at genesis (003.07). In the default mode every member is equal."""
@@ -79,6 +82,11 @@ class Member:
     def name(self) -> str:
         """The 8 hex digits derived from the signing key."""
         return device_name(self.keys.signing_public)
+
+    @property
+    def is_board(self) -> bool:
+        """Whether it hangs behind a gateway, and is sent nothing of the group."""
+        return BOARD in self.capabilities
 
     def to_wire(self) -> list[object]:
         """Return the member's array."""

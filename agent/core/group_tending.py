@@ -92,7 +92,8 @@ class GroupTending:
             if not group.raw:
                 sends += self._end_conflict(membership, group_id, now)
             if group_id in self._pulls and self._pulls[group_id][0] <= now.monotonic_us:
-                others = [key for member in group.members if (key := member.keys.signing_public) != self._own]
+                others = [each.keys.signing_public for each in group.members if not each.is_board]
+                others = [key for key in others if key != self._own]
                 if not others:
                     del self._pulls[group_id]
                     continue

@@ -19,7 +19,10 @@ MAXIMUM_ENVELOPE_BYTES = 1_150_000
 """A message of the largest size after padding (at most 12 %) and sealing; the broker's own bound lies above it."""
 
 MAXIMUM_BOARD_MESSAGE_BYTES = 4 * KIB
-"""A board's message must fit its heap several times over."""
+"""A board's envelope, in either direction: it must fit the board's heap several times over."""
+
+BOARD_ENVELOPES_WAITING = 64
+"""Envelopes kept in memory for boards of this machine: acknowledgements, which their senders tell again."""
 
 MAXIMUM_BLOB_BYTES = 900_000
 """What one `send` carries: leaves room in a message for header, signature and the vault's framing."""

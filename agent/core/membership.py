@@ -185,14 +185,14 @@ class Membership:
         """
         return self._records.secret(group_id, self.group(group_id).epoch_id)
 
-    def collector_of(self, group_id: bytes) -> Member | None:
-        """Return the collector that this device's telemetry goes to.
+    def collector_of(self, group_id: bytes, device: bytes | None = None) -> Member | None:
+        """Return the collector that the telemetry of a device (this one, if none is named) goes to.
 
         Rendezvous hashing over the collectors in the manifest: devices spread, and few move when one more comes.
         """
         return max(
             self.group(group_id).with_capability(COLLECTOR),
-            key=lambda member: crypto.digest(b"covey/1 rendez", self._own + member.keys.signing_public),
+            key=lambda member: crypto.digest(b"covey/1 rendez", (device or self._own) + member.keys.signing_public),
             default=None,
         )
 
@@ -236,7 +236,8 @@ class Membership:
         if not unsigned.members:
             raise LocalError("nobody would be left", hint="'covey group leave' lets the last member go")
         manifest = sign_manifest(unsigned, self._identity)
-        audience = {member.keys.signing_public for each in (before, *trust.heads()) for member in each.members}
+        everybody = [member for each in (before, *trust.heads()) for member in each.members]
+        audience = {member.keys.signing_public for member in everybody if not member.is_board}
         try:
             trust.offer(read_manifest(manifest.raw))
         except RemoteError as error:
@@ -300,10 +301,11 @@ class Membership:
         self._records.note_revocation(revoke.group_id, revoke.raw, now_us)
         self._readdress()
         self.events.append(GroupDestroyed(manifest, revoke.issuer))
+        boards = {member.keys.signing_public for member in manifest.members if member.is_board}
         return [
             GroupSend(target, MessageType.REVOKE, revoke.group_id, revoke.raw)
             for target in revoke.targets
-            if target != self._own and self.address(target) is not None
+            if target not in {self._own, *boards} and self.address(target) is not None
         ]
 
     # -- letting others in, and being let in --------------------------------------------------------------------------
@@ -479,6 +481,8 @@ class Membership:
         listed = {member.keys.signing_public: member for member in after.members}
         gone = tuple(member for key, member in known.items() if key not in listed)
         for member in gone:
+            if member.is_board:
+                continue
             self._records.say_farewell(member.keys.signing_public, member.keys.noise_public)
             self._departed.append(member.keys.signing_public)
         for key in listed:

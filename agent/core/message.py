@@ -40,9 +40,11 @@ class MessageType(IntEnum):
     GROUP_PULL = 0x0B
     GROUP_VOTE = 0x0C
     RESUME = 0x0E
+    FORWARD = 0x0F
 
 
 _UNSEQUENCED = frozenset({MessageType.ACK, MessageType.RESUME})
+_EITHER = frozenset({MessageType.FORWARD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,8 @@ def read_message(raw: bytes, *, verify: bool = True) -> Message:
         message_type = MessageType(kind)
     except ValueError as error:
         raise MalformedError(f"message type {kind:#04x}: a newer Covey?") from error
-    if (seq == 0) != (link_seq == 0) or (link_seq == 0) != (message_type in _UNSEQUENCED):
+    unsequenced = link_seq == 0 if message_type in _EITHER else message_type in _UNSEQUENCED
+    if (seq == 0) != (link_seq == 0) or (link_seq == 0) != unsequenced:
         raise MalformedError("only acknowledgements and resumptions are unsequenced")
     return Message(message_type, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body, raw)
 

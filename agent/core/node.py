@@ -17,78 +17,36 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
-from agent.core import crypto
+from agent.core.authority import authorise
 from agent.core.crypto import Identity
-from agent.core.envelope import open_sealed, seal
+from agent.core.envelope import open_sealed
+from agent.core.events import BlobArrived, EnvelopeDropped, Event
+from agent.core.forwarding import Forward, Routes, check_forward
 from agent.core.group_messages import GroupSend
 from agent.core.group_policy import Action
 from agent.core.group_tending import GroupTending
 from agent.core.inbox import Arrival, ReceiveLink, ReceiveLinks
-from agent.core.limits import MAXIMUM_BLOB_BYTES, MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
-from agent.core.membership import Edit, GroupChanged, GroupDestroyed, Membership, RemovedFromGroup
+from agent.core.limits import MAXIMUM_BLOB_BYTES, MAXIMUM_COUNTER
+from agent.core.membership import Edit, Membership
 from agent.core.message import (
-    NO_GROUP,
     Acknowledgement,
     Loss,
-    LossReason,
     Message,
     MessageType,
     Resumption,
     read_message,
-    write_message,
 )
 from agent.core.now import Now
-from agent.core.outbox import InFlight, Jitter, SendLink
+from agent.core.outbox import Jitter
 from agent.core.pairing import Invite, JoinRequest
-from agent.core.records import MessageClass, OpenInvite, Records
+from agent.core.records import OpenInvite, Records
+from agent.core.sending import Outgoing, Sending
 from agent.core.sequences import SequenceSet
-from agent.core.topics import inbox_topic
-from agent.core.voting import VoteArrived, Voting, receive_vote
+from agent.core.voting import Voting, receive_vote
 from agent.core.voting import vote as cast_vote
-from agent.errors import LimitError, LocalError, NotAMemberError, NotForUsError, RemoteError
+from agent.errors import LimitError, LocalError, MalformedError, NotForUsError, RemoteError
 
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """One envelope for the relay. Tell `Node.sent` when the relay took it; an acknowledgement has no `entry`."""
-
-    topic: str
-    envelope: bytes = field(repr=False)
-    recipient: bytes
-    entry: InFlight | None
-
-
-@dataclass(frozen=True, slots=True)
-class BlobArrived:
-    """A member's blob lies in the inbox."""
-
-    author: bytes
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class EnvelopeDropped:
-    """An envelope broke a rule. `author` is known only where the signature verified."""
-
-    code: str
-    reason: str
-    author: bytes | None
-
-
-Event = GroupChanged | RemovedFromGroup | GroupDestroyed | VoteArrived | BlobArrived | EnvelopeDropped
-
-_CLASSES = {
-    MessageType.BLOB: MessageClass.DATA,
-    MessageType.GROUP_MANIFEST: MessageClass.CONTROL,
-    MessageType.GROUP_PULL: MessageClass.CONTROL,
-    MessageType.GROUP_VOTE: MessageClass.CONTROL,
-    MessageType.REVOKE: MessageClass.CONTROL,
-    MessageType.JOIN: MessageClass.CONTROL,
-    MessageType.TELEMETRY: MessageClass.TELEMETRY,
-    MessageType.LOSS: MessageClass.CONTROL,
-}
 _LANDS = frozenset({MessageType.TELEMETRY, MessageType.LOSS})
 """What a collector puts into its vault before it acknowledges."""
 
@@ -113,31 +71,22 @@ class Node:
         self._tending = GroupTending(identity.signing_public, records, jitter)
         self._records = records
         self._rng = rng
-        self._jitter = jitter
+        self._sending = Sending(identity, records, self._address, rng, jitter)
+        self.routes = Routes(records)
         self._lands_telemetry = lands_telemetry
         self._events: deque[Event] = deque()
-        self._sending: dict[bytes, SendLink] = {}
         self._receiving = ReceiveLinks(records)
         self._resumptions: dict[bytes, Resumption] = {}
-        self._acknowledged: list[tuple[bytes, SequenceSet]] = []
-        self._withdrawn: list[tuple[bytes, int, int]] = []
-        self._incarnation = records.incarnation()
-        self._connected = False
         self.refresh()
 
     def refresh(self) -> None:
         """Take up what another process wrote: groups, joins and queued messages."""
         self.membership.refresh()
-        for recipient in self._records.recipients_waiting():
-            self._send_link(recipient).queue_grew()
+        self._sending.refresh()
 
     def rolled_back(self) -> None:
-        """Take back what was not committed: everything is read from the store again.
-
-        What is in flight stays so: a disk that refuses must not have everything sent again at each attempt.
-        """
-        self._acknowledged.clear()
-        self._withdrawn.clear()
+        """Take back what was not committed: everything is read from the store again."""
+        self._sending.rolled_back()
         self._receiving.clear()
         self._resumptions.clear()
         self._events.clear()
@@ -153,7 +102,7 @@ class Node:
         """
         self.membership.begin_join(invite, now.wall_us)
         request = JoinRequest(invite.secret, self.identity.noise_public, label)
-        self._queue(invite.inviter.signing_public, MessageType.JOIN, invite.group_id, request.to_wire(), now)
+        self._sending.queue(invite.inviter.signing_public, MessageType.JOIN, invite.group_id, request.to_wire(), now)
 
     def send_blob(self, group_id: bytes, content: bytes, now: Now) -> int:
         """Queue one separately sealed blob for every other member (001.01, 001.03); return how many.
@@ -167,10 +116,10 @@ class Node:
         others = [
             member.keys.signing_public
             for member in self.membership.group(group_id).members
-            if member.keys.signing_public != self.identity.signing_public
+            if member.keys.signing_public != self.identity.signing_public and not member.is_board
         ]
         for recipient in others:
-            self._queue(recipient, MessageType.BLOB, group_id, content, now)
+            self._sending.queue(recipient, MessageType.BLOB, group_id, content, now)
         return len(others)
 
     def send_telemetry(self, group_id: bytes, batch: bytes, readings: int, now: Now) -> None:
@@ -185,78 +134,58 @@ class Node:
         collector = self.membership.collector_of(group_id)
         if collector is None:
             raise LocalError("the group has no collector", hint="invite one: covey invite --capability collector")
-        recipient = collector.keys.signing_public
-        for first, last in self._records.make_room(recipient, len(batch) + MESSAGE_OVERHEAD_BYTES):
-            self._queue_loss(recipient, Loss(first, last, LossReason.OUTBOX_FULL), now)
-        self._queue(recipient, MessageType.TELEMETRY, group_id, batch, now)
+        self._sending.queue_telemetry(collector.keys.signing_public, MessageType.TELEMETRY, group_id, batch, now)
         self._records.count("published_readings", readings)
         self._records.count("published_messages")
 
-    def _queue(self, recipient: bytes, kind: MessageType, group_id: bytes, body: bytes, now: Now) -> None:
-        seq, link_seq = self._records.allocate(recipient)
-        message = write_message(
-            self.identity, kind, recipient, group_id, self._incarnation, seq, link_seq, now.wall_us, body
-        )
-        self._records.queue(recipient, seq, link_seq, _CLASSES[kind], message, now.wall_us)
-        self._send_link(recipient).queue_grew()
+    def forward(self, board: bytes, recipient: bytes, envelope: bytes, now: Now) -> None:
+        """Queue an envelope of a board that hangs on this device (`forwarding.py`).
 
-    def _queue_loss(self, recipient: bytes, loss: Loss, now: Now) -> None:
-        self._withdrawn.append((recipient, loss.first, loss.last))
-        self._queue(recipient, MessageType.LOSS, NO_GROUP, loss.to_wire(), now)
+        Raises:
+            LocalError: not for that recipient, or there is no room: then the caller rolls back.
+        """
+        group = check_forward(self.membership, board, recipient, envelope)
+        if recipient != self.identity.signing_public:
+            body = Forward(recipient, envelope).to_wire()
+            self._sending.queue_telemetry(recipient, MessageType.FORWARD, group.group_id, body, now)
+        elif not self._receive(envelope, recipient, now):
+            raise LocalError("there is no room for a board's message")
+        self._records.count("forwarded_envelopes")
 
     def withdraw(self, recipient: bytes, link_seq: int, now: Now) -> None:
         """Set a message aside that no relay carries; its recipient is told. Writes, so inside a transaction."""
-        if self._records.withdraw(recipient, link_seq, "too_large", now.wall_us):
-            self._queue_loss(recipient, Loss(link_seq, link_seq, LossReason.DAMAGED), now)
+        self._sending.withdraw(recipient, link_seq, now)
 
     def envelopes_to_send(self, now: Now) -> Iterator[Outgoing]:
         """Yield sealed envelopes: acknowledgements that are due, then each link's messages.
 
-        A caller whose relay takes no more just stops iterating: a link that was served goes to the end of the queue.
+        A caller whose relay takes no more just stops iterating.
         """
-        self._forget_committed(now)
+        self._sending.forget_committed(now)
         yield from self._acknowledgements(now)
-        for link in list(self._sending.values()):
-            wanted = link.wanted()
-            if wanted is not None:
-                link.offer(self._records.queued(link.recipient, *wanted), wanted)
-            address = self.membership.address(link.recipient)
-            if address is not None:
-                for entry in link.to_send():
-                    self._sending[link.recipient] = self._sending.pop(link.recipient)
-                    yield Outgoing(inbox_topic(address), self._seal(entry.message, address), link.recipient, entry)
-            if link.idle:
-                del self._sending[link.recipient]
+        yield from self._sending.envelopes()
 
     def sent(self, outgoing: Outgoing, now: Now) -> None:
         """Note that the relay took an envelope."""
-        link = self._sending.get(outgoing.recipient)
-        if link is not None and outgoing.entry is not None:
-            link.sent(outgoing.entry, now.monotonic_us)
+        self._sending.sent(outgoing, now)
 
     def relayed(self, recipient: bytes, link_seq: int) -> None:
         """Note that the relay says it has stored an envelope."""
-        link = self._sending.get(recipient)
-        if link is not None:
-            link.relayed(link_seq)
+        self._sending.relayed(recipient, link_seq)
 
     def connected(self, now: Now) -> None:
         """Note that the relay can be reached."""
-        self._connected = True
-        for link in self._sending.values():
-            link.connected(now.monotonic_us)
+        self._sending.connected(now)
 
     def connection_lost(self) -> None:
         """Note that the relay cannot be reached."""
-        self._connected = False
-        for link in self._sending.values():
-            link.connection_lost()
+        self._sending.connection_lost()
 
     def next_deadline(self) -> int | None:
         """Return when `handle_deadline` and `envelopes_to_send` should be called next; None while unconnected."""
-        if not self._connected:
+        if not self._sending.is_connected:
             return None
-        deadlines = [link.next_deadline() for link in self._sending.values()]
+        deadlines = self._sending.deadlines()
         deadlines += self._receiving.deadlines()
         deadlines.append(self._tending.next_deadline())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
@@ -300,10 +229,7 @@ class Node:
 
     def handle_deadline(self, now: Now) -> None:
         """Begin the retries that are due."""
-        self._forget_committed(now)
-        if self._connected:
-            for link in self._sending.values():
-                link.handle_deadline(now.monotonic_us, self._jitter)
+        self._sending.handle_deadline(now)
 
     def answer_now(self, now: Now) -> None:
         """Let acknowledgements that wait for company go at once: this process is about to end."""
@@ -319,21 +245,34 @@ class Node:
 
     def receive_envelope(self, raw: bytes, now: Now) -> None:
         """Deal with one envelope from the relay."""
+        self._receive(raw, None, now)
+
+    def _receive(self, raw: bytes, carrier: bytes | None, now: Now) -> bool:
+        """Deal with an envelope that the relay or a member brought; return False where there is no room for it."""
         author = None
         try:
             message = read_message(open_sealed(raw, self.identity.noise_secret))
             author = message.author
             if message.recipient != self.identity.signing_public:
                 raise NotForUsError("the message names another recipient")
+            if carrier is not None:
+                if message.type is MessageType.FORWARD:
+                    raise MalformedError("a forwarded message that forwards another")
+                self.routes.learn(self.membership, message.author, carrier)
             if message.type is MessageType.ACK:
                 self._receive_acknowledgement(message)
-            elif message.type is MessageType.RESUME:
+                return True
+            invite = authorise(self.membership, message, now.wall_us)
+            if message.link_seq:
+                return self._receive_sequenced(message, invite, now)
+            if message.type is MessageType.RESUME:
                 self._receive_resumption(message, now)
             else:
-                self._receive_sequenced(message, now)
+                self.routes.keep(Forward.from_wire(message.body))
         except RemoteError as error:
             self._records.count(f"dropped_{error.code}")
             self._events.append(EnvelopeDropped(error.code, str(error), author))
+        return True
 
     def landed(self, author: bytes, incarnation: bytes, link_seqs: set[int], now: Now) -> None:
         """Acknowledge what the collector has put into its vault."""
@@ -344,18 +283,15 @@ class Node:
 
     def _receive_acknowledgement(self, message: Message) -> None:
         acknowledgement = Acknowledgement.from_wire(message.body)
-        if acknowledgement.incarnation != self._incarnation:
+        if acknowledgement.incarnation != self._sending.incarnation:
             return
-        self._records.free(message.author, acknowledgement.received)
-        self._acknowledged.append((message.author, acknowledgement.received))
+        self._sending.free(message.author, acknowledgement.received)
         gone = self._records.let_go(message.author, acknowledgement.received)
         if gone:
             self._resumptions[message.author] = Resumption(tuple(gone))
 
     def _receive_resumption(self, message: Message, now: Now) -> None:
         """Go on without what the sender no longer has: an earlier state of ours had it, or a loss record tells."""
-        if self.membership.address(message.author) is None:
-            raise NotAMemberError("a resumption by a stranger")
         link = self._receiving.of(message.author, message.incarnation)
         before = link.received
         for first, last in Resumption.from_wire(message.body).ranges:
@@ -364,21 +300,7 @@ class Node:
             self._records.set_received(message.author, message.incarnation, link.received)
             link.answer_soon(now.monotonic_us)
 
-    def _forget_committed(self, now: Now) -> None:
-        """Let the links forget what a commit has freed; before it, a failure would leave messages that none sends."""
-        for author, received in self._acknowledged:
-            link = self._sending.get(author)
-            if link is not None:
-                link.receive_acknowledgement(received, now.monotonic_us)
-        self._acknowledged.clear()
-        for recipient, first, last in self._withdrawn:
-            link = self._sending.get(recipient)
-            if link is not None:
-                link.withdraw(first, last)
-        self._withdrawn.clear()
-
-    def _receive_sequenced(self, message: Message, now: Now) -> None:
-        invite = self._authorise(message, now)
+    def _receive_sequenced(self, message: Message, invite: OpenInvite | None, now: Now) -> bool:
         link = self._receiving.of(message.author, message.incarnation)
         try:
             arrival = link.classify(message.link_seq)
@@ -388,7 +310,7 @@ class Node:
         if arrival is Arrival.DUPLICATE:
             self._records.count("duplicates")
             link.answer_soon(now.monotonic_us)
-            return
+            return True
         try:
             taken = self._handle(message, link, invite, now)
         except RemoteError as error:
@@ -398,29 +320,13 @@ class Node:
             taken = True
         if not taken:
             self._records.count("refused_full")
-            return
+            return False
         lands_later = self._lands_telemetry and message.type in _LANDS
         link.take(message.link_seq, message.link_seq, lands_later=lands_later)
         self._records.set_received(message.author, message.incarnation, link.received)
         if not lands_later:
             link.answer_soon(now.monotonic_us)
-
-    def _authorise(self, message: Message, now: Now) -> OpenInvite | None:
-        """Apply rule 2: return the invite that a joiner bears, None for everybody else who may speak.
-
-        Raises:
-            RemoteError: the author may not speak.
-        """
-        if message.type is MessageType.JOIN:
-            return self.membership.invitations.find(message, now.wall_us)
-        if message.type is MessageType.LOSS:
-            if message.group_id != NO_GROUP or self.membership.address(message.author) is None:
-                raise NotAMemberError("a loss record by a stranger")
-        elif message.type in {MessageType.GROUP_MANIFEST, MessageType.GROUP_PULL, MessageType.REVOKE}:
-            self.membership.authorise(message)
-        elif self.membership.group(message.group_id).member(message.author) is None:
-            raise NotAMemberError("the author is not a member of the group")
-        return None
+        return True
 
     def _handle(self, message: Message, link: ReceiveLink, invite: OpenInvite | None, now: Now) -> bool:
         """Apply a new message by its type; return False where there is no room for it now."""
@@ -430,7 +336,22 @@ class Node:
             self._events.append(BlobArrived(message.author, len(message.body)))
         elif message.type is MessageType.TELEMETRY:
             return self._lands_telemetry and self._records.land(message, now.wall_us)
-        elif message.type is MessageType.GROUP_MANIFEST:
+        elif message.type is MessageType.LOSS:
+            return self._receive_loss(message, link, now)
+        elif message.type is MessageType.FORWARD:
+            forward = Forward.from_wire(message.body)
+            if forward.to != self.identity.signing_public:
+                raise NotForUsError("a forwarded envelope for another device")
+            return self._receive(forward.envelope, message.author, now)
+        elif invite is not None:
+            self._queue_all(self.membership.admit(message, invite, now.wall_us), now)
+        else:
+            self._handle_of_group(message, now)
+        return True
+
+    def _handle_of_group(self, message: Message, now: Now) -> None:
+        """Apply a message that speaks of a group's membership."""
+        if message.type is MessageType.GROUP_MANIFEST:
             self.membership.receive_manifests(message, now.wall_us)
             self._queue_all(self._tending.ask(self.membership, message.group_id, message.author, now), now)
         elif message.type is MessageType.GROUP_PULL:
@@ -440,21 +361,10 @@ class Node:
         elif message.type is MessageType.REVOKE:
             self._queue_all(self.membership.receive_revoke(message, now.wall_us), now)
             if self.membership.shares_nothing_with(message.author):  # it knows, and may be gone before it answers
-                everything = SequenceSet(MAXIMUM_COUNTER)
-                self._records.free(message.author, everything)
-                self._acknowledged.append((message.author, everything))
-        elif message.type is MessageType.LOSS:
-            return self._receive_loss(message, link, now)
-        elif invite is not None:
-            self._queue_all(self.membership.admit(message, invite, now.wall_us), now)
-        return True
+                self._sending.free(message.author, SequenceSet(MAXIMUM_COUNTER))
 
     def _queue_all(self, sends: list[GroupSend], now: Now) -> None:
-        for recipient in self.membership.take_departed():
-            for first, last in self._records.withdraw_all(recipient):
-                self._queue_loss(recipient, Loss(first, last, LossReason.WITHDRAWN), now)
-        for each in sends:
-            self._queue(each.recipient, each.type, each.group_id, each.body, now)
+        self._sending.queue_all(sends, self.membership.take_departed(), now)
 
     def _receive_loss(self, message: Message, link: ReceiveLink, now: Now) -> bool:
         loss = Loss.from_wire(message.body)
@@ -466,13 +376,10 @@ class Node:
         self._records.count("lost_messages", loss.last - loss.first + 1)
         return True
 
-    # -- links --------------------------------------------------------------------------------------------------------
+    def _address(self, device: bytes) -> bytes | None:
+        return self.membership.address(device)
 
-    def _send_link(self, recipient: bytes) -> SendLink:
-        link = self._sending.get(recipient)
-        if link is None:
-            link = self._sending[recipient] = SendLink(recipient)
-        return link
+    # -- links --------------------------------------------------------------------------------------------------------
 
     def _acknowledgements(self, now: Now) -> Iterator[Outgoing]:
         for author, incarnation, link in self._receiving.due(now.monotonic_us):
@@ -484,12 +391,14 @@ class Node:
 
     def _unsequenced(self, recipient: bytes, kind: MessageType, body: bytes, now: Now) -> Iterator[Outgoing]:
         """Yield a message about a link; none to a device that was removed, or never let in: it hears nothing."""
-        address = self.membership.address(recipient)
-        if address is not None:
-            message = write_message(
-                self.identity, kind, recipient, NO_GROUP, self._incarnation, 0, 0, now.wall_us, body
-            )
-            yield Outgoing(inbox_topic(address), self._seal(message, address), recipient, None)
-
-    def _seal(self, message: bytes, address: bytes) -> bytes:
-        return seal(message, address, self._rng(32), self._rng(crypto.NONCE_BYTES))
+        if self.membership.address(recipient) is None:
+            return
+        outgoing = self._sending.seal(recipient, self._sending.unsequenced(recipient, kind, body, now))
+        carrier = self.routes.carrier(recipient)
+        if carrier is None:
+            yield outgoing
+        elif carrier == self.identity.signing_public:
+            self.routes.keep(Forward(recipient, outgoing.envelope))
+        else:
+            body = Forward(recipient, outgoing.envelope).to_wire()
+            yield from self._unsequenced(carrier, MessageType.FORWARD, body, now)

@@ -179,6 +179,12 @@ class Records(Protocol):
     def end_join(self, group_id: bytes) -> None:
         """Forget a pending join."""
 
+    def carrier(self, device: bytes) -> bytes | None:
+        """Return the device that carries for another one, a board."""
+
+    def set_carrier(self, device: bytes, carrier: bytes) -> None:
+        """Remember who carries for a board."""
+
     def quarantine(self, code: str, message: bytes, now_us: int) -> None:
         """Keep an authentic message that could not be used, for a person to look at."""
 

@@ -38,7 +38,7 @@ class Gateway:
         self.author: str = shown["signing_public"]
         self.noise_public: str = shown["noise_public"]
         if broker is not None:
-            password = broker.add_device(self.noise_public)
+            password = broker.add_device(self.author)
             self.ok("relay", "--url", broker.url, "--password-file", "-", feed=password)
 
     def covey(self, *words: str, feed: str | bytes = "") -> subprocess.CompletedProcess[str]:

@@ -85,7 +85,7 @@ def test_a_damaged_or_foreign_envelope_disturbs_nothing(
     # accepts: 000.12, 000.24, 001.05, 002.37
     one, two = _pair(new_gateway, "one", "two")
     stranger = new_device().up()  # type: ignore[attr-defined]
-    topic = f"covey/1/in/{one.noise_public}"
+    topic = f"covey/1/in/{one.author}"
     hostile = [
         b"",
         b"\x00",

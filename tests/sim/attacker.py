@@ -46,7 +46,7 @@ class Attacker:
     def _redirect(self) -> None:
         if self._heard:
             _, envelope = self._world.random.choice(self._heard)
-            self._send(inbox_topic(self._victim().identity.noise_public), envelope)
+            self._send(inbox_topic(self._victim().identity.signing_public), envelope)
 
     def _flip(self) -> None:
         if self._heard:
@@ -83,7 +83,7 @@ class Attacker:
             claimed, kind, victim.identity.signing_public, group, incarnation, number, number, 1, body
         )
         envelope = seal(message, victim.identity.noise_public, world.rng(32), world.rng(24))
-        self._send(inbox_topic(victim.identity.noise_public), envelope)
+        self._send(inbox_topic(victim.identity.signing_public), envelope)
 
     def _victim(self) -> Device:
         return self._world.random.choice(self._world.devices)

@@ -109,7 +109,7 @@ class Device:
         self._events: list[RelayEvent] = []
         self._wake = 0
         self._idle_turns = 0
-        self.link = Link(world, identity.noise_public.hex(), self._take_event)
+        self.link = Link(world, identity.signing_public.hex(), self._take_event)
 
     # -- life ---------------------------------------------------------------------------------------------------------
 

@@ -11,11 +11,13 @@ from unittest.mock import patch
 
 from agent.adapters.sqlite_store import SqliteStore
 from agent.core import node as node_module
+from agent.core import sending as sending_module
+from agent.core.envelope import seal
 from agent.core.inbox import Arrival, ReceiveLink
 from agent.core.message import read_message
-from agent.core.node import Node
 from agent.core.outbox import SendLink
 from agent.core.records import LandingPlan
+from agent.core.sending import Sending
 from agent.core.sequences import SequenceSet
 from agent.ports import Delivered
 from agent.roles.collector import Collector
@@ -39,36 +41,34 @@ class Mutant:
             yield
 
 
-def _close_on_puback(node: Node, recipient: bytes, link_seq: int) -> None:
-    records: Any = node._records
+def _close_on_puback(sending: Sending, recipient: bytes, link_seq: int) -> None:
+    records: Any = sending._records
     received = SequenceSet().add(link_seq)
     with records.transaction():
         records.free(recipient, received)
-    node._send_link(recipient).receive_acknowledgement(received, 0)
+    sending._link(recipient).receive_acknowledgement(received, 0)
 
 
-def _forget_before_commit(node: Node, message: Any) -> None:
-    _receive_acknowledgement(node, message)
-    for author, received in node._acknowledged:
-        if author in node._sending:
-            node._sending[author].receive_acknowledgement(received, 0)
+def _forget_before_commit(sending: Sending, recipient: bytes, received: SequenceSet) -> None:
+    _free(sending, recipient, received)
+    if recipient in sending._links:
+        sending._links[recipient].receive_acknowledgement(received, 0)
 
 
-_receive_acknowledgement = Node._receive_acknowledgement
+_free = Sending.free
 
 
-def _start_over(node: Node) -> None:
+def _start_over(sending: Sending) -> None:
     """Roll back by building everything anew, as if nothing were in flight."""
-    _rolled_back(node)
-    connected = node._connected
-    node._sending.clear()
-    node.refresh()
-    if connected:
-        for link in node._sending.values():
+    _rolled_back(sending)
+    sending._links.clear()
+    sending.refresh()
+    if sending.is_connected:
+        for link in sending._links.values():
             link.connected(0)
 
 
-_rolled_back = Node.rolled_back
+_rolled_back = Sending.rolled_back
 
 
 def _acknowledge_before_commit(runtime: Runtime, events: list[Any], now: Any) -> None:
@@ -106,7 +106,7 @@ def _sequences_in_ram() -> Callable[[SqliteStore, bytes], tuple[int, int]]:
 _allocate = SqliteStore.allocate
 
 
-def _acknowledge_before_landing(collector: Collector, node: Node, now: Any) -> None:
+def _acknowledge_before_landing(collector: Collector, node: Any, now: Any) -> None:
     store: Any = collector._store
     plan = store.landing_plan() or collector._plan(now)
     if plan is not None:
@@ -126,8 +126,8 @@ def _plan_in_ram(collector: Collector, now: Any) -> LandingPlan | None:
     return LandingPlan(number, collector._store.incarnation(), waiting[0], now.wall_us, collector._rng(24))
 
 
-def _same_nonce(node: Node, message: bytes, address: bytes) -> bytes:
-    return node_module.seal(message, address, bytes(range(32)), bytes(24))
+def _same_nonce(message: bytes, address: bytes, _ephemeral_secret: bytes, _nonce: bytes) -> bytes:
+    return seal(message, address, bytes(range(32)), bytes(24))
 
 
 def _nothing(*_arguments: object) -> None:
@@ -135,24 +135,24 @@ def _nothing(*_arguments: object) -> None:
 
 
 MUTANTS = (
-    Mutant("close on PUBACK", {(Node, "relayed"): _close_on_puback}),
+    Mutant("close on PUBACK", {(Sending, "relayed"): _close_on_puback}),
     Mutant("no timed resend", {(SendLink, "handle_deadline"): _nothing, (SendLink, "next_deadline"): _nothing}),
     Mutant("acknowledge before the commit", {(Runtime, "_take"): _acknowledge_before_commit}),
     Mutant("acknowledge before the landing", {(ReceiveLink, "take"): _take_as_landed}),
     Mutant("no dedup", {(ReceiveLink, "classify"): lambda _link, _link_seq: Arrival.NEW}),
     Mutant("sequences in RAM", {(SqliteStore, "allocate"): _sequences_in_ram()}),
     Mutant("never subscribe again", {(Link, "_renew_later"): _nothing}),
-    Mutant("forget before the delete commits", {(Node, "_receive_acknowledgement"): _forget_before_commit}),
-    Mutant("start over when the disk is full", {(Node, "rolled_back"): _start_over}),
+    Mutant("forget before the delete commits", {(Sending, "free"): _forget_before_commit}),
+    Mutant("start over when the disk is full", {(Sending, "rolled_back"): _start_over}),
     Mutant("finish before the manifest is put", {(Collector, "_land"): _acknowledge_before_landing}),
     Mutant("the plan is not committed", {(Collector, "_plan"): _plan_in_ram}),
     Mutant(
         "signatures are not verified",
         {(node_module, "read_message"): lambda raw: read_message(raw, verify=False)},
     ),
-    Mutant("a loss that nobody is told of", {(Node, "_queue_loss"): _nothing}),
-    Mutant("strangers may speak", {(Node, "_authorise"): _nothing}),
-    Mutant("one nonce for all", {(Node, "_seal"): _same_nonce}),
-    Mutant("no encryption", {(Node, "_seal"): lambda _node, message, _address: message}),
+    Mutant("a loss that nobody is told of", {(Sending, "_queue_loss"): _nothing}),
+    Mutant("strangers may speak", {(node_module, "authorise"): _nothing}),
+    Mutant("one nonce for all", {(sending_module, "seal"): _same_nonce}),
+    Mutant("no encryption", {(sending_module, "seal"): lambda message, *_keys: message}),
     Mutant("acknowledge for ever", {(ReceiveLink, "answered"): _nothing}),
 )

@@ -12,8 +12,9 @@ from agent.adapters.sqlite_store import SqliteStore
 from agent.core.crypto import Identity
 from agent.core.group_manifest import GroupManifest
 from agent.core.membership import RemovedFromGroup
-from agent.core.node import Node, Outgoing
+from agent.core.node import Node
 from agent.core.now import Now
+from agent.core.sending import Outgoing
 from agent.core.topics import inbox_topic
 from agent.errors import LocalError, RemoteError
 from tests.vectors.makers.cast import identity
@@ -42,7 +43,7 @@ class Device:
 
     @property
     def inbox(self) -> str:
-        return inbox_topic(self.identity.noise_public)
+        return inbox_topic(self.identity.signing_public)
 
     def view(self, group_id: bytes) -> str:
         """Return what it believes, for people."""

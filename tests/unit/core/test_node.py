@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from agent.core.envelope import seal
+from agent.core.events import BlobArrived, EnvelopeDropped
 from agent.core.limits import MAXIMUM_BLOB_BYTES, RETRY_US_INITIAL, RETRY_US_MAX
 from agent.core.message import NO_GROUP, Acknowledgement, Loss, LossReason, MessageType, read_message, write_message
-from agent.core.node import BlobArrived, EnvelopeDropped
 from agent.core.sequences import SequenceSet
 from agent.errors import LocalError, OutboxFullError, UnknownGroupError
 from tests.fleet import Device, admit, carry, found, identity

@@ -1,0 +1,152 @@
+"""The deterministic CBOR that the wire speaks (docs/protocol.md, section 1), without maps: boards neither write nor read them.
+
+Whole numbers of 64 bits, byte strings, text, arrays, false, true and null. The reader refuses everything that the
+encoder would not have written, with `WireError("malformed")` or, beyond a bound, `WireError("limit")`.
+"""
+
+DEPTH_MAX = 8
+ITEMS_MAX = 2_048  # more than 4 KiB of anything that a board is sent
+
+
+class WireError(ValueError):
+    """Bytes from outside broke a rule; `code` is one of docs/protocol.md, section 16."""
+
+    def __init__(self, code):
+        super().__init__(code)
+        self.code = code
+
+
+def _head(major, number):
+    major <<= 5
+    if number < 24:
+        return bytes([major | number])
+    for place in range(4):
+        if number < 1 << (8 << place):
+            return bytes([major | 24 + place]) + number.to_bytes(1 << place, "big")
+    raise ValueError("beyond 64 bits")
+
+
+def encode(value):
+    """Return the one encoding of a value."""
+    if value is None:
+        return b"\xf6"
+    if value is False:
+        return b"\xf4"
+    if value is True:
+        return b"\xf5"
+    if isinstance(value, int):
+        return _head(0, value) if value >= 0 else _head(1, -1 - value)
+    if isinstance(value, (bytes, bytearray)):
+        return _head(2, len(value)) + bytes(value)
+    if isinstance(value, str):
+        text = value.encode()
+        return _head(3, len(text)) + text
+    return _head(4, len(value)) + b"".join([encode(item) for item in value])
+
+
+def decode(raw, size_max):
+    """Return the one item that `raw` is.
+
+    Raises:
+        WireError: it is none, or not in its one encoding, or beyond a bound.
+    """
+    if len(raw) > size_max:
+        raise WireError("limit")
+    reader = _Reader(raw)
+    value = reader.item(0)
+    if reader.place != len(raw):
+        raise WireError("malformed")
+    return value
+
+
+class _Reader:
+    def __init__(self, raw):
+        self.raw = raw
+        self.place = self.items = 0
+
+    def take(self, size):
+        end = self.place + size
+        if end > len(self.raw):
+            raise WireError("malformed")
+        taken = self.raw[self.place : end]
+        self.place = end
+        return taken
+
+    def number(self, short):
+        """Return what a head counts; the shortest form alone is one."""
+        if short < 24:
+            return short
+        if short > 27:
+            raise WireError("malformed")
+        size = 1 << (short - 24)
+        number = int.from_bytes(self.take(size), "big")
+        if number < (24 if size == 1 else 1 << (4 * size)):
+            raise WireError("malformed")
+        return number
+
+    def item(self, depth):
+        self.items += 1
+        if self.items > ITEMS_MAX:
+            raise WireError("limit")
+        head = self.take(1)[0]
+        major = head >> 5
+        if major == 7:
+            if head not in (0xF4, 0xF5, 0xF6):
+                raise WireError("malformed")
+            return None if head == 0xF6 else head == 0xF5
+        number = self.number(head & 31)
+        if major < 2:
+            if number >= 1 << 63:
+                raise WireError("malformed")
+            return -1 - number if major else number
+        if major == 2:
+            return bytes(self.take(number))
+        if major == 3:
+            return _text(self.take(number))
+        if major != 4:
+            raise WireError("malformed")
+        if depth == DEPTH_MAX:
+            raise WireError("limit")
+        if number > len(self.raw) - self.place:
+            raise WireError("malformed")
+        return [self.item(depth + 1) for _ in range(number)]
+
+
+def _text(raw):
+    """Return UTF-8 as text. Ports let overlong forms and half a surrogate pair through; this does not."""
+    try:
+        text = raw.decode()
+    except UnicodeError:
+        raise WireError("malformed")
+    size = 0
+    for character in text:
+        code = ord(character)
+        if 0xD800 <= code < 0xE000 or code > 0x10FFFF:
+            raise WireError("malformed")
+        size += 1 if code < 0x80 else 2 if code < 0x800 else 3 if code < 0x10000 else 4
+    if size != len(raw):
+        raise WireError("malformed")
+    return text
+
+
+def record(value, *kinds):
+    """Return an array's items if they are of these kinds: a type, a number of bytes, or a range of numbers (low, high).
+
+    Raises:
+        WireError: they are not.
+    """
+    if not isinstance(value, list) or len(value) != len(kinds):
+        raise WireError("malformed")
+    for item, kind in zip(value, kinds):
+        if isinstance(kind, tuple):
+            right = isinstance(item, int) and not isinstance(item, bool) and kind[0] <= item <= kind[1]
+        elif isinstance(kind, int):
+            right = isinstance(item, bytes) and len(item) == kind
+        else:
+            right = isinstance(item, kind)
+        if not right:
+            raise WireError("malformed")
+    return value
+
+
+UINT = (0, (1 << 63) - 1)

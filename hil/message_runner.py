@@ -1,0 +1,86 @@
+"""Run a file of lines of `message_vectors` through the board's modules: the same code on CPython and on every board.
+
+Prints each failure and one last line, `messages passed/all`.
+"""
+
+import json
+import struct
+
+try:
+    from firmware_bridge.shared import batch, cbor, messages
+except ImportError:
+    import batch
+    import cbor
+    import messages
+from binascii import hexlify, unhexlify
+
+
+def _bytes(field):
+    return b"" if field == "-" else unhexlify(field)
+
+
+def _hex(data):
+    return hexlify(data).decode() or "-"
+
+
+def _write(seed, kind, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body):
+    identity = messages.Identity(_bytes(seed), bytes(32))
+    numbers = int(seq), int(link_seq), int(sent_at_us)
+    keys = _bytes(recipient), _bytes(group_id), _bytes(incarnation)
+    return _hex(messages.write_message(identity, int(kind), *keys, *numbers, _bytes(body)))
+
+
+def _read(raw):
+    messages.read_message(_bytes(raw))
+    return "ok"
+
+
+def _acknowledgement(body):
+    incarnation, upto, spans = messages.read_acknowledgement(_bytes(body))
+    ranges = ",".join(["[%d,%d]" % span for span in spans])  # noqa: UP031 - old MicroPython has no f-strings
+    return "%s:[%d,[%s]]" % (_hex(incarnation), upto, ranges)  # noqa: UP031
+
+
+def _batch(kind, boot_id, now_us, wall_us, readings):
+    collected = batch.Batch()
+    for name, unit, scale, value, time_us in json.loads(_bytes(readings).decode()):
+        if scale is None:
+            value = struct.unpack("<d", unhexlify(value))[0]  # noqa: PLW2901
+        assert collected.add(name, unit, scale, value, time_us)
+    return _hex(collected.body(_bytes(boot_id), int(kind), int(now_us), int(wall_us)))
+
+
+FUNCTIONS = {
+    "cbor": lambda raw: _hex(cbor.encode(cbor.decode(_bytes(raw), 4096))),
+    "seal": lambda *fields: _hex(messages.seal(*[_bytes(field) for field in fields])),
+    "open": lambda *fields: _hex(messages.open_sealed(*[_bytes(field) for field in fields])),
+    "padded": lambda length: str(messages.padded_length(int(length))),
+    "write": _write,
+    "read": _read,
+    "ack": _acknowledgement,
+    "loss": lambda *numbers: _hex(messages.write_loss(*[int(number) for number in numbers])),
+    "batch": _batch,
+}
+
+
+def answer(function, arguments):
+    """Return what a function says to a line's arguments, as the line would write it."""
+    try:
+        return FUNCTIONS[function](*arguments)
+    except cbor.WireError as error:
+        return error.code
+
+
+def run(path):
+    """Check every line of a file."""
+    passed = count = 0
+    with open(path) as lines:  # noqa: PTH123 - boards have no pathlib
+        for line in lines:
+            fields = line.split()
+            count += 1
+            got = answer(fields[0], fields[1:-1])
+            if got == fields[-1]:
+                passed += 1
+            else:
+                print("FAILED", line.strip()[:300], "got", got[:300])
+    print("messages", "%d/%d" % (passed, count))  # noqa: UP031

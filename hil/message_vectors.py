@@ -1,0 +1,114 @@
+"""The protocol's own vectors as lines for `message_runner`, but those that no board needs."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.core import wire
+from agent.core.telemetry import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDER = Path(__file__).resolve().parent.parent / "tests" / "vectors"
+LONGEST = 4_000
+BATCH_BYTES_MAX = 2_048
+MICROPYTHON_TYPES = (bytes, str, int, bool, type(None))
+
+
+def _load(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
+    return loaded
+
+
+def _holds_a_map(value: object) -> bool:
+    return (isinstance(value, dict) and "map" in value) or (isinstance(value, list) and any(map(_holds_a_map, value)))
+
+
+def cbor() -> Iterator[str]:
+    """Yield what is accepted and what is refused; maps are refused by boards, so theirs are left out."""
+    for entry in _load("cbor")["vectors"]:
+        if any(key.endswith("_repeat") for key in entry) or len(entry["cbor"]) > LONGEST:
+            continue
+        if entry["code"] is None and not _holds_a_map(entry["value"]):
+            yield f"cbor {entry['cbor']} {entry['cbor']}"
+        elif entry["code"] == "malformed":
+            yield f"cbor {entry['cbor'] or '-'} malformed"
+
+
+def envelopes() -> Iterator[str]:
+    """Yield sealing with fixed keys, opening, what is refused, and lengths."""
+    loaded = _load("envelopes")
+    keys = loaded["keys"]
+    for entry in loaded["vectors"]:
+        if any(key.endswith("_repeat") for key in entry) or len(entry["envelope"]) > LONGEST:
+            continue
+        recipient = keys[entry["recipient"]]
+        if entry["code"] is None:
+            message = entry["message"] or "-"
+            arguments = f"{message} {recipient['noise_public']} {entry['ephemeral_secret']} {entry['nonce']}"
+            yield f"seal {arguments} {entry['envelope']}"
+            yield f"open {entry['envelope']} {recipient['noise_secret']} {message}"
+        else:
+            yield f"open {entry['envelope'] or '-'} {recipient['noise_secret']} {entry['code']}"
+    for length, padded in loaded["padded"]:
+        yield f"padded {length} {padded}"
+
+
+def messages() -> Iterator[str]:
+    """Yield signing, reading and what is refused; acknowledgements and losses."""
+    loaded = _load("messages")
+    for entry in loaded["vectors"]:
+        if any(key.endswith("_repeat") for key in entry):
+            continue
+        if entry["code"] is None:
+            author, recipient = loaded["keys"][entry["author"]], loaded["keys"][entry["recipient"]]
+            fields = [entry[name] for name in ("group_id", "incarnation", "seq", "link_seq", "sent_at_us")]
+            arguments = [author["signing_seed"], entry["type"], recipient["signing_public"], *fields]
+            yield f"write {' '.join(map(str, arguments))} {entry['body'] or '-'} {entry['message']}"
+            yield f"read {entry['message']} ok"
+        else:
+            yield f"read {entry['message'] or '-'} {entry['code']}"
+    for entry in loaded["acknowledgements"]:
+        if any(key.endswith("_repeat") for key in entry) or len(entry["body"]) > LONGEST:
+            continue
+        answer = entry["code"] or f"{entry['incarnation']}:{json.dumps(entry['received'], separators=(',', ':'))}"
+        yield f"ack {entry['body'] or '-'} {answer}"
+    for entry in loaded["losses"]:
+        if entry["code"] is None:
+            yield f"loss {' '.join(map(str, entry['loss']))} {entry['body']}"
+
+
+def batches() -> Iterator[str]:
+    """Yield what a board can measure, with the body that the agent writes, not compressed."""
+    for entry in _load("telemetry")["vectors"]:
+        kinds = {series[2] for series in entry.get("series", [])}
+        if entry["code"] is not None or not kinds <= {Kind.DECIMAL, Kind.FLOAT} or entry["clock"]["kind"] == 2:
+            continue
+        fields = wire.decode(bytes.fromhex(entry["body"]), 10**6)
+        assert isinstance(fields, list)
+        columns = zlib.decompress(fields[8], -15) if fields[6] else fields[8]
+        if len(columns) > BATCH_BYTES_MAX:
+            continue
+        body = wire.encode([*fields[:6], 0, len(columns), columns])
+        clock = entry["clock"]
+        head = f"{clock['kind']} {clock['boot_id']} {clock['monotonic_us']} {clock['wall_us']}"
+        yield f"batch {head} {_readings(entry).encode().hex()} {body.hex()}"
+
+
+def _readings(entry: dict[str, Any]) -> str:
+    """Return the readings as a board's sensors give them; floats as their bytes."""
+    scales = {(name, unit): (None if kind == Kind.FLOAT else scale) for name, unit, kind, scale, _ in entry["series"]}
+    rows = []
+    for name, unit, time_us, value in entry["readings"]:
+        scale = scales[name, unit]
+        number = struct.pack("<d", value).hex() if scale is None else round(value * 10**scale)
+        rows.append([name, unit, scale, number, time_us])
+    return json.dumps(rows)
+
+
+SOURCES = {"cbor": cbor, "envelopes": envelopes, "messages": messages, "batches": batches}
