@@ -28,13 +28,13 @@ from agent.core.limits import (
 )
 from agent.errors import ConfigurationError
 
-Value = str | bool | int | float
+Value = str | bool | int | float | tuple[str, ...]
 
 
 def _setting(
     default: Value, meaning: str, example: Value, unit: str = "", low: float | None = None, high: float | None = None
 ) -> Any:
-    """Declare a setting: its type is its default's; bounds are on a number's value, or on a text's bytes."""
+    """Declare a setting: its type is its default's; bounds are on a number's value, a text's bytes, a list's length."""
     return field(
         default=default,
         metadata={"default": default, "meaning": meaning, "example": example, "unit": unit, "bounds": (low, high)},
@@ -59,6 +59,31 @@ class RelayConfig:
     )
     ca_file: str = _setting(
         "", "PEM file of the authority that signed the broker's certificate; empty: the system's", "/etc/covey/ca.pem"
+    )
+    client_certificate: str = _setting(
+        "",
+        "PEM file of this device's certificate, for a broker that asks for one; relative to the state folder",
+        "relay.pem",
+    )
+    client_key: str = _setting(
+        "",
+        "PEM file of the certificate's private key, mode 0600; empty: it stands in the certificate's file",
+        "/etc/covey/relay.key",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """[broker]: this device's authority over the broker, if it is to let new devices in."""
+
+    password_file: str = _setting(
+        "", "mosquitto's password file, to which a pairing adds the joiner; empty: none", "/srv/mosquitto/passwords"
+    )
+    pid_file: str = _setting(
+        "", "mosquitto's pid file, to have it read its passwords again; empty: others see to that", "/run/mosquitto.pid"
+    )
+    ca_folder: str = _setting(
+        "", "folder of a fleet CA, which issues certificates instead of passwords; empty: none", "/srv/covey/ca"
     )
 
 
@@ -92,8 +117,25 @@ class OutboxConfig:
 class VaultConfig:
     """[vault]: where a collector lands telemetry."""
 
-    folder: str = _setting("vault", "directory of the vault, relative to the state folder", "/srv/covey/vault")
+    location: str = _setting(
+        "vault", "the vault: a directory, relative to the state folder, or an object store", "s3://bucket/covey"
+    )
     segment_seconds: float = _setting(SEGMENT_US / 1e6, "age at which a segment is closed", 10.0, "s", 0.1, 3_600)
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeConfig:
+    """[bridge]: microcontrollers on serial ports."""
+
+    ports: tuple[str, ...] = _setting(
+        (),
+        "serial ports with a board behind them, best by the names that stay",
+        ("/dev/serial/by-id/usb-MicroPython_Board_in_FS_mode_e6614c311b7b4f2a-if00",),
+        "paths, with commas between them where they are not TOML",
+        0,
+        16,
+    )
+    baud: int = _setting(115_200, "rate of ports that are UARTs; USB ignores it", 921_600, "bit/s", 1_200, 4_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +144,9 @@ class ApiConfig:
 
     socket: str = _setting(
         "", "Unix socket of the local API, relative to the state folder; empty: none", "/run/covey/api.sock"
+    )
+    group: str = _setting(
+        "", "group whose members may use the local API; empty: the group that the agent runs as", "covey", "", high=32
     )
 
 
@@ -113,19 +158,23 @@ class Config:
         "", "a name for people, shown beside the device's own", "greenhouse", "", high=MAXIMUM_LABEL_BYTES
     )
     relay: RelayConfig = field(default_factory=RelayConfig)
+    broker: BrokerConfig = field(default_factory=BrokerConfig)
     telemetry: TelemetryConfig = field(default_factory=TelemetryConfig)
     sensors: SensorsConfig = field(default_factory=SensorsConfig)
     outbox: OutboxConfig = field(default_factory=OutboxConfig)
     vault: VaultConfig = field(default_factory=VaultConfig)
+    bridge: BridgeConfig = field(default_factory=BridgeConfig)
     api: ApiConfig = field(default_factory=ApiConfig)
 
 
 _SECTIONS: dict[str, type] = {
     "relay": RelayConfig,
+    "broker": BrokerConfig,
     "telemetry": TelemetryConfig,
     "sensors": SensorsConfig,
     "outbox": OutboxConfig,
     "vault": VaultConfig,
+    "bridge": BridgeConfig,
     "api": ApiConfig,
 }
 
@@ -156,13 +205,18 @@ class Setting:
         kind = type(self.default)
         if kind is float and type(value) is int:
             value = float(value)
-        if type(value) is not kind or not isinstance(value, Value):
+        if kind is tuple and type(value) is list:
+            value = tuple(value)
+        if type(value) is not kind or (isinstance(value, tuple) and not all(type(each) is str for each in value)):
             raise ConfigurationError(f"{where} must be {_TYPE_NAMES[kind]}", hint=self.hint)
-        size = len(value.encode()) if isinstance(value, str) else value
+        assert isinstance(value, str | bool | int | float | tuple)
+        size = len(value.encode()) if isinstance(value, str) else len(value) if isinstance(value, tuple) else value
         within = (self.low is None or size >= self.low) and (self.high is None or size <= self.high)
         if not within:  # nan is neither below nor above
             if isinstance(value, str):
                 bounds = f"at most {self.high} bytes"
+            elif isinstance(value, tuple):
+                bounds = f"at most {self.high}"
             else:
                 bounds = f"at least {self.low}" if self.high is None else f"between {self.low} and {self.high}"
             raise ConfigurationError(f"{where} must be {bounds}", hint=self.hint)
@@ -181,6 +235,8 @@ class Setting:
                 value = {"true": True, "false": False}[text]
             elif kind in {int, float}:
                 value = kind(text)
+            elif kind is tuple:
+                value = tuple(part.strip() for part in text.split(",") if part.strip())
         except (ValueError, KeyError):
             value = None
         return self.check(value, where)
@@ -191,7 +247,7 @@ class Setting:
         return f"{self.meaning}; for example {toml_value(self.example)}"
 
 
-_TYPE_NAMES = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
+_TYPE_NAMES = {str: "text", bool: "true or false", int: "a whole number", float: "a number", tuple: "a list of texts"}
 
 
 @cache
@@ -401,5 +457,5 @@ def toml_value(value: Value) -> str:
     """Return a value as TOML writes it."""
     import json
 
-    # A JSON string, number or boolean is the same in TOML, except for DEL.
+    # A JSON string, number, boolean or array of strings is the same in TOML, except for DEL.
     return json.dumps(value, ensure_ascii=False).replace(chr(0x7F), "\\u007f")

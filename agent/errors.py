@@ -145,6 +145,16 @@ class GroupDestroyedError(LocalError):
     code = "group_destroyed"
 
 
+class PairingError(LocalError):
+    """A ceremony did not end well; `code` says how (docs/protocol.md, "Pairing")."""
+
+    code = "pairing"
+
+    def __init__(self, message: str, code: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
 class OutboxFullError(LocalError):
     """The outbox has reached its bound in bytes; nothing was queued."""
 
@@ -169,10 +179,28 @@ class RelayError(TransientError):
     code = "relay"
 
 
+class AgentUnreachableError(TransientError):
+    """No agent answers on its socket, or this user may not ask it."""
+
+    code = "agent_unreachable"
+
+
 class StorageError(CoveyError):
     """The disk refused. Nothing was released; what was stored stays stored."""
 
     code = "storage"
+
+
+class DamagedStateError(StorageError):
+    """The state database is not what was written. The next start sets it aside and saves what can be read."""
+
+    code = "damaged_state"
+
+
+class ConflictError(StorageError):
+    """An object was replaced by somebody else since this device last read or wrote it."""
+
+    code = "conflict"
 
 
 class DiskFullError(StorageError):

@@ -5,7 +5,7 @@ The core never sees these: it takes `now` and bytes in, and gives changes and re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
@@ -45,10 +45,11 @@ class RelayUp:
 
 @dataclass(frozen=True, slots=True)
 class RelayDown:
-    """No connection; the adapter tries again by itself. `reason` is text for people."""
+    """No connection; the adapter tries again by itself. `reason` is text for people; `refused`: the relay said no."""
 
     relay: str
     reason: str
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +102,8 @@ class Relay(Protocol):
     def alive(self) -> bool:
         """Say whether the background work goes on; being offline is no reason to say no."""
 
-    def reconfigure_inbox(self, topic: str) -> None:
-        """Subscribe to another inbox (after a key rotation)."""
+    def listen(self, topics: Collection[str]) -> None:
+        """Beside the inbox, listen to these topics from now on, and to no others. Each delivery names its topic."""
 
     def stop(self) -> None:
         """Disconnect cleanly and end the background work."""
@@ -195,6 +196,24 @@ class Supervisor(Protocol):
         """Take note that the end was asked for."""
 
 
+class Credentials(Protocol):
+    """Authority over the relay: whoever has it lets devices in, and shuts them out."""
+
+    def mint(self, user_name: str) -> str:
+        """Make a device's credential and return it: a password, or a key with its certificate in PEM.
+
+        Raises:
+            CoveyError: it cannot be made.
+        """
+
+    def remove(self, user_name: str) -> bool:
+        """Shut a device out; return whether it had a credential.
+
+        Raises:
+            CoveyError: it cannot be taken away.
+        """
+
+
 class ObjectStore(Protocol):
     """Where a vault lies: immutable objects, and a few small ones that are replaced whole."""
 
@@ -205,12 +224,27 @@ class ObjectStore(Protocol):
             StorageError: the store refused; nothing visible changed.
         """
 
+    def replace(self, key: str, content: bytes, before: bytes | None) -> None:
+        """Store like `put`, but only where the object is still `before`, or still absent (004.14).
+
+        Raises:
+            ConflictError: it is something else.
+            StorageError: the store refused; nothing visible changed.
+        """
+
     def get(self, key: str, maximum: int) -> bytes | None:
         """Return the object, or None where there is none.
 
         Raises:
             LimitError: it is longer than `maximum` bytes.
             StorageError: the store could not be read.
+        """
+
+    def delete(self, key: str) -> None:
+        """Remove an object; nothing happens where there is none.
+
+        Raises:
+            StorageError: the store refused.
         """
 
     def keys(self, prefix: str) -> Iterator[str]:

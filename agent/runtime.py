@@ -11,16 +11,17 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from agent.core.events import BlobArrived, EnvelopeDropped, Event
+from agent.core.events import BlobArrived, EnvelopeDropped, Event, StateDoubted
+from agent.core.group_events import GroupChanged, GroupDestroyed, GroupInvited, JoinExpired, RemovedFromGroup
 from agent.core.ids import device_name, printable
 from agent.core.limits import POISON_TRIES
-from agent.core.membership import GroupChanged, GroupDestroyed, RemovedFromGroup
 from agent.core.node import Node
 from agent.core.now import Now
 from agent.core.records import Records
 from agent.core.sending import Outgoing
+from agent.core.topics import is_rendezvous
 from agent.core.voting import VoteArrived
-from agent.errors import StorageError
+from agent.errors import DamagedStateError, StorageError
 from agent.ports import (
     Clock,
     Delivered,
@@ -83,8 +84,10 @@ class Runtime:
         roles: Sequence[Role],
         report: Report,
         supervisor: Supervisor | None = None,
+        rendezvous: Callable[[str, bytes], None] = lambda _topic, _payload: None,
     ) -> None:
         self._store = store
+        self._rendezvous = rendezvous
         self._relay = relay
         self._clock = clock
         self._roles = roles
@@ -174,6 +177,8 @@ class Runtime:
         """
         try:
             step()
+        except DamagedStateError:
+            raise  # the next start saves what can be read
         except StorageError as error:
             if not self._storage_fails:
                 self._report("error", f"{error}; nothing new is taken until this ends")
@@ -195,10 +200,14 @@ class Runtime:
         try:
             if self._store.changed_elsewhere():
                 self.node.refresh()
-            if delivered:
+            envelopes = [event.payload for event in delivered if not is_rendezvous(event.topic)]
+            if envelopes:
                 with self._store.transaction():
-                    for event in delivered:
-                        self.node.receive_envelope(event.payload, now)
+                    for envelope in envelopes:
+                        self.node.receive_envelope(envelope, now)
+            for event in delivered:
+                if is_rendezvous(event.topic):
+                    self._rendezvous(event.topic, event.payload)
         finally:
             for event in delivered:
                 self._relay.acknowledge(event)
@@ -292,10 +301,27 @@ def describe(event: Event) -> tuple[str, str]:
     if isinstance(event, EnvelopeDropped):
         author = f" from {device_name(event.author)}" if event.author else ""
         return "warning", f"dropped an envelope{author}: {event.code}: {event.reason}"
+    if isinstance(event, StateDoubted):
+        line = f"{device_name(event.recipient)} holds messages that this state never sent"
+        return "warning", f"{line}: it is a copy of an earlier one; what waits is sent anew, in a new incarnation"
+    if isinstance(event, VoteArrived | GroupInvited | JoinExpired):
+        return _describe_question(event)
+    return _describe_change(event)
+
+
+def _describe_question(event: VoteArrived | GroupInvited | JoinExpired) -> tuple[str, str]:
+    group = f"group {event.group_id.hex()[:8]}"
     if isinstance(event, VoteArrived):
         verb, target = event.action.name.lower(), device_name(event.target)
         line = f"{device_name(event.voter)} votes to {verb} {target}; 'covey group {verb} {target}' agrees"
-        return "notice", f"group {event.group_id.hex()[:8]}: {line}"
+        return "notice", f"{group}: {line}"
+    if isinstance(event, GroupInvited):
+        return "notice", f"{group}: {device_name(event.inviter)} invites this device; 'covey requests' answers"
+    line = f"{device_name(event.inviter)} did not answer while the invite lived; ask for a new one"
+    return "warning", f"{group}: {line}"
+
+
+def _describe_change(event: GroupChanged | RemovedFromGroup | GroupDestroyed) -> tuple[str, str]:
     group = f"group {event.manifest.group_id.hex()[:8]}"
     if isinstance(event, RemovedFromGroup):
         return "warning", f"{group}: this device was removed"

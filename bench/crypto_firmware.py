@@ -15,7 +15,8 @@ import tarfile
 from pathlib import Path
 
 from hil import runtimes
-from hil.conftest import board_modules, cross_compile
+from hil.conftest import cross_compile
+from hil.firmware_files import board_modules
 
 BENCH = Path(__file__).resolve().parent
 ON_BOARD = BENCH / "crypto_on_board.py"
@@ -97,7 +98,7 @@ def run(firmware: Path, statement: str) -> list[str]:
     """Boot, type one statement at the prompt, and return the lines that it prints."""
     command = [*runtimes.qemu_system_arm().command, *QEMU, "-kernel", str(firmware)]
     command = ["timeout", str(ANSWER_SECONDS_MAX), *command]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as machine:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as machine:
         try:
             _until_prompt(machine)
             assert machine.stdin is not None

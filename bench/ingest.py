@@ -24,21 +24,21 @@ from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading
 from agent.core.vault import (
     SegmentEntry,
     SegmentRecord,
-    VaultKey,
     VaultManifest,
-    key_file_text,
     manifest_key,
     next_manifest,
     seal_segment,
     seal_vault_manifest,
     segment_key,
 )
+from agent.core.vault_keys import VaultKey, key_file_text
+from agent.core.vault_reading import Floor, VaultReader
 from spark_ingest.key_file import read_key_file
+from spark_ingest.object_stores import DirectoryStore
 from spark_ingest.rows import Origin, Verify, segment_rows
 from spark_ingest.session import spark_session
 from spark_ingest.source import FORMAT
 from spark_ingest.tables import readings
-from spark_ingest.vault_reader import DirectoryStore, Floor, VaultReader
 
 READINGS = 1_000_000
 ROUNDS = 3

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from agent.errors import CoveyError, TransientError
+from demo.board import Board
 from demo.chaos import Chaos, plan
 from demo.fleet import Fleet
 from demo.screen import Progress, Screen
@@ -27,6 +28,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--chaos", action="store_true", help="SIGKILL broker, an agent, the collector and Spark on the way"
     )
+    parser.add_argument("--board", action="store_true", help="a microcontroller (emulated) joins, behind agent-1")
     parser.add_argument("--seed", type=int, default=1, help="seed of the chaos (default 1)")
     parser.add_argument("--keep", metavar="DIR", help="put everything here (default: .cache/demo, replaced each time)")
     return parser
@@ -58,15 +60,23 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
     screen = Screen(options.chaos)
     screen.say(f"starting a broker, a collector and {options.agents} agents, pairing them …")
     fleet = Fleet(folder, options.agents)
+    board = None
+    batch_seconds = min(10.0, options.seconds / 5)
     try:
-        fleet.set_up(batch_seconds=min(10.0, options.seconds / 5), interval_seconds=1.0)
+        fleet.set_up(batch_seconds=batch_seconds, interval_seconds=1.0)
+        if options.board:
+            board = Board(folder / "board", fleet.agents[0], options.seconds - 1, batch_seconds)
+            fleet.others.append(board)
         screen.say("starting Spark …")
         fleet.ingest.start()
         _await_spark(fleet, screen)
         screen.say("sampling this machine's sensors …")
         for device in fleet.agents:
             device.start("run")
-        chaos = Chaos(plan(fleet, options.seconds, options.seed) if options.chaos else [])
+        if board is not None:
+            board.enrol()
+            screen.say(f"a board has joined behind {fleet.agents[0].name}, on a serial line at 115,200 baud")
+        chaos = Chaos(plan(fleet, options.seconds, options.seed, board) if options.chaos else [])
         _sample(fleet, chaos, screen, options.seconds)
         screen.say("sampling is over; delivering what is on the way …")
         fleet.drain()
@@ -77,6 +87,8 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
             fleet.ingest.finish()
     finally:
         screen.close()
+        if board is not None:
+            board.close()
         fleet.close()
     return _conclude(fleet, screen)
 
@@ -124,12 +136,12 @@ def _taken_in(fleet: Fleet, screen: Screen) -> bool:
 
 
 def _progress(fleet: Fleet) -> Progress:
-    ledgers = [device.ledger() for device in fleet.agents]
+    ledgers = [member.ledger() for member in fleet.members]
     return Progress(
-        agents=len(ledgers),
+        agents=len(fleet.agents),
         published=sum(ledger.published for ledger in ledgers),
         queued=sum(ledger.queued_messages for ledger in ledgers),
-        relayed_bytes=sum(fleet.tap.bytes_of(device.name) for device in fleet.agents),
+        relayed_bytes=sum(device.wire_bytes() for device in fleet.agents),
         landed_messages=fleet.collector.ledger().landed_messages,
         in_table=rows_in(fleet.ingest.tables / "readings"),
     )
@@ -160,15 +172,15 @@ def _conclude(fleet: Fleet, screen: Screen) -> int:
         spark.stop()
     rows = []
     wrong = 0
-    for device in fleet.agents:
-        published = device.ledger().published
-        found = audits.get(device.author)
+    for member in fleet.members:
+        published = member.ledger().published
+        found = audits.get(member.author)
         in_table, distinct = (found.rows, found.distinct) if found else (0, 0)
         missing, doubled = published - distinct, in_table - distinct
         wrong += abs(missing) + doubled
-        wire = fleet.tap.bytes_of(device.name) / published if published else 0.0
+        wire = member.wire_bytes() / published if published else 0.0
         latency = (found.latency_p50_s, found.latency_p99_s) if found else (0.0, 0.0)
-        rows.append((device.name, published, in_table, missing, doubled, wire, *latency))
+        rows.append((member.name, published, in_table, missing, doubled, wire, *latency))
     screen.table(rows)
     tables = fleet.ingest.tables
     print(f"\nThe tables lie in {tables}. Query them with anything that reads Parquet:")

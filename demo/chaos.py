@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from demo.board import Board
 from demo.fleet import Fleet
 
 _AWAY_SECONDS = 1.5
@@ -22,7 +23,7 @@ class Strike:
     revive: Callable[[], None]
 
 
-def plan(fleet: Fleet, seconds: float, seed: int) -> list[Strike]:
+def plan(fleet: Fleet, seconds: float, seed: int, board: Board | None = None) -> list[Strike]:
     """Return a kill for each kind of victim, at moments that only the seed decides."""
     dice = random.Random(seed)
     agent = dice.choice(fleet.agents)
@@ -32,6 +33,8 @@ def plan(fleet: Fleet, seconds: float, seed: int) -> list[Strike]:
         ("collector", fleet.collector.kill, fleet.start_collector),
         ("Spark driver", fleet.ingest.kill, fleet.ingest.start),
     ]
+    if board is not None:
+        victims.append(("the board's cable: it comes back under another name", board.replug, lambda: None))
     dice.shuffle(victims)
     slot = seconds / (len(victims) + 1)
     return [

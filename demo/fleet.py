@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from agent.adapters.state_folder import StateFolder
 from agent.errors import TransientError
@@ -43,7 +44,12 @@ class Device:
         self.name = name
         self.folder = folder
         self.author = ""
+        self.tap: WireTap | None = None
         self._process: subprocess.Popen[bytes] | None = None
+
+    def wire_bytes(self) -> int:
+        """Return how many bytes it has exchanged with the broker."""
+        return self.tap.bytes_of(self.name) if self.tap is not None else 0
 
     def command(self, *words: str, feed: str = "") -> str:
         """Run one `covey` command of this device to its end and return what it printed.
@@ -175,8 +181,23 @@ class Ingest:
             raise TransientError(f"the ingest failed; see {self._log}")
 
 
+class Member(Protocol):
+    """Whatever measures."""
+
+    name: str
+    author: str
+
+    def ledger(self) -> Ledger:
+        """Return what it says of itself."""
+        ...
+
+    def wire_bytes(self) -> int:
+        """Return how many bytes it has sent and received on its way to others."""
+        ...
+
+
 class Fleet:
-    """The whole way of a reading, on one machine."""
+    """The whole way of a reading, on one machine. `others` are members that hang on an agent: a board."""
 
     def __init__(self, folder: Path, agents: int) -> None:
         self.folder = folder
@@ -187,6 +208,14 @@ class Fleet:
         self.agents = [Device(f"agent-{number}", folder / f"agent-{number}") for number in range(1, agents + 1)]
         self.vault = folder / "vault"
         self.ingest = Ingest(folder, self.vault, self.collector.folder / "vault.key")
+        self.others: list[Member] = []
+        for device in self.devices:
+            device.tap = self.tap
+
+    @property
+    def members(self) -> Sequence[Member]:
+        """Return everything that measures."""
+        return [*self.agents, *self.others]
 
     @property
     def devices(self) -> Sequence[Device]:

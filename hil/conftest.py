@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hil import drivers, runtimes
+from hil.firmware_files import board_modules, device_modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SHARED = Path(__file__).resolve().parent.parent / "firmware_bridge" / "shared"
 _missing: dict[str, str] = {}
 
 
@@ -52,7 +52,8 @@ def _open(name: str) -> drivers.Driver:
     return drivers.open_driver(name)
 
 
-def _missing_device(config: pytest.Config, name: str, error: Exception) -> None:
+def missing_device(config: pytest.Config, name: str, error: Exception) -> None:
+    """Fail or skip, and remember it for the end."""
     _missing[name] = str(error)
     if config.getoption("--require-device"):
         pytest.fail(f"{name}: {error}")
@@ -68,7 +69,7 @@ def board(request: pytest.FixtureRequest) -> drivers.Driver:
     try:
         return _open(name)
     except runtimes.MissingError as error:
-        _missing_device(request.config, name, error)
+        missing_device(request.config, name, error)
         raise AssertionError from error
 
 
@@ -84,27 +85,22 @@ def cross_compile(architecture: str, source: Path) -> bytes:
 
 @pytest.fixture(scope="session")
 def artefacts(request: pytest.FixtureRequest) -> Callable[[str], dict[str, bytes]]:
-    """Give a function that returns the shared modules as `.mpy` files for an architecture ("" for bytecode alone)."""
+    """Give a function that returns the firmware as `.mpy` files for an architecture ("" for bytecode alone)."""
 
     @cache
     def build(architecture: str) -> dict[str, bytes]:
         built = {}
         try:
-            for source in board_modules():
+            for source in (*board_modules(), *device_modules()):
                 needs_viper = "@micropython.viper" in source.read_text()
                 if needs_viper and not architecture:
                     continue
                 built[f"{source.stem}.mpy"] = cross_compile(architecture if needs_viper else "", source)
         except runtimes.MissingError as error:
-            _missing_device(request.config, "mpy-cross", error)
+            missing_device(request.config, "mpy-cross", error)
         return built
 
     return build
-
-
-def board_modules() -> list[Path]:
-    """Return the shared modules that boards get; what imports PyNaCl stays on the host."""
-    return sorted(path for path in SHARED.glob("*.py") if path.stem not in ("__init__", "tweetnacl_sodium"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

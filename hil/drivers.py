@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
+import sys
 import tempfile
 import tomllib
 from contextlib import contextmanager
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from firmware_bridge.host.serial_link import catch_prompt
 from hil import runtimes
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ RUN_SECONDS_MAX = 300.0
 # Where MicroPython 1.9.2 for the micro:bit looks for a script behind its firmware, and how much room there is.
 MICROBIT_SCRIPT_ADDRESS = 0x3E000
 MICROBIT_SCRIPT_BYTES_MAX = 8 * 1024
+BAUD = 115_200
 _END = "-- end of program --"
 
 
@@ -178,15 +180,23 @@ class SerialBoard:
 
     def run(self, program: str, files: Mapping[str, bytes] | None = None, *, heap_kib: int = 0) -> str:  # noqa: ARG002
         """Copy the files to the board, and run the program from memory after a soft reset."""
-        mpremote = shutil.which("mpremote")
-        if mpremote is None:
-            raise BoardError("mpremote is not installed")
-        connect = [mpremote, "connect", self.port]
         with _folder(files or {}, program) as (folder, main):
-            copied = [str(path) for path in sorted(folder.iterdir())]
-            if copied:
-                _output([*connect, "fs", "cp", *copied, ":"])
-            return _output([*connect, "soft-reset", "run", str(main)])
+            self.copy(folder)
+            return self.mpremote("soft-reset", "run", str(main))
+
+    def copy(self, folder: Path) -> None:
+        """Copy what lies in a folder to the board's flash, after stopping a firmware that may run there."""
+        catch_prompt(self.port, BAUD)
+        if paths := [str(path) for path in sorted(folder.iterdir())]:
+            self.mpremote("fs", "cp", *paths, ":")
+
+    def mpremote(self, *words: str) -> str:
+        """Have `mpremote` do something with the board, and return what it prints.
+
+        Raises:
+            BoardError: it failed, or is not installed.
+        """
+        return _output([sys.executable, "-m", "mpremote", "connect", self.port, *words])
 
 
 def _attached_boards() -> list[SerialBoard]:

@@ -11,8 +11,8 @@ import pytest
 
 from firmware_bridge.shared import framing
 from hil import link_simulation
-from hil.conftest import board_modules
 from hil.excerpt import excerpt
+from hil.firmware_files import board_modules
 
 if TYPE_CHECKING:
     from hil.drivers import Driver

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hil import message_runner, message_vectors
-from hil.conftest import board_modules
+from hil.firmware_files import board_modules
 
 if TYPE_CHECKING:
     from hil.drivers import Driver

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from firmware_bridge.shared.link_machine import Delivered, Link, LinkDown, Message
-from hil.conftest import board_modules
 from hil.drivers import Driver, UnixPort
+from hil.firmware_files import board_modules
 from hil.link_simulation import Random, damage
 
 if TYPE_CHECKING:

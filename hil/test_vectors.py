@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hil import vectors
-from hil.conftest import board_modules
 from hil.excerpt import excerpt
+from hil.firmware_files import board_modules, device_modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,7 @@ def test_from_artefact(board: Driver, artefacts: Callable[[str], dict[str, bytes
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_artefacts_for_boards(artefacts: Callable[[str], dict[str, bytes]], architecture: str) -> None:
     built = artefacts(architecture)
-    assert {f"{path.stem}.mpy" for path in board_modules()} == set(built)
+    assert {f"{path.stem}.mpy" for path in (*board_modules(), *device_modules())} == set(built)
     assert all(data[:2] == b"M\x06" for data in built.values())  # .mpy version 6, which 1.23 and later load
 
 

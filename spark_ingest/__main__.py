@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="covey ingest", description="Turn a vault's telemetry into tables, each reading once."
     )
-    parser.add_argument("vault", type=Path, help="the vault's root directory")
+    parser.add_argument("vault", help="the vault: a directory, or s3://BUCKET/PREFIX")
     parser.add_argument("tables", type=Path, help="where the tables go")
     parser.add_argument("--key-file", type=Path, required=True, help="the vault key file (mode 0600)")
     parser.add_argument("--checkpoint", type=Path, help="Spark's checkpoint (default: TABLES/.checkpoint)")
@@ -74,6 +74,8 @@ def _print_line(progress: Progress) -> None:
     told = f"batch {progress.batch_id}: {progress.readings} readings in {progress.messages} messages"
     if progress.losses:
         told += f", {progress.losses} losses"
+    if progress.repeats:
+        told += f", {progress.repeats} messages once more"
     if progress.quarantined:
         told += f", {progress.quarantined} quarantined"
     print(f"{told}, {progress.seconds:.1f} s", flush=True)

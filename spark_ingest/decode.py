@@ -1,6 +1,6 @@
 """Telemetry columns to numpy arrays: what `telemetry.Batch.readings()` yields, without a Python loop per reading.
 
-Decides only how bytes become numbers; `telemetry.read_batch` has already checked every length against every other.
+Decides only how bytes become numbers; `telemetry_reading.read_batch` has already checked every length.
 Readings keep their order, so that a reading's place in the arrays is its index (docs/protocol.md, "Telemetry").
 Values stand in three columns, one behind the other in index order: numbers (decimals, then booleans as 0 and 1, then
 floats), texts, data.
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from agent.core.telemetry import Batch, Column, Kind
+from agent.core.telemetry import Batch, Column, Kind, Layout
 from agent.errors import MalformedError
 
 Integers = npt.NDArray[np.int64]
@@ -22,6 +22,8 @@ Doubles = npt.NDArray[np.float64]
 
 _BEYOND = 2**62
 """No honest sum reaches this; `Column.values` has the same bound."""
+
+_SHAPES_HELD = 64
 
 _MAY_WRAP = 1.5 * _BEYOND
 """A sum that float64 finds below this lies below 2**63, so that int64 has not wrapped."""
@@ -72,21 +74,20 @@ def batch_values(batch: Batch) -> Values:
     Raises:
         MalformedError: see `column_integers`.
     """
-    counts = dict.fromkeys(Kind, 0)
-    for entry in batch.series:
-        counts[entry.kind] += entry.count
+    counts = batch.layout.counts
     decimals, booleans = counts[Kind.DECIMAL], counts[Kind.BOOLEAN]
+    shape = _shape(batch.layout)
     numbers = np.empty(decimals + booleans + counts[Kind.FLOAT], np.float64)
     numbers[: decimals + booleans] = column_integers(batch.numbers)
-    _scale(batch, numbers[:decimals])
+    if shape.powers is not None:
+        np.divide(numbers[:decimals], shape.powers, out=numbers[:decimals])
     if batch.floats:
         numbers[decimals + booleans :] = _floats(batch.floats)
     truths = numbers[decimals : decimals + booleans]
     np.not_equal(truths, 0.0, out=truths)
     texts = counts[Kind.TEXT]
-    series = np.arange(len(batch.series), dtype=np.int16)
     return Values(
-        series=np.repeat(series, [entry.count for entry in batch.series]) if len(series) > 0 else series,
+        series=shape.series,
         numbers=numbers,
         booleans=(decimals, decimals + booleans),
         texts=[text for text in batch.texts[:texts] if isinstance(text, str)],
@@ -94,12 +95,36 @@ def batch_values(batch: Batch) -> Values:
     )
 
 
-def _scale(batch: Batch, decimals: Doubles) -> None:
-    """Divide the decimals by their powers of ten, in place: the very division that the device tried."""
-    scaled = [entry for entry in batch.series if entry.kind is Kind.DECIMAL]
-    if any(entry.scale for entry in scaled):
-        powers = np.array([10.0**entry.scale for entry in scaled])
-        np.divide(decimals, np.repeat(powers, [entry.count for entry in scaled]), out=decimals)
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What all batches of one layout share: each reading's series, each decimal's power of ten."""
+
+    layout: Layout
+    series: npt.NDArray[np.int16]
+    powers: Doubles | None
+
+
+_shapes: dict[int, _Shape] = {}
+
+
+def _shape(layout: Layout) -> _Shape:
+    """Return a layout's shape. `KnownLayouts` gives the same object again, so it is looked up by identity."""
+    shape = _shapes.get(id(layout))
+    if shape is None or shape.layout is not layout:
+        if len(_shapes) >= _SHAPES_HELD:
+            _shapes.clear()
+        shape = _shapes[id(layout)] = _make_shape(layout)
+    return shape
+
+
+def _make_shape(layout: Layout) -> _Shape:
+    counts = [entry.count for entry in layout.series]
+    series = np.repeat(np.arange(len(counts), dtype=np.int16), counts) if counts else np.empty(0, np.int16)
+    scaled = [entry for entry in layout.series if entry.kind is Kind.DECIMAL]
+    if not any(entry.scale for entry in scaled):
+        return _Shape(layout, series, None)
+    powers = np.array([10.0**entry.scale for entry in scaled])
+    return _Shape(layout, series, np.repeat(powers, [entry.count for entry in scaled]))
 
 
 def _floats(planes: bytes) -> Doubles:

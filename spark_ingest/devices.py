@@ -1,30 +1,26 @@
 """The `devices` table: one row for each device that has ever sent a reading.
 
 A small file, replaced whole after each micro-batch, rather than aggregates to merge at every read: anything that
-reads Parquet reads it, and its size depends on the number of devices alone (about 150 bytes each). It carries the
-number of the last batch that is in it: a replay of that batch changes nothing, and a kill between two steps leaves
-the state before or the state after.
+reads Parquet reads it, and its size depends on the number of devices alone (about 150 bytes each).
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
 
 from spark_ingest.schema import TIMESTAMP
 from spark_ingest.session import spark_path
+from spark_ingest.state_file import read_state, replace_state
 
 BOOTS_REMEMBERED = 32
 """Boots of a device that are told apart from new ones when late data arrives."""
 
-_BATCH = b"covey.batch"
 SCHEMA = pa.schema(
     [
         ("author", pa.string()),
@@ -54,17 +50,9 @@ def path_in(tables: Path) -> Path:
 def update(spark: SparkSession, tables: Path, readings: Path, batch_id: int) -> None:
     """Take a committed batch of readings into the table; does nothing if it is in there already."""
     path = path_in(tables)
-    before = pq.read_table(path) if path.exists() else SCHEMA.empty_table()
-    if int((before.schema.metadata or {}).get(_BATCH, b"-1")) >= batch_id:
-        return
-    after = merge(before, _summary(spark, readings))
-    path.parent.mkdir(exist_ok=True)
-    temporary = path.with_name(".devices.parquet.new")
-    with temporary.open("wb") as file:
-        pq.write_table(after.replace_schema_metadata({_BATCH: str(batch_id)}), file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    before, last = read_state(path, SCHEMA)
+    if last < batch_id:
+        replace_state(path, merge(before, _summary(spark, readings)), batch_id)
 
 
 def _summary(spark: SparkSession, readings: Path) -> pa.Table:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from agent.errors import CoveyError, TransientError
+from spark_ingest.object_stores import absolute_location
 from spark_ingest.rows import Verify
 from spark_ingest.session import spark_path, spark_session
 from spark_ingest.source import FORMAT, SEGMENTS_PER_TRIGGER, SourceOptions
@@ -35,13 +36,14 @@ class Progress:
     readings: int
     losses: int
     quarantined: int
+    repeats: int
 
 
 OnProgress = Callable[[Progress], None]
 
 
 def run(
-    vault: Path,
+    vault: str,
     key_file: Path,
     tables: Path,
     checkpoint: Path,
@@ -61,7 +63,7 @@ def run(
         CoveyError: what the source or the tables met; start again, nothing is lost.
     """
     memory = checkpoint.absolute() / "covey-manifests"
-    asked = SourceOptions(vault.absolute(), key_file.absolute(), verify, segments_per_trigger, memory)
+    asked = SourceOptions(absolute_location(vault), key_file.absolute(), verify, segments_per_trigger, memory)
     options = SourceOptions.parse(asked.to_options())
     keys, _ = options.open()
     with Tables(tables.absolute()) as sink:
@@ -109,6 +111,7 @@ class _Writer:
                     written.readings,
                     written.losses,
                     written.quarantined,
+                    written.repeats,
                 )
             )
 

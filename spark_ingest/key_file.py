@@ -9,30 +9,11 @@ import os
 import stat
 from pathlib import Path
 
-from agent.core.vault import VaultKey, key_from_file_text
-from agent.errors import ConfigurationError, DecryptionError
+from agent.core.vault_keys import KeyRing, key_from_file_text
+from agent.errors import ConfigurationError
 
 _MAXIMUM_BYTES = 64 * 1024
 """Some 400 keys: one for each epoch of a vault's life."""
-
-
-class KeyRing:
-    """The keys of one vault, newest first."""
-
-    def __init__(self, keys: tuple[VaultKey, ...]) -> None:
-        self.vault_id = keys[0].vault_id
-        self._by_id = {key.key_id: key for key in keys}
-
-    def for_object(self, content: bytes) -> VaultKey:
-        """Return the key that a vault object's clear header names: 6 bytes of magic, then the key's id.
-
-        Raises:
-            DecryptionError: none of ours.
-        """
-        key = self._by_id.get(bytes(content[6:14]))
-        if key is None:
-            raise DecryptionError("sealed with a vault key that the key file does not hold")
-        return key
 
 
 def read_key_file(path: Path) -> KeyRing:

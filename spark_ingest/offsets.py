@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from agent.core.vault import SegmentEntry, VaultManifest
+from agent.core.vault_reading import Floor, Trouble, VaultReader
 from agent.errors import StorageError
-from spark_ingest.vault_reader import Floor, Trouble, VaultReader
 
 Offset = dict[str, list[int | str]]
 

@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from agent.core.ids import printable
 from agent.core.message import Loss, Message, MessageType, read_message
-from agent.core.telemetry import read_batch
-from agent.core.vault import SegmentEntry, SegmentRecord, VaultKey, open_segment
+from agent.core.telemetry_reading import KnownLayouts, read_batch
+from agent.core.vault import SegmentEntry, SegmentRecord, open_segment
+from agent.core.vault_keys import VaultKey
 from agent.errors import MalformedError, RemoteError
 from spark_ingest.decode import batch_values, column_integers
 from spark_ingest.honest_time import honest_times
@@ -62,9 +63,9 @@ def segment_rows(
     except RemoteError as error:
         yield quarantine_rows(origin, error.code, str(error))
         return
-    rows = Rows()
+    rows, known = Rows(), KnownLayouts()
     for number, record in enumerate(records):
-        _add_record(rows, origin, number, record, verify)
+        _add_record(rows, known, origin, number, record, verify)
         if rows.readings >= READINGS_PER_BATCH:
             yield rows.close()
     if rows.count:
@@ -78,7 +79,9 @@ def quarantine_rows(origin: Origin, reason: str, detail: str) -> pa.RecordBatch:
     return rows.close()
 
 
-def _add_record(rows: Rows, origin: Origin, number: int, record: SegmentRecord, verify: Verify) -> None:
+def _add_record(
+    rows: Rows, known: KnownLayouts, origin: Origin, number: int, record: SegmentRecord, verify: Verify
+) -> None:
     """Add the one row of a message. A row is added last, when nothing can fail any more."""
     common = _common(RowKind.QUARANTINE, origin) | {"record": number, "received_at": record.received_at_us}
     try:
@@ -90,10 +93,12 @@ def _add_record(rows: Rows, origin: Origin, number: int, record: SegmentRecord, 
             "link_seq": message.link_seq,
         }
         if message.type is MessageType.TELEMETRY:
-            _add_telemetry(rows, common, message, record.received_at_us)
+            _add_telemetry(rows, known, common, message, record.received_at_us)
         elif message.type is MessageType.LOSS:
             loss = Loss.from_wire(message.body)
-            told = {"first": loss.first, "last": loss.last, "reason": loss.reason.name.lower()}
+            told: dict[str, object] = {"first": loss.first, "last": loss.last, "reason": loss.reason.name.lower()}
+            if loss.incarnation is not None:
+                told["incarnation"] = loss.incarnation.hex()
             rows.add(common | told | {"kind": RowKind.LOSS})
         else:
             raise MalformedError(f"a {message.type.name} message has no place in a vault")
@@ -101,8 +106,10 @@ def _add_record(rows: Rows, origin: Origin, number: int, record: SegmentRecord, 
         rows.add(common | {"reason": error.code, "detail": printable(str(error))})
 
 
-def _add_telemetry(rows: Rows, common: dict[str, object], message: Message, received_at_us: int) -> None:
-    batch = read_batch(message.body)
+def _add_telemetry(
+    rows: Rows, known: KnownLayouts, common: dict[str, object], message: Message, received_at_us: int
+) -> None:
+    batch = read_batch(message.body, known)
     values = batch_values(batch)
     times, quality = honest_times(batch.clock, column_integers(batch.times), received_at_us)
     rows.add(

@@ -1,7 +1,7 @@
 """The Spark data source `covey`: `spark.readStream.format("covey")` and `spark.read.format("covey")`.
 
 Options:
-    path: the vault's root directory (what `load(path)` sets). Required.
+    path: the vault: a directory, or an object store as `s3://bucket/prefix` (what `load(path)` sets). Required.
     keyFile: path of the vault key file, the same on driver and executors. Required. No key stands in options or plans.
     verify: `all` (default), `sample` or `none`: whose Ed25519 signatures the executors check.
     maxSegmentsPerTrigger: segments in one micro-batch (default 256).
@@ -27,12 +27,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from agent.core.vault_keys import KeyRing
+from agent.core.vault_reading import VaultReader
 from agent.errors import ConfigurationError, RemoteError
-from spark_ingest.key_file import KeyRing, read_key_file
+from spark_ingest.key_file import read_key_file
+from spark_ingest.manifest_memory import FolderMemory
+from spark_ingest.object_stores import open_vault
 from spark_ingest.offsets import Offset, Work, latest_offset, ranges
 from spark_ingest.rows import Origin, Verify, quarantine_rows, segment_rows
 from spark_ingest.schema import MESSAGE_SCHEMA
-from spark_ingest.vault_reader import DirectoryStore, ManifestMemory, VaultReader
 
 FORMAT = "covey"
 SEGMENTS_PER_TRIGGER = 256
@@ -43,7 +46,7 @@ _OPTIONS = ("path", "keyFile", "verify", "maxSegmentsPerTrigger", "manifestMemor
 class SourceOptions:
     """The options, checked."""
 
-    vault: Path
+    vault: str
     key_file: Path
     verify: Verify = Verify.ALL
     segments_per_trigger: int = SEGMENTS_PER_TRIGGER
@@ -72,12 +75,12 @@ class SourceOptions:
         if not limit.isascii() or not limit.isdecimal() or not 1 <= int(limit) <= 1_000_000:
             raise ConfigurationError(f"option maxSegmentsPerTrigger is {limit!r}", hint="a number from 1 to 1000000")
         memory = Path(given["manifestmemory"]) if given.get("manifestmemory") else None
-        return cls(Path(given["path"]), Path(given["keyfile"]), verify, int(limit), memory)
+        return cls(given["path"], Path(given["keyfile"]), verify, int(limit), memory)
 
     def to_options(self) -> dict[str, str]:
         """Return what `parse` reads."""
         options = {
-            "path": str(self.vault),
+            "path": self.vault,
             "keyFile": str(self.key_file),
             "verify": self.verify.value,
             "maxSegmentsPerTrigger": str(self.segments_per_trigger),
@@ -91,12 +94,9 @@ class SourceOptions:
             ConfigurationError: the key file or the vault is not there, or not as it should be.
         """
         keys = read_key_file(self.key_file)
-        if not self.vault.is_dir():
-            raise ConfigurationError(
-                f"there is no vault at {self.vault}", hint="name the directory that the collector lands in"
-            )
-        memory = ManifestMemory(self.memory) if self.memory else None
-        return keys, VaultReader(DirectoryStore(self.vault), keys, memory)
+        store = open_vault(self.vault)
+        memory = FolderMemory(self.memory) if self.memory else None
+        return keys, VaultReader(store, keys, memory)
 
 
 class Segments(InputPartition):

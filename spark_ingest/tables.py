@@ -4,6 +4,7 @@
     losses/batch=N/       ranges of messages that their author says will never come
     quarantine/batch=N/   what failed, where, why
     devices/devices.parquet   one row for each device, replaced whole
+    .heard/heard.parquet      which messages are in `readings`, replaced whole: see `repeats`
 
 How a kill at any moment leaves each reading once:
     1. A micro-batch is written into a staging folder of its own, synced, and renamed to `batch=N`. The rename is its
@@ -12,12 +13,13 @@ How a kill at any moment leaves each reading once:
        complete and right, and a replay of N leaves it alone.
     3. Quarantine and losses are renamed before readings, devices follow after: readings/batch=N says that N's others
        are there too.
-    4. `devices` carries the number of the last batch in it, and is computed from committed readings only.
-    5. One writer: a lock on the tables. Tables belong to one checkpoint and one vault, and say so. The JVM of a killed
+    4. `devices` and `heard` carry the number of the last batch in them, and are computed from committed readings only.
+    5. A message that is there already, or twice in a micro-batch, is taken out of the staged files before the rename.
+    6. One writer: a lock on the tables. Tables belong to one checkpoint and one vault, and say so. The JVM of a killed
        driver lives on for some seconds, but all it can do without us is to write into a staging folder of no use.
 
 Spark's own Parquet sink lets other readers see the files of failed attempts; a transactional table format does what 1
-and 2 do, on stores that have no rename. Neither deduplication state nor a shuffle of readings is needed.
+and 2 do, on stores that have no rename. No readings are shuffled but those of messages that a micro-batch holds twice.
 """
 
 from __future__ import annotations
@@ -27,16 +29,17 @@ import json
 import os
 import shutil
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame, Observation, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
 
 from agent.errors import ConfigurationError, StorageError
-from spark_ingest import devices
+from spark_ingest import devices, repeats
+from spark_ingest.repeats import Repeats
 from spark_ingest.schema import RowKind
 from spark_ingest.session import spark_path
 
@@ -50,6 +53,7 @@ _READINGS = """
           FROM (SELECT * EXCEPT (series), series AS series_of, posexplode(times) AS (index, time) FROM {messages}))
 """
 
+_MESSAGE = ["author", "incarnation", "seq"]
 _LOSSES = ["author", "incarnation", "first", "last", "reason", "seq", "collector", "received_at"]
 _QUARANTINE = [
     *("reason", "detail", "collector", "node", "segment", "record"),
@@ -72,6 +76,10 @@ def quarantine(messages: DataFrame) -> DataFrame:
     return messages.where(F.col("kind") == RowKind.QUARANTINE.value).select(*_QUARANTINE)
 
 
+def _messages(rows: DataFrame, keys: list[tuple[str, str, int]]) -> DataFrame:
+    return rows.sparkSession.createDataFrame(keys, "author string, incarnation string, seq bigint")
+
+
 @dataclass(frozen=True, slots=True)
 class BatchWritten:
     """What one micro-batch brought; zeros where it had been committed by an earlier run."""
@@ -81,6 +89,8 @@ class BatchWritten:
     readings: int = 0
     losses: int = 0
     quarantined: int = 0
+    repeats: int = 0
+    """Messages left out of `readings`, since they are in there already."""
 
 
 class Tables:
@@ -128,7 +138,7 @@ class Tables:
         return self.root / table / f"batch={batch_id}"
 
     def belong_to(self, checkpoint: Path, vault_id: bytes) -> None:
-        """Bind tables, checkpoint and vault together, at first use for good (rule 5).
+        """Bind tables, checkpoint and vault together, at first use for good (rule 6).
 
         Raises:
             ConfigurationError: they were bound otherwise; batch numbers would be mistaken for each other.
@@ -156,6 +166,7 @@ class Tables:
             if not self.folder("readings", batch_id).exists():
                 written = self._write_new(messages, batch_id)
             devices.update(messages.sparkSession, self.root, self.folder("readings", batch_id), batch_id)
+            repeats.update(self.root)
         except OSError as error:
             raise StorageError(f"the tables at {self.root} refused batch {batch_id}: {error}") from error
         return written
@@ -171,9 +182,24 @@ class Tables:
         )
         staged = self._stage(readings(counted), "readings", batch_id)
         written = BatchWritten(batch_id, **counts.get)
+        found = repeats.find(self.root, staged)
+        if found.copies:
+            staged, left = self._without(found, messages.sparkSession.read.parquet(spark_path(staged)), batch_id)
+            written = replace(written, messages=written.messages - found.copies, readings=left, repeats=found.copies)
         self._write_others(messages, written)
         self._commit(staged, "readings", batch_id)
         return written
+
+    def _without(self, found: Repeats, staged: DataFrame, batch_id: int) -> tuple[Path, int]:
+        """Stage once more what no other message says; of messages that are in there twice, the one that came first."""
+        counts = Observation(f"once-{batch_id}")
+        known, doubled = (F.broadcast(_messages(staged, keys)) for keys in (found.known, found.doubled))
+        others = staged.join(known, _MESSAGE, "left_anti").join(doubled, _MESSAGE, "left_anti")
+        copies = Window.partitionBy(*_MESSAGE, "index").orderBy("received_at", "collector")
+        first = staged.join(doubled, _MESSAGE, "left_semi").withColumn("copy", F.row_number().over(copies))
+        once = others.unionByName(first.where("copy = 1").drop("copy"))
+        path = self._stage(once.observe(counts, F.count("*").alias("readings")), "readings", batch_id)
+        return path, int(counts.get["readings"])
 
     def _write_others(self, messages: DataFrame, written: BatchWritten) -> None:
         """Read the micro-batch once more for what is no reading. That is rare, and spares a cache of all the rest."""

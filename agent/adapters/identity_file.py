@@ -1,13 +1,18 @@
-"""`identity.key`: both secrets of a device, in the clear or sealed under a passphrase (docs/protocol.md, "Key files").
+"""`identity.key` and `noise.keys`: the secrets of a device, in the clear or under a passphrase (docs/protocol.md, 14).
 
-In the clear it is `[1, signing_seed, noise_secret]`: whoever reads the owner's files is the owner. Under a passphrase
-it is `[2, salt16, passes, memory_kib, nonce24, sealed]`: XChaCha20-Poly1305 of the plain file, bound to all that stands
+`identity.key` is `[3, signing_seed]`: whoever reads the owner's files is the owner. Under a passphrase it is
+`[2, salt16, passes, memory_kib, nonce24, sealed]`: XChaCha20-Poly1305 of the plain file, bound to all that stands
 before it, under Argon2id of the passphrase. What is stored cannot ask for less work than the floor, which a thief would
-like, nor for more than the ceiling, which would stop a Pi.
+like, nor for more than the ceiling, which would stop a Pi. An earlier form, `[1, signing_seed, noise_secret]`, is read
+and replaced.
+
+`noise.keys` is `[1, nonce24, sealed]`: the noise secrets, newest first, sealed under a key that follows from the
+signing seed. So a running agent takes up and wipes noise keys without the passphrase, and nobody else can.
 
 The passphrase comes from systemd (credential `covey.passphrase`), from a file that is its owner's alone, or from a
-person at a terminal, without echo: never from arguments or the environment. CPython cannot promise to erase it from
-memory; nothing here keeps it.
+person at a terminal, without echo: never from arguments or the environment. It is kept in a buffer that is wiped after
+use. What CPython and libsodium's bindings copy on the way (the text that a terminal gives, an argument of one call)
+cannot be; docs/operations.md says what that means.
 """
 
 from __future__ import annotations
@@ -16,11 +21,12 @@ import getpass
 import secrets
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.adapters.key_file import read_credential, read_secret
 from agent.core import crypto, wire
-from agent.core.crypto import Identity
+from agent.core.crypto import NoiseKey, Secret, wipe
 from agent.core.limits import (
     ARGON2_MEMORY_KIB,
     ARGON2_MEMORY_KIB_MAX,
@@ -29,49 +35,78 @@ from agent.core.limits import (
     ARGON2_PASSES_MAX,
     ARGON2_PASSES_MIN,
     MAXIMUM_PASSPHRASE_BYTES,
+    RETIRED_NOISE_KEYS,
 )
 from agent.errors import ConfigurationError, DecryptionError, RemoteError, UsageError
 
-MAXIMUM_FILE_BYTES = 512
+MAXIMUM_FILE_BYTES = 1024
 _DOMAIN = b"covey/1 identity"
+_NOISE_DOMAIN = b"covey/1 noise keys"
 _SALT_BYTES = 16
-_PLAIN, _SEALED = 1, 2
+_OLD_PLAIN, _SEALED, _PLAIN = 1, 2, 3
+_NOISE_FORMAT = 1
+
+Head = list[object]
 
 
-def plain_file(identity: Identity) -> bytes:
-    """Return the file in the clear."""
-    return wire.encode([_PLAIN, identity.signing_seed, identity.noise_secret])
+@dataclass(frozen=True, slots=True)
+class StoredSeed:
+    """What `identity.key` holds. An earlier form holds a noise secret, too; then `rewritten` is the file without it."""
+
+    seed: Secret
+    noise: Secret | None
+    rewritten: bytes | None
+
+
+def plain_file(seed: bytes) -> bytes:
+    """Return `identity.key` in the clear."""
+    return wire.encode([_PLAIN, seed])
 
 
 def sealed_file(
-    identity: Identity, passphrase: bytes, passes: int = ARGON2_PASSES, memory_kib: int = ARGON2_MEMORY_KIB
+    seed: bytes, passphrase: bytes | bytearray, passes: int = ARGON2_PASSES, memory_kib: int = ARGON2_MEMORY_KIB
 ) -> bytes:
-    """Return the file under a passphrase."""
-    salt, nonce = secrets.token_bytes(_SALT_BYTES), secrets.token_bytes(crypto.NONCE_BYTES)
-    head = [_SEALED, salt, passes, memory_kib, nonce]
+    """Return `identity.key` under a passphrase."""
+    salt = secrets.token_bytes(_SALT_BYTES)
     key = crypto.argon2id(passphrase, salt, passes, memory_kib)
-    return wire.encode([*head, crypto.aead_seal(plain_file(identity), _binding(head), nonce, key)])
+    sealed = _sealed(plain_file(seed), [_SEALED, salt, passes, memory_kib], key)
+    key.wipe()
+    return sealed
 
 
-def read_identity(raw: bytes, where: Path, passphrase: Callable[[], bytes]) -> Identity:
-    """Read either file; `passphrase` is called only where one is needed.
+def _sealed(plain: bytes, parameters: Head, key: Secret) -> bytes:
+    nonce = secrets.token_bytes(crypto.NONCE_BYTES)
+    head = [*parameters, nonce]
+    return wire.encode([*head, crypto.aead_seal(plain, _binding(head), nonce, key.reveal())])
+
+
+def read_seed(raw: bytes | bytearray, where: Path, passphrase: Callable[[], bytearray]) -> StoredSeed:
+    """Read `identity.key` in any form; `passphrase` is called only where one is needed, and what it gives is wiped.
 
     Raises:
         ConfigurationError: damaged, of a newer Covey, weaker or dearer than allowed, or the passphrase is wrong.
     """
     try:
-        content = wire.decode(raw, MAXIMUM_FILE_BYTES)
+        content = wire.decode(bytes(raw), MAXIMUM_FILE_BYTES)
         if isinstance(content, list) and content[:1] == [_SEALED]:
-            content = wire.decode(_opened(content, where, passphrase), MAXIMUM_FILE_BYTES)
-        version, seed, noise_secret = wire.record(content, "identity", wire.uint(255), wire.octets(32), wire.octets(32))
+            return _opened(content, where, passphrase)
+        return _stored(content, where, plain_file)
     except RemoteError as error:
         raise ConfigurationError(f"{where} is damaged", hint="restore it from a backup") from error
-    if version != _PLAIN:
-        raise ConfigurationError(f"{where} was written by a newer Covey")
-    return Identity.from_seeds(seed, noise_secret)
 
 
-def _opened(content: list[object], where: Path, passphrase: Callable[[], bytes]) -> bytes:
+def _stored(content: object, where: Path, rewrite: Callable[[bytes], bytes]) -> StoredSeed:
+    """Return what an open file says."""
+    if isinstance(content, list) and content[:1] == [_OLD_PLAIN]:
+        _, seed, noise = wire.record(content, "identity", wire.uint(255), wire.octets(32), wire.octets(32))
+        return StoredSeed(Secret(seed), Secret(noise), rewrite(seed))
+    if isinstance(content, list) and content[:1] == [_PLAIN]:
+        _, seed = wire.record(content, "identity", wire.uint(255), wire.octets(32))
+        return StoredSeed(Secret(seed), None, None)
+    raise ConfigurationError(f"{where} was written by a newer Covey, or is damaged")
+
+
+def _opened(content: Head, where: Path, passphrase: Callable[[], bytearray]) -> StoredSeed:
     *head, sealed = wire.record(
         content,
         "sealed identity",
@@ -88,19 +123,66 @@ def _opened(content: list[object], where: Path, passphrase: Callable[[], bytes])
         and ARGON2_MEMORY_KIB_MIN <= memory_kib <= ARGON2_MEMORY_KIB_MAX
     ):
         raise ConfigurationError(f"{where} asks for {passes} passes over {memory_kib} KiB: less or more than allowed")
-    key = crypto.argon2id(passphrase(), salt, passes, memory_kib)
+    typed = passphrase()
+    key = crypto.argon2id(typed, salt, passes, memory_kib)
+    wipe(typed)
     try:
-        return crypto.aead_open(sealed, _binding(head), nonce, key)
+        plain = wire.decode(crypto.aead_open(sealed, _binding(head), nonce, key.reveal()), MAXIMUM_FILE_BYTES)
+        return _stored(plain, where, lambda seed: _sealed(plain_file(seed), head[:4], key))
     except DecryptionError as error:
         raise ConfigurationError("the passphrase is wrong, or the key file is damaged") from error
+    finally:
+        key.wipe()
 
 
-def _binding(head: list[object]) -> bytes:
+def _binding(head: Head) -> bytes:
     return _DOMAIN + wire.encode(head)
 
 
-def find_passphrase(file: Path | None, *, twice: bool = False) -> bytes:
-    """Return the passphrase: systemd's, the file's, or what a person types; `twice` for a new one.
+def noise_file(seed: bytes, keys: tuple[NoiseKey, ...]) -> bytes:
+    """Return `noise.keys`: the current key first."""
+    nonce = secrets.token_bytes(crypto.NONCE_BYTES)
+    head = [_NOISE_FORMAT, nonce]
+    plain = wire.encode([[key.secret.reveal(), key.retired_at_us] for key in keys])
+    return wire.encode([*head, crypto.aead_seal(plain, _NOISE_DOMAIN + wire.encode(head), nonce, _noise_key(seed))])
+
+
+def read_noise(raw: bytes | bytearray, where: Path, seed: bytes) -> tuple[NoiseKey, ...]:
+    """Read `noise.keys`.
+
+    Raises:
+        ConfigurationError: damaged, another device's, or of a newer Covey.
+    """
+    try:
+        *head, sealed = wire.record(
+            wire.decode(bytes(raw), MAXIMUM_FILE_BYTES),
+            "noise keys",
+            wire.uint(255),
+            wire.octets(crypto.NONCE_BYTES),
+            wire.octets_to(MAXIMUM_FILE_BYTES),
+        )
+        if head[0] != _NOISE_FORMAT:
+            raise ConfigurationError(f"{where} was written by a newer Covey")
+        plain = crypto.aead_open(sealed, _NOISE_DOMAIN + wire.encode(head), head[1], _noise_key(seed))
+        rows = wire.many(_noise_row, RETIRED_NOISE_KEYS + 1)(wire.decode(plain, MAXIMUM_FILE_BYTES))
+    except RemoteError as error:
+        raise ConfigurationError(f"{where} is damaged, or another device's", hint="restore it from a backup") from error
+    if not rows:
+        raise ConfigurationError(f"{where} holds no key", hint="restore it from a backup")
+    return tuple(NoiseKey.of(secret, retired_at_us) for secret, retired_at_us in rows)
+
+
+def _noise_row(value: object) -> tuple[bytes, int]:
+    secret, retired_at_us = wire.record(value, "noise key", wire.octets(32), wire.uint())
+    return secret, retired_at_us
+
+
+def _noise_key(seed: bytes) -> bytes:
+    return crypto.hkdf_sha256(seed, b"", _NOISE_DOMAIN, 32)
+
+
+def find_passphrase(file: Path | None, *, twice: bool = False) -> bytearray:
+    """Return the passphrase: systemd's, the file's, or what a person types; `twice` for a new one. The caller wipes it.
 
     Raises:
         ConfigurationError: nobody is there to ask, or it is empty or too long.
@@ -110,13 +192,14 @@ def find_passphrase(file: Path | None, *, twice: bool = False) -> bytes:
         found = read_secret(file, MAXIMUM_PASSPHRASE_BYTES)
     if found is None:
         found = _typed(twice=twice)
-    found = found.rstrip(b"\r\n")
+    while found.endswith((b"\r", b"\n")):
+        del found[-1:]
     if not 0 < len(found) <= MAXIMUM_PASSPHRASE_BYTES:
         raise ConfigurationError(f"a passphrase has 1 to {MAXIMUM_PASSPHRASE_BYTES} bytes")
     return found
 
 
-def _typed(*, twice: bool) -> bytes:
+def _typed(*, twice: bool) -> bytearray:
     if not sys.stdin.isatty():
         raise ConfigurationError(
             "this device's key needs a passphrase, and nobody is here to type it",
@@ -125,4 +208,4 @@ def _typed(*, twice: bool) -> bytes:
     typed = getpass.getpass("passphrase: ")
     if twice and getpass.getpass("once more: ") != typed:
         raise UsageError("the two are not the same")
-    return typed.encode()
+    return bytearray(typed, "utf-8")

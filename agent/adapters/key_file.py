@@ -11,6 +11,7 @@ import errno
 import os
 import shlex
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from agent.errors import ConfigurationError, DiskFullError, StorageError
@@ -18,7 +19,7 @@ from agent.errors import ConfigurationError, DiskFullError, StorageError
 _SHARED = stat.S_IRWXG | stat.S_IRWXO
 
 
-def write_secret(path: Path, content: bytes) -> None:
+def write_secret(path: Path, content: bytes | bytearray) -> None:
     """Replace a secret as a whole: after a crash the file holds the old content or the new, never less.
 
     Raises:
@@ -28,8 +29,10 @@ def write_secret(path: Path, content: bytes) -> None:
     replace_durably(path, content, mode=0o600)
 
 
-def read_secret(path: Path, maximum: int) -> bytes:
+def read_secret(path: Path, maximum: int) -> bytearray:
     """Read a secret that is a regular file of ours, closed to all others, of at most `maximum` bytes.
+
+    The buffer is the only copy: a caller that is done with it wipes it.
 
     Raises:
         ConfigurationError: it is missing, a link, somebody else's, open to others, or too long; the hint helps.
@@ -37,7 +40,7 @@ def read_secret(path: Path, maximum: int) -> bytes:
     """
     name = shlex.quote(str(path))
     try:
-        status, content = read_regular(path, maximum)
+        status, content = _read_into_buffer(path, maximum)
     except FileNotFoundError as error:
         raise ConfigurationError(f"{path} is missing", hint="`covey init` makes a device's keys") from error
     except PermissionError as error:
@@ -54,7 +57,7 @@ def read_secret(path: Path, maximum: int) -> bytes:
     return content
 
 
-def read_credential(name: str, maximum: int) -> bytes | None:
+def read_credential(name: str, maximum: int) -> bytearray | None:
     """Read what the service manager hands to this service (systemd's LoadCredential); None where it hands nothing.
 
     Whose it is and who may read it is the manager's business: it lies in a folder made for this service alone.
@@ -67,7 +70,7 @@ def read_credential(name: str, maximum: int) -> bytes | None:
         return None
     path = Path(folder, name)
     try:
-        _, content = read_regular(path, maximum)
+        _, content = _read_into_buffer(path, maximum)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -114,7 +117,7 @@ def private_folder(path: Path) -> None:
     _check_private(path, status, "700")
 
 
-def replace_durably(path: Path, content: bytes, mode: int) -> None:
+def replace_durably(path: Path, content: bytes | bytearray, mode: int) -> None:
     """Write a temporary file beside `path`, fsync it, rename it over `path`, and fsync the folder.
 
     Temporary names begin with a dot and end in `.tmp`; a crash may leave one behind.
@@ -146,13 +149,29 @@ def read_regular(path: Path, maximum: int) -> tuple[os.stat_result, bytes]:
 
     Raises OSError; for a link ELOOP, for what is no regular file EINVAL or ENXIO. Never waits for a pipe.
     """
+    with _regular(path) as (descriptor, status), open(descriptor, "rb", closefd=False) as file:
+        return status, file.read(maximum + 1)
+
+
+def _read_into_buffer(path: Path, maximum: int) -> tuple[os.stat_result, bytearray]:
+    """Do the same without a copy that could not be wiped."""
+    with _regular(path) as (descriptor, status):
+        content = bytearray(maximum + 1)
+        length = 0
+        while length < len(content) and (count := os.readv(descriptor, [memoryview(content)[length:]])):
+            length += count
+        del content[length:]
+        return status, content
+
+
+@contextlib.contextmanager
+def _regular(path: Path) -> Iterator[tuple[int, os.stat_result]]:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
-        with open(descriptor, "rb", closefd=False) as file:
-            return status, file.read(maximum + 1)
+        yield descriptor, status
     finally:
         os.close(descriptor)
 

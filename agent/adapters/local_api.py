@@ -1,6 +1,7 @@
 """HTTP on a Unix socket, so that `curl --unix-socket` and every language can speak with the agent. No decisions here.
 
 1. Who may connect is decided by the socket's mode (0660), its group and its folder; there is no other credential.
+   The group has it before anybody can open it, and a socket on which somebody answers is never taken over.
 2. What a client sends is bounded in bytes, and so are clients, and the time that a silent one is waited for.
 3. An error of ours is answered as JSON with its code; anything unforeseen as 500, and the agent goes on.
 4. A streamed answer is one JSON document a line; `None` in it is a sign of life, sent as an empty line.
@@ -9,12 +10,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
+import socket
 import socketserver
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 _SILENCE_S = 30.0
 _CLIENTS = 32
 _DISCARDED_BYTES = 64 * 1024 * 1024
+_VISIT_S = 1.0
 _PATH_BYTES = 107
 """What `sockaddr_un` holds."""
 
@@ -69,21 +73,20 @@ class Route:
 class LocalApi:
     """A server thread, and a thread for each client."""
 
-    def __init__(self, path: Path, routes: tuple[Route, ...], report: Report) -> None:
-        """Listen.
+    def __init__(self, path: Path, group: str, routes: tuple[Route, ...], report: Report) -> None:
+        """Listen, for members of the group; of this process's own where it is empty.
 
         Raises:
-            ConfigurationError: the socket cannot be there.
+            ConfigurationError: the socket cannot be there, or cannot be the group's.
         """
         self._path = path
         if len(os.fsencode(path)) > _PATH_BYTES:
             raise ConfigurationError(
                 f"{path} is too long for a socket's name ({_PATH_BYTES} bytes)", hint="covey config set api.socket PATH"
             )
-        with contextlib.suppress(OSError):
-            if path.is_socket():  # of an agent that was killed: we hold the lock of the only one
-                path.unlink()
-        before = os.umask(0o117)
+        group_id = group_named(group) if group else -1
+        _clear_away(path)
+        before = os.umask(0o177)
         try:
             self._server = _Server(str(path), routes, report)
         except OSError as error:
@@ -93,8 +96,24 @@ class LocalApi:
             ) from error
         finally:
             os.umask(before)
+        self._open_to(group, group_id)
         self._thread = threading.Thread(target=self._server.serve_forever, name="local api", daemon=True)
         self._thread.start()
+
+    def _open_to(self, group: str, group_id: int) -> None:
+        """Let the group in."""
+        try:
+            if group:  # the units' filter refuses the call, also where it would change nothing
+                os.chown(self._path, -1, group_id)
+            self._path.chmod(0o660)
+        except OSError as error:
+            self._server.server_close()
+            self._path.unlink(missing_ok=True)
+            raise ConfigurationError(
+                f"the local API cannot be the group {group}'s: {error.strerror}",
+                hint="the agent's user must be in that group; under systemd: SupplementaryGroups=, "
+                "PrivateUsers=no, SystemCallFilter=@chown",
+            ) from error
 
     def close(self) -> None:
         """Stop listening; answers under way are cut when the process ends."""
@@ -102,6 +121,40 @@ class LocalApi:
         self._server.server_close()
         with contextlib.suppress(OSError):
             self._path.unlink()
+
+
+def group_named(name: str) -> int:
+    """Return the id of the group that `api.group` names.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    import grp
+
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise ConfigurationError(
+            f"api.group: there is no group {name} here", hint=f"sudo groupadd {name}, or: covey config unset api.group"
+        ) from None
+
+
+def _clear_away(path: Path) -> None:
+    """Remove a socket that an agent left behind when it was killed.
+
+    Raises:
+        ConfigurationError: somebody answers on it.
+    """
+    with contextlib.suppress(OSError):
+        if path.is_socket():
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visitor:
+                visitor.settimeout(_VISIT_S)
+                if visitor.connect_ex(str(path)) != errno.ECONNREFUSED:
+                    raise ConfigurationError(
+                        f"another program answers on {path}",
+                        hint="each agent needs a socket of its own: covey config set api.socket PATH",
+                    )
+            path.unlink()
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -136,8 +189,6 @@ class _Conversation(BaseHTTPRequestHandler):
     server_version = "covey"
     sys_version = ""
     timeout = _SILENCE_S
-    error_message_format = '{"error": "http", "status": %(code)d}\n'
-    error_content_type = "application/json"
     server: _Server
 
     def do_GET(self) -> None:
@@ -148,6 +199,17 @@ class _Conversation(BaseHTTPRequestHandler):
 
     def do_DELETE(self) -> None:
         self._answer()
+
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        """Let every method that a client names reach the routes, which refuse it."""
+        if name.startswith("do_"):
+            return self._answer
+        raise AttributeError(name)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse what the base class could not read, as everything else is refused."""
+        status = HTTPStatus(code)
+        self._refuse(status, "http", message or explain or status.phrase, "")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
         """Log nothing: who may speak here may also read the journal."""
@@ -161,7 +223,7 @@ class _Conversation(BaseHTTPRequestHandler):
             answer = route.answer(Request(matched, query, self.headers.get_content_type(), body))
             first = next(answer, None) if isinstance(answer, Iterator) else None
         except _RefusedError as refusal:
-            self._refuse(refusal.status, "http", str(refusal), "")
+            self._refuse(refusal.status, "http", str(refusal), "", refusal.headers)
         except CoveyError as error:
             self._refuse(_status(error), error.code, str(error), error.hint)
         except OSError:
@@ -179,7 +241,8 @@ class _Conversation(BaseHTTPRequestHandler):
         for route, match in found:
             if route.method == self.command:
                 return route, match.groups()
-        raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"only {', '.join(route.method for route, _ in found)} here")
+        methods = ", ".join(route.method for route, _ in found)
+        raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"only {methods} here", {"Allow": methods})
 
     def _body(self, most: int) -> bytes:
         if "Transfer-Encoding" in self.headers:
@@ -200,9 +263,12 @@ class _Conversation(BaseHTTPRequestHandler):
         while size > 0 and (chunk := self.rfile.read(min(size, 65_536))):
             size -= len(chunk)
 
-    def _refuse(self, status: HTTPStatus, code: str, message: str, hint: str) -> None:
+    def _refuse(
+        self, status: HTTPStatus, code: str, message: str, hint: str, headers: Mapping[str, str] | None = None
+    ) -> None:
         self.close_connection = True  # a body may not have been read
-        self._send(status, "application/json", _line({"error": code, "message": message, "hint": hint}))
+        content = _line({"error": code, "message": message, "hint": hint})
+        self._send(status, "application/json", content, {"Connection": "close", **(headers or {})})
 
     def _send_answer(self, answer: Answer, first: dict[str, Any] | None) -> None:
         if isinstance(answer, Text):
@@ -212,13 +278,18 @@ class _Conversation(BaseHTTPRequestHandler):
         else:
             self._send(HTTPStatus.OK, "application/json", _line(answer))
 
-    def _send(self, status: HTTPStatus, content_type: str, content: bytes) -> None:
+    def _send(
+        self, status: HTTPStatus, content_type: str, content: bytes, headers: Mapping[str, str] | None = None
+    ) -> None:
         with contextlib.suppress(OSError):
             self.send_response(status)
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(content)))
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(content)
+            if self.command != "HEAD":
+                self.wfile.write(content)
 
     def _stream(self, first: dict[str, Any] | None, rest: Iterator[dict[str, Any] | None]) -> None:
         self.close_connection = True
@@ -236,9 +307,10 @@ class _Conversation(BaseHTTPRequestHandler):
 class _RefusedError(Exception):
     """The request does not reach a route."""
 
-    def __init__(self, status: HTTPStatus, message: str) -> None:
+    def __init__(self, status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.headers = headers or {}
 
 
 def _line(value: object) -> bytes:

@@ -1,4 +1,4 @@
-"""One connection to an MQTT 5 broker, from TCP to its end. The only module that imports paho-mqtt.
+"""One connection to an MQTT 5 broker, from TCP to its end. With `mqtt_visitor` the only module that imports paho-mqtt.
 
 1. A connection has a paho client of its own, which dies with it: paho's replay after a reconnect breaks
    the order of messages. What was outstanding is never released; the caller sends it again.
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import re
 import selectors
 import socket
 import ssl
@@ -31,7 +32,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.enums import CallbackAPIVersion, LogLevel
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
@@ -41,7 +42,7 @@ from agent.adapters.mqtt_settings import PACKET_BYTES_MAX, Settings, plain_words
 from agent.ports import Delivered, PublishRefusal, RelayEvent, RelayUp, Released
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 _log = logging.getLogger(__name__)
 
@@ -59,20 +60,31 @@ _TICK_S = 5.0
 
 
 class Inbox:
-    """The topic that we read, those that the server may still hold for us, and what we refused to take from it."""
+    """The topic that is ours, others that we read for a while, and what we refused to take from them."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.oversize_dropped = 0
+        self._others: frozenset[str] = frozenset()
         self._retired: set[str] = set()
         self._lock = threading.Lock()
 
-    def move(self, topic: str) -> None:
-        """Read another topic from now on."""
+    def listen(self, topics: Collection[str]) -> None:
+        """Read these topics, too, and no others."""
         with self._lock:
-            self._retired.add(self.topic)
-            self._retired.discard(topic)
-            self.topic = topic
+            self._retired |= self._others
+            self._others = frozenset(topics)
+            self._retired -= self._others
+
+    def overheard(self, topic: str) -> None:
+        """Note a topic that the session still holds for an earlier process: the next renewal ends it."""
+        with self._lock:
+            if topic and topic not in self.topics():
+                self._retired.add(topic)
+
+    def topics(self) -> list[str]:
+        """Return what we read, our own topic first."""
+        return [self.topic, *sorted(self._others)]
 
     def retired(self) -> list[str]:
         """Return the topics whose subscription must end."""
@@ -159,6 +171,7 @@ class Connection:
         self._answered_at = 0.0  # or the first publish after which an answer was due
         self._ending_topics: dict[int, list[str]] = {}
         self._ending: Ending | None = None
+        self._tls_alert = ""
 
     # --- from any thread -----------------------------------------------------------------------------
 
@@ -239,6 +252,7 @@ class Connection:
         client.on_message = self._on_message
         client.on_publish = self._on_publish
         client.on_disconnect = self._on_disconnect
+        client.on_log = self._on_log
         # Present, it stops paho from writing to the socket on whichever thread it happens to be.
         client.on_socket_register_write = _nothing
         return client
@@ -303,7 +317,8 @@ class Connection:
         elif self._phase is _Phase.UP:
             self._subscribe()
         else:
-            self._ending = Ending(f"the server did not {self._phase.value} in time")
+            perhaps = "; perhaps it speaks no MQTT 5" if self._phase is _Phase.ACCEPTING else ""
+            self._ending = Ending(f"the server did not {self._phase.value} in time{perhaps}")
 
     def _do_posted(self) -> None:
         with self._lock:
@@ -325,9 +340,9 @@ class Connection:
                     self._client.disconnect()
 
     def _subscribe(self) -> None:
-        """Subscribe to the inbox, without what is retained there, and end earlier subscriptions."""
+        """Subscribe to what we read, without what is retained there, and end earlier subscriptions."""
         options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_DO_NOT_SEND)
-        self._client.subscribe(self._inbox.topic, options=options)
+        self._client.subscribe([(topic, options) for topic in self._inbox.topics()])
         if retired := self._inbox.retired():
             _, packet_id = self._client.unsubscribe(retired)
             if packet_id is not None:
@@ -396,6 +411,7 @@ class Connection:
             self._inbox.oversize_dropped += 1
             client.ack(message.mid, message.qos)
             return
+        self._inbox.overheard(topic)
         self._deliver(Delivered(self._name, (self.generation, message.mid), topic, bytes(message.payload)))
 
     def _on_publish(
@@ -416,12 +432,21 @@ class Connection:
     ) -> None:
         if self._ending is None and flags.is_disconnect_packet_from_server:
             self._ending = Ending(f"the server ended the connection: {reason}", refused=reason.value not in _PASSING)
+        elif self._ending is None and self._tls_alert:
+            self._ending = Ending(f"the server refuses our certificate: {self._tls_alert}", refused=True)
         elif self._ending is None:
             self._ending = Ending("the connection was lost")
+
+    def _on_log(self, _client: object, _data: object, level: int, text: str) -> None:
+        """Keep a TLS alert: since TLS 1.3 a server judges us after the handshake, and paho only logs it."""
+        if level == LogLevel.MQTT_LOG_ERR and (alert := re.search(r"\[SSL: \w+?_ALERT_(\w+)\]", text)):
+            self._tls_alert = alert[1].replace("_", " ").lower()
 
 
 def refusal_words(reason: ReasonCode) -> str:
     """Say why a server did not accept us (CONNACK reasons, §3.2.2.2)."""
+    if reason.value == 0x84:
+        return "the server speaks no MQTT 5"
     if reason.value in {0x86, 0x87}:
         return "the server refuses this user name and password"
     return f"the server refuses the connection: {reason}"

@@ -12,11 +12,11 @@ import threading
 from typing import TYPE_CHECKING
 
 from agent.adapters.mqtt_connection import DISCONNECT_S, Connection, Inbox
-from agent.adapters.mqtt_settings import Backoff, Settings, parse_url, tls_context
+from agent.adapters.mqtt_settings import Backoff, ClientCertificate, Settings, parse_url, tls_context
 from agent.ports import Delivered, PublishRefusal, RelayDown, RelayEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
 
@@ -32,6 +32,7 @@ class MqttRelay:
         inbox_topic: str,
         *,
         ca_file: Path | None = None,
+        client: ClientCertificate | None = None,
         keepalive_s: int = 60,
         session_expiry_s: int = 7 * 86400,
         window: int = 200,
@@ -50,8 +51,9 @@ class MqttRelay:
             url: `mqtt://host[:port]` or `mqtts://host[:port]` (TLS 1.2 or later, certificate and host checked).
             username: also the client id.
             password: goes to the server, and nowhere else.
-            inbox_topic: the one topic to subscribe to.
+            inbox_topic: the topic to subscribe to, as long as `listen` names no more.
             ca_file: PEM file of the authorities to trust instead of the system's.
+            client: our certificate, for a server that asks for one.
             keepalive_s: a silent peer is given up after one to two of these.
             session_expiry_s: how long the server should keep queueing for us while we are away.
             window: most publishes unanswered, and most deliveries unacknowledged.
@@ -64,14 +66,14 @@ class MqttRelay:
             stable_s: a connection that was up so long makes the pauses short again.
 
         Raises:
-            ConfigurationError: the URL or the CA file is not usable.
+            ConfigurationError: the URL, the CA file or the certificate is not usable.
         """
         host, port, encrypted = parse_url(url)
         self.name = name
         self._settings = Settings(
             host=host,
             port=port,
-            tls=tls_context(ca_file) if encrypted else None,
+            tls=tls_context(ca_file, client) if encrypted else None,
             username=username,
             password=password,
             keepalive_s=keepalive_s,
@@ -128,9 +130,9 @@ class MqttRelay:
         """Say whether the connecting goes on."""
         return self._thread is not None and self._thread.is_alive()
 
-    def reconfigure_inbox(self, topic: str) -> None:
-        """Subscribe to another inbox and end the old subscription, now or as soon as we are connected."""
-        self._inbox.move(topic)
+    def listen(self, topics: Collection[str]) -> None:
+        """Beside the inbox, listen to these topics and to no others, now or as soon as we are connected."""
+        self._inbox.listen(topics)
         connection = self._connection
         if connection:
             connection.renew_subscription()
@@ -155,7 +157,7 @@ class MqttRelay:
             self._connection = None
             if self._stopping.is_set():
                 break
-            deliver(RelayDown(self.name, ending.reason))
+            deliver(RelayDown(self.name, ending.reason, ending.refused))
             if ending.up_s >= self._stable_s:
                 self._backoff.reset()
             self._stopping.wait(self._backoff.next_s(refused=ending.refused))

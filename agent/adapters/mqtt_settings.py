@@ -12,10 +12,13 @@ from random import SystemRandom
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from agent.adapters.key_file import read_secret
 from agent.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_MAXIMUM_PEM_BYTES = 64 * 1024
 
 PACKET_BYTES_MAX = 1 + 4 + 268_435_455
 """MQTT 5 §2.1.4: the largest packet that a Remaining Length of four bytes can say."""
@@ -90,7 +93,20 @@ def parse_url(url: str) -> tuple[str, int, bool]:
     return parts.hostname, port or (8883 if encrypted else 1883), encrypted
 
 
-def tls_context(ca_file: Path | None) -> ssl.SSLContext:
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """What proves us to a broker that asks: PEM files; without `key_file` the key stands beside the certificate."""
+
+    certificate_file: Path
+    key_file: Path | None = None
+
+
+def tls_context(ca_file: Path | None, client: ClientCertificate | None = None) -> ssl.SSLContext:
+    """Return how TLS is spoken: whom we trust, and who we are.
+
+    Raises:
+        ConfigurationError: a file is not usable, or others may read the private key.
+    """
     try:
         context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
     except OSError as error:  # ssl.SSLError is one
@@ -98,7 +114,22 @@ def tls_context(ca_file: Path | None) -> ssl.SSLContext:
             f"{ca_file}: not a readable PEM file of certificates", hint="name the file of the authority"
         ) from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if client is not None:
+        _load_client(context, client)
     return context
+
+
+def _load_client(context: ssl.SSLContext, client: ClientCertificate) -> None:
+    key_file = client.key_file or client.certificate_file
+    read_secret(key_file, _MAXIMUM_PEM_BYTES)  # whose it is, and who else may read it
+    try:
+        # Without a password a sealed key would be asked for at the terminal, which an agent does not have.
+        context.load_cert_chain(client.certificate_file, client.key_file, password="")
+    except OSError as error:
+        raise ConfigurationError(
+            f"{client.certificate_file} and {key_file} are no certificate with its unsealed private key in PEM",
+            hint="`covey broker enrol` makes both",
+        ) from error
 
 
 def plain_words(error: OSError, host: str, port: int) -> str:

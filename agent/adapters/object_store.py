@@ -6,20 +6,76 @@ the root, and no key is a temporary file's name.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from agent.adapters.key_file import read_regular, replace_durably, storage_error, synchronise_folder
-from agent.errors import LimitError, MalformedError
+from agent.adapters.key_file import (
+    read_regular,
+    remove_durably,
+    replace_durably,
+    storage_error,
+    synchronise_folder,
+)
+from agent.core.limits import MAXIMUM_VAULT_MANIFEST_BYTES
+from agent.errors import ConflictError, LimitError, MalformedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from agent.ports import ObjectStore
+
 _SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}"  # 255 bytes is what a file name may have
 _is_segment = re.compile(_SEGMENT).fullmatch
 _is_key = re.compile(rf"{_SEGMENT}(?:/{_SEGMENT})*").fullmatch
+
+
+def check_key(key: str) -> None:
+    """Check a key before it stands in a path or a request.
+
+    Raises:
+        MalformedError: it is none.
+    """
+    if not _is_key(key):
+        raise MalformedError(f"{key[:80]!r} is not the key of an object")
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock, which ends with the process."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise storage_error("lock", folder, error) from error
+
+
+def open_object_store(location: str, base: Path) -> ObjectStore:
+    """Return the store at a location: a directory, made if it is not there, or a URL (`cloud_store.py`).
+
+    A relative directory is below `base`.
+
+    Raises:
+        ConfigurationError: no such kind of store.
+        StorageError: the directory cannot be made.
+    """
+    if "://" in location:
+        from agent.adapters.cloud_store import open_cloud_store
+
+        return open_cloud_store(location)
+    root = base / location
+    try:
+        root.mkdir(mode=0o750, parents=True, exist_ok=True)
+    except OSError as error:
+        raise storage_error("make", root, error) from error
+    return DirectoryStore(root)
 
 
 class DirectoryStore:
@@ -39,6 +95,31 @@ class DirectoryStore:
         path = self._path(key)
         self._make_folder(path.parent)
         replace_durably(path, content, mode=0o666)
+
+    def replace(self, key: str, content: bytes, before: bytes | None) -> None:
+        """Store where the object is still `before`, or still absent; a lock keeps others of this machine out.
+
+        Raises:
+            MalformedError: not a key.
+            ConflictError: it is something else.
+            DiskFullError: no room left.
+            StorageError: the disk refused otherwise.
+        """
+        path = self._path(key)
+        self._make_folder(path.parent)
+        with _locked(path.parent):
+            if path.exists() if before is None else self.get(key, MAXIMUM_VAULT_MANIFEST_BYTES) != before:
+                raise ConflictError(f"somebody else has replaced {key}")
+            replace_durably(path, content, mode=0o666)
+
+    def delete(self, key: str) -> None:
+        """Remove an object; nothing happens where there is none.
+
+        Raises:
+            MalformedError: not a key.
+            StorageError: the disk refused.
+        """
+        remove_durably(self._path(key))
 
     def get(self, key: str, maximum: int) -> bytes | None:
         """Return the object, or None where there is none.
@@ -88,8 +169,7 @@ class DirectoryStore:
                 yield name
 
     def _path(self, key: str) -> Path:
-        if not _is_key(key):
-            raise MalformedError(f"{key[:80]!r} is not the key of an object")
+        check_key(key)
         return self._root / key
 
     def _make_folder(self, folder: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from agent.adapters.mqtt_settings import parse_url, plain_words, tls_context
+from agent.adapters.mqtt_settings import ClientCertificate, parse_url, plain_words, tls_context
 from agent.errors import RelayError
 from agent.ports import RelayDown, RelayEvent, RelayUp
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 5.0
 _ACCEPT_S = 15.0
+_OLD_SERVER_HINT = "Covey needs a broker that speaks MQTT 5; broker_conf/README.md names five"
+_CREDENTIAL_HINT = "add the device to the broker again, then covey relay --password-file -"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +32,15 @@ class Reached:
     certificate_ends_at: float | None
 
 
-def reach(url: str, ca_file: Path | None) -> Reached:
+def reach(url: str, ca_file: Path | None, client: ClientCertificate | None = None) -> Reached:
     """Connect, and shake hands where TLS is asked for; nothing of MQTT.
 
     Raises:
-        ConfigurationError: the URL or the CA file is not usable.
+        ConfigurationError: the URL, the CA file or the certificate is not usable.
         RelayError: no connection, or a certificate that is not trusted.
     """
     host, port, encrypted = parse_url(url)
-    context = tls_context(ca_file) if encrypted else None
+    context = tls_context(ca_file, client) if encrypted else None
     try:
         with socket.create_connection((host, port), timeout=_CONNECT_S) as plain:
             if context is None:
@@ -79,10 +81,8 @@ def sign_in(relay: Relay) -> RelayUp:
             if isinstance(event, RelayUp):
                 return event
             if isinstance(event, RelayDown):
-                raise RelayError(
-                    event.reason, hint="add the device to the broker again, then covey relay --password-file -"
-                )
+                raise RelayError(event.reason, hint=_OLD_SERVER_HINT if "MQTT 5" in event.reason else _CREDENTIAL_HINT)
     except Empty as error:
-        raise RelayError("the relay does not answer", hint="is it an MQTT 5 broker?") from error
+        raise RelayError("the relay does not answer", hint=_OLD_SERVER_HINT) from error
     finally:
         relay.stop()

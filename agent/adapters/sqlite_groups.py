@@ -1,20 +1,17 @@
-"""The tables of groups: manifests, secrets, invites, joins, and whom to tell of a removal. Part of `SqliteStore`."""
+"""The tables of groups: manifests, secrets, votes, and whom to tell of a removal. Part of `SqliteStore`."""
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from agent.core.crypto import DeviceKeys
+from agent.core.group_manifest import manifest_hash
 from agent.core.limits import MAXIMUM_EARLY_MANIFESTS, MAXIMUM_MEMBERS
-from agent.core.records import MessageClass, OpenInvite, PendingJoin
+from agent.core.records import MessageClass
+from agent.errors import DamagedStateError
 
 _OPEN, _EARLY, _SETTLED = 0, 1, 2
-
-_INVITE_MEMORY_US = 86_400_000_000
-"""A used invite is remembered for a day, so that a joiner's repeated request is answered again."""
 
 
 class GroupTables(ABC):
@@ -24,15 +21,14 @@ class GroupTables(ABC):
     def _run(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
         """Execute a statement and return its rows."""
 
-    @abstractmethod
-    def _forgotten(self, recipient: bytes, rows: int, size: int) -> None:
-        """Take messages out of the totals."""
-
     def manifests(self) -> list[tuple[bytes, bytes, bytes]]:
         """Return (group_id, hash, manifest) of what is open, by group, version and hash."""
-        return self._run(
+        rows = self._run(
             "SELECT group_id, hash, raw FROM group_manifest WHERE state = ? ORDER BY group_id, version, hash", (_OPEN,)
         )
+        if any(manifest_hash(raw) != stored for _, stored, raw in rows):
+            raise DamagedStateError("a group manifest in the state database is not what was written")
+        return rows
 
     def manifests_from(self, group_id: bytes, version: int) -> list[bytes]:
         """Return every accepted manifest of a group from a version on, by version and hash."""
@@ -114,10 +110,12 @@ class GroupTables(ABC):
         return bytes(rows[0][0]) if rows else None
 
     def forget_group(self, group_id: bytes) -> None:
-        """Forget a group's manifests and secrets."""
+        """Forget a group's manifests and secrets, and overwrite them."""
+        self._run("PRAGMA secure_delete = ON")
         self._run("DELETE FROM group_manifest WHERE group_id = ?", (group_id,))
         self._run("DELETE FROM epoch_secret WHERE group_id = ?", (group_id,))
         self._run("DELETE FROM vote WHERE group_id = ?", (group_id,))
+        self._run("PRAGMA secure_delete = FAST")
 
     def votes(self, group_id: bytes) -> list[bytes]:
         """Return votes about a group's members that have not decided yet."""
@@ -151,6 +149,18 @@ class GroupTables(ABC):
         """Return (signing key, noise key) of removed devices that still have to be told."""
         return self._run("SELECT signing_public, noise_public FROM farewell")
 
+    def farewells_due(self, before_us: int) -> list[bytes]:
+        """Return the devices of farewells for which nothing waits, or the oldest message was queued before a time."""
+        return [
+            row[0]
+            for row in self._run(
+                "SELECT farewell.signing_public FROM farewell LEFT JOIN peer USING (signing_public) "
+                "WHERE coalesce(queued_messages, 0) = 0 OR "
+                "(SELECT queued_at FROM outbox WHERE peer = peer.id ORDER BY link_seq LIMIT 1) < ?",
+                (before_us,),
+            )
+        ]
+
     def say_farewell(self, signing_public: bytes, noise_public: bytes) -> None:
         """Keep the address of a device that was removed."""
         self._run("INSERT OR REPLACE INTO farewell VALUES (?, ?)", (signing_public, noise_public))
@@ -159,58 +169,26 @@ class GroupTables(ABC):
         """Forget that address."""
         self._run("DELETE FROM farewell WHERE signing_public = ?", (signing_public,))
 
-    def withdraw_all(self, recipient: bytes) -> list[tuple[int, int]]:
-        """Forget what waits for a recipient, control messages apart; return its ranges of link sequences."""
-        rows = self._run(
-            "DELETE FROM outbox WHERE peer = (SELECT id FROM peer WHERE signing_public = ?) AND class <> ? "
-            "RETURNING link_seq, size",
+    def control_waits(self) -> bool:
+        """Say whether any control message waits for an acknowledgement."""
+        return bool(self._run("SELECT 1 FROM device WHERE control_bytes > 0"))
+
+    def control_messages(self, recipient: bytes) -> list[tuple[int, bytes]]:
+        """Return (link_seq, message) of the control messages that wait for a recipient."""
+        return self._run(
+            "SELECT link_seq, message FROM outbox WHERE peer = (SELECT id FROM peer WHERE signing_public = ?) "
+            "AND class = ? ORDER BY link_seq",
             (recipient, MessageClass.CONTROL),
         )
-        self._forgotten(recipient, len(rows), sum(size for _, size in rows))
-        ranges: list[tuple[int, int]] = []
-        for link_seq in sorted(link_seq for link_seq, _ in rows):
-            if ranges and ranges[-1][1] == link_seq - 1:
-                ranges[-1] = (ranges[-1][0], link_seq)
-            else:
-                ranges.append((link_seq, link_seq))
-        return ranges
 
-    # -- invites -------------------------------------------------------------------------------------------------------
+    def incarnations(self, author: bytes) -> int:
+        """Return of how many incarnations of an author links are remembered."""
+        return int(self._run("SELECT count(*) FROM received WHERE author = ?", (author,))[0][0])
 
-    def invites(self) -> list[OpenInvite]:
-        """Return the invites of this device."""
-        return [
-            OpenInvite(row[0], row[1], row[2], tuple(json.loads(row[3])), row[4])
-            for row in self._run("SELECT secret_hash, group_id, expires_at, capabilities, used_by FROM invite")
-        ]
-
-    def open_invite(self, invite: OpenInvite) -> None:
-        """Remember an invite, and forget those that nobody can use any more."""
-        self._run("DELETE FROM invite WHERE expires_at < ?", (invite.expires_at_us - _INVITE_MEMORY_US,))
+    def forget_incarnations(self, author: bytes, keep: bytes) -> None:
+        """Forget an author's links, except for one incarnation and those of which something has still to land."""
         self._run(
-            "INSERT INTO invite VALUES (?, ?, ?, ?, NULL)",
-            (invite.secret_hash, invite.group_id, invite.expires_at_us, json.dumps(invite.capabilities)),
+            "DELETE FROM received WHERE author = ? AND incarnation <> ? "
+            "AND incarnation NOT IN (SELECT incarnation FROM landing WHERE author = ?)",
+            (author, keep, author),
         )
-
-    def use_invite(self, secret_hash: bytes, joiner: bytes) -> None:
-        """Mark an invite as used, for good."""
-        self._run("UPDATE invite SET used_by = ? WHERE secret_hash = ?", (joiner, secret_hash))
-
-    def pending_joins(self) -> list[PendingJoin]:
-        """Return the joins that wait for an answer."""
-        return [
-            PendingJoin(row[0], DeviceKeys(row[1], row[2]), row[3])
-            for row in self._run("SELECT * FROM pending_join ORDER BY expires_at")
-        ]
-
-    def begin_join(self, pending: PendingJoin) -> None:
-        """Remember a join; a later invite to the same group replaces an earlier one."""
-        inviter = pending.inviter
-        self._run(
-            "INSERT OR REPLACE INTO pending_join VALUES (?, ?, ?, ?)",
-            (pending.group_id, inviter.signing_public, inviter.noise_public, pending.expires_at_us),
-        )
-
-    def end_join(self, group_id: bytes) -> None:
-        """Forget a pending join."""
-        self._run("DELETE FROM pending_join WHERE group_id = ?", (group_id,))

@@ -1,4 +1,4 @@
-"""The durable state of one device in one SQLite file. The only importer of sqlite3.
+"""The durable state of one device in one SQLite file: opening it, its inbox, its landing.
 
 Power-safe by WAL with synchronous=FULL: a commit is one write and one sync, and nothing committed is lost
 (measured over simulated power cuts: WAL NORMAL loses rows, DELETE FULL the last commit). Callers group
@@ -14,50 +14,73 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from agent.adapters.ballast import Ballast
+from agent.adapters.key_file import synchronise_folder
 from agent.adapters.sqlite_boards import BoardTables
 from agent.adapters.sqlite_groups import GroupTables
+from agent.adapters.sqlite_outbox import OutboxTables, check_digest, digest
+from agent.adapters.sqlite_pairing import PairingTables
+from agent.adapters.sqlite_presence import PresenceTables
 from agent.core.ids import INCARNATION_BYTES
 from agent.core.limits import (
     INBOX_BYTES,
     LANDING_BYTES,
-    MESSAGE_OVERHEAD_BYTES,
+    LOG_PAGES,
     OUTBOX_BYTES,
-    OUTBOX_DROP_SHARE,
     QUARANTINED_MESSAGES,
 )
 from agent.core.message import Message
-from agent.core.records import LandedMessage, LandingPlan, MessageClass, QueueSummary
-from agent.core.sequences import Range, SequenceSet
-from agent.errors import ConfigurationError, DiskFullError, OutboxFullError, StorageError
+from agent.core.records import LandedMessage, LandingPlan, Quarantined
+from agent.core.sequences import SequenceSet
+from agent.errors import ConfigurationError, DamagedStateError, DiskFullError, StorageError
 
 _BUSY_MS = 10_000
 _PAGE_CACHE_KIB = 512
 
+_LEANED_ON = (
+    "SELECT count(incarnation), count(next_link_seq) FROM peer LEFT JOIN earlier ON earlier.peer = peer.id",
+    "SELECT count(digest) FROM received",
+    "SELECT count(length(raw)) FROM group_manifest WHERE state <> 2",
+    "SELECT count(length(secret)) FROM epoch_secret",
+)
+"""The small tables, as far as they are not history; reading them takes less than opening the file."""
 
-class SqliteStore(GroupTables, BoardTables):
+
+class SqliteStore(OutboxTables, GroupTables, PairingTables, BoardTables, PresenceTables):
     """Implements `core.records.Records`; its calls belong inside `transaction()`, except the ones that only look.
 
     Raises (all methods):
         DiskFullError: no room; the transaction is rolled back.
+        DamagedStateError: the file is not what was written; `adapters/salvage.py` saves what can be read.
         StorageError: the file cannot be read or written.
     """
 
-    def __init__(self, path: Path, new_incarnation: bytes, outbox_bytes: int = OUTBOX_BYTES) -> None:
+    def __init__(
+        self, path: Path, new_incarnation: bytes, outbox_bytes: int = OUTBOX_BYTES, ballast: Ballast | None = None
+    ) -> None:
         assert len(new_incarnation) == INCARNATION_BYTES
         self._outbox_bytes = outbox_bytes
+        self._ballast = ballast
+        self._lock: int | None = None
         # Only where there is no file: closing one would drop the locks that this process holds on it (POSIX).
+        new = not path.exists()
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         with _translated():
             self._db = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_MS / 1000, cached_statements=64)
             self._enter_wal()
             self._db.execute("PRAGMA synchronous = FULL")
+            self.frames_read: int = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
             self._db.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
+            self._db.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+            self._db.execute("PRAGMA secure_delete = FAST")  # else each freed message is written once more, as zeros
             self._migrate(new_incarnation)
+            if new:  # a journal of its first moment, come back after a power cut, would undo everything
+                synchronise_folder(path.parent)
+            self._look_through()
         self._seen_version = self._data_version()
 
     def _enter_wal(self) -> None:
@@ -80,9 +103,7 @@ class SqliteStore(GroupTables, BoardTables):
             ConfigurationError: a newer Covey wrote the file; nothing was changed.
         """
         scripts = sorted(
-            (int(entry.name.split("_")[0]), entry)
-            for entry in resources.files("agent.adapters.schema").iterdir()
-            if entry.name.endswith(".sql")
+            (int(entry.name.split("_")[0]), entry) for entry in (Path(__file__).parent / "schema").glob("*.sql")
         )
         newest = scripts[-1][0]
         if self._schema_version() == newest:
@@ -105,18 +126,35 @@ class SqliteStore(GroupTables, BoardTables):
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         return int(version)
 
+    def _look_through(self) -> None:
+        """Read what everything else leans on: damage there shows at once, and not in the middle of something."""
+        self._one("SELECT next_seq FROM device")
+        for statement in _LEANED_ON:
+            self._run(statement)
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Open a write transaction; commit durably at the end, roll back on any exception."""
-        with _translated():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        try:
+            with _translated():
+                self._lean = self._ballast is not None and not self._ballast.there()
+                self._db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield
+                    self._db.execute("COMMIT")
+                except BaseException:
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
+                    raise
+        except DiskFullError:
+            if self._ballast is not None and self._ballast.drop():
+                self._fold()
+            raise
+
+    def _fold(self) -> None:
+        """Fold the write-ahead log into the file, so that it can be written from its beginning again."""
+        with suppress(sqlite3.Error):
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def changed_elsewhere(self) -> bool:
         """Say whether another process has committed since the last call."""
@@ -131,206 +169,60 @@ class SqliteStore(GroupTables, BoardTables):
     def close(self) -> None:
         """Close the file; the last process folds the write-ahead log back into it."""
         self._db.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
-    # -- outbox -------------------------------------------------------------------------------------------------------
+    def keep(self, lock: int) -> None:
+        """Hold a lock's file until this one is closed."""
+        self._lock = lock
 
-    def incarnation(self) -> bytes:
-        """Return the 8 bytes drawn when this state was new."""
-        return bytes(self._one("SELECT incarnation FROM device"))
-
-    def allocate(self, recipient: bytes) -> tuple[int, int]:
-        """Return the next (seq, link_seq) for a recipient."""
-        seq = self._one("UPDATE device SET next_seq = next_seq + 1 RETURNING next_seq - 1")
-        link_seq = self._one(
-            "INSERT INTO peer (signing_public, next_link_seq) VALUES (?, 2) "
-            "ON CONFLICT DO UPDATE SET next_link_seq = next_link_seq + 1 RETURNING next_link_seq - 1",
-            recipient,
-        )
-        return seq, link_seq
-
-    def queue(self, recipient: bytes, seq: int, link_seq: int, kind: MessageClass, message: bytes, now_us: int) -> None:
-        """Append a signed message to the outbox.
-
-        Raises:
-            OutboxFullError: the outbox has reached its bound; control messages may exceed it.
-        """
-        size = len(message)
-        total = self._one(
-            "UPDATE device SET queued_messages = queued_messages + 1, queued_bytes = queued_bytes + ? "
-            "RETURNING queued_bytes",
-            size,
-        )
-        if total > self._outbox_bytes and kind is not MessageClass.CONTROL:
-            raise OutboxFullError(
-                f"the outbox holds {total - size} of {self._outbox_bytes} bytes",
-                hint="'covey status' shows for whom messages wait; raise outbox.maximum_bytes if there is room",
-            )
-        peer = self._one(
-            "UPDATE peer SET queued_messages = queued_messages + 1 WHERE signing_public = ? RETURNING id", recipient
-        )
-        self._run("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?)", (peer, link_seq, seq, kind, size, now_us, message))
-
-    def queued(self, recipient: bytes, after_link_seq: int, limit: int, size: int) -> list[tuple[int, bytes]]:
-        """Return (link_seq, message) of a recipient in link order: up to `limit`, until their bytes reach `size`."""
-        rows: list[tuple[int, bytes]] = []
-        with _translated():
-            for link_seq, message in self._db.execute(
-                "SELECT link_seq, message FROM outbox WHERE peer = (SELECT id FROM peer WHERE signing_public = ?) "
-                "AND link_seq > ? ORDER BY link_seq LIMIT ?",
-                (recipient, after_link_seq, limit),
-            ):
-                rows.append((link_seq, message))
-                size -= len(message)
-                if size <= 0:
-                    break
-        return rows
-
-    def make_room(self, recipient: bytes, size: int) -> list[Range]:
-        """Where `size` more bytes would not fit, forget the recipient's oldest telemetry; return the link sequences."""
-        queued = self._one("SELECT queued_bytes FROM device")
-        missing = queued + size - self._outbox_bytes
-        if missing <= 0:
-            return []
-        wanted = max(missing, self._outbox_bytes // OUTBOX_DROP_SHARE)
-        ranges: list[Range] = []
-        freed = rows = 0
-        with _translated():
-            for link_seq, row_size in self._db.execute(
-                "SELECT link_seq, size FROM outbox WHERE peer = (SELECT id FROM peer WHERE signing_public = ?) "
-                "AND class = ? ORDER BY link_seq",
-                (recipient, MessageClass.TELEMETRY),
-            ):
-                if ranges and ranges[-1][1] == link_seq - 1:
-                    ranges[-1] = (ranges[-1][0], link_seq)
-                else:
-                    ranges.append((link_seq, link_seq))
-                freed += row_size
-                rows += 1
-                if freed - len(ranges) * MESSAGE_OVERHEAD_BYTES >= wanted:
-                    break
-        if freed - len(ranges) * MESSAGE_OVERHEAD_BYTES < missing:
-            return []
-        for first, last in ranges:
-            self._forget(recipient, first, last)
-        self._forgotten(recipient, rows, freed)
-        self.count("dropped_outbox_full", rows)
-        return ranges
-
-    def withdraw(self, recipient: bytes, link_seq: int, code: str, now_us: int) -> bool:
-        """Move a message from the outbox to quarantine; False where it is gone already."""
-        found = self.queued(recipient, link_seq - 1, 1, 1)
-        if not found or found[0][0] != link_seq:
-            return False
-        message = found[0][1]
-        self.quarantine(code, message, now_us)
-        self._forget(recipient, link_seq, link_seq)
-        self._forgotten(recipient, 1, len(message))
-        return True
-
-    def _forget(self, recipient: bytes, first: int, last: int) -> None:
-        self._run(
-            "DELETE FROM outbox WHERE peer = (SELECT id FROM peer WHERE signing_public = ?) "
-            "AND link_seq BETWEEN ? AND ?",
-            (recipient, first, last),
-        )
-
-    def _forgotten(self, recipient: bytes, rows: int, size: int) -> None:
-        """Take messages out of the totals."""
-        self._run("UPDATE peer SET queued_messages = queued_messages - ? WHERE signing_public = ?", (rows, recipient))
-        self._run(
-            "UPDATE device SET queued_messages = queued_messages - ?, queued_bytes = queued_bytes - ?", (rows, size)
-        )
-
-    def recipients_waiting(self) -> list[bytes]:
-        """Return the recipients that the outbox holds messages for."""
-        return [row[0] for row in self._run("SELECT signing_public FROM peer WHERE queued_messages > 0")]
-
-    def free(self, recipient: bytes, received: SequenceSet) -> int:
-        """Forget messages that the recipient holds; return how many."""
-        peer = self._first("SELECT id FROM peer WHERE signing_public = ?", (recipient,))
-        if peer is None:
-            return 0
-        freed = size = 0
-        for first, last in ((0, received.upto), *received.ranges):
-            bounds = (peer[0], first, last)
-            [(count, total)] = self._run(
-                "SELECT count(*), coalesce(sum(size), 0) FROM outbox WHERE peer = ? AND link_seq BETWEEN ? AND ?",
-                bounds,
-            )
-            if count:
-                self._run("DELETE FROM outbox WHERE peer = ? AND link_seq BETWEEN ? AND ?", bounds)
-                freed += count
-                size += total
-        if freed:
-            self._run(
-                "UPDATE peer SET queued_messages = queued_messages - ?, acknowledged = acknowledged + ? WHERE id = ?",
-                (freed, freed, peer[0]),
-            )
-            self._run(
-                "UPDATE device SET queued_messages = queued_messages - ?, queued_bytes = queued_bytes - ?",
-                (freed, size),
-            )
-        return freed
-
-    def let_go(self, recipient: bytes, received: SequenceSet) -> list[Range]:
-        """Return the link sequences before what the outbox still holds that the recipient lacks."""
-        peer = self._first("SELECT id, next_link_seq FROM peer WHERE signing_public = ?", (recipient,))
-        if peer is None:
-            return []
-        query = "SELECT link_seq FROM outbox WHERE peer = ? AND link_seq > ? ORDER BY link_seq LIMIT 1"
-        gone: list[Range] = []
-        for first, last in (*received.holes(), (received.highest() + 1, peer[1] - 1)):
-            held = self._first(query, (peer[0], first - 1))
-            if first <= last and (held is None or held[0] > first):
-                gone.append((first, last if held is None else min(last, held[0] - 1)))
-        return gone
-
-    def queues(self) -> list[QueueSummary]:
-        """Return what waits for each recipient, and since when."""
-        return [
-            QueueSummary(*row)
-            for row in self._run(
-                "SELECT signing_public, queued_messages, acknowledged, "
-                "(SELECT queued_at FROM outbox WHERE peer = peer.id ORDER BY link_seq LIMIT 1) FROM peer ORDER BY id"
-            )
-        ]
-
-    def waiting(self, recipient: bytes, limit: int) -> list[tuple[int, int, int, int]]:
-        """Return the oldest (link_seq, class, bytes, queued_at_us) of a recipient."""
-        return self._run(
-            "SELECT link_seq, class, size, queued_at FROM outbox "
-            "WHERE peer = (SELECT id FROM peer WHERE signing_public = ?) ORDER BY link_seq LIMIT ?",
-            (recipient, limit),
-        )
-
-    def totals(self) -> tuple[int, int]:
-        """Return (messages, bytes) of the outbox."""
-        [(messages, size)] = self._run("SELECT queued_messages, queued_bytes FROM device")
-        return messages, size
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The database itself, for what takes rows over from another one."""
+        return self._db
 
     # -- inbox and links ----------------------------------------------------------------------------------------------
+
+    def links(self, author: bytes) -> list[tuple[bytes, SequenceSet]]:
+        """Return (incarnation, what has come) of each link from an author."""
+        rows = self._run("SELECT incarnation FROM received WHERE author = ? ORDER BY incarnation", (author,))
+        return [(bytes(row[0]), self.received(author, row[0])) for row in rows]
 
     def received(self, author: bytes, incarnation: bytes) -> SequenceSet:
         """Return what has come over a link."""
         row = self._first(
-            "SELECT upto, ranges FROM received WHERE author = ? AND incarnation = ?", (author, incarnation)
+            "SELECT upto, ranges, digest FROM received WHERE author = ? AND incarnation = ?", (author, incarnation)
         )
-        return SequenceSet(row[0], tuple(map(tuple, json.loads(row[1])))) if row else SequenceSet()
+        if row is None:
+            return SequenceSet()
+        check_digest(row[2], author, incarnation, row[0], row[1])
+        return SequenceSet(row[0], tuple(map(tuple, json.loads(row[1]))))
 
     def set_received(self, author: bytes, incarnation: bytes, received: SequenceSet) -> None:
         """Remember what has come over a link."""
+        ranges = json.dumps(received.ranges)
         self._run(
-            "INSERT OR REPLACE INTO received VALUES (?, ?, ?, ?)",
-            (author, incarnation, received.upto, json.dumps(received.ranges)),
+            "INSERT OR REPLACE INTO received VALUES (?, ?, ?, ?, ?)",
+            (author, incarnation, received.upto, ranges, digest(author, incarnation, received.upto, ranges)),
         )
 
     def deliver(self, message: Message, now_us: int) -> bool:
         """Put a message into the application's inbox; False where the inbox is full."""
-        if not self._take_room("inbox_bytes", len(message.body), INBOX_BYTES):
+        if self._lean or not self._take_room("inbox_bytes", len(message.body), INBOX_BYTES):
             return False
         self._run(
-            "INSERT INTO inbox (group_id, author, seq, sent_at, received_at, body) VALUES (?, ?, ?, ?, ?, ?)",
-            (message.group_id, message.author, message.seq, message.sent_at_us, now_us, message.body),
+            "INSERT INTO inbox (group_id, author, seq, sent_at, received_at, body, digest) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                message.group_id,
+                message.author,
+                message.seq,
+                message.sent_at_us,
+                now_us,
+                message.body,
+                digest(message.group_id, message.author, message.body),
+            ),
         )
         return True
 
@@ -344,10 +236,14 @@ class SqliteStore(GroupTables, BoardTables):
 
     def arrived(self, limit: int, after: int = 0) -> list[tuple[int, bytes, bytes, int, int, bytes]]:
         """Return the oldest (id, group_id, author, sent_at_us, received_at_us, body) of the inbox, after an id."""
-        return self._run(
-            "SELECT id, group_id, author, sent_at, received_at, body FROM inbox WHERE id > ? ORDER BY id LIMIT ?",
+        rows = self._run(
+            "SELECT id, group_id, author, sent_at, received_at, body, digest FROM inbox WHERE id > ? "
+            "ORDER BY id LIMIT ?",
             (after, limit),
         )
+        for row in rows:
+            check_digest(row[6], row[1], row[2], row[5])
+        return [row[:6] for row in rows]
 
     def consume(self, identifier: int) -> None:
         """Forget a blob that the application has taken; another process may have done so."""
@@ -359,7 +255,7 @@ class SqliteStore(GroupTables, BoardTables):
     def land(self, message: Message, now_us: int) -> bool:
         """Keep a message for the collector; False where too much waits for the vault."""
         size = len(message.raw)
-        if not self._take_room("landing_bytes", size, LANDING_BYTES):
+        if self._lean or not self._take_room("landing_bytes", size, LANDING_BYTES):
             return False
         self._run(
             "INSERT INTO landing (author, incarnation, link_seq, received_at, size, message) VALUES (?, ?, ?, ?, ?, ?)",
@@ -426,10 +322,38 @@ class SqliteStore(GroupTables, BoardTables):
 
     # -- what people ask ----------------------------------------------------------------------------------------------
 
-    def quarantine(self, code: str, message: bytes, now_us: int) -> None:
-        """Keep an authentic message that could not be used; the oldest go when there are too many."""
-        self._run("INSERT INTO quarantine (code, stored_at, message) VALUES (?, ?, ?)", (code, now_us, message))
+    def quarantine(self, code: str, message: bytes, now_us: int, recipient: bytes | None = None) -> None:
+        """Keep a message that could not be used, or sent to a recipient; the oldest go when there are too many."""
+        self._run(
+            "INSERT INTO quarantine (code, stored_at, message, recipient) VALUES (?, ?, ?, ?)",
+            (code, now_us, message, recipient),
+        )
         self._run("DELETE FROM quarantine WHERE id <= (SELECT max(id) FROM quarantine) - ?", (QUARANTINED_MESSAGES,))
+
+    def quarantined(self) -> list[Quarantined]:
+        """Return what is in quarantine, oldest first."""
+        return [
+            Quarantined(*row)
+            for row in self._run("SELECT id, code, stored_at, recipient, message FROM quarantine ORDER BY id")
+        ]
+
+    def end_quarantine(self, identifier: int) -> bool:
+        """Forget a message in quarantine; False where there is none of that number."""
+        return bool(self._run("DELETE FROM quarantine WHERE id = ? RETURNING id", (identifier,)))
+
+    def salvages(self) -> list[tuple[int, dict[str, Any]]]:
+        """Return (when, report) of the times that this state was saved from a damaged file, oldest first."""
+        rows = self._run("SELECT salvaged_at, report FROM salvage ORDER BY id")
+        return [(row[0], json.loads(row[1])) for row in rows]
+
+    def mark(self) -> bytes | None:
+        """Return what stands beside the file, too, unless one of both was restored (`state_file.py`)."""
+        row = self._first("SELECT mark FROM device")
+        return None if row is None or row[0] is None else bytes(row[0])
+
+    def set_mark(self, mark: bytes) -> None:
+        """Remember it."""
+        self._run("UPDATE device SET mark = ?", (mark,))
 
     def count(self, counter: str, amount: int = 1) -> None:
         """Add to a counter."""
@@ -454,7 +378,14 @@ class SqliteStore(GroupTables, BoardTables):
         """Run a statement, inside a transaction or not, and return its rows."""
         try:
             return self._db.execute(statement, parameters).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise _translation(error) from error
+
+    def _each(self, statement: str, parameters: Sequence[object] = ()) -> Iterator[Any]:
+        """Run a statement and yield its rows, as far as they are wanted."""
+        try:
+            yield from self._db.execute(statement, parameters)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise _translation(error) from error
 
     def _first(self, statement: str, parameters: Sequence[object] = ()) -> Any:
@@ -464,7 +395,7 @@ class SqliteStore(GroupTables, BoardTables):
     def _one(self, statement: str, *parameters: object) -> int:
         row = self._first(statement, parameters)
         if row is None:
-            raise StorageError("the state database lacks a row that it must have")
+            raise DamagedStateError("the state database lacks a row that it must have")
         return row[0]  # type: ignore[no-any-return] # STRICT tables give what the caller's column says
 
 
@@ -483,14 +414,19 @@ def _translated() -> Iterator[None]:
     """Turn sqlite3's errors into the project's."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise _translation(error) from error
 
 
-def _translation(error: sqlite3.Error) -> StorageError:
+def _translation(error: sqlite3.Error | UnicodeDecodeError) -> StorageError:
     code = getattr(error, "sqlite_errorcode", 0)
+    unreadable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode")
+    if unreadable or code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        return DamagedStateError(f"the state database is damaged: {error}")
     if code == sqlite3.SQLITE_FULL:
         return DiskFullError("no room on the disk that holds the state", hint="free some space; what was queued stays")
     if code & 0xFF == sqlite3.SQLITE_BUSY:
         return StorageError("the state is locked by another process", hint="is a backup or another covey running?")
+    if code & 0xFF in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}:
+        return StorageError(f"the state database: {error}", hint="is its disk full, read-only or broken? see dmesg")
     return StorageError(f"the state database: {error}")

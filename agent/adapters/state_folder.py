@@ -1,8 +1,11 @@
 """The state folder of one device: identity, configuration, database, and the lock that one agent holds.
 
-identity.key     both secrets, mode 0600         config.toml      settings, mode 0600
+identity.key     the signing seed, mode 0600     config.toml      settings, mode 0600
+noise.keys       the noise secrets, mode 0600
 state.sqlite     everything durable              relay.password   the broker's credential, mode 0600
 vault.key        a collector's vault key         agent.lock       held while an agent runs
+relay-ca.pem     whom to trust at the broker, where an inviter told
+state.sqlite-…   its log, lock, mark, ballast    state.sqlite.damaged-…  what a damaged one was saved from
 """
 
 from __future__ import annotations
@@ -10,23 +13,27 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.adapters.identity_file import (
     MAXIMUM_FILE_BYTES,
     find_passphrase,
+    noise_file,
     plain_file,
-    read_identity,
+    read_noise,
+    read_seed,
     sealed_file,
 )
 from agent.adapters.key_file import private_folder, read_credential, read_secret, remove_durably, write_secret
+from agent.adapters.salvage import Report
 from agent.adapters.sqlite_store import SqliteStore
+from agent.adapters.state_file import StateFile
 from agent.config import Config, Configuration, Value, changed_text, config_text, read_configuration, read_text
-from agent.core.crypto import Identity
-from agent.core.ids import INCARNATION_BYTES
-from agent.core.vault import VaultKey, key_file_text, key_from_file_text
+from agent.core.crypto import Identity, NoiseKey, wipe
+from agent.core.limits import RETIRED_NOISE_KEYS
+from agent.core.vault_keys import KeyRing, VaultKey, key_file_text, key_from_file_text
 from agent.errors import ConfigurationError, LocalError
 
 SYSTEM_STATE = Path("/var/lib/covey")
@@ -51,8 +58,8 @@ class StateFolder:
         machine_config = Path("/etc/covey") if path == SYSTEM_STATE and config_path is None else None
         return cls(path, config_path or path / "config.toml", machine_config)
 
-    def create(self, values: Mapping[str, Value], passphrase: bytes | None = None) -> Identity:
-        """Make a new device: folder, identity, under a passphrase if one is given, and configuration.
+    def create(self, values: Mapping[str, Value], passphrase: bytearray | None = None) -> Identity:
+        """Make a new device: folder, identity, under a passphrase if one is given (it is wiped), and configuration.
 
         Raises:
             LocalError: there is one here already.
@@ -62,11 +69,18 @@ class StateFolder:
         private_folder(self.path)
         if self._identity_path.exists():
             raise LocalError(f"{self.path} holds a device already", hint="'covey status' shows it")
-        identity = Identity.from_seeds(secrets.token_bytes(32), secrets.token_bytes(32))
         if not self.config_path.exists():
             write_secret(self.config_path, config_text(values).encode())
-        content = plain_file(identity) if passphrase is None else sealed_file(identity, passphrase)
-        write_secret(self._identity_path, content)
+        return self._new_identity(passphrase)
+
+    def _new_identity(self, passphrase: bytearray | None) -> Identity:
+        """Draw and write keys; the device exists once `identity.key` does."""
+        identity = Identity.from_seeds(secrets.token_bytes(32), secrets.token_bytes(32))
+        seed = identity.signing_seed
+        write_secret(self._noise_path, noise_file(seed, identity.noise.keys))
+        write_secret(self._identity_path, plain_file(seed) if passphrase is None else sealed_file(seed, passphrase))
+        if passphrase is not None:
+            wipe(passphrase)
         return identity
 
     def identity(self) -> Identity:
@@ -75,14 +89,88 @@ class StateFolder:
         Raises:
             ConfigurationError: there is none, it is damaged, or others may read it.
         """
-        if self._wiped_path.exists():
+        try:
+            wiped = self._wiped_path.exists()
+        except PermissionError as error:
+            raise ConfigurationError(
+                f"{self.path} is another user's",
+                hint="sudo -u covey covey …, or be in the group that may use its agent's socket",
+            ) from error
+        if wiped:
             self._renew()
         if not self._identity_path.exists():
             raise ConfigurationError(
                 f"there is no device in {self.path}", hint="run 'covey init' first, or name --state"
             )
         raw = read_secret(self._identity_path, MAXIMUM_FILE_BYTES)
-        return read_identity(raw, self._identity_path, lambda: find_passphrase(self.passphrase_file))
+        stored = read_seed(raw, self._identity_path, lambda: find_passphrase(self.passphrase_file))
+        wipe(raw)
+        seed = stored.seed.reveal()
+        if stored.noise is not None and stored.rewritten is not None:  # of an earlier Covey, which had one file
+            if not self._noise_path.exists():
+                write_secret(self._noise_path, noise_file(seed, (NoiseKey.of(stored.noise.reveal()),)))
+            write_secret(self._identity_path, stored.rewritten)
+            stored.noise.wipe()
+        identity = Identity.with_noise(seed, self._noise_keys(seed))
+        stored.seed.wipe()
+        return identity
+
+    def _noise_keys(self, seed: bytes) -> tuple[NoiseKey, ...]:
+        return read_noise(read_secret(self._noise_path, MAXIMUM_FILE_BYTES), self._noise_path, seed)
+
+    def noise_stamp(self) -> tuple[int, int]:
+        """Return what changes whenever `noise.keys` does, without reading it."""
+        try:
+            status = self._noise_path.stat()
+        except OSError:
+            return 0, 0
+        return status.st_ino, status.st_mtime_ns
+
+    def refresh_noise(self, identity: Identity) -> None:
+        """Take up what another process wrote into `noise.keys`; what is no longer there is wiped from memory.
+
+        Raises:
+            ConfigurationError: damaged, missing, or others may read it.
+        """
+        held = {key.public: key for key in identity.noise.keys}
+        stored = self._noise_keys(identity.signing_seed)
+        identity.noise.take(
+            tuple(
+                NoiseKey(each.public, held[each.public].secret, each.retired_at_us) if each.public in held else each
+                for each in stored
+            )
+        )
+
+    def rotate_noise(self, identity: Identity, now_us: int) -> None:
+        """Draw a noise key and store it; the one before retires. Inside a transaction: one process at a time.
+
+        Raises:
+            LocalError: too many retired keys are kept still.
+            StorageError: it cannot be written; then nothing has changed.
+        """
+        self.refresh_noise(identity)
+        current, *retired = identity.noise.keys
+        if len(retired) >= RETIRED_NOISE_KEYS:
+            raise LocalError(
+                f"{RETIRED_NOISE_KEYS} earlier noise keys are still kept",
+                hint="the agent wipes each when all members know; 'covey key show' tells when",
+            )
+        new = NoiseKey.of(secrets.token_bytes(32))
+        self._write_noise(identity, (new, NoiseKey(current.public, current.secret, max(1, now_us)), *retired))
+
+    def forget_noise(self, identity: Identity, publics: Collection[bytes]) -> None:
+        """Wipe retired noise keys from the file and from memory. Inside a transaction: one process at a time.
+
+        Raises:
+            StorageError: it cannot be written; then nothing has changed.
+        """
+        self.refresh_noise(identity)
+        current, *retired = identity.noise.keys
+        self._write_noise(identity, (current, *(key for key in retired if key.public not in publics)))
+
+    def _write_noise(self, identity: Identity, keys: tuple[NoiseKey, ...]) -> None:
+        write_secret(self._noise_path, noise_file(identity.signing_seed, keys))
+        identity.noise.take(keys)
 
     def wipe(self) -> None:
         """Forget this device: keys, database, credential. At the next start it is a new one (000.23).
@@ -99,13 +187,13 @@ class StateFolder:
 
     def _renew(self) -> None:
         self._remove_everything()
-        identity = Identity.from_seeds(secrets.token_bytes(32), secrets.token_bytes(32))
-        write_secret(self._identity_path, plain_file(identity))
+        self._new_identity(None)
         remove_durably(self._wiped_path)
 
     def _remove_everything(self) -> None:
-        for name in ("identity.key", "state.sqlite", "state.sqlite-wal", "state.sqlite-shm", "relay.password"):
-            remove_durably(self.path / name)
+        secrets = [self.path / name for name in ("identity.key", "noise.keys", "relay.password", "relay.pem")]
+        for path in (*secrets, *self.state_file.companions()):
+            remove_durably(path)
 
     def config(self) -> Config:
         """Read and check the configuration.
@@ -143,11 +231,22 @@ class StateFolder:
             text = changed_text(text, key, value)
         write_secret(self.config_path, text.encode())
 
-    def store(self, config: Config) -> SqliteStore:
-        """Open the database, made or migrated where needed."""
-        return SqliteStore(
-            self.path / "state.sqlite", secrets.token_bytes(INCARNATION_BYTES), config.outbox.maximum_bytes
-        )
+    @property
+    def state_file(self) -> StateFile:
+        """The database's file, and what lies beside it."""
+        return StateFile(self.path / "state.sqlite")
+
+    def store(
+        self,
+        config: Config,
+        identity: Identity | None = None,
+        saved: Callable[[Report], None] = lambda _: None,
+    ) -> SqliteStore:
+        """Open the database, made, migrated or saved where needed (`state_file.py`); `saved` is told of the latter."""
+        store, reports = self.state_file.open(lambda: identity or self.identity(), config.outbox.maximum_bytes)
+        for each in reports:
+            saved(each)
+        return store
 
     def relay_password(self, config: Config) -> str:
         """Read the broker's credential: what systemd hands over, or the file; empty where there is neither."""
@@ -163,17 +262,27 @@ class StateFolder:
         """Keep the broker's credential where the configuration says."""
         write_secret(self.path / self.config().relay.password_file, password.encode())
 
-    def vault_key(self) -> VaultKey:
-        """Read the vault's key; the first time, draw one.
+    def vault_keys(self) -> KeyRing:
+        """Read the vault's keys; the first time, draw one, and the vault's id.
 
         Raises:
             ConfigurationError: damaged, or others may read it.
         """
         if not self.vault_key_path.exists():
-            write_secret(
-                self.vault_key_path, key_file_text(VaultKey(secrets.token_bytes(16), secrets.token_bytes(32))).encode()
-            )
-        return key_from_file_text(read_secret(self.vault_key_path, _MAXIMUM_KEY_FILE_BYTES).decode())[0]
+            self.write_vault_keys(KeyRing((VaultKey(secrets.token_bytes(16), secrets.token_bytes(32)),)))
+        text = read_secret(self.vault_key_path, _MAXIMUM_KEY_FILE_BYTES)
+        return KeyRing(key_from_file_text(text.decode(errors="replace")))
+
+    def write_vault_keys(self, keys: KeyRing) -> None:
+        """Replace the vault's key file."""
+        write_secret(self.vault_key_path, key_file_text(*keys.keys).encode())
+
+    def rotate_vault_key(self) -> KeyRing:
+        """Draw a new key for what lands from now on; the older ones stay, as what they sealed stays."""
+        before = self.vault_keys()
+        after = KeyRing((VaultKey(before.vault_id, secrets.token_bytes(32)), *before.keys))
+        self.write_vault_keys(after)
+        return after
 
     @property
     def vault_key_path(self) -> Path:
@@ -187,6 +296,10 @@ class StateFolder:
     @property
     def _identity_path(self) -> Path:
         return self.path / "identity.key"
+
+    @property
+    def _noise_path(self) -> Path:
+        return self.path / "noise.keys"
 
     def lock_agent(self) -> int | None:
         """Take the lock of the one agent on this state; None where another process holds it."""

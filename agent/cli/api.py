@@ -1,10 +1,12 @@
 """What the local API answers. Each request opens the store as a command would, and none needs the agent's loop.
 
+GET    /openapi.json        this, for programs; `openapi.json` beside this file
 GET    /v1/status           as `covey status --json`
-GET    /v1/metrics          OpenMetrics
+GET    /v1/metrics          OpenMetrics; ?format=prometheus is the older text format
 POST   /v1/publish          readings: application/x-ndjson (SenML records, one a line), application/senml+json or +cbor;
-                            all of them are queued, durably, or none
-POST   /v1/send?group=ID    a blob to every member of the group; `group` may be left out where there is only one
+                            all of them are queued, durably, or none; ?batch=N readings to a message
+POST   /v1/send?group=ID&to=MEMBER    a blob to every member of the group, or to one; `group` may be left out where
+                            there is only one
 GET    /v1/inbox            the blobs that have arrived, oldest first, one JSON document a line; ?follow=SECONDS goes on
                             with those to come; ?after=ID leaves out what the client has seen
 DELETE /v1/inbox/ID         forget a blob: the client has it, durably. Until then it comes again.
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from agent.adapters.local_api import Answer, LocalApi, Request, Route, Text
 from agent.cli.session import Session, report, session_on
 from agent.core.ids import device_name
-from agent.core.limits import MAXIMUM_BLOB_BYTES, MIB
+from agent.core.limits import MAXIMUM_BATCH_READINGS, MAXIMUM_BLOB_BYTES, MIB
 from agent.core.senml import Reading, readings_from_cbor, readings_from_json
 from agent.errors import UsageError
 
@@ -34,6 +36,10 @@ _FOLLOW_S_MAX = 86_400
 _LOOK_S = 0.1
 _SIGN_OF_LIFE_S = 15.0
 """An empty line, so that a client and its agent notice each other's end."""
+_METRICS_TYPES = {
+    "openmetrics": "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    "prometheus": "text/plain; version=0.0.4; charset=utf-8",
+}
 _BLOBS = 16
 """Read at a time: a client that takes none costs no memory."""
 
@@ -44,7 +50,7 @@ def serve(agent: Session, path: Path) -> LocalApi:
     Raises:
         ConfigurationError: the socket cannot be there.
     """
-    return LocalApi(path, _Answers(agent).routes(), report)
+    return LocalApi(path, agent.config.api.group, _Answers(agent).routes(), report)
 
 
 class _Answers:
@@ -56,6 +62,7 @@ class _Answers:
     def routes(self) -> tuple[Route, ...]:
         """Return every route."""
         return (
+            Route("GET", "/openapi.json", 0, _description),
             Route("GET", "/v1/status", 0, self._status),
             Route("GET", "/v1/metrics", 0, self._metrics),
             Route("POST", "/v1/publish", _PUBLISH_BYTES, self._publish),
@@ -76,33 +83,39 @@ class _Answers:
             return status_of(session)
 
     def _metrics(self, request: Request) -> Answer:
-        from agent.cli.cmd_metrics import families, openmetrics
+        from agent.cli.cmd_metrics import FORMS, families
 
-        _only(request)
+        _only(request, "format")
+        form = request.query.get("format", "openmetrics")
+        if form not in FORMS:
+            raise UsageError(f"format must be one of: {', '.join(FORMS)}")
         with self._session() as session:
-            text = openmetrics(list(families(session)))
-        return Text("application/openmetrics-text; version=1.0.0; charset=utf-8", text)
+            return Text(_METRICS_TYPES[form], FORMS[form](list(families(session))))
 
     def _publish(self, request: Request) -> Answer:
-        _only(request)
-        readings = _readings(request)
+        _only(request, "batch")
+        batch = _number(request, "batch", 1, MAXIMUM_BATCH_READINGS) if "batch" in request.query else None
         with self._session() as session:
-            publisher = session.publisher()
+            readings = _readings(request, session.clock.monotonic_us())
+            publisher = session.publisher(batch)
             for reading in readings:
                 publisher.add(reading.name, reading.unit, reading.time_us, reading.value)
             return {"queued_readings": publisher.flush(session.node)}
 
     def _send(self, request: Request) -> Answer:
-        _only(request, "group")
+        from agent.cli.cmd_group import pick_member
+
+        _only(request, "group", "to")
         with self._session() as session:
-            group_id = session.pick_group(request.query.get("group")).group_id
+            group = session.pick_group(request.query.get("group"))
+            to = pick_member(group, request.query["to"]).keys.signing_public if "to" in request.query else None
             with session.store.transaction():
-                recipients = session.node.send_blob(group_id, request.body, session.now())
+                recipients = session.node.send_blob(group.group_id, request.body, session.now(), to)
         return {"bytes": len(request.body), "recipients": recipients}
 
     def _inbox(self, request: Request) -> Answer:
         _only(request, "after", "follow")
-        return self._blobs(_number(request, "after", 2**62), _number(request, "follow", _FOLLOW_S_MAX))
+        return self._blobs(_number(request, "after", 0, 2**62), _number(request, "follow", 0, _FOLLOW_S_MAX))
 
     def _blobs(self, after: int, follow_s: int) -> Iterator[dict[str, Any] | None]:
         deadline = time.monotonic() + follow_s
@@ -146,16 +159,17 @@ def _blob(row: tuple[int, bytes, bytes, int, int, bytes]) -> dict[str, Any]:
     }
 
 
-def _readings(request: Request) -> list[Reading]:
+def _readings(request: Request, now_us: int) -> list[Reading]:
+    """Read the body; a relative time counts from now on the monotonic clock."""
     match request.content_type:
         case "application/senml+json":
-            return readings_from_json(request.body, None)
+            return readings_from_json(request.body, now_us)
         case "application/senml+cbor":
-            return readings_from_cbor(request.body, None)
+            return readings_from_cbor(request.body, now_us)
         case _:
             from agent.cli.cmd_publish import readings_of_lines
 
-            return [each for each in readings_of_lines(request.body.split(b"\n")) if each is not None]
+            return [each for each in readings_of_lines(request.body.split(b"\n"), now_us) if each is not None]
 
 
 def _only(request: Request, *known: str) -> None:
@@ -168,8 +182,15 @@ def _only(request: Request, *known: str) -> None:
         raise UsageError(f"unknown parameter: {min(unknown)}", hint=f"known here: {', '.join(known) or 'none'}")
 
 
-def _number(request: Request, name: str, most: int) -> int:
+def _number(request: Request, name: str, least: int, most: int) -> int:
     text = request.query.get(name, "0")
-    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= most):
-        raise UsageError(f"{name} must be a whole number up to {most}")
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
+        raise UsageError(f"{name} must be a whole number between {least} and {most}")
     return int(text)
+
+
+def _description(request: Request) -> Answer:
+    from importlib import resources
+
+    _only(request)
+    return Text("application/json", (resources.files("agent.cli") / "openapi.json").read_text("utf-8"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from agent.adapters.clock import SystemClock
-from agent.cli.checks import Device, Finding, Level, examine
+from agent.cli.checks import examine
+from agent.cli.findings import Device, Finding, Level
 from agent.cli.session import print_json, state_folder
 from agent.core.ids import printable
 

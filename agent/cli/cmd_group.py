@@ -1,21 +1,34 @@
-"""`covey group`: create a group, see who is in it and how that came about, remove, ban, leave, destroy."""
+"""`covey group`: create a group, see who is in it and how that came about, add, remove, ban, leave, destroy."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.cli.session import Session, confirm, open_session, print_json, print_table
+from agent.core.crypto import DeviceKeys
 from agent.core.group_manifest import GroupManifest, Member, Mode, Role, read_manifest
 from agent.core.group_policy import Action
-from agent.core.ids import device_name, key_from_text, printable, truncate_utf8
+from agent.core.ids import device_name, fingerprint, key_from_text, printable, truncate_utf8
+from agent.core.invitations import check_capabilities
 from agent.core.limits import MAXIMUM_LABEL_BYTES
 from agent.core.resolver import Change, GroupState, difference
 from agent.core.voting import VOTING_MODES
 from agent.errors import LocalError, MalformedError, UsageError
 
-_NEEDS_A_DEVICE = {"remove", "ban", "unban", "admin", "label"}
+_WORDS = {
+    "add": (2, 2),
+    "remove": (1, 1),
+    "ban": (1, 1),
+    "unban": (1, 1),
+    "admin": (1, 1),
+    "profile": (0, 1),
+}
+"""How many devices or keys an action names, at least and at most; the others name none."""
+
+_CHANGES = {"remove", "ban", "unban", "admin", "profile"}
 
 
 def mode_name(mode: Mode) -> str:
@@ -33,27 +46,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "members",
             "log",
             "diff",
+            "add",
             "remove",
             "ban",
             "unban",
             "admin",
-            "label",
+            "profile",
             "leave",
             "destroy",
         ],
     )
     parser.add_argument(
-        "device", nargs="?", help="whom to remove, ban, unban or label: beginning of its key, or its label"
+        "device",
+        nargs="*",
+        help="whom to remove, ban, unban, or whose profile: beginning of its key, or its label; "
+        "add: its signing and noise key, as 'covey key show' prints them on it",
     )
     parser.add_argument("--group", metavar="ID", help="beginning of the group's id, where there are several")
     parser.add_argument(
-        "--capability", action="append", default=[], help="create: what this device does in the group, e.g. collector"
+        "--capability",
+        action="append",
+        default=[],
+        help="create, add, profile: what the device does in the group, e.g. collector; '' for nothing",
     )
     parser.add_argument(
         "--mode", choices=[mode_name(mode) for mode in Mode], default="invites-only", help="create: who may change it"
     )
     parser.add_argument("--with", dest="invited", metavar="KEY", help="create, one-to-one: the other's signing key")
-    parser.add_argument("--label", default="", help="label: the device's new label")
+    parser.add_argument("--label", help="add, profile: the device's label")
     parser.add_argument("--from", dest="since", type=int, metavar="VERSION", help="diff: from this version on")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -61,8 +81,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do what the action says."""
-    if (options.action in _NEEDS_A_DEVICE) != (options.device is not None):
-        raise UsageError("name the device" if options.device is None else f"{options.action} names no device")
+    least, most = _WORDS.get(options.action, (0, 0))
+    if not least <= len(options.device) <= most:
+        wanted = {0: "no device", 1: "one device", 2: "two keys, which 'covey key show' prints on the new device"}[most]
+        raise UsageError(f"{options.action} names {wanted}")
     with open_session(options) as session:
         own = session.node.identity.signing_public
         manifest = _create(session, options) if options.action == "create" else session.pick_group(options.group)
@@ -72,9 +94,17 @@ def run(options: argparse.Namespace) -> int:
         if options.action in {"leave", "destroy"}:
             _end(session, manifest, options)
             return 0
-        if options.action in _NEEDS_A_DEVICE:
+        if options.action == "add":
+            add(session, manifest, options)
+            return 0
+        if options.action in _CHANGES and _wants_change(options):
             manifest = _change(session, manifest, options)
-    if options.json:
+    if options.action in {"members", "profile"}:
+        members = manifest.members
+        if options.action == "profile":
+            members = (pick_member(manifest, options.device[0] if options.device else own.hex()),)
+        show_members(members, own, options)
+    elif options.json:
         print_json(as_json(manifest))
     else:
         show(manifest, own)
@@ -97,11 +127,46 @@ def _create(session: Session, options: argparse.Namespace) -> GroupManifest:
         )
 
 
+def add(session: Session, manifest: GroupManifest, options: argparse.Namespace) -> None:
+    """Let a device in by its keys, and print what it needs to believe that."""
+    texts = {text.split("-")[1]: text for text in options.device if text.count("-") >= 2}
+    try:
+        keys = DeviceKeys(key_from_text("sign", texts.get("sign", "")), key_from_text("noise", texts.get("noise", "")))
+    except MalformedError as error:
+        raise UsageError(f"{error}", hint="'covey key show' on the new device prints its two keys") from error
+    newcomer = Member(
+        keys, truncate_utf8(options.label or "", MAXIMUM_LABEL_BYTES), capabilities=_capabilities(options)
+    )
+    with session.store.transaction():
+        invite = session.node.add_device(manifest.group_id, newcomer, session.config.relay.url, session.now())
+    if options.json:
+        print_json({"device": newcomer.name, "fingerprint": fingerprint(keys.signing_public), "uri": invite.to_uri()})
+        return
+    print(f"added {newcomer.name}, fingerprint {fingerprint(keys.signing_public)}", file=sys.stderr)
+    print("on that device, and of use to no other: covey join -, and paste", file=sys.stderr)
+    print(invite.to_uri())
+
+
+def _capabilities(options: argparse.Namespace) -> tuple[str, ...]:
+    return check_capabilities(tuple(each for each in options.capability if each))
+
+
+def _with_profile(member: Member, options: argparse.Namespace) -> Member:
+    if options.label is not None:
+        member = replace(member, label=truncate_utf8(options.label, MAXIMUM_LABEL_BYTES))
+    return replace(member, capabilities=_capabilities(options)) if options.capability else member
+
+
+def _wants_change(options: argparse.Namespace) -> bool:
+    return options.action != "profile" or options.label is not None or bool(options.capability)
+
+
 def _change(session: Session, manifest: GroupManifest, options: argparse.Namespace) -> GroupManifest:
+    named = options.device[0] if options.device else session.node.identity.signing_public.hex()
     if options.action == "unban":
-        target = _one_of([ban.signing_public for ban in manifest.banned], options.device, "banned device")
+        target = _one_of([ban.signing_public for ban in manifest.banned], named, "banned device")
     else:
-        target = pick_member(manifest, options.device).keys.signing_public
+        target = pick_member(manifest, named).keys.signing_public
     if options.action in {"remove", "ban"}:
         own = target == session.node.identity.signing_public
         if own:
@@ -126,7 +191,7 @@ def _change(session: Session, manifest: GroupManifest, options: argparse.Namespa
             raise LocalError("that device is no member any more")
         if options.action == "admin":
             return draft.changing(replace(member, role=Role.ADMIN))
-        return draft.changing(replace(member, label=truncate_utf8(options.label, MAXIMUM_LABEL_BYTES)))
+        return draft.changing(_with_profile(member, options))
 
     with session.store.transaction():
         session.node.change_group(manifest.group_id, edit, session.now())
@@ -232,6 +297,39 @@ def show(manifest: GroupManifest, own: bytes) -> None:
         print("banned   " + ", ".join(device_name(ban.signing_public) for ban in manifest.banned))
 
 
+def show_members(members: Sequence[Member], own: bytes, options: argparse.Namespace) -> None:
+    """Print members with their fingerprints: two labels may look alike, two fingerprints do not."""
+    if options.json:
+        print_json([member_as_json(member) for member in members])
+        return
+    rows = [
+        (
+            member.name + (" (this device)" if member.keys.signing_public == own else ""),
+            fingerprint(member.keys.signing_public),
+            printable(member.label) or "-",
+            ", ".join(printable(each) for each in member.capabilities) or "-",
+            member.role.name.lower(),
+            member.since,
+        )
+        for member in members
+    ]
+    print_table(["member", "fingerprint", "label", "capabilities", "role", "since"], rows)
+
+
+def member_as_json(member: Member) -> dict[str, object]:
+    """Return a member as JSON values."""
+    return {
+        "name": member.name,
+        "fingerprint": fingerprint(member.keys.signing_public),
+        "label": member.label,
+        "role": member.role.name.lower(),
+        "capabilities": list(member.capabilities),
+        "signing_public": member.keys.signing_public.hex(),
+        "noise_public": member.keys.noise_public.hex(),
+        "since": member.since,
+    }
+
+
 def as_json(manifest: GroupManifest) -> dict[str, object]:
     """Return a manifest as JSON values."""
     return {
@@ -243,16 +341,5 @@ def as_json(manifest: GroupManifest) -> dict[str, object]:
         "conflict": not manifest.raw,
         "hash": manifest.hash.hex() if manifest.raw else None,
         "banned": [ban.signing_public.hex() for ban in manifest.banned],
-        "members": [
-            {
-                "name": member.name,
-                "label": member.label,
-                "role": member.role.name.lower(),
-                "capabilities": list(member.capabilities),
-                "signing_public": member.keys.signing_public.hex(),
-                "noise_public": member.keys.noise_public.hex(),
-                "since": member.since,
-            }
-            for member in manifest.members
-        ],
+        "members": [member_as_json(member) for member in manifest.members],
     }

@@ -1,6 +1,7 @@
 """`covey metrics`: the store's numbers as OpenMetrics, for any collector that reads text.
 
-1. Labels are drawn from sets that this code knows: error codes, this device's groups. Nothing that a peer chose.
+1. Labels are drawn from sets that this code knows: error codes and reasons of its own, message classes, this device's
+   groups. Nothing that a peer chose.
 2. Every reason of a counter is there from the first scrape, at 0, so that an alert on its growth works.
 3. Reading them does not disturb the agent, and works while none runs.
 """
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent import errors
+from agent.cli.door import answering_agent
 from agent.cli.session import Session, open_session
 
 Sample = tuple[dict[str, str], float]
@@ -40,14 +42,19 @@ def run(options: argparse.Namespace) -> int:
     """Print OpenMetrics, or write the older format that node_exporter reads."""
     if options.textfile and not options.textfile.endswith(".prom"):
         raise errors.UsageError("--textfile must end in .prom", hint="node_exporter reads no other name")
-    with open_session(options) as session:
-        found = list(families(session))
+    form = "prometheus" if options.textfile else "openmetrics"
+    agent = answering_agent(options)
+    if agent is not None:
+        text = agent.metrics(form)
+    else:
+        with open_session(options) as session:
+            text = FORMS[form](list(families(session)))
     if options.textfile:
         from agent.adapters.key_file import replace_durably
 
-        replace_durably(Path(options.textfile).absolute(), prometheus(found).encode(), mode=0o644)
+        replace_durably(Path(options.textfile).absolute(), text.encode(), mode=0o644)
     else:
-        print(openmetrics(found), end="")
+        print(text, end="")
     return 0
 
 
@@ -58,10 +65,11 @@ def families(session: Session) -> Iterator[Family]:
     yield from _about_groups(session)
     counters = session.store.counters()
     for reason, meaning in (
-        ("dropped", "Envelopes that broke a rule"),
+        ("dropped", "Envelopes that broke a rule, and messages that the outbox had no room or time for"),
         ("quarantined", "Authentic messages that could not be used"),
     ):
-        codes = sorted(each.code for each in _remote_errors())
+        noted = {name.removeprefix(f"{reason}_") for name in counters if name.startswith(f"{reason}_")}
+        codes = sorted({each.code for each in _remote_errors()} | {errors.OutboxFullError.code} | noted)
         yield Family(
             f"covey_{reason}",
             "counter",
@@ -103,13 +111,16 @@ def _about_the_agent(session: Session) -> Iterator[Family]:
 
 
 def _about_the_outbox(session: Session) -> Iterator[Family]:
-    messages, size = session.store.totals()
+    messages, _ = session.store.totals()
     queues = session.store.queues()
     oldest = min((each.oldest_at_us for each in queues if each.oldest_at_us is not None), default=None)
     age_s = 0.0 if oldest is None else max(0, session.clock.wall_us() - oldest) / 1e6
     maximum = session.config.outbox.maximum_bytes
     yield Family("covey_outbox_messages", "gauge", "Messages whose recipient has not answered", [({}, messages)])
-    yield Family("covey_outbox_bytes", "gauge", "Their bytes", [({}, size)], "bytes")
+    sizes: list[Sample] = [
+        ({"class": kind.name.lower()}, size) for kind, size in session.store.bytes_by_class().items()
+    ]
+    yield Family("covey_outbox_bytes", "gauge", "Their bytes, by class", sizes, "bytes")
     yield Family("covey_outbox_maximum_bytes", "gauge", "Where new ones are refused", [({}, maximum)], "bytes")
     yield Family("covey_outbox_oldest_age_seconds", "gauge", "Age of the oldest", [({}, age_s)], "seconds")
     waiting = sum(each.queued > 0 for each in queues)
@@ -158,6 +169,9 @@ def prometheus(found: list[Family]) -> str:
         lines += _samples(family)
     return "\n".join(lines) + "\n"
 
+
+FORMS = {"openmetrics": openmetrics, "prometheus": prometheus}
+"""Text formats by name."""
 
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 

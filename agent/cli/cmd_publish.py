@@ -7,12 +7,17 @@ import os
 import select
 import sys
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, Protocol
 
-from agent.cli.session import Session, open_session, print_json, wait_until
-from agent.core.limits import MAXIMUM_MESSAGE_BYTES
+from agent.cli.door import answering_agent, waiting_after, waiting_at
+from agent.cli.session import Session, open_session, print_json
+from agent.client import Client
+from agent.config import TelemetryConfig
+from agent.core.limits import MAXIMUM_MESSAGE_BYTES, MIB
 from agent.core.senml import Reading, readings_from_cbor, readings_from_json, readings_from_line
 from agent.errors import ReadingError, UsageError
 
@@ -20,6 +25,10 @@ _MAXIMUM_PACK_BYTES = 64 * 1024 * 1024
 _PROGRESS_S = 0.2
 _QUIET_S = 0.5
 _CHUNK_BYTES = 256 * 1024
+_REQUEST_BYTES = MIB
+"""Of one request to the agent, about: it holds the readings in memory."""
+_RECORD_BYTES = 200
+"""A record's name, unit, time and number, about."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,39 +49,129 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Queue every reading durably, or say which line is wrong and what was queued before it."""
-    with open_session(options) as session, _source(options.file) as source:
-        publisher = session.publisher(options.batch)
+    agent = answering_agent(options)
+    with ExitStack() as open_now:
+        outlet: _Outlet
+        if agent is not None:
+            outlet = _ThroughAgent(agent, options.batch)
+        else:
+            outlet = _IntoState(open_now.enter_context(open_session(options)), options.batch)
+        source = open_now.enter_context(_source(options.file))
         progress = _Progress()
         try:
             for reading in _readings(source, options.format):
-                if reading is not None and publisher.add(reading.name, reading.unit, reading.time_us, reading.value):
-                    progress.queued += publisher.flush(session.node)
-                due = publisher.due()
-                if due is not None and session.clock.monotonic_us() >= due:
-                    progress.queued += publisher.flush(session.node)
+                if reading is None or not outlet.add(reading):
+                    progress.queued += outlet.flush_if_due()
+                else:
+                    progress.queued += outlet.flush()
                 progress.show()
-            progress.queued += publisher.flush(session.node)
+            progress.queued += outlet.flush()
         except ReadingError as error:
-            progress.queued += publisher.flush(session.node)
+            progress.queued += outlet.flush()
             progress.finish()
             raise ReadingError(f"{error}; {progress.queued} readings before it are queued", hint=error.hint) from error
         progress.finish()
-        return _conclude(session, options, progress.queued)
+        return _conclude(outlet, options, progress.queued)
 
 
-def _conclude(session: Session, options: argparse.Namespace, queued: int) -> int:
+def _conclude(outlet: _Outlet, options: argparse.Namespace, queued: int) -> int:
     if options.json:
         print_json({"queued_readings": queued})
     else:
-        print(f"queued {queued} readings")
+        print(f"queued {queued} readings", flush=True)
     if options.wait is None:
         return 0
-    if wait_until(session, lambda: session.store.totals()[0] == 0, options.wait):
-        print("landed by the collector", file=sys.stderr)
-        return 0
-    print(f"error: {session.store.totals()[0]} messages are not acknowledged yet", file=sys.stderr)
-    print("hint: they stay queued; 'covey run' delivers them", file=sys.stderr)
-    return 1
+    if waiting := outlet.waiting_after(options.wait):
+        print(f"error: {waiting} messages are not acknowledged yet", file=sys.stderr)
+        print("hint: they stay queued; 'covey run' delivers them", file=sys.stderr)
+        return 1
+    print("landed by the collector", file=sys.stderr)
+    return 0
+
+
+class _Outlet(Protocol):
+    """Where readings go. A reading counts once `flush` has returned it."""
+
+    def add(self, reading: Reading) -> bool:
+        """Take a reading; return whether so many wait that they should be flushed."""
+
+    def flush(self) -> int:
+        """Queue what waits, durably; return how many that were."""
+
+    def flush_if_due(self) -> int:
+        """Queue what waits where it has waited long enough."""
+
+    def waiting_after(self, seconds: float) -> int:
+        """Give what is queued so long to be delivered; return how many messages still wait."""
+
+
+class _IntoState:
+    """The device's own state."""
+
+    def __init__(self, session: Session, batch: int | None) -> None:
+        self._session = session
+        self._publisher = session.publisher(batch)
+
+    def add(self, reading: Reading) -> bool:
+        return self._publisher.add(reading.name, reading.unit, reading.time_us, reading.value)
+
+    def flush(self) -> int:
+        return self._publisher.flush(self._session.node)
+
+    def flush_if_due(self) -> int:
+        due = self._publisher.due()
+        return self.flush() if due is not None and self._session.clock.monotonic_us() >= due else 0
+
+    def waiting_after(self, seconds: float) -> int:
+        return waiting_after(self._session, seconds)
+
+
+class _ThroughAgent:
+    """The agent. A reading without a time is sent with its age, so that the agent's clock tells when it was."""
+
+    def __init__(self, agent: Client, batch: int | None) -> None:
+        self._agent = agent
+        self._batch = batch
+        self._waiting: list[tuple[float, Reading]] = []
+        self._bytes = 0
+
+    def add(self, reading: Reading) -> bool:
+        self._waiting.append((time.monotonic(), reading))
+        self._bytes += _RECORD_BYTES + (len(reading.value) if isinstance(reading.value, str | bytes) else 0)
+        return self._bytes >= _REQUEST_BYTES
+
+    def flush(self) -> int:
+        if not self._waiting:
+            return 0
+        now = time.monotonic()
+        records = [_record(reading, now - taken_at) for taken_at, reading in self._waiting]
+        queued = self._agent.publish(records, self._batch)
+        self._waiting, self._bytes = [], 0
+        return queued
+
+    def flush_if_due(self) -> int:
+        due = self._waiting and time.monotonic() >= self._waiting[0][0] + TelemetryConfig().batch_seconds
+        return self.flush() if due else 0
+
+    def waiting_after(self, seconds: float) -> int:
+        return waiting_at(self._agent, seconds)
+
+
+def _record(reading: Reading, age_s: float) -> dict[str, Any]:
+    """Return a reading as a SenML record that stands alone."""
+    record: dict[str, Any] = {"n": reading.name, "t": -age_s if reading.time_us is None else reading.time_us / 1e6}
+    if reading.unit:
+        record["u"] = reading.unit
+    match reading.value:
+        case bool(value):
+            record["vb"] = value
+        case str(value):
+            record["vs"] = value
+        case bytes(value):
+            record["vd"] = urlsafe_b64encode(value).decode().rstrip("=")
+        case value:
+            record["v"] = value
+    return record
 
 
 def _source(name: str) -> BinaryIO:
@@ -95,8 +194,8 @@ def _readings(source: BinaryIO, kind: str) -> Iterator[Reading | None]:
     yield from readings_from_json(content, None) if kind == "senml" else readings_from_cbor(content, None)
 
 
-def readings_of_lines(lines: Iterable[bytes | None]) -> Iterator[Reading | None]:
-    """Yield the readings of NDJSON, None for each None.
+def readings_of_lines(lines: Iterable[bytes | None], now_us: int | None = None) -> Iterator[Reading | None]:
+    """Yield the readings of NDJSON, None for each None; relative times count from `now_us`.
 
     Raises:
         ReadingError: a line is none; says which.
@@ -110,7 +209,7 @@ def readings_of_lines(lines: Iterable[bytes | None]) -> Iterator[Reading | None]
         if not line.strip():
             continue
         try:
-            yield from readings_from_line(line, None)
+            yield from readings_from_line(line, now_us)
         except ReadingError as error:
             raise ReadingError(f"line {number}: {error}", hint=error.hint) from error
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 import argparse
 import base64
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict
+from math import ceil
 
+from agent.cli.door import answering_agent
 from agent.cli.session import Session, open_session, print_json, wait_until
+from agent.client import Blob, Client
 from agent.core.ids import device_name
 
 
@@ -19,39 +25,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the oldest blob, or all; each is forgotten after it was printed."""
-    with open_session(options) as session:
-        if options.wait and not session.store.arrived(1):
-            wait_until(session, lambda: bool(session.store.arrived(1)), options.wait)
-        taken = 0
-        while _take_one(session, as_json=options.json):
-            taken += 1
-            if not options.all:
-                break
+    agent = answering_agent(options)
+    if agent is not None:
+        taken = _take(options, _from_agent(agent, options.wait), agent.forget)
+    else:
+        with open_session(options) as session:
+
+            def forget(identifier: int) -> None:
+                with session.store.transaction():
+                    session.store.consume(identifier)
+
+            taken = _take(options, _from_state(session, options.wait), forget)
     if not taken:
         print("nothing has arrived", file=sys.stderr)
     return 0 if taken or options.all else 1
 
 
-def _take_one(session: Session, *, as_json: bool) -> bool:
-    rows = session.store.arrived(1)
-    if not rows:
-        return False
-    identifier, group_id, author, sent_at_us, received_at_us, body = rows[0]
-    if as_json:
-        print_json(
-            {
-                "author": author.hex(),
-                "name": device_name(author),
-                "group_id": group_id.hex(),
-                "sent_at_us": sent_at_us,
-                "received_at_us": received_at_us,
-                "body": base64.b64encode(body).decode(),
-            }
-        )
-        sys.stdout.flush()
-    else:
-        sys.stdout.buffer.write(body)
-        sys.stdout.buffer.flush()
-    with session.store.transaction():
-        session.store.consume(identifier)
-    return True
+def _from_agent(agent: Client, seconds: float) -> Iterator[Blob]:
+    """Yield what has arrived, waiting for the first."""
+    with closing(agent.inbox(follow_s=ceil(seconds))) as awaited:
+        first = next(awaited, None)
+    if first is not None:
+        yield first
+        yield from agent.inbox(after=first.id)
+
+
+def _from_state(session: Session, seconds: float) -> Iterator[Blob]:
+    """Do the same from the state itself."""
+    if seconds and not session.store.arrived(1):
+        wait_until(session, lambda: bool(session.store.arrived(1)), seconds)
+    while rows := session.store.arrived(1):
+        identifier, group_id, author, sent_at_us, received_at_us, body = rows[0]
+        yield Blob(identifier, author.hex(), device_name(author), group_id.hex(), sent_at_us, received_at_us, body)
+
+
+def _take(options: argparse.Namespace, blobs: Iterator[Blob], forget: Callable[[int], None]) -> int:
+    taken = 0
+    for blob in blobs:
+        if options.json:
+            found = {**asdict(blob), "body": base64.b64encode(blob.body).decode()}
+            del found["id"]
+            print_json(found)
+            sys.stdout.flush()
+        else:
+            sys.stdout.buffer.write(blob.body)
+            sys.stdout.buffer.flush()
+        forget(blob.id)
+        taken += 1
+        if not options.all:
+            break
+    return taken

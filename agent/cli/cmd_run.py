@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from agent.cli.session import Session, open_session, report, run_agent
+from agent.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from firmware_bridge.host.bridge import Bridge
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,8 +21,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run until SIGTERM or Ctrl-C."""
     with open_session(options) as session:
-        run_agent(session, [] if options.no_sensors else sensor_roles(session))
+        roles = [] if options.no_sensors else sensor_roles(session)
+        run_agent(session, [*roles, *board_roles(session)])
     return 0
+
+
+def board_roles(session: Session) -> list[object]:
+    """Return the bridge to boards where the configuration names ports."""
+    ports = session.config.bridge.ports
+    return [bridge_role(session, ports)] if ports else []
+
+
+def bridge_role(session: Session, ports: Sequence[str]) -> Bridge:
+    """Return the bridge to the boards on some ports, not opened yet.
+
+    Raises:
+        ConfigurationError: pyserial is not installed.
+    """
+    try:
+        from firmware_bridge.host.serial_link import SerialPortLink
+    except ImportError as error:
+        raise ConfigurationError("boards need pyserial", hint="pip install 'covey[bridge]'") from error
+    from firmware_bridge.host.bridge import Bridge
+
+    links = [SerialPortLink(port, session.config.bridge.baud) for port in ports]
+    return Bridge(links, session.store, session.clock.synchronised, report)
 
 
 def sensor_roles(session: Session) -> list[object]:

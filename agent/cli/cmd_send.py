@@ -1,12 +1,15 @@
-"""`covey send`: one blob to every member."""
+"""`covey send`: one blob to every member, or to one."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from agent.cli.session import open_session, print_json, wait_until
+from agent.cli.cmd_group import pick_member
+from agent.cli.door import answering_agent, waiting_after, waiting_at
+from agent.cli.session import open_session, print_json
 from agent.core.limits import MAXIMUM_BLOB_BYTES
 from agent.errors import UsageError
 
@@ -16,6 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", default="-", help="file to send; - or nothing is stdin")
     parser.add_argument("--text", help="send this text instead of a file")
     parser.add_argument("--group", metavar="ID", help="beginning of the group's id, where there are several")
+    parser.add_argument(
+        "--to", metavar="MEMBER", help="one member alone, a board too: its label, or the beginning of its key"
+    )
     parser.add_argument("--wait", type=float, metavar="SECONDS", help="wait until every member has acknowledged")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -23,22 +29,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Queue durably; with --wait, also deliver."""
     content = options.text.encode() if options.text is not None else _read(options.file)
+    agent = answering_agent(options)
+    if agent is not None:
+        _tell(options, content, agent.send(content, options.group, options.to))
+        return _conclude(options, lambda seconds: waiting_at(agent, seconds))
     with open_session(options) as session:
-        group_id = session.pick_group(options.group).group_id
+        group = session.pick_group(options.group)
+        to = pick_member(group, options.to).keys.signing_public if options.to else None
         with session.store.transaction():
-            recipients = session.node.send_blob(group_id, content, session.now())
-        if options.json:
-            print_json({"bytes": len(content), "recipients": recipients})
-        else:
-            print(f"queued {len(content)} bytes for {recipients} member{'s' * (recipients != 1)}")
-        if options.wait is None:
-            return 0
-        if not wait_until(session, lambda: session.store.totals()[0] == 0, options.wait):
-            waiting, _ = session.store.totals()
-            print(f"error: {waiting} messages are not acknowledged yet", file=sys.stderr)
-            print("hint: they stay queued; 'covey run' delivers them, 'covey status' shows for whom", file=sys.stderr)
-            return 1
-        print("acknowledged by every member", file=sys.stderr)
+            recipients = session.node.send_blob(group.group_id, content, session.now(), to)
+        _tell(options, content, recipients)
+        return _conclude(options, lambda seconds: waiting_after(session, seconds))
+
+
+def _tell(options: argparse.Namespace, content: bytes, recipients: int) -> None:
+    if options.json:
+        print_json({"bytes": len(content), "recipients": recipients})
+    else:
+        print(f"queued {len(content)} bytes for {recipients} member{'s' * (recipients != 1)}", flush=True)
+
+
+def _conclude(options: argparse.Namespace, waiting_after: Callable[[float], int]) -> int:
+    if options.wait is None:
+        return 0
+    if waiting := waiting_after(options.wait):
+        print(f"error: {waiting} messages are not acknowledged yet", file=sys.stderr)
+        print("hint: they stay queued; 'covey run' delivers them, 'covey status' shows for whom", file=sys.stderr)
+        return 1
+    print("acknowledged by every member", file=sys.stderr)
     return 0
 
 

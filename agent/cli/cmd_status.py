@@ -1,12 +1,21 @@
-"""`covey status`: is it well, what is waiting, for whom, since when."""
+"""`covey status`: is it well, what is waiting, for whom, since when, and who was heard."""
 
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING, Any
 
+from agent.cli.door import answering_agent
 from agent.cli.session import Session, open_session, print_json, print_table
 from agent.core.ids import device_name, printable
-from agent.core.membership import Membership
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+_SHOWN = 20
+_DAY_S = 86_400
+_NEARLY_FULL = 0.8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,8 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show one screen."""
-    with open_session(options) as session:
-        status = status_of(session)
+    status = read_status(options)
     if options.json:
         print_json(status)
     else:
@@ -25,83 +33,174 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def status_of(session: Session) -> dict[str, object]:
+def read_status(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the screen as JSON values: the agent's where one answers, else the state's.
+
+    Raises:
+        CoveyError: there is no device here, or nobody lets us look.
+    """
+    agent = answering_agent(options)
+    if agent is not None:
+        return agent.status()
+    with open_session(options) as session:
+        return status_of(session)
+
+
+def status_of(session: Session) -> dict[str, Any]:
     """Return the screen as JSON values."""
     store = session.store
     now_us = session.clock.wall_us()
-    messages, size = store.totals()
+
+    def age(since_us: int | None) -> int | None:
+        return None if since_us is None else max(0, now_us - since_us) // 1_000_000
+
     relay, since_us = store.conditions().get("relay", ("never connected", now_us))
     running = session.folder.agent_runs()
-    membership = session.node.membership
-    return {
-        "device": device_name(session.node.identity.signing_public),
+    groups = session.node.membership.groups()
+    own = session.node.identity.signing_public
+    labels = {member.keys.signing_public: member.label for group in groups for member in group.members}
+    heard = store.last_heard()
+    queues = store.queues()
+    messages, size = store.totals()
+    status = {
+        "device": device_name(own),
         "label": session.config.label,
         "agent": "running" if running else "not running",
         "relay": {
             "url": session.config.relay.url,
             "state": relay if running else "agent not running",
-            "seconds": max(0, (now_us - since_us) // 1_000_000),
+            "seconds": age(since_us),
         },
         "clock_synchronised": session.clock.synchronised(),
-        "outbox": {"messages": messages, "bytes": size, "maximum_bytes": session.config.outbox.maximum_bytes},
+        "outbox": {
+            "messages": messages,
+            "bytes": size,
+            "maximum_bytes": session.config.outbox.maximum_bytes,
+            "bytes_by_class": {kind.name.lower(): each for kind, each in store.bytes_by_class().items()},
+            "oldest_seconds": age(min((each.oldest_at_us for each in queues if each.oldest_at_us), default=None)),
+        },
         "queues": [
             {
                 "recipient": device_name(queue.recipient),
-                "label": _label(membership, queue.recipient),
+                "label": labels.get(queue.recipient, ""),
                 "queued": queue.queued,
                 "acknowledged": queue.acknowledged,
-                "oldest_seconds": None
-                if queue.oldest_at_us is None
-                else max(0, (now_us - queue.oldest_at_us) // 1_000_000),
+                "oldest_seconds": age(queue.oldest_at_us),
             }
-            for queue in store.queues()
+            for queue in queues
+        ],
+        "members": [
+            {"device": device_name(key), "label": label, "heard_seconds": age(heard.get(key))}
+            for key, label in labels.items()
+            if key != own
         ],
         "groups": [
             {"group_id": group.group_id.hex(), "version": group.version, "members": len(group.members)}
-            for group in membership.groups()
+            for group in groups
+        ],
+        "boards": [
+            {
+                "port": board.port,
+                "device": device_name(board.keys.signing_public),
+                "software": board.software,
+                "enrolled": board.enrolled,
+                "up": board.up,
+                "seconds": age(board.changed_at_us),
+            }
+            for board in store.boards()
         ],
         "pending_joins": len(store.pending_joins()),
         "landing_bytes": store.landing_bytes(),
         "counters": store.counters(),
     }
+    return {**status, "troubles": list(_troubles(status))}
 
 
-def _label(membership: Membership, signing_public: bytes) -> str:
-    for group in membership.groups():
-        member = group.member(signing_public)
-        if member is not None:
-            return member.label
-    return ""
+def _troubles(status: dict[str, Any]) -> Iterator[str]:
+    """Yield what is not well, one short line each; `covey check` says how to mend it."""
+    outbox = status["outbox"]
+    if status["agent"] != "running":
+        yield "the agent is not running"
+    elif status["relay"]["state"] != "up":
+        yield "the relay is not connected"
+    if outbox["bytes"] > _NEARLY_FULL * outbox["maximum_bytes"]:
+        yield "the outbox is nearly full"
+    if (outbox["oldest_seconds"] or 0) > _DAY_S:
+        yield f"a message has waited for {duration(outbox['oldest_seconds'])}"
+    for board in status["boards"]:
+        if not board["up"]:
+            yield f"the board on {board['port']} is silent"
 
 
-def _show(status: dict) -> None:  # type: ignore[type-arg]
-    relay, outbox = status["relay"], status["outbox"]
-    print(f"device   {status['device']} {printable(status['label'])}".rstrip())
-    print(f"agent    {status['agent']}")
-    print(f"relay    {relay['url'] or 'not set'}: {relay['state']}, for {_duration(relay['seconds'])}")
-    print(f"clock    {'synchronised' if status['clock_synchronised'] else 'not synchronised'}")
-    for group in status["groups"]:
-        print(f"group    {group['group_id'][:8]} version {group['version']}, {group['members']} members")
-    if status["pending_joins"]:
-        print(f"joining  {status['pending_joins']} requests without an answer yet")
-    print(f"outbox   {outbox['messages']} messages, {outbox['bytes']} of {outbox['maximum_bytes']} bytes")
-    if status["queues"]:
-        rows = [
-            (
-                queue["recipient"],
-                printable(queue["label"]) or "-",
-                queue["queued"],
-                "-" if queue["oldest_seconds"] is None else _duration(queue["oldest_seconds"]),
-                queue["acknowledged"],
-            )
-            for queue in status["queues"]
-        ]
-        print_table(["for", "label", "waiting", "since", "acknowledged"], rows)
+def _show(status: dict[str, Any]) -> None:
+    for line in overview(status):
+        print(line)
+    rows = list(devices(status))
+    if rows:
+        print_table(["device", "label", "heard", "waiting", "since", "acknowledged"], rows[:_SHOWN])
+    if len(rows) > _SHOWN:
+        print(f"and {len(rows) - _SHOWN} more: --json shows all")
+    if status["boards"]:
+        print_table(["board", "device", "state", "software"], list(boards(status)))
     if status["counters"]:
         print_table(["counter", "value"], list(status["counters"].items()))
 
 
-def _duration(seconds: int) -> str:
+def overview(status: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines about the device itself."""
+    relay, outbox = status["relay"], status["outbox"]
+    yield f"device   {status['device']} {printable(status['label'])}".rstrip()
+    yield f"health   {'well' if not status['troubles'] else printable('; '.join(status['troubles']))}"
+    yield f"agent    {status['agent']}"
+    yield f"relay    {relay['url'] or 'not set'}: {printable(relay['state'])}, for {duration(relay['seconds'])}"
+    yield f"clock    {'synchronised' if status['clock_synchronised'] else 'not synchronised'}"
+    for group in status["groups"]:
+        yield f"group    {group['group_id'][:8]} version {group['version']}, {group['members']} members"
+    if status["pending_joins"]:
+        yield f"joining  {status['pending_joins']} requests without an answer yet"
+    line = f"outbox   {outbox['messages']} messages, {outbox['bytes']} of {outbox['maximum_bytes']} bytes"
+    if outbox["messages"]:
+        classes = ", ".join(f"{name} {size}" for name, size in outbox["bytes_by_class"].items() if size)
+        line += f" ({classes}), the oldest for {duration(outbox['oldest_seconds'] or 0)}"
+    yield line
+
+
+def devices(status: dict[str, Any]) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each other device: who waits for something first, then who was heard last."""
+    queues = {each["recipient"]: each for each in status["queues"]}
+    members = {each["device"]: each for each in status["members"]}
+    gone = [each for each in status["queues"] if each["recipient"] not in members and each["queued"]]
+    found = []
+    for name, label, heard in [
+        *((each["device"], each["label"], each["heard_seconds"]) for each in members.values()),
+        *((each["recipient"], each["label"], None) for each in gone),
+    ]:
+        queue = queues.get(name, {"queued": 0, "acknowledged": 0, "oldest_seconds": None})
+        since = queue["oldest_seconds"]
+        order = (-(since or 0), heard is None, heard or 0, name)
+        row = (
+            name,
+            printable(label) or "-",
+            "itself" if name == status["device"] else "never" if heard is None else f"{duration(heard)} ago",
+            queue["queued"],
+            "-" if since is None else duration(since),
+            queue["acknowledged"],
+        )
+        found.append((order, row))
+    yield from (row for _, row in sorted(found))
+
+
+def boards(status: dict[str, Any]) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each board on this machine's ports."""
+    for board in status["boards"]:
+        state = f"{'up' if board['up'] else 'silent'} for {duration(board['seconds'])}"
+        if not board["enrolled"]:
+            state += ", not enrolled"
+        yield printable(board["port"]), board["device"], state, printable(board["software"]) or "-"
+
+
+def duration(seconds: int) -> str:
+    """Return a time as people say it: in one unit."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= length:
             return f"{seconds // length} {unit}"

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent.adapters.clock import SystemClock
-from agent.cli.checks import Device, examine
+from agent.cli.checks import examine
+from agent.cli.findings import Device
 from agent.cli.session import Session, open_session, state_folder
 from agent.config import settings
 from agent.errors import CoveyError, UsageError
@@ -28,8 +29,10 @@ _OUR_FILES = (
     "agent.lock",
     "config.toml",
     "identity.key",
+    "noise.keys",
     "relay.lock",
     "relay.password",
+    "relay.pem",
     "state.sqlite",
     "state.sqlite-shm",
     "state.sqlite-wal",
@@ -133,7 +136,7 @@ def _settings(options: argparse.Namespace) -> object:
     shown = {}
     for key, about in settings().items():
         value = configuration.value(key)
-        shown[key] = ("set" if value != about.default else "default") if isinstance(value, str) else value
+        shown[key] = ("set" if value != about.default else "default") if isinstance(value, str | tuple) else value
     url = configuration.config.relay.url
     return {
         "settings": shown,

@@ -37,11 +37,11 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One subcommand."""
+    """One subcommand, with all that its own subcommands take, where it has any; they have a usage each."""
 
     name: str
     summary: str
-    usage: str
+    usages: tuple[str, ...]
     arguments: tuple[Argument, ...]
 
     @property
@@ -58,14 +58,24 @@ class Command:
 def commands() -> list[Command]:
     """Return every command with all that it takes, in the order of `covey --help`."""
     parser = full_parser()
-    (choice,) = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]  # noqa: SLF001 - argparse shows itself no other way
+    (choice,) = _choices(parser)
     summaries = {each.dest: each.help or "" for each in choice._choices_actions}  # noqa: SLF001
     return [_command(name, summaries[name], parser) for name, parser in choice.choices.items()]
 
 
+def _choices(parser: argparse.ArgumentParser) -> list[argparse._SubParsersAction[argparse.ArgumentParser]]:
+    return [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]  # noqa: SLF001 - argparse shows itself no other way
+
+
 def _command(name: str, summary: str, parser: argparse.ArgumentParser) -> Command:
-    usage = " ".join(parser.format_usage().split()).removeprefix("usage: ")
-    return Command(name, summary, usage, tuple(_argument(each) for each in parser._actions))  # noqa: SLF001
+    inner = [each for choice in _choices(parser) for each in choice.choices.values()]
+    usages = [" ".join(each.format_usage().split()).removeprefix("usage: ") for each in inner or [parser]]
+    actions = {
+        tuple(action.option_strings) or action.dest: action
+        for each in reversed([parser, *inner])
+        for action in reversed(each._actions)  # noqa: SLF001
+    }
+    return Command(name, summary, tuple(usages), tuple(_argument(each) for each in reversed(actions.values())))
 
 
 def _argument(action: argparse.Action) -> Argument:

@@ -34,15 +34,17 @@ _ENVIRONMENT = (
     ("COVEY_STATE", "the state folder, where --state is not given"),
     ("COVEY_CONFIG", "the configuration file, where --config is not given"),
     ("COVEY_SECTION_KEY", "overrides a setting, e.g. COVEY_RELAY_URL; secrets never stand in the environment"),
-    ("CREDENTIALS_DIRECTORY", "systemd's: covey.relay-password in it is the broker password"),
+    ("CREDENTIALS_DIRECTORY", "systemd's: in it covey.relay-password, the broker's, and covey.passphrase, the key's"),
     ("NOTIFY_SOCKET, WATCHDOG_USEC", "systemd's: told of start, progress and end"),
 )
 
 _FILES = (
     ("/var/lib/covey", "the state of the machine's own agent (mode 0700); other users: ~/.local/state/covey"),
-    ("identity.key", "this device's secret keys; a backup of it must never run beside the original"),
+    ("identity.key", "this device's signing key; a backup of it must never run beside the original"),
+    ("noise.keys", "the keys that messages to this device are sealed to; a backup needs both"),
     ("state.sqlite", "outbox, inbox, groups"),
     ("relay.password", "this device's broker password"),
+    ("relay.pem", "this device's certificate for the broker, with its key"),
     ("vault.key", "a collector's vault key, for the ingest"),
 )
 
@@ -79,7 +81,10 @@ def _section(head: str, pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _command(command: Command) -> list[str]:
-    lines = [f".SS {_roff(command.name)}", f"\\fB{_roff(command.usage)}\\fR", ".PP", _roff(_sentence(command.summary))]
+    lines = [f".SS {_roff(command.name)}"]
+    for usage in command.usages:
+        lines += [f"\\fB{_roff(usage)}\\fR", ".br"]
+    lines += [".PP", _roff(_sentence(command.summary))]
     for each in command.arguments:
         if _COMMON.isdisjoint(each.names):
             lines += [".TP", _term(each), _roff(_sentence(each.help) or _sentence(", ".join(each.choices)))]

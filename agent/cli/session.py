@@ -25,11 +25,20 @@ from agent.core.ids import GROUP_ID_BYTES, from_hex
 from agent.core.node import Node
 from agent.core.now import Now
 from agent.core.topics import inbox_topic
-from agent.errors import ConfigurationError, GroupDestroyedError, LocalError, MalformedError, UsageError
+from agent.errors import (
+    ConfigurationError,
+    DamagedStateError,
+    GroupDestroyedError,
+    LocalError,
+    MalformedError,
+    RemoteError,
+    UsageError,
+)
 from agent.roles.publisher import Publisher, telemetry_group
 
 if TYPE_CHECKING:
     from agent.adapters.mqtt_relay import MqttRelay
+    from agent.adapters.mqtt_settings import ClientCertificate
     from agent.core.crypto import Identity
 
 _POLL_S = 0.1
@@ -133,8 +142,12 @@ def open_session(options: argparse.Namespace) -> Iterator[Session]:
         StorageError: the database cannot be opened.
     """
     folder = state_folder(options)
-    with session_on(folder, folder.identity(), folder.config()) as session:
-        yield session
+    identity = folder.identity()
+    try:
+        with session_on(folder, identity, folder.config()) as session:
+            yield session
+    finally:
+        identity.wipe()
 
 
 @contextmanager
@@ -145,10 +158,16 @@ def session_on(folder: StateFolder, identity: Identity, config: Config) -> Itera
         ConfigurationError: its database is a newer Covey's.
         StorageError: the database cannot be opened.
     """
-    store = folder.store(config)
+    store = folder.store(config, identity, lambda saved: report("error", saved.line()))
     try:
-        node = Node(identity, store, secrets.token_bytes, _jitter)
+        try:
+            node = Node(identity, store, secrets.token_bytes, _jitter)
+        except (RemoteError, ValueError) as error:  # what was checked when it was stored
+            raise DamagedStateError(f"the state database is damaged: {error}") from error
         yield Session(folder, config, store, SystemClock(), node)
+    except DamagedStateError as error:
+        folder.state_file.note_damage()
+        raise DamagedStateError(str(error), hint="the next start saves what can be read") from error
     finally:
         store.close()
 
@@ -167,8 +186,10 @@ def run_agent(session: Session, roles: Sequence[object], *, lands_telemetry: boo
     if relay_lock is None:
         raise LocalError("another covey command does not let go of the relay", hint="end it, then start again")
     try:
-        with _stop_signals() as early, _local_api(session):
+        with stop_signals() as early, _local_api(session):
+            session.folder.state_file.change_mark(session.store)
             speak_with_relay(session, roles, lambda: bool(early), lands_telemetry=lands_telemetry, supervisor=Systemd())
+            session.folder.state_file.change_mark(session.store)
     finally:
         os.close(relay_lock)
         os.close(agent_lock)
@@ -230,21 +251,26 @@ def speak_with_relay(
     Raises:
         ConfigurationError: no relay is set.
     """
+    from agent.cli.ceremonies import host_facts
+    from agent.roles.locksmith import Locksmith
+    from agent.roles.pairing import PairingHost
     from agent.roles.undertaker import Undertaker
     from agent.runtime import Runtime
 
     relay = make_relay(session.folder, session.config, session.node.identity)
     undertaker = Undertaker(session.store)
+    host = PairingHost(session.store, relay, host_facts(session.folder, session.config), secrets.token_bytes, report)
     runtime = Runtime(
         session.store,
         relay,
         session.clock,
         lambda: session.make_node(lands_telemetry=lands_telemetry),
-        [*roles, undertaker],  # type: ignore[list-item] # roles are structural; runtime.Role is not loaded by light commands
+        [*roles, Locksmith(session.folder, session.store, report), host, undertaker],  # type: ignore[list-item] # roles are structural; runtime.Role is not loaded by light commands
         report,
         supervisor,
+        host.receive,
     )
-    with _stop_signals() as stopping:
+    with stop_signals() as stopping:
         runtime.run(lambda: bool(stopping) or undertaker.nothing_left or until())
     if undertaker.nothing_left:
         session.store.close()
@@ -270,11 +296,24 @@ def make_relay(folder: StateFolder, config: Config, identity: Identity) -> MqttR
         folder.relay_password(config),
         inbox_topic(identity.signing_public),
         ca_file=Path(config.relay.ca_file) if config.relay.ca_file else None,
+        client=client_certificate(folder, config),
+    )
+
+
+def client_certificate(folder: StateFolder, config: Config) -> ClientCertificate | None:
+    """Return where this device's certificate for the broker lies; None where it has none."""
+    from agent.adapters.mqtt_settings import ClientCertificate
+
+    relay = config.relay
+    if not relay.client_certificate:
+        return None
+    return ClientCertificate(
+        folder.path / relay.client_certificate, folder.path / relay.client_key if relay.client_key else None
     )
 
 
 @contextmanager
-def _stop_signals() -> Iterator[list[int]]:
+def stop_signals() -> Iterator[list[int]]:
     """Give a list that stays empty until SIGTERM or SIGINT."""
     received: list[int] = []
     before = {
@@ -304,10 +343,16 @@ def print_json(value: object) -> None:
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print columns, each as wide as its widest cell."""
+    for line in table_lines(head, rows):
+        print(line)
+
+
+def table_lines(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """Yield columns, each as wide as its widest cell."""
     lines = [[str(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
 
 
 def confirm(question: str, yes: bool) -> None:

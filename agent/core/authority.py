@@ -6,6 +6,7 @@ nothing but what is queued for its author.
 
 from __future__ import annotations
 
+from agent.core.group_requests import may_invite
 from agent.core.membership import Membership
 from agent.core.message import NO_GROUP, Message, MessageType
 from agent.core.records import OpenInvite
@@ -22,7 +23,9 @@ def authorise(membership: Membership, message: Message, now_us: int) -> OpenInvi
     """
     if message.type is MessageType.JOIN:
         return membership.invitations.find(message, now_us)
-    if message.type is MessageType.LOSS or not message.link_seq:  # of a link, which any device has that shares a group
+    if message.type is MessageType.GROUP_INVITE:
+        may_invite(membership, message.author)
+    elif message.type is MessageType.LOSS or not message.link_seq:  # of a link, which all have who share a group
         stranger = membership.address(message.author) is None
         if stranger or (message.type is MessageType.LOSS and message.group_id != NO_GROUP):
             raise NotAMemberError(f"a {message.type.name} by a stranger")

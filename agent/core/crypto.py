@@ -20,6 +20,18 @@ SIGNATURE_BYTES = 64
 SEAL_BYTES = 16
 """What Poly1305 adds to a plaintext."""
 
+_SMALL_ORDER = frozenset(
+    number.to_bytes(32, "little")
+    for number in (
+        0,
+        1,
+        325606250916557431795983626356110631294008115727848805560023387167927233504,
+        39382357235489614581723060781553021112529911719440698176882885853963445705823,
+        2**255 - 20,
+    )
+)
+"""The reduced X25519 keys whose shared secret is zero with everybody (the points of order 1, 2, 4 and 8)."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceKeys:
@@ -29,33 +41,140 @@ class DeviceKeys:
     noise_public: bytes
 
 
+class Secret:
+    """A secret that is never shown, and can be wiped: it lies in one buffer that nothing else refers to."""
+
+    __slots__ = ("_content",)
+
+    def __init__(self, content: bytes | bytearray) -> None:
+        """Take a copy."""
+        self._content = bytearray(content)
+
+    def reveal(self) -> bytes:
+        """Return a copy. What libsodium's bindings take is immutable, so keep it no longer than one call."""
+        return bytes(self._content)
+
+    def wipe(self) -> None:
+        """Overwrite it with zeros."""
+        wipe(self._content)
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+    def __repr__(self) -> str:
+        return "Secret(...)"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a secret is not copied or pickled")
+
+
+def wipe(content: bytearray) -> None:
+    """Overwrite a buffer with zeros, in place."""
+    content[:] = bytes(len(content))
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseKey:
+    """One X25519 key pair of a device; `retired_at_us` is when a later one took its place, 0 for the current one."""
+
+    public: bytes
+    secret: Secret = field(repr=False, compare=False)
+    retired_at_us: int = 0
+
+    @classmethod
+    def of(cls, secret: bytes | bytearray, retired_at_us: int = 0) -> NoiseKey:
+        """Derive the pair from 32 secret bytes (RFC 7748 section 5)."""
+        if len(secret) != 32:
+            raise MalformedError("a noise secret has 32 bytes")
+        kept = Secret(secret)
+        return cls(scalar_base(kept.reveal()), kept, retired_at_us)
+
+
+@dataclass(slots=True)
+class NoiseKeys:
+    """Every key that envelopes for a device may be sealed to: the current one, then the retired ones, newest first.
+
+    All who hold the identity share this object, so that a rotation reaches them and a wiped key is gone everywhere.
+    """
+
+    keys: tuple[NoiseKey, ...]
+
+    @property
+    def current(self) -> NoiseKey:
+        """The key that this device tells others."""
+        return self.keys[0]
+
+    @property
+    def retired(self) -> tuple[NoiseKey, ...]:
+        """The keys that only open what is still on its way."""
+        return self.keys[1:]
+
+    def holds(self, public: bytes) -> bool:
+        """Say whether what is sealed for a key can be opened here."""
+        return any(key.public == public for key in self.keys)
+
+    def take(self, keys: tuple[NoiseKey, ...]) -> None:
+        """Hold these from now on; the secrets of all others are wiped."""
+        kept = {id(key.secret) for key in keys}
+        for key in self.keys:
+            if id(key.secret) not in kept:
+                key.secret.wipe()
+        self.keys = keys
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """A device's secrets. Never shown: `repr` holds public keys only (002.32)."""
 
     signing_public: bytes
-    noise_public: bytes
-    signing_secret: bytes = field(repr=False)
-    noise_secret: bytes = field(repr=False)
+    noise: NoiseKeys
+    _signing: Secret = field(repr=False, compare=False)
 
     @classmethod
-    def from_seeds(cls, signing_seed: bytes, noise_secret: bytes) -> Identity:
+    def from_seeds(
+        cls, signing_seed: bytes | bytearray, noise_secret: bytes | bytearray, retired: tuple[NoiseKey, ...] = ()
+    ) -> Identity:
         """Derive the key pairs from two independent 32-byte secrets (RFC 8032 section 5.1.5, RFC 7748 section 5)."""
-        if len(signing_seed) != 32 or len(noise_secret) != 32:
-            raise MalformedError("identity secrets are 32 bytes each")
-        signing_public, signing_secret = bindings.crypto_sign_seed_keypair(signing_seed)
-        noise_public = bindings.crypto_scalarmult_base(noise_secret)
-        return cls(signing_public, noise_public, signing_secret, noise_secret)
+        return cls.with_noise(signing_seed, (NoiseKey.of(noise_secret), *retired))
+
+    @classmethod
+    def with_noise(cls, signing_seed: bytes | bytearray, noise: tuple[NoiseKey, ...]) -> Identity:
+        """Derive the signing key pair from its 32-byte seed."""
+        if len(signing_seed) != 32:
+            raise MalformedError("a signing seed has 32 bytes")
+        signing_public, signing_secret = bindings.crypto_sign_seed_keypair(bytes(signing_seed))
+        return cls(signing_public, NoiseKeys(noise), Secret(signing_secret))
+
+    @property
+    def noise_public(self) -> bytes:
+        """The current noise key."""
+        return self.noise.current.public
+
+    @property
+    def noise_secret(self) -> bytes:
+        """A copy of the current noise key's secret."""
+        return self.noise.current.secret.reveal()
+
+    @property
+    def signing_secret(self) -> bytes:
+        """A copy of the 64 bytes that libsodium signs with."""
+        return self._signing.reveal()
 
     @property
     def signing_seed(self) -> bytes:
-        """The 32-byte seed of the signing key."""
+        """A copy of the 32-byte seed of the signing key."""
         return self.signing_secret[:32]
 
     @property
     def keys(self) -> DeviceKeys:
         """The public half."""
         return DeviceKeys(self.signing_public, self.noise_public)
+
+    def wipe(self) -> None:
+        """Overwrite every secret; the identity can do nothing any more."""
+        self._signing.wipe()
+        for key in self.noise.keys:
+            key.secret.wipe()
 
 
 def sign(domain: bytes, content: bytes, identity: Identity) -> bytes:
@@ -117,12 +236,8 @@ def check_noise_key(noise_public: bytes) -> None:
     Raises:
         MalformedError: not 32 bytes, a point of small order, or another spelling of a shorter number.
     """
-    if len(noise_public) != 32 or not is_reduced(noise_public):
+    if len(noise_public) != 32 or not is_reduced(noise_public) or noise_public in _SMALL_ORDER:
         raise MalformedError("an unusable X25519 key")
-    try:
-        box_seal(b"", bytes(NONCE_BYTES), noise_public, bytes([1]) * 32)
-    except DecryptionError as error:
-        raise MalformedError("an unusable X25519 key") from error
 
 
 def is_reduced(public: bytes) -> bool:
@@ -170,11 +285,11 @@ def hkdf_sha256(secret: bytes, salt: bytes, info: bytes, length: int) -> bytes:
     return output[:length]
 
 
-def argon2id(passphrase: bytes, salt: bytes, passes: int, memory_kib: int) -> bytes:
+def argon2id(passphrase: bytes | bytearray, salt: bytes, passes: int, memory_kib: int) -> Secret:
     """Derive a 32-byte key from a passphrase and a 16-byte salt by Argon2id, one lane (RFC 9106)."""
-    return bytes(
+    return Secret(
         bindings.crypto_pwhash_alg(
-            32, passphrase, salt, passes, memory_kib * 1024, bindings.crypto_pwhash_ALG_ARGON2ID13
+            32, bytes(passphrase), salt, passes, memory_kib * 1024, bindings.crypto_pwhash_ALG_ARGON2ID13
         )
     )
 

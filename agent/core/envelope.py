@@ -60,13 +60,13 @@ def seal(message: bytes, recipient_noise_public: bytes, ephemeral_secret: bytes,
     return wire.encode([SEALED, crypto.scalar_base(ephemeral_secret), nonce, ciphertext])
 
 
-def open_sealed(raw: bytes, noise_secret: bytes) -> bytes:
-    """Open an envelope and return the message bytes.
+def open_sealed(raw: bytes, *noise_secrets: bytes) -> bytes:
+    """Open an envelope with the first secret that fits, and return the message bytes.
 
     Raises:
         LimitError: larger than any envelope; nothing was parsed.
         MalformedError: not an envelope of a known version, or badly padded.
-        DecryptionError: not sealed for this key, or tampered with.
+        DecryptionError: sealed for none of these keys, or tampered with.
     """
     version, ephemeral_public, nonce, ciphertext = wire.record(
         wire.decode(raw, MAXIMUM_ENVELOPE_BYTES),
@@ -80,4 +80,10 @@ def open_sealed(raw: bytes, noise_secret: bytes) -> bytes:
         raise MalformedError(f"envelope version {version}: a newer Covey?")
     if len(ciphertext) < crypto.SEAL_BYTES or not crypto.is_reduced(ephemeral_public):
         raise DecryptionError("envelope does not open")
-    return unpad(crypto.box_open(ciphertext, nonce, ephemeral_public, noise_secret))
+    for secret in noise_secrets:
+        try:
+            padded = crypto.box_open(ciphertext, nonce, ephemeral_public, secret)
+        except DecryptionError:
+            continue
+        return unpad(padded)
+    raise DecryptionError("envelope does not open")

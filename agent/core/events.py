@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.core.membership import GroupChanged, GroupDestroyed, RemovedFromGroup
+from agent.core.group_events import GroupChanged, GroupDestroyed, GroupInvited, JoinExpired, RemovedFromGroup
 from agent.core.voting import VoteArrived
 
 
@@ -25,4 +25,21 @@ class EnvelopeDropped:
     author: bytes | None
 
 
-Event = GroupChanged | RemovedFromGroup | GroupDestroyed | VoteArrived | BlobArrived | EnvelopeDropped
+@dataclass(frozen=True, slots=True)
+class StateDoubted:
+    """A recipient holds messages that this state never queued: it is a copy of an earlier one. A new life begins."""
+
+    recipient: bytes
+
+
+Event = (
+    GroupChanged
+    | RemovedFromGroup
+    | GroupDestroyed
+    | GroupInvited
+    | JoinExpired
+    | VoteArrived
+    | BlobArrived
+    | EnvelopeDropped
+    | StateDoubted
+)

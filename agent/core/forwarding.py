@@ -4,13 +4,16 @@ A FORWARD carries `[to, envelope]`: the envelope of somebody else, sealed for de
 nothing in it and can open nothing of it. Rules:
 
     1. Towards the board's recipient a FORWARD is sequenced in the gateway's own outbox, and so is not lost. The
-       recipient deals with the envelope inside exactly as if the relay had brought it; what fails there is counted,
-       and disturbs neither the FORWARD nor its link. Where there is no room for it, there is none for the FORWARD.
-    2. A FORWARD inside a FORWARD is refused.
-    3. Whoever brought an authentic message of a member with the capability `board` is the way back to it from then on:
-       the last one holds, so that a board may change its gateway. No other device's way can be taken so.
-    4. Towards the board a FORWARD is unsequenced, like the acknowledgements that it carries: the board asks again.
-    5. Nobody queues anything for a board: it follows no manifests and takes no blobs.
+       recipient deals with the envelope inside as if the relay had brought it; what fails there is counted, and
+       disturbs neither the FORWARD nor its link. Where there is no room for it, there is none for the FORWARD.
+    2. Inside is a board's message, of a type that boards write: no FORWARD, and nothing that changes a group.
+    3. Whoever brought a new message of a board is the way back to it from then on, so that a board may change its
+       gateway. A repeated message changes no way: who has kept an old envelope could take it. But its acknowledgement
+       goes to who brought it, too, as a board that has moved may have nothing newer to say.
+    4. Towards the board a FORWARD is unsequenced: what it carries is repeated by who wrote it. The gateway keeps the
+       newest few of each author for each board.
+    5. A board follows no manifests, and listens to its collector alone: acknowledgements, and blobs sent to it by name,
+       which wait at the collector like for any other recipient until the board acknowledges them.
 """
 
 from __future__ import annotations
@@ -19,12 +22,20 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from agent.core import wire
-from agent.core.group_manifest import GroupManifest
+from agent.core.crypto import Identity
+from agent.core.group_manifest import COLLECTOR, GroupManifest, Member
 from agent.core.ids import KEY_BYTES
 from agent.core.limits import BOARD_ENVELOPES_WAITING, MAXIMUM_BOARD_MESSAGE_BYTES
 from agent.core.membership import Membership
+from agent.core.message import Message, MessageType
 from agent.core.records import Records
-from agent.errors import LocalError
+from agent.errors import LocalError, MalformedError, NotAMemberError
+
+_OF_BOARDS = frozenset({MessageType.BLOB, MessageType.TELEMETRY, MessageType.LOSS, MessageType.ACK, MessageType.RESUME})
+_KEPT_OF_ONE = 4
+"""Envelopes of one author for one board: an acknowledgement does not push out a blob that came just before it."""
+_FRAMING_BYTES = 64
+"""Key, heads and array around an envelope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,7 @@ class Forward:
         """
         return cls(
             *wire.record(
-                wire.decode(body, MAXIMUM_BOARD_MESSAGE_BYTES + 64),
+                wire.decode(body, MAXIMUM_BOARD_MESSAGE_BYTES + _FRAMING_BYTES),
                 "forward",
                 wire.octets(KEY_BYTES),
                 wire.octets_to(MAXIMUM_BOARD_MESSAGE_BYTES),
@@ -60,39 +71,63 @@ class Routes:
 
     def __init__(self, records: Records) -> None:
         self._records = records
-        self._waiting: deque[Forward] = deque(maxlen=BOARD_ENVELOPES_WAITING)
+        self._repeated: dict[bytes, bytes] = {}
+        self._waiting: deque[tuple[bytes, Forward]] = deque(maxlen=BOARD_ENVELOPES_WAITING)
 
-    def learn(self, membership: Membership, author: bytes, carrier: bytes) -> None:
-        """Note who brought an authentic message (rule 3)."""
-        if is_board(membership, author) and self._records.carrier(author) != carrier:
-            self._records.set_carrier(author, carrier)
+    def brought(self, board: bytes, carrier: bytes, *, new: bool) -> None:
+        """Note who brought a board's message (rule 3)."""
+        if not new:
+            self._repeated[board] = carrier
+        elif self._records.carrier(board) != carrier:
+            self._records.set_carrier(board, carrier)
 
-    def carrier(self, device: bytes) -> bytes | None:
-        """Return the device that carries for this one; None where the relay does."""
-        return self._records.carrier(device)
+    def ways(self, board: bytes) -> set[bytes]:
+        """Return the devices that an acknowledgement for a board goes to now."""
+        ways = {self._records.carrier(board), self._repeated.pop(board, None)}
+        return {way for way in ways if way is not None}
 
-    def keep(self, forward: Forward) -> None:
-        """Keep an envelope for a board of ours; the oldest go, as their senders tell the same again."""
-        self._waiting.append(forward)
+    def leads_here(self, board: bytes, own: Identity) -> bool:
+        """Say whether a board hangs on this device."""
+        return self._records.carrier(board) == own.signing_public
+
+    def keep(self, author: bytes, forward: Forward) -> None:
+        """Keep an envelope for a board of ours (rule 4); of too many, the oldest goes."""
+        alike = [each for each in self._waiting if each[0] == author and each[1].to == forward.to]
+        if len(alike) >= _KEPT_OF_ONE:
+            self._waiting.remove(alike[0])
+        self._waiting.append((author, forward))
 
     def take(self) -> list[Forward]:
         """Return, once, what came for our boards."""
-        taken = list(self._waiting)
+        taken = [forward for _, forward in self._waiting]
         self._waiting.clear()
         return taken
 
 
-def is_board(membership: Membership, device: bytes) -> bool:
-    """Say whether a group that we are in lists a device as a board."""
-    return any((member := group.member(device)) is not None and member.is_board for group in membership.groups())
+def blob_recipients(group: GroupManifest, own: bytes, to: bytes | None) -> list[Member]:
+    """Return who a blob goes to: everybody else but boards, or the one named; a board only from a collector (rule 5).
+
+    Raises:
+        LocalError: not to that one.
+    """
+    others = [member for member in group.members if member.keys.signing_public != own]
+    if to is None:
+        return [member for member in others if not member.is_board]
+    named = [member for member in others if member.keys.signing_public == to]
+    if not named:
+        raise LocalError("that is no other member of the group", hint="covey group members")
+    sender = group.member(own)
+    if named[0].is_board and (sender is None or COLLECTOR not in sender.capabilities):
+        raise LocalError("a board listens to its collector alone", hint="send it from there")
+    return named
 
 
-def group_of(membership: Membership, board: bytes) -> GroupManifest | None:
-    """Return the group that we share with a board."""
+def board_member(membership: Membership, device: bytes) -> tuple[GroupManifest, Member] | None:
+    """Return the group that we share with a board, and its record there; None for what is no board."""
     for group in membership.groups():
-        member = group.member(board)
+        member = group.member(device)
         if member is not None and member.is_board:
-            return group
+            return group, member
     return None
 
 
@@ -102,11 +137,37 @@ def check_forward(membership: Membership, board: bytes, recipient: bytes, envelo
     Raises:
         LocalError: it may not.
     """
-    group = group_of(membership, board)
-    if group is None:
+    found = board_member(membership, board)
+    if found is None:
         raise LocalError("this board is in no group of ours", hint="covey mcu enrol")
-    if group.member(recipient) is None:
-        raise LocalError("the board's recipient is not in its group", hint="enrol the board anew")
+    member = found[0].member(recipient)
+    if member is None or COLLECTOR not in member.capabilities:
+        raise LocalError("the board's recipient is no collector of its group", hint="covey mcu reset --forget")
     if len(envelope) > MAXIMUM_BOARD_MESSAGE_BYTES:
         raise LocalError(f"a board's envelope has at most {MAXIMUM_BOARD_MESSAGE_BYTES} bytes")
-    return group
+    return found[0]
+
+
+def check_carried(membership: Membership, message: Message, carrier: bytes) -> None:
+    """Check what an envelope inside a FORWARD held (rule 2).
+
+    Raises:
+        RemoteError: it does not belong there.
+    """
+    if message.type not in _OF_BOARDS:
+        raise MalformedError(f"a forwarded {message.type.name}")
+    if board_member(membership, message.author) is None or board_member(membership, carrier) is not None:
+        raise NotAMemberError("only who is no board carries, and only for boards")
+
+
+def read_downward(membership: Membership, message: Message) -> Forward:
+    """Return what an unsequenced FORWARD brings for a board of ours (rule 4).
+
+    Raises:
+        RemoteError: malformed, or its author shares no group with the board.
+    """
+    forward = Forward.from_wire(message.body)
+    found = board_member(membership, forward.to)
+    if found is None or found[0].member(message.author) is None:
+        raise NotAMemberError("an envelope for a board that its author shares no group with")
+    return forward

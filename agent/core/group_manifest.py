@@ -9,7 +9,7 @@ one document must look like by itself:
     2. Version 1 has no `prev`; every later one names the hashes of the manifests that it follows, sorted: one, or
        several where it ends a conflict.
     3. Members are sorted, with no key twice among signing or noise keys, and at most 1,000. Nobody is both a member and
-       banned.
+       banned. Every noise key is one that something can be sealed for.
     4. A member's name is the hex of its signing key's first 4 bytes (000.08); a name that lies is refused.
     5. The issuer of a genesis is its only member, and an admin where the mode knows admins; nobody is banned yet.
     6. `since` is the version that brought the member or the ban, so no later than the manifest's own.
@@ -121,6 +121,7 @@ class Member:
         )
         if name != device_name(signing_public):
             raise MalformedError("a member's name is not the one its key gives")
+        crypto.check_noise_key(noise_public)
         if list(capabilities) != sorted(set(capabilities)):
             raise MalformedError("capabilities must be sorted and distinct")
         if role not in Role.__members__.values():
@@ -165,7 +166,7 @@ class GroupManifest:
     @property
     def hash(self) -> bytes:
         """The 32-byte BLAKE2b hash that a later version's `prev` names."""
-        return crypto.digest(_HASH_DOMAIN, self.raw)
+        return manifest_hash(self.raw)
 
     def member(self, signing_public: bytes) -> Member | None:
         """Return the member with that signing key."""
@@ -279,6 +280,11 @@ def genesis(
     if mode is not Mode.INVITES_ONLY:
         creator = replace(creator, role=Role.ADMIN)
     return GroupManifest(group_id, 1, (), mode, invited, (creator,), (), 1, epoch_id, (), creator.keys.signing_public)
+
+
+def manifest_hash(raw: bytes) -> bytes:
+    """Return the hash by which later versions name a manifest."""
+    return crypto.digest(_HASH_DOMAIN, raw)
 
 
 def secret_id(secret: bytes) -> bytes:

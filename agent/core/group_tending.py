@@ -5,13 +5,16 @@
 2. A conflict is ended by a manifest that follows all heads and says what they come to: by an issuer of one of
    the heads after a random wait, and if none does, by anybody after a longer one (000.17).
 3. Whoever lacks the secret of the epoch asks for it in the same way.
+4. A group that lists a retired noise key of ours is told the current one (`key_rotation.py`).
 """
 
 from __future__ import annotations
 
+from agent.core.crypto import Identity
 from agent.core.group_manifest import read_manifest
 from agent.core.group_messages import Bundle, GroupSend, oldest_that_fit, pull_from_wire, pull_to_wire
-from agent.core.limits import PULL_US, RECONCILE_ANYBODY_US, RECONCILE_ISSUER_US
+from agent.core.key_rotation import announce_everywhere, outdated
+from agent.core.limits import PULL_US, RECONCILE_ANYBODY_US, RECONCILE_ISSUER_US, UPKEEP_US
 from agent.core.membership import Membership
 from agent.core.message import Message, MessageType
 from agent.core.now import Now
@@ -26,12 +29,14 @@ _PULLS_MAX = 6
 class GroupTending:
     """What is due in the groups of one device. Nothing of it is durable: after a restart it begins anew."""
 
-    def __init__(self, own: bytes, records: Records, jitter: Jitter) -> None:
-        self._own = own
+    def __init__(self, identity: Identity, records: Records, jitter: Jitter) -> None:
+        self._identity = identity
+        self._own = identity.signing_public
         self._records = records
         self._jitter = jitter
         self._reconcile_at: dict[bytes, int] = {}
         self._pulls: dict[bytes, tuple[int, int]] = {}
+        self._announced_at_us: int | None = None
 
     def answer_pull(self, membership: Membership, message: Message) -> list[GroupSend]:
         """Give a member the manifests that it asks for, and the secret of the epoch.
@@ -76,13 +81,25 @@ class GroupTending:
     def restless(self, membership: Membership, now: Now) -> bool:
         """Say whether `handle_deadline` has something to do."""
         deadline = self.next_deadline()
-        return (deadline is not None and deadline <= now.monotonic_us) or any(
-            not group.raw and group.group_id not in self._reconcile_at for group in membership.groups()
+        return (
+            (deadline is not None and deadline <= now.monotonic_us)
+            or any(not group.raw and group.group_id not in self._reconcile_at for group in membership.groups())
+            or self._announces(membership, now)
         )
+
+    def _announces(self, membership: Membership, now: Now) -> bool:
+        """Say whether rule 4 asks for something; a group that refuses is asked again after a while."""
+        tried = self._announced_at_us
+        rests = tried is not None and now.monotonic_us < tried + UPKEEP_US
+        return not rests and bool(outdated(membership, self._identity))
 
     def handle_deadline(self, membership: Membership, now: Now) -> list[GroupSend]:
         """End conflicts that nobody else has ended, and ask again for what is missing (rules 1 and 2)."""
         sends: list[GroupSend] = []
+        if self._announces(membership, now):
+            sends += announce_everywhere(membership, self._identity, self._records, now.wall_us)
+            refused = outdated(membership, self._identity)
+            self._announced_at_us = now.monotonic_us if refused else None
         groups = {group.group_id: group for group in membership.groups()}
         for group_id in [each for each in self._reconcile_at if each not in groups or groups[each].raw]:
             del self._reconcile_at[group_id]

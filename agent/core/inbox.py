@@ -8,14 +8,21 @@ A link is one author and one of its incarnations. Rules (docs/protocol.md, "The 
     3. An acknowledgement covers only what is durable here. What a role still has to land (a collector's telemetry) is
        left out until `landed` is called.
     4. Acknowledgements wait for company: 200 ms, or 20 messages.
+    5. An author has a bounded number of incarnations: what must be remembered of each is never forgotten. Boards apart,
+       which have a new one with every start: of too many, all but the last are forgotten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 
-from agent.core.limits import ACKNOWLEDGE_DELAY_US, ACKNOWLEDGE_EVERY_MESSAGES, MAXIMUM_SEQUENCE_GAP
+from agent.core.limits import (
+    ACKNOWLEDGE_DELAY_US,
+    ACKNOWLEDGE_EVERY_MESSAGES,
+    INCARNATIONS,
+    MAXIMUM_SEQUENCE_GAP,
+)
 from agent.core.records import Records
 from agent.core.sequences import SequenceSet
 from agent.errors import LimitError
@@ -33,14 +40,14 @@ class ReceiveLink:
 
     def __init__(self, received: SequenceSet, unlanded: set[int]) -> None:
         self.received = received
-        self._unlanded = unlanded
+        self.unlanded = unlanded
         self._unacknowledged = 0
         self._deadline_us: int | None = None
 
     @property
     def idle(self) -> bool:
         """Say whether nothing here waits, so that the store's record of the link suffices."""
-        return self._deadline_us is None and not self._unlanded
+        return self._deadline_us is None and not self.unlanded
 
     def classify(self, link_seq: int) -> Arrival:
         """Say whether a link sequence is new (rules 1 and 2).
@@ -58,11 +65,11 @@ class ReceiveLink:
         """Note that sequences are taken; `lands_later` keeps them out of acknowledgements until `landed`."""
         self.received = self.received.add(first, last)
         if lands_later:
-            self._unlanded.update(range(first, last + 1))
+            self.unlanded.update(range(first, last + 1))
 
     def landed(self, link_seqs: set[int]) -> None:
         """Let acknowledgements cover what a role has landed (rule 3)."""
-        self._unlanded -= link_seqs
+        self.unlanded -= link_seqs
 
     def answer_soon(self, now_us: int) -> None:
         """Ask for an acknowledgement (rule 4)."""
@@ -81,7 +88,7 @@ class ReceiveLink:
 
     def acknowledgement(self) -> SequenceSet:
         """Return what is durable here. Call `answered` once it has gone."""
-        return self.received.without(self._unlanded) if self._unlanded else self.received
+        return self.received.without(self.unlanded) if self.unlanded else self.received
 
     def answered(self) -> None:
         """Note that the acknowledgement has gone, or that nobody is there to have it."""
@@ -101,13 +108,30 @@ class ReceiveLinks:
         self._links.clear()
 
     def of(self, author: bytes, incarnation: bytes) -> ReceiveLink:
-        """Return a link as it stands."""
+        """Return a link as it stands.
+
+        Raises:
+            LimitError: it would be new, and its author has had too many (rule 5).
+        """
         key = (author, incarnation)
         link = self._links.get(key)
         if link is None:
             received = self._records.received(author, incarnation)
+            if received == SequenceSet() and self._records.incarnations(author) >= INCARNATIONS:
+                raise LimitError(f"{INCARNATIONS} incarnations of one device are known already")
             link = self._links[key] = ReceiveLink(received, self._records.unlanded(author, incarnation))
+            return link
+        received = self._records.received(author, incarnation)
+        if received != link.received:  # another process has imported something
+            link.received = received
+            link.unlanded = self._records.unlanded(author, incarnation)
         return link
+
+    def restarted(self, board: bytes, incarnation: bytes) -> None:
+        """Make room for a board's incarnation (rule 5). What is repeated of one that is forgotten lands again; tables
+        know it by its sequence."""
+        if self._records.incarnations(board) >= INCARNATIONS:
+            self._records.forget_incarnations(board, incarnation)
 
     def answer_now(self, now_us: int) -> None:
         """Let acknowledgements that wait for company go at once."""
@@ -118,11 +142,13 @@ class ReceiveLinks:
         """Return when each acknowledgement is due."""
         return [link.next_deadline() for link in self._links.values()]
 
-    def due(self, now_us: int) -> Iterator[tuple[bytes, bytes, ReceiveLink]]:
+    def due(
+        self, now_us: int, wanted: Callable[[bytes], bool] = lambda _: True
+    ) -> Iterator[tuple[bytes, bytes, ReceiveLink]]:
         """Yield (author, incarnation, link) of the acknowledgements that are due; going on says that one has gone."""
         for (author, incarnation), link in list(self._links.items()):
             deadline = link.next_deadline()
-            if deadline is not None and now_us >= deadline:
+            if deadline is not None and now_us >= deadline and wanted(author):
                 yield author, incarnation, link
                 link.answered()
             if link.idle:

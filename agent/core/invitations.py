@@ -6,7 +6,13 @@ from collections.abc import Callable
 
 from agent.core import crypto
 from agent.core.crypto import Identity
-from agent.core.limits import INVITE_US, MAXIMUM_CAPABILITIES, MAXIMUM_CAPABILITY_BYTES, MAXIMUM_OPEN_INVITES
+from agent.core.limits import (
+    INVITE_US,
+    MAXIMUM_CAPABILITIES,
+    MAXIMUM_CAPABILITY_BYTES,
+    MAXIMUM_GROUP_REQUESTS,
+    MAXIMUM_OPEN_INVITES,
+)
 from agent.core.message import Message
 from agent.core.pairing import SECRET_BYTES, Invite, JoinRequest, hash_secret
 from agent.core.records import OpenInvite, PendingJoin, Records
@@ -21,19 +27,32 @@ class Invitations:
         self._records = records
         self._rng = rng
 
-    def open(self, group_id: bytes, capabilities: tuple[str, ...], relay_url: str, now_us: int) -> Invite:
-        """Open an invite to a group: single use, ten minutes.
+    def open(
+        self,
+        group_id: bytes,
+        capabilities: tuple[str, ...],
+        relay_url: str,
+        now_us: int,
+        lifetime_us: int = INVITE_US,
+        bound_to: bytes | None = None,
+    ) -> Invite:
+        """Open an invite to a group: single use, ten minutes where nothing else is said, for anybody or one device.
 
         Raises:
             LocalError: too many capabilities or open invites.
         """
         unused = [each for each in self._records.invites() if each.used_by is None and each.expires_at_us > now_us]
-        if len(unused) >= MAXIMUM_OPEN_INVITES:
-            raise LocalError(f"{MAXIMUM_OPEN_INVITES} invites are open already", hint="let one be used or expire")
+        alike = [each for each in unused if (each.bound_to is None) == (bound_to is None)]
+        most = MAXIMUM_OPEN_INVITES if bound_to is None else MAXIMUM_GROUP_REQUESTS
+        if len(alike) >= most:
+            raise LocalError(f"{most} invites are open already", hint="covey invite --cancel")
         secret = self._rng(SECRET_BYTES)
-        invite = Invite(group_id, self._identity.keys, secret, now_us + INVITE_US, relay_url)
+        invite = Invite(group_id, self._identity.keys, secret, now_us + lifetime_us, relay_url)
         self._records.open_invite(
-            OpenInvite(invite.secret_hash, group_id, invite.expires_at_us, check_capabilities(capabilities), None)
+            OpenInvite(
+                invite.secret_hash, group_id, invite.expires_at_us, check_capabilities(capabilities), None, bound_to
+            ),
+            now_us,
         )
         return invite
 
@@ -53,6 +72,8 @@ class Invitations:
             raise InviteError("no such invite")
         if found.used_by not in {None, message.author}:
             raise InviteError("the invite has been used")
+        if found.bound_to not in {None, message.author}:
+            raise InviteError("the invite is another device's")
         if found.used_by is None and now_us > found.expires_at_us:
             raise InviteError("the invite has expired")
         return found

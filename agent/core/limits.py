@@ -21,8 +21,17 @@ MAXIMUM_ENVELOPE_BYTES = 1_150_000
 MAXIMUM_BOARD_MESSAGE_BYTES = 4 * KIB
 """A board's envelope, in either direction: it must fit the board's heap several times over."""
 
+MAXIMUM_BOARD_BLOB_BYTES = 2 * KIB
+"""What one `send` carries to a board: leaves room in its envelope for header, signature and padding."""
+
 BOARD_ENVELOPES_WAITING = 64
 """Envelopes kept in memory for boards of this machine: acknowledgements, which their senders tell again."""
+
+MAXIMUM_BOARD_NUMBERS = 32
+"""Numbers in one report of a board: what a person reads, and what its row in the store holds."""
+
+MAXIMUM_SOFTWARE_BYTES = 64
+"""A board's own name of its software in UTF-8: a name and a version."""
 
 MAXIMUM_BLOB_BYTES = 900_000
 """What one `send` carries: leaves room in a message for header, signature and the vault's framing."""
@@ -72,6 +81,20 @@ OUTBOX_BYTES = 512 * MIB
 OUTBOX_DROP_SHARE = 64
 """A full outbox drops at least this fraction of its bound at a time, so that loss records stay few."""
 
+DOUBT_US = 86_400_000_000
+"""How often one recipient may have a device begin another incarnation. Others remember 1,024 of a device: one hostile
+member must not use them up."""
+
+LOG_PAGES = 400
+"""Pages of 4 KiB in the write-ahead log before they are folded into the database: few enough for the ballast."""
+
+BALLAST_BYTES = 2 * MIB
+"""Room kept for what must be written on a full disk: the database grows by what its log holds, then the log is empty
+and may be written again. With 128 KiB a dozen acknowledgements came through (measured), and no more."""
+
+LOOKED_THROUGH_BYTES = 4 * MIB
+"""A state database up to here is looked through at every start, in a fraction of a second on a Pi."""
+
 POISON_TRIES = 5
 """How often a message that the relay calls too large is offered to it before it is set aside."""
 
@@ -81,8 +104,8 @@ INBOX_BYTES = 256 * MIB
 LANDING_BYTES = 64 * MIB
 """Telemetry that a collector holds while its vault refuses writes, before the relay has to keep it."""
 
-PEER_LINKS = 200_000
-"""Links whose state a device remembers: one for each author and incarnation."""
+INCARNATIONS = 1_024
+"""Incarnations of one author whose links are remembered: a device that lost its state so often is broken or hostile."""
 
 # Groups
 MAXIMUM_MEMBERS = 1_000
@@ -103,6 +126,12 @@ MAXIMUM_REVOKE_BYTES = 64 * KIB
 
 REVOKE_US = 86_400_000_000
 """How long a device that destroys a group tries to tell the others before it forgets."""
+
+FAREWELL_US = 30 * 86_400_000_000
+"""How long a removed device is told of its removal; then it is forgotten, with whatever waits for it."""
+
+MISLED_DEVICES = 64
+"""Farewells open at a time beyond which no more devices of void manifests are told: the removed may make them up."""
 
 RECONCILE_ISSUER_US = (2_000_000, 15_000_000)
 """An issuer of rivals waits between these before it ends the conflict: the other one may, and more may come."""
@@ -131,6 +160,18 @@ MAXIMUM_GROUPS = 64
 INVITE_US = 600_000_000
 """Life of an invite: ten minutes, as long as two people need to stand beside each other."""
 
+JOIN_GRACE_US = 600_000_000
+"""How long after its invite's end a join request is still repeated: the inviter's clock may be behind ours."""
+
+JOIN_MEMORY_US = 7 * 86_400_000_000
+"""How long after that an answer is still taken: no relay holds one longer."""
+
+ADMISSION_US = 90 * 86_400_000_000
+"""How long a device that was added by its keys has to take up its admission: it may lie in a box for a season."""
+
+UPKEEP_US = 600_000_000
+"""Between two looks at what has waited too long."""
+
 MAXIMUM_INVITE_BYTES = 1_024
 """An invite inside its URI; a QR code still holds it."""
 
@@ -140,7 +181,51 @@ MAXIMUM_RELAY_URL_BYTES = 512
 MAXIMUM_OPEN_INVITES = 16
 """Invites open at one time on one device."""
 
-# Keys at rest
+# Pairing
+PAIRED_JOIN_US = 3_600_000_000
+"""How long a device that was accepted in a ceremony has to come with its own account: a broker that has still to hear
+of it, a restart. The invite is bound to its key, so nobody else can use it."""
+
+PAIRING_SILENCE_US = 60_000_000
+"""A ceremony whose other side says nothing for so long is over: thirty messages in vain."""
+
+PAIRING_RESEND_US = 2_000_000
+"""How often the joiner repeats itself: a broker forgets what nobody listens to."""
+
+RENDEZVOUS_NUMBERS = 9_999
+"""Rendezvous of one relay: short to say, and two pairings at a time seldom meet."""
+
+RENDEZVOUS_WAITING = 64
+"""Rendezvous messages kept until the next turn; what a crowd says beyond is dropped."""
+
+MAXIMUM_RENDEZVOUS_BYTES = 32 * KIB
+"""A message of a ceremony; checked before parsing. The largest carries certificates and a credential."""
+
+MAXIMUM_CERTIFICATES_BYTES = 16 * KIB
+"""The PEM text of the authorities that a joiner is to trust at the relay."""
+
+MAXIMUM_CREDENTIAL_BYTES = 8 * KIB
+"""A credential for the relay: a password, or a private key with its certificate in PEM."""
+
+GROUP_REQUEST_US = 7 * 86_400_000_000
+"""Life of an invitation to a further group: a week for a person to see it. It is bound to one device."""
+
+MAXIMUM_GROUP_REQUESTS = 64
+"""Invitations to further groups that wait for a person..."""
+
+MAXIMUM_GROUP_REQUESTS_OF_ONE = 8
+"""...and from one member: it must not use up the room of all others."""
+
+# Keys
+RETIRED_NOISE_KEYS = 4
+"""Noise keys of before rotations that are kept at a time: each may have envelopes on the way to it."""
+
+RETIRED_NOISE_KEY_US_MIN = 3_600_000_000
+"""How long a retired noise key is kept at least: longer than an invite that was printed before lives."""
+
+RETIRED_NOISE_KEY_US_MAX = 7 * 86_400_000_000
+"""How long it is kept at most, whoever has not heard yet: relays hold envelopes no longer, and senders seal anew."""
+
 ARGON2_PASSES = 3
 """Passes of Argon2id for a new passphrase: with the memory below, RFC 9106's second choice, 0.3 s on a Pi 4."""
 

@@ -9,18 +9,22 @@ those who must hear of them, and does what follows from a change. Messages for o
     2. A manifest that follows something unknown is kept for that to come (`catching_up.py`, `group_tending.py`).
     3. Each epoch has a secret of 32 random bytes, drawn by the issuer of the manifest that begins it and sent inside
        the sealed message to each member.
-    4. What waits for a device that shares no group with us any more is withdrawn, except for the news of it.
+    4. What waits for a device that shares no group with us any more is withdrawn, except for the news of it
+       (`addresses.py`).
+    5. A device that only void manifests let in is told so by everybody who comes to know it: nobody removes it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agent.core import crypto
+from agent.core.addresses import Addresses
 from agent.core.catching_up import offer_all, reopened, replayed
 from agent.core.crypto import DeviceKeys, Identity
+from agent.core.group_events import GroupChanged, GroupDestroyed, RemovedFromGroup
 from agent.core.group_manifest import (
     COLLECTOR,
     GroupManifest,
@@ -31,18 +35,10 @@ from agent.core.group_manifest import (
     secret_id,
     sign_manifest,
 )
-from agent.core.group_messages import (
-    SECRET_BYTES,
-    Bundle,
-    GroupSend,
-    newest_that_fit,
-    oldest_that_fit,
-)
+from agent.core.group_messages import SECRET_BYTES, Bundle, GroupSend, newest_that_fit, oldest_that_fit
 from agent.core.ids import GROUP_ID_BYTES
 from agent.core.invitations import Invitations, check_capabilities
-from agent.core.limits import (
-    MAXIMUM_GROUPS,
-)
+from agent.core.limits import ADMISSION_US, MAXIMUM_GROUPS, MISLED_DEVICES
 from agent.core.message import Message, MessageType
 from agent.core.pairing import Invite, JoinRequest
 from agent.core.records import OpenInvite, Records
@@ -57,33 +53,6 @@ from agent.errors import (
     UnknownGroupError,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class GroupChanged:
-    """This device believes something new of a group."""
-
-    manifest: GroupManifest
-    added: tuple[Member, ...]
-    removed: tuple[Member, ...]
-    joined: bool
-    conflict: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RemovedFromGroup:
-    """This device is no longer listed (000.21)."""
-
-    manifest: GroupManifest
-
-
-@dataclass(frozen=True, slots=True)
-class GroupDestroyed:
-    """A member has destroyed the group (000.22)."""
-
-    manifest: GroupManifest
-    issuer: bytes
-
-
 Edit = Callable[[GroupManifest, bytes], GroupManifest]
 """Makes the next version of a draft; the bytes are the id of the new epoch's secret, where one begins."""
 
@@ -97,8 +66,7 @@ class Membership:
         self._records = records
         self._rng = rng
         self._groups: dict[bytes, GroupTrust] = {}
-        self._addresses: dict[bytes, bytes] = {}
-        self._departed: list[bytes] = []
+        self._addresses = Addresses(records)
         self._revoked: frozenset[bytes] = frozenset()
         self.invitations = Invitations(identity, records, rng)
         self.events: deque[GroupChanged | RemovedFromGroup | GroupDestroyed] = deque()
@@ -123,14 +91,7 @@ class Membership:
 
     def _readdress(self) -> None:
         self._revoked = frozenset(group_id for group_id, _ in self._records.revocations())
-        self._addresses = dict(self._records.farewells())
-        for trust in self._groups.values():
-            if trust.current is not None:
-                self._addresses |= {
-                    member.keys.signing_public: member.keys.noise_public for member in trust.current.members
-                }
-        for pending in self._records.pending_joins():
-            self._addresses[pending.inviter.signing_public] = pending.inviter.noise_public
+        self._addresses.rebuild(trust.current for trust in self._groups.values() if trust.current is not None)
 
     def groups(self) -> list[GroupManifest]:
         """Return what this device believes of each group that it is in."""
@@ -175,7 +136,7 @@ class Membership:
 
     def address(self, signing_public: bytes) -> bytes | None:
         """Return the noise key of a device that this one may speak to."""
-        return self._addresses.get(signing_public)
+        return self._addresses.of(signing_public)
 
     def secret(self, group_id: bytes) -> bytes | None:
         """Return the secret of a group's epoch, if it is here yet.
@@ -236,8 +197,10 @@ class Membership:
         if not unsigned.members:
             raise LocalError("nobody would be left", hint="'covey group leave' lets the last member go")
         manifest = sign_manifest(unsigned, self._identity)
-        everybody = [member for each in (before, *trust.heads()) for member in each.members]
-        audience = {member.keys.signing_public for member in everybody if not member.is_board}
+        everybody = [member for each in (*trust.heads(), before) for member in each.members]
+        audience = {member.keys.signing_public: member for member in everybody if not member.is_board}
+        for misled in trust.lapsed():  # rule 5 has told them
+            audience.pop(misled, None)
         try:
             trust.offer(read_manifest(manifest.raw))
         except RemoteError as error:
@@ -247,7 +210,10 @@ class Membership:
         held = [each.raw for each in trust.held()]
         news = newest_that_fit(held[1:] or held)
         self._accepted(trust, before, [manifest], now_us)
-        return self._tell(before, manifest, news, audience - {self._own})
+        strangers = [member for key, member in audience.items() if not (manifest.member(key) or before.member(key))]
+        self._addresses.part_from(strangers)
+        self._readdress()
+        return self._tell(before, manifest, news, audience.keys() - {self._own})
 
     def _tell(
         self, before: GroupManifest, manifest: GroupManifest, news: tuple[bytes, ...], audience: set[bytes]
@@ -320,6 +286,24 @@ class Membership:
         self.group(group_id)
         return self.invitations.open(group_id, capabilities, relay_url, now_us)
 
+    def add_device(
+        self, group_id: bytes, newcomer: Member, relay_url: str, now_us: int
+    ) -> tuple[Invite, list[GroupSend]]:
+        """Let a device in by its keys; the invite returned is its alone, and makes it believe this device's answer.
+
+        Raises:
+            LocalError: it is a member already, one of its keys stands in the group, or the group does not let us.
+            UnknownGroupError: this device is not in the group.
+        """
+        if self.group(group_id).member(newcomer.keys.signing_public) is not None:
+            raise LocalError(f"device {newcomer.name} is a member already")
+        invite = self.invitations.open(group_id, newcomer.capabilities, relay_url, now_us, ADMISSION_US)
+        opened = OpenInvite(invite.secret_hash, group_id, invite.expires_at_us, newcomer.capabilities, None)
+        try:
+            return invite, self.let_in(opened, newcomer, now_us)
+        except InviteError as error:
+            raise LocalError(str(error)) from error
+
     def begin_join(self, invite: Invite, now_us: int) -> None:
         """Remember that this device asks to join, and whose answer alone counts.
 
@@ -351,6 +335,8 @@ class Membership:
         present = self.group(group_id).member(joiner)
         sends: list[GroupSend] = []
         if present is None:
+            if invite.used_by is not None:
+                raise InviteError("the invite has been used, and its device is a member no more")
             member = replace(newcomer, capabilities=invite.capabilities)
             try:
                 sends = self.change(group_id, lambda draft, _: draft.adding(member), now_us)
@@ -390,8 +376,8 @@ class Membership:
                     return
         raise NotAMemberError("the author is not a member of the group")
 
-    def receive_manifests(self, message: Message, now_us: int) -> None:
-        """Take manifests and secrets.
+    def receive_manifests(self, message: Message, now_us: int) -> list[GroupSend]:
+        """Take manifests and secrets; return what others have to hear of it.
 
         Raises:
             RemoteError: the rule of `trust.py` that failed, where nothing of it was new.
@@ -402,15 +388,16 @@ class Membership:
             group_id, author
         ):
             trust = GroupTrust(group_id, None)
-            trust.join(bundle.manifests, author, self._own)
+            trust.join(bundle.manifests, author, self._own, self._identity.noise.holds)
             self._records.forget_group(group_id)
             self._groups[group_id] = trust
             self._records.end_join(group_id)
-            self._accepted(trust, None, trust.held(), now_us)
+            sends = self._accepted(trust, None, trust.held(), now_us)
         else:
             trust = self.trust(group_id)
-            self._take(trust, [self._read(group_id, raw) for raw in bundle.manifests], now_us)
+            sends = self._take(trust, [self._read(group_id, raw) for raw in bundle.manifests], now_us)
         self._keep_secrets(self._groups[group_id], bundle.secrets, now_us)
+        return sends
 
     def _read(self, group_id: bytes, raw: bytes) -> GroupManifest:
         manifest = read_manifest(raw)
@@ -418,7 +405,7 @@ class Membership:
             raise GenesisError("a manifest of another group")
         return manifest
 
-    def _take(self, trust: GroupTrust, offered: list[GroupManifest], now_us: int) -> None:
+    def _take(self, trust: GroupTrust, offered: list[GroupManifest], now_us: int) -> list[GroupSend]:
         """Offer manifests, and early ones kept before, until no more of them follows what is held (rule 2).
 
         Raises:
@@ -442,10 +429,9 @@ class Membership:
             self._records.drop_early_manifest(trust.group_id, manifest_hash)
         for manifest in waiting.values():
             self._records.keep_early_manifest(trust.group_id, manifest.hash, manifest.version, manifest.raw)
-        if news:
-            self._accepted(trust, before, news, now_us)
-        elif refused is not None and not waiting:
+        if refused is not None and not news and not waiting:
             raise refused
+        return self._accepted(trust, before, news, now_us) if news else []
 
     def _save(self, manifest: GroupManifest, now_us: int) -> None:
         self._records.save_manifest(manifest.group_id, manifest.hash, manifest.version, manifest.raw, now_us)
@@ -459,9 +445,13 @@ class Membership:
 
     def take_departed(self) -> list[bytes]:
         """Return, once, devices that were removed and share no group with us any more (rule 4)."""
-        departed = [key for key in self._departed if self.shares_nothing_with(key)]
-        self._departed = []
-        return departed
+        return [key for key in self._addresses.take_departed() if self.shares_nothing_with(key)]
+
+    def end_farewells(self, now_us: int) -> list[bytes]:
+        """Forget removed devices that know of it, or never will; return them, as nothing may wait for them."""
+        ended = self._addresses.end_farewells(now_us)
+        self._readdress()
+        return ended
 
     def shares_nothing_with(self, signing_public: bytes) -> bool:
         """Say whether this device is in no group with another one."""
@@ -471,26 +461,32 @@ class Membership:
 
     def _accepted(
         self, trust: GroupTrust, before: GroupManifest | None, news: list[GroupManifest], now_us: int
-    ) -> None:
+    ) -> list[GroupSend]:
+        """Store what was accepted and draw the consequences; return what others have to hear (rule 5)."""
         for manifest in news:
             self._save(manifest, now_us)
+        lapsed, held = trust.lapsed(), trust.held()
         self._records.settle_manifests(trust.group_id, trust.settle())
         after = trust.current
         assert after is not None
         known = {member.keys.signing_public: member for member in before.members} if before else {}
         listed = {member.keys.signing_public: member for member in after.members}
         gone = tuple(member for key, member in known.items() if key not in listed)
-        for member in gone:
-            if member.is_board:
-                continue
-            self._records.say_farewell(member.keys.signing_public, member.keys.noise_public)
-            self._departed.append(member.keys.signing_public)
-        for key in listed:
-            self._records.end_farewell(key)
+        heard = known.keys() | {member.keys.signing_public for each in news for member in each.members}
+        misled = [lapsed[key] for key in sorted(heard & lapsed.keys() - {self._own})]
+        del misled[max(0, MISLED_DEVICES - len(self._records.farewells())) :]
+        self._addresses.part_from(gone)
+        self._addresses.part_from(each for each in misled if each not in gone)
+        if self._own in listed:
+            self._addresses.welcome(listed)
+        elif any(manifest.issuer == self._own for manifest in news):
+            self._addresses.go_on_telling(after.members)  # that we leave
         self._readdress()
         if self._own not in listed:
             if before is None or self._own in known:
                 self.events.append(RemovedFromGroup(after))
-            return
+            return []
         added = tuple(member for key, member in listed.items() if key not in known)
         self.events.append(GroupChanged(after, added, gone, self._own not in known, trust.conflict))
+        body = Bundle(newest_that_fit([each.raw for each in held])).to_wire()
+        return [self._send(each.keys.signing_public, trust.group_id, body) for each in misled if not each.is_board]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from agent.core import crypto, wire
 from agent.core.crypto import Identity
@@ -39,8 +40,10 @@ class MessageType(IntEnum):
     LOSS = 0x0A
     GROUP_PULL = 0x0B
     GROUP_VOTE = 0x0C
+    GROUP_INVITE = 0x0D
     RESUME = 0x0E
     FORWARD = 0x0F
+    COLLECTOR_KEY = 0x10
 
 
 _UNSEQUENCED = frozenset({MessageType.ACK, MessageType.RESUME})
@@ -209,15 +212,20 @@ class LossReason(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A signed admission: these link sequences will never come (docs/protocol.md, "Loss records")."""
+    """A signed admission: these link sequences will never come (docs/protocol.md, "Loss records").
+
+    `incarnation` names an earlier one of the author; None is the record's own.
+    """
 
     first: int
     last: int
     reason: LossReason
+    incarnation: bytes | None = None
 
     def to_wire(self) -> bytes:
-        """Return the body `[first, last, reason]`."""
-        return wire.encode([self.first, self.last, int(self.reason)])
+        """Return the body `[first, last, reason]`, with an earlier incarnation after it."""
+        earlier = [] if self.incarnation is None else [self.incarnation]
+        return wire.encode([self.first, self.last, int(self.reason), *earlier])
 
     @classmethod
     def from_wire(cls, body: bytes) -> Loss:
@@ -226,10 +234,14 @@ class Loss:
         Raises:
             RemoteError: malformed, or an empty range.
         """
-        first, last, reason = wire.record(wire.decode(body, 64), "loss", wire.uint(), wire.uint(), wire.uint(255))
+        fields = wire.decode(body, 64)
+        readers: list[Any] = [wire.uint(), wire.uint(), wire.uint(255)]
+        if isinstance(fields, list) and len(fields) == len(readers) + 1:
+            readers.append(wire.octets(INCARNATION_BYTES))
+        first, last, reason, *earlier = wire.record(fields, "loss", *readers)
         if not 1 <= first <= last:
             raise MalformedError("an empty loss")
         try:
-            return cls(first, last, LossReason(reason))
+            return cls(first, last, LossReason(reason), *earlier)
         except ValueError as error:
             raise MalformedError(f"loss reason {reason}") from error

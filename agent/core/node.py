@@ -19,15 +19,26 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from agent.core.authority import authorise
+from agent.core.by_hand import ByHand
 from agent.core.crypto import Identity
 from agent.core.envelope import open_sealed
-from agent.core.events import BlobArrived, EnvelopeDropped, Event
-from agent.core.forwarding import Forward, Routes, check_forward
+from agent.core.events import BlobArrived, EnvelopeDropped, Event, StateDoubted
+from agent.core.forwarding import (
+    Forward,
+    Routes,
+    blob_recipients,
+    check_carried,
+    check_forward,
+    read_downward,
+)
+from agent.core.group_manifest import Member
 from agent.core.group_messages import GroupSend
 from agent.core.group_policy import Action
+from agent.core.group_requests import as_invite, invite_member, receive_group_invite
 from agent.core.group_tending import GroupTending
 from agent.core.inbox import Arrival, ReceiveLink, ReceiveLinks
-from agent.core.limits import MAXIMUM_BLOB_BYTES, MAXIMUM_COUNTER
+from agent.core.key_rotation import announce_everywhere, wiped
+from agent.core.limits import MAXIMUM_BLOB_BYTES, MAXIMUM_BOARD_BLOB_BYTES, MAXIMUM_COUNTER, UPKEEP_US
 from agent.core.membership import Edit, Membership
 from agent.core.message import (
     Acknowledgement,
@@ -40,18 +51,21 @@ from agent.core.message import (
 from agent.core.now import Now
 from agent.core.outbox import Jitter
 from agent.core.pairing import Invite, JoinRequest
+from agent.core.pairing_records import GroupRequest
 from agent.core.records import OpenInvite, Records
 from agent.core.sending import Outgoing, Sending
 from agent.core.sequences import SequenceSet
+from agent.core.upkeep import give_up
 from agent.core.voting import Voting, receive_vote
 from agent.core.voting import vote as cast_vote
-from agent.errors import LimitError, LocalError, MalformedError, NotForUsError, RemoteError
+from agent.core.ways import Ways, address
+from agent.errors import LimitError, LocalError, MalformedError, NotForUsError, OutboxFullError, RemoteError
 
 _LANDS = frozenset({MessageType.TELEMETRY, MessageType.LOSS})
 """What a collector puts into its vault before it acknowledges."""
 
 
-class Node:
+class Node(ByHand):
     """One device's protocol state. Everything durable is in `records`; the rest can be lost at any time.
 
     `lands_telemetry` says whether a collector empties the landing; without one, telemetry stays at its sender.
@@ -68,15 +82,17 @@ class Node:
     ) -> None:
         self.identity = identity
         self.membership = Membership(identity, records, rng)
-        self._tending = GroupTending(identity.signing_public, records, jitter)
+        self._tending = GroupTending(identity, records, jitter)
+        self._upkeep_at_us = 0
         self._records = records
         self._rng = rng
         self._sending = Sending(identity, records, self._address, rng, jitter)
         self.routes = Routes(records)
+        self._ways = Ways(identity, records, self._sending, self.routes)
         self._lands_telemetry = lands_telemetry
         self._events: deque[Event] = deque()
         self._receiving = ReceiveLinks(records)
-        self._resumptions: dict[bytes, Resumption] = {}
+        self._resumptions: dict[tuple[bytes, bytes], Resumption] = {}
         self.refresh()
 
     def refresh(self) -> None:
@@ -104,23 +120,44 @@ class Node:
         request = JoinRequest(invite.secret, self.identity.noise_public, label)
         self._sending.queue(invite.inviter.signing_public, MessageType.JOIN, invite.group_id, request.to_wire(), now)
 
-    def send_blob(self, group_id: bytes, content: bytes, now: Now) -> int:
-        """Queue one separately sealed blob for every other member (001.01, 001.03); return how many.
+    def invite_member(self, group_id: bytes, member: bytes, capabilities: tuple[str, ...], now: Now) -> None:
+        """Invite a device that shares a group with this one to a further group; a person there answers.
+
+        Raises:
+            LocalError: not that device, or not to that group.
+            UnknownGroupError: this device is not in the group.
+        """
+        body = invite_member(self.membership, group_id, member, capabilities, now.wall_us).to_wire()
+        self._sending.queue(member, MessageType.GROUP_INVITE, group_id, body, now)
+
+    def accept_request(self, request: GroupRequest, label: str, now: Now) -> None:
+        """Accept an invitation to a further group: ask its inviter to be let in.
+
+        Raises:
+            LocalError: expired, or a group that this device is in.
+        """
+        self.request_join(as_invite(request), label, now)
+        self._records.drop_group_request(request.group_id)
+
+    def send_blob(self, group_id: bytes, content: bytes, now: Now, to: bytes | None = None) -> int:
+        """Queue one separately sealed blob for a member, or for every other one (001.01, 001.03); return for how many.
+
+        Boards are sent to only by name, and listen to their collector alone.
 
         Raises:
             LocalError: too large, or the outbox is full: then the caller rolls back, and nothing was queued.
+            NotAMemberError: `to` is nobody else in the group.
             UnknownGroupError: this device is not in the group.
         """
-        if len(content) > MAXIMUM_BLOB_BYTES:
-            raise LocalError(f"a blob has at most {MAXIMUM_BLOB_BYTES} bytes")
-        others = [
-            member.keys.signing_public
-            for member in self.membership.group(group_id).members
-            if member.keys.signing_public != self.identity.signing_public and not member.is_board
-        ]
-        for recipient in others:
-            self._sending.queue(recipient, MessageType.BLOB, group_id, content, now)
-        return len(others)
+        group = self.membership.group(group_id)
+        recipients = blob_recipients(group, self.identity.signing_public, to)
+        if len(content) > (
+            MAXIMUM_BOARD_BLOB_BYTES if any(each.is_board for each in recipients) else MAXIMUM_BLOB_BYTES
+        ):
+            raise LocalError(f"a blob has at most {MAXIMUM_BLOB_BYTES} bytes, for a board {MAXIMUM_BOARD_BLOB_BYTES}")
+        for recipient in recipients:
+            self._sending.queue(recipient.keys.signing_public, MessageType.BLOB, group_id, content, now)
+        return len(recipients)
 
     def send_telemetry(self, group_id: bytes, batch: bytes, readings: int, now: Now) -> None:
         """Queue one batch for this device's collector, and count its readings as published.
@@ -142,15 +179,21 @@ class Node:
         """Queue an envelope of a board that hangs on this device (`forwarding.py`).
 
         Raises:
-            LocalError: not for that recipient, or there is no room: then the caller rolls back.
+            LocalError: not for that recipient.
+            OutboxFullError: there is no room: then the caller rolls back, and keeps the envelope.
         """
         group = check_forward(self.membership, board, recipient, envelope)
         if recipient != self.identity.signing_public:
             body = Forward(recipient, envelope).to_wire()
             self._sending.queue_telemetry(recipient, MessageType.FORWARD, group.group_id, body, now)
         elif not self._receive(envelope, recipient, now):
-            raise LocalError("there is no room for a board's message")
+            raise OutboxFullError("there is no room for a board's message")
         self._records.count("forwarded_envelopes")
+
+    def answer_boards(self, now: Now) -> None:
+        """Let acknowledgements for our own boards go down: they need no relay. `routes.take` then has them."""
+        for _ in self._acknowledgements(now, lambda author: self.routes.leads_here(author, self.identity)):
+            continue  # a second way, which leads elsewhere: the board tells again there
 
     def withdraw(self, recipient: bytes, link_seq: int, now: Now) -> None:
         """Set a message aside that no relay carries; its recipient is told. Writes, so inside a transaction."""
@@ -163,7 +206,9 @@ class Node:
         """
         self._sending.forget_committed(now)
         yield from self._acknowledgements(now)
-        yield from self._sending.envelopes()
+        yield from self._answers(now)
+        for outgoing in self._sending.envelopes():
+            yield from self._ways.of(self.membership, outgoing, now)
 
     def sent(self, outgoing: Outgoing, now: Now) -> None:
         """Note that the relay took an envelope."""
@@ -192,11 +237,29 @@ class Node:
 
     def restless(self, now: Now) -> bool:
         """Say whether `tend_groups` has something to do."""
-        return self._tending.restless(self.membership, now)
+        return now.monotonic_us >= self._upkeep_at_us or self._tending.restless(self.membership, now)
 
     def tend_groups(self, now: Now) -> None:
-        """Do what is due in groups: end conflicts, ask for what is missing. Writes, so inside a transaction."""
+        """Do what is due in groups: end conflicts, ask for what is missing, give up what has waited too long.
+
+        Writes, so inside a transaction.
+        """
+        if now.monotonic_us >= self._upkeep_at_us:
+            self._upkeep_at_us = now.monotonic_us + UPKEEP_US
+            self._events += give_up(self.membership, self._records, self._sending, now)
+            self._sending.tell_untold_losses(now)
         self._queue_all(self._tending.handle_deadline(self.membership, now), now)
+
+    def add_device(self, group_id: bytes, newcomer: Member, relay_url: str, now: Now) -> Invite:
+        """Let a device in by its keys, and tell everybody; the invite is for it alone.
+
+        Raises:
+            LocalError: it is a member already, one of its keys stands in the group, or the group does not let us.
+            UnknownGroupError: this device is not in the group.
+        """
+        invite, sends = self.membership.add_device(group_id, newcomer, relay_url, now.wall_us)
+        self._queue_all(sends, now)
+        return invite
 
     def change_group(self, group_id: bytes, edit: Edit, now: Now) -> None:
         """Issue a group's next version and queue it for everybody.
@@ -251,24 +314,22 @@ class Node:
         """Deal with an envelope that the relay or a member brought; return False where there is no room for it."""
         author = None
         try:
-            message = read_message(open_sealed(raw, self.identity.noise_secret))
+            message = read_message(open_sealed(raw, *self._noise_secrets()))
             author = message.author
             if message.recipient != self.identity.signing_public:
                 raise NotForUsError("the message names another recipient")
             if carrier is not None:
-                if message.type is MessageType.FORWARD:
-                    raise MalformedError("a forwarded message that forwards another")
-                self.routes.learn(self.membership, message.author, carrier)
+                check_carried(self.membership, message, carrier)
             if message.type is MessageType.ACK:
-                self._receive_acknowledgement(message)
+                self._receive_acknowledgement(message, now)
                 return True
             invite = authorise(self.membership, message, now.wall_us)
             if message.link_seq:
-                return self._receive_sequenced(message, invite, now)
+                return self._receive_sequenced(message, invite, carrier, now)
             if message.type is MessageType.RESUME:
                 self._receive_resumption(message, now)
             else:
-                self.routes.keep(Forward.from_wire(message.body))
+                self.routes.keep(message.author, read_downward(self.membership, message))
         except RemoteError as error:
             self._records.count(f"dropped_{error.code}")
             self._events.append(EnvelopeDropped(error.code, str(error), author))
@@ -281,14 +342,21 @@ class Node:
         link.answer_soon(now.monotonic_us)
         link.answer_now(now.monotonic_us)
 
-    def _receive_acknowledgement(self, message: Message) -> None:
+    def _receive_acknowledgement(self, message: Message, now: Now) -> None:
         acknowledgement = Acknowledgement.from_wire(message.body)
-        if acknowledgement.incarnation != self._sending.incarnation:
+        eras = self._records.eras(message.author)
+        era = next((era for era in eras if era.incarnation == acknowledgement.incarnation), None)
+        if era is None:
             return
-        self._sending.free(message.author, acknowledgement.received)
-        gone = self._records.let_go(message.author, acknowledgement.received)
+        if era is eras[-1] and era.covers_too_much(acknowledgement.received):
+            if self._sending.doubt(message.author, now):
+                self._events.append(StateDoubted(message.author))
+            return
+        if self._sending.free(message.author, era.places(acknowledgement.received)):
+            self._records.heard(message.author, now.wall_us)
+        gone = self._records.let_go(message.author, era, acknowledgement.received)
         if gone:
-            self._resumptions[message.author] = Resumption(tuple(gone))
+            self._resumptions[message.author, era.incarnation] = Resumption(tuple(gone))
 
     def _receive_resumption(self, message: Message, now: Now) -> None:
         """Go on without what the sender no longer has: an earlier state of ours had it, or a loss record tells."""
@@ -300,7 +368,9 @@ class Node:
             self._records.set_received(message.author, message.incarnation, link.received)
             link.answer_soon(now.monotonic_us)
 
-    def _receive_sequenced(self, message: Message, invite: OpenInvite | None, now: Now) -> bool:
+    def _receive_sequenced(self, message: Message, invite: OpenInvite | None, carrier: bytes | None, now: Now) -> bool:
+        if carrier is not None:
+            self._receiving.restarted(message.author, message.incarnation)
         link = self._receiving.of(message.author, message.incarnation)
         try:
             arrival = link.classify(message.link_seq)
@@ -309,6 +379,8 @@ class Node:
             raise
         if arrival is Arrival.DUPLICATE:
             self._records.count("duplicates")
+            if carrier is not None:
+                self.routes.brought(message.author, carrier, new=False)
             link.answer_soon(now.monotonic_us)
             return True
         try:
@@ -321,9 +393,12 @@ class Node:
         if not taken:
             self._records.count("refused_full")
             return False
+        if carrier is not None:
+            self.routes.brought(message.author, carrier, new=True)
         lands_later = self._lands_telemetry and message.type in _LANDS
         link.take(message.link_seq, message.link_seq, lands_later=lands_later)
         self._records.set_received(message.author, message.incarnation, link.received)
+        self._records.heard(message.author, now.wall_us)
         if not lands_later:
             link.answer_soon(now.monotonic_us)
         return True
@@ -352,10 +427,13 @@ class Node:
     def _handle_of_group(self, message: Message, now: Now) -> None:
         """Apply a message that speaks of a group's membership."""
         if message.type is MessageType.GROUP_MANIFEST:
-            self.membership.receive_manifests(message, now.wall_us)
+            self._queue_all(self.membership.receive_manifests(message, now.wall_us), now)
             self._queue_all(self._tending.ask(self.membership, message.group_id, message.author, now), now)
         elif message.type is MessageType.GROUP_PULL:
             self._queue_all(self._tending.answer_pull(self.membership, message), now)
+        elif message.type is MessageType.GROUP_INVITE:
+            invited = receive_group_invite(self.membership, self._records, message, now.wall_us)
+            self._events.extend([] if invited is None else [invited])
         elif message.type is MessageType.GROUP_VOTE:
             self._events.append(receive_vote(self.membership, self._records, message))
         elif message.type is MessageType.REVOKE:
@@ -368,37 +446,43 @@ class Node:
 
     def _receive_loss(self, message: Message, link: ReceiveLink, now: Now) -> bool:
         loss = Loss.from_wire(message.body)
-        if loss.last >= message.link_seq:
+        if loss.incarnation == message.incarnation:
+            raise MalformedError("a loss record names its own incarnation")
+        if loss.incarnation is None and loss.last >= message.link_seq:
             raise LimitError("a loss record speaks of messages before it")
         if self._lands_telemetry and not self._records.land(message, now.wall_us):
             return False
-        link.take(loss.first, loss.last)
-        self._records.count("lost_messages", loss.last - loss.first + 1)
+        about = link if loss.incarnation is None else self._receiving.of(message.author, loss.incarnation)
+        self._records.count("lost_messages", about.received.missing(loss.first, loss.last))
+        about.take(loss.first, loss.last)
+        if about is not link:
+            self._records.set_received(message.author, loss.incarnation or b"", about.received)
+            about.answer_soon(now.monotonic_us)
         return True
 
+    def rotate_noise_key(self, now: Now) -> None:
+        """Tell every group the noise key that is current now; it must be stored already. Inside a transaction."""
+        self._queue_all(announce_everywhere(self.membership, self.identity, self._records, now.wall_us), now)
+
+    def noise_keys_to_wipe(self, now: Now) -> list[bytes]:
+        """Return the retired noise keys that nothing needs any more."""
+        return wiped(self.membership, self.identity, self._records, now.wall_us)
+
+    def _noise_secrets(self) -> Iterator[bytes]:
+        return (key.secret.reveal() for key in self.identity.noise.keys)
+
     def _address(self, device: bytes) -> bytes | None:
-        return self.membership.address(device)
+        return address(self.membership, self._records, device)
 
     # -- links --------------------------------------------------------------------------------------------------------
 
-    def _acknowledgements(self, now: Now) -> Iterator[Outgoing]:
-        for author, incarnation, link in self._receiving.due(now.monotonic_us):
+    def _acknowledgements(self, now: Now, wanted: Callable[[bytes], bool] = lambda _: True) -> Iterator[Outgoing]:
+        for author, incarnation, link in self._receiving.due(now.monotonic_us, wanted):
             body = Acknowledgement(incarnation, link.acknowledgement()).to_wire()
-            yield from self._unsequenced(author, MessageType.ACK, body, now)
-        for author in list(self._resumptions):
-            yield from self._unsequenced(author, MessageType.RESUME, self._resumptions[author].to_wire(), now)
-            del self._resumptions[author]
+            yield from self._ways.unsequenced(self.membership, author, MessageType.ACK, body, now)
 
-    def _unsequenced(self, recipient: bytes, kind: MessageType, body: bytes, now: Now) -> Iterator[Outgoing]:
-        """Yield a message about a link; none to a device that was removed, or never let in: it hears nothing."""
-        if self.membership.address(recipient) is None:
-            return
-        outgoing = self._sending.seal(recipient, self._sending.unsequenced(recipient, kind, body, now))
-        carrier = self.routes.carrier(recipient)
-        if carrier is None:
-            yield outgoing
-        elif carrier == self.identity.signing_public:
-            self.routes.keep(Forward(recipient, outgoing.envelope))
-        else:
-            body = Forward(recipient, outgoing.envelope).to_wire()
-            yield from self._unsequenced(carrier, MessageType.FORWARD, body, now)
+    def _answers(self, now: Now) -> Iterator[Outgoing]:
+        for author, incarnation in list(self._resumptions):
+            body = self._resumptions[author, incarnation].to_wire()
+            yield from self._ways.unsequenced(self.membership, author, MessageType.RESUME, body, now, incarnation)
+            del self._resumptions[author, incarnation]

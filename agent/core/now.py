@@ -10,3 +10,7 @@ class Now(NamedTuple):
 
     monotonic_us: int
     wall_us: int
+
+
+ABSOLUTE_US = 2**28 * 1_000_000
+"""A time below it counts from now, or since boot, never from 1970 (RFC 8428, section 4.5.3)."""

@@ -6,12 +6,15 @@ decides what to write; it never knows where. `adapters/sqlite_store.py` implemen
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
 from agent.core.crypto import DeviceKeys
+from agent.core.eras import Era
 from agent.core.message import Message
+from agent.core.pairing_records import GroupRequest
 from agent.core.sequences import Range, SequenceSet
 
 
@@ -25,13 +28,14 @@ class MessageClass(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpenInvite:
-    """An invite as its issuer remembers it."""
+    """An invite as its issuer remembers it; `bound_to` is the one device that may use it, where it is not anybody's."""
 
     secret_hash: bytes
     group_id: bytes
     expires_at_us: int
     capabilities: tuple[str, ...]
     used_by: bytes | None
+    bound_to: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,21 @@ class Records(Protocol):
     def incarnation(self) -> bytes:
         """Return the 8 bytes drawn when this state was new."""
 
+    def eras(self, recipient: bytes) -> list[Era]:
+        """Return the incarnations of a recipient's queue, oldest first; none where nothing was ever queued."""
+
+    def doubt(self, recipient: bytes, incarnation: bytes, now_us: int) -> bool:
+        """Begin another incarnation, as a recipient has shown that the present one had another life.
+
+        What waits in it is signed anew. False where the same recipient has said so a short time ago: nothing changes.
+        """
+
+    def untold_losses(self) -> list[tuple[bytes, bytes, int, int]]:
+        """Return (recipient, incarnation, first, last) of what a damaged disk lost and no record tells yet."""
+
+    def losses_told(self) -> None:
+        """Forget them: signed records are queued."""
+
     def allocate(self, recipient: bytes) -> tuple[int, int]:
         """Return the next (seq, link_seq) for a message to a recipient; neither is ever given again."""
 
@@ -60,34 +79,58 @@ class Records(Protocol):
         """
 
     def queued(self, recipient: bytes, after_link_seq: int, limit: int, size: int) -> list[tuple[int, bytes]]:
-        """Return (link_seq, message) of a recipient in link order: up to `limit`, until their bytes reach `size`."""
+        """Return (place, message) of a recipient in order: up to `limit`, until their bytes reach `size`."""
 
     def make_room(self, recipient: bytes, size: int) -> list[Range]:
-        """Where `size` more bytes would not fit, forget the recipient's oldest telemetry; return the link sequences.
+        """Where `size` more bytes would not fit, forget the recipient's oldest telemetry; return the places.
 
         Where that would not suffice, nothing is forgotten: `queue` will refuse.
         """
 
+    def drop(self, recipient: bytes, places: Sequence[Range]) -> None:
+        """Forget what stands at some places of a recipient's queue."""
+
     def withdraw(self, recipient: bytes, link_seq: int, code: str, now_us: int) -> bool:
-        """Move a message from the outbox to quarantine; False where it is gone already."""
+        """Move the message of a place from the outbox to quarantine; False where it is gone already."""
 
     def recipients_waiting(self) -> list[bytes]:
         """Return the recipients that the outbox holds messages for."""
 
     def free(self, recipient: bytes, received: SequenceSet) -> int:
-        """Forget messages that the recipient holds; return how many."""
+        """Forget the places that the recipient holds; return how many messages that were."""
 
-    def withdraw_all(self, recipient: bytes) -> list[tuple[int, int]]:
-        """Forget what waits for a recipient, control messages apart; return its ranges of link sequences."""
+    def withdraw_all(self, recipient: bytes) -> list[Range]:
+        """Forget what waits for a recipient, control messages apart; return its places."""
 
-    def let_go(self, recipient: bytes, received: SequenceSet) -> list[Range]:
-        """Return the link sequences before what the outbox still holds that the recipient lacks: they never come."""
+    def forget_queue(self, recipient: bytes) -> int:
+        """Forget whatever waits for a recipient; return how many messages that was."""
+
+    def control_waits(self) -> bool:
+        """Say whether any control message waits for an acknowledgement."""
+
+    def control_messages(self, recipient: bytes) -> list[tuple[int, bytes]]:
+        """Return (place, message) of the control messages that wait for a recipient."""
+
+    def incarnations(self, author: bytes) -> int:
+        """Return of how many incarnations of an author links are remembered."""
+
+    def forget_incarnations(self, author: bytes, keep: bytes) -> None:
+        """Forget an author's links, except for one incarnation and those of which something has still to land."""
+
+    def let_go(self, recipient: bytes, era: Era, received: SequenceSet) -> list[Range]:
+        """Return the link sequences of an era that its recipient lacks and the outbox does not hold."""
+
+    def links(self, author: bytes) -> list[tuple[bytes, SequenceSet]]:
+        """Return (incarnation, what has come) of each link from an author."""
 
     def received(self, author: bytes, incarnation: bytes) -> SequenceSet:
         """Return what has come over a link."""
 
     def set_received(self, author: bytes, incarnation: bytes, received: SequenceSet) -> None:
         """Remember what has come over a link."""
+
+    def heard(self, device: bytes, now_us: int) -> None:
+        """Note that something new came from a device: a message, or an acknowledgement of what was not acknowledged."""
 
     def deliver(self, message: Message, now_us: int) -> bool:
         """Put a message into the application's inbox; False where the inbox is full."""
@@ -155,6 +198,9 @@ class Records(Protocol):
     def farewells(self) -> list[tuple[bytes, bytes]]:
         """Return (signing key, noise key) of devices that share no group with us and still have to hear of it."""
 
+    def farewells_due(self, before_us: int) -> list[bytes]:
+        """Return the devices of farewells for which nothing waits, or the oldest message was queued before a time."""
+
     def say_farewell(self, signing_public: bytes, noise_public: bytes) -> None:
         """Keep the address of a device that was removed."""
 
@@ -164,8 +210,8 @@ class Records(Protocol):
     def invites(self) -> list[OpenInvite]:
         """Return the invites of this device that have not expired."""
 
-    def open_invite(self, invite: OpenInvite) -> None:
-        """Remember an invite."""
+    def open_invite(self, invite: OpenInvite, now_us: int) -> None:
+        """Remember an invite, and forget those that nobody can use any more."""
 
     def use_invite(self, secret_hash: bytes, joiner: bytes) -> None:
         """Mark an invite as used, for good."""
@@ -179,14 +225,23 @@ class Records(Protocol):
     def end_join(self, group_id: bytes) -> None:
         """Forget a pending join."""
 
+    def group_requests(self) -> list[GroupRequest]:
+        """Return the invitations to further groups that wait for a person, the oldest first."""
+
+    def save_group_request(self, request: GroupRequest) -> None:
+        """Keep an invitation; a later one to the same group by the same member replaces it."""
+
+    def drop_group_request(self, group_id: bytes, inviter: bytes | None = None) -> None:
+        """Forget a member's invitation to a group, or everybody's."""
+
     def carrier(self, device: bytes) -> bytes | None:
         """Return the device that carries for another one, a board."""
 
     def set_carrier(self, device: bytes, carrier: bytes) -> None:
         """Remember who carries for a board."""
 
-    def quarantine(self, code: str, message: bytes, now_us: int) -> None:
-        """Keep an authentic message that could not be used, for a person to look at."""
+    def quarantine(self, code: str, message: bytes, now_us: int, recipient: bytes | None = None) -> None:
+        """Keep an authentic message that could not be used, or sent to a recipient, for a person to look at."""
 
     def count(self, counter: str, amount: int = 1) -> None:
         """Add to a counter that `covey status` shows."""
@@ -211,6 +266,17 @@ class LandedMessage:
     incarnation: bytes
     link_seq: int
     received_at_us: int
+    message: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A message that was set aside: on its way to a recipient, or, without one, when it had come."""
+
+    id: int
+    code: str
+    stored_at_us: int
+    recipient: bytes | None
     message: bytes
 
 

@@ -35,6 +35,7 @@ from io import BytesIO
 from typing import Any, NoReturn, cast
 
 from agent.core.limits import MAXIMUM_NAME_BYTES, MAXIMUM_TEXT_VALUE_BYTES, MAXIMUM_UNIT_BYTES
+from agent.core.now import ABSOLUTE_US
 from agent.errors import ReadingError
 
 Value = float | bool | str | bytes
@@ -51,7 +52,6 @@ class Reading:
 
 
 _VERSION = 10
-_ABSOLUTE_US = 2**28 * 1_000_000  # below it a time is relative (section 4.5.3)
 _END_US = 253_402_300_800 * 1_000_000  # the year 10000: datetime, and with it many a table, ends before it
 _EXACT_S = 2**32  # below it, float seconds times a million round to the right microsecond
 _GREATEST = 1.7976931348623157e308  # the greatest finite double
@@ -223,7 +223,7 @@ def _reading(record: _Record, bases: _Bases, now_us: int | None) -> Reading | No
 
 def _absolute(since_us: int, now_us: int | None) -> int | None:
     """Turn a resolved SenML time into Unix microseconds (rule 3)."""
-    if since_us < _ABSOLUTE_US:
+    if since_us < ABSOLUTE_US:
         if now_us is None:
             if since_us == 0:
                 return None
@@ -321,7 +321,7 @@ def _unit(value: object) -> str:
 
 
 def _check_time(time_us: int | None) -> None:
-    if time_us is not None and not _ABSOLUTE_US <= time_us < _END_US:
+    if time_us is not None and not ABSOLUTE_US <= time_us < _END_US:
         raise ReadingError("the time is not between mid-1978 and 9999", hint="give Unix microseconds")
 
 

@@ -67,6 +67,11 @@ class SequenceSet:
         """Return the largest number in the set, or 0."""
         return self.ranges[-1][1] if self.ranges else self.upto
 
+    def missing(self, first: int, last: int) -> int:
+        """Return how many of `first` to `last` are not in the set."""
+        spans = ((1, self.upto), *self.ranges)
+        return last - first + 1 - sum(max(0, min(last, high) - max(first, low) + 1) for low, high in spans)
+
     def holes(self) -> Iterator[Range]:
         """Yield what is missing below `highest()`, oldest first."""
         expected = self.upto + 1

@@ -21,10 +21,10 @@ from __future__ import annotations
 import sys
 import zlib
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain
 from operator import sub
 
 from agent.core import wire
@@ -32,25 +32,26 @@ from agent.core.limits import (
     MAXIMUM_BATCH_BYTES,
     MAXIMUM_BATCH_READINGS,
     MAXIMUM_BATCH_SERIES,
-    MAXIMUM_MESSAGE_BYTES,
     MAXIMUM_NAME_BYTES,
     MAXIMUM_TEXT_VALUE_BYTES,
     MAXIMUM_UNIT_BYTES,
 )
-from agent.errors import LimitError, MalformedError, ReadingError
+from agent.errors import MalformedError, ReadingError
 
 Value = float | bool | str | bytes
 
-_FORMAT = 1
-_MAXIMUM_SCALE = 9
+FORMAT = 1
+MAXIMUM_SCALE = 9
 _EXACT = 2**53
 _HIGHEST = sys.float_info.max
 _LOWEST = -_HIGHEST
 _BEYOND = 2**62
 _LATEST_US = 2**59
-_BOOT_ID_BYTES = 8
+BOOT_ID_BYTES = 8
 _TYPECODES = {1: "b", 2: "h", 4: "i", 8: "q"}
-_RAW, _DEFLATE = 0, 1
+WIDTHS = frozenset(_TYPECODES)
+"""Of a column's integers, in bytes."""
+RAW, DEFLATE = 0, 1
 
 
 class ClockKind(IntEnum):
@@ -126,16 +127,29 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """The series of a batch, ordered by kind, and how many readings there are of each kind."""
+
+    series: tuple[Series, ...]
+    counts: Mapping[Kind, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """A parsed batch: columns still packed, every length checked."""
 
     clock: ClockReading
     count: int
-    series: tuple[Series, ...]
+    layout: Layout
     times: Column
     numbers: Column
     floats: bytes
     texts: tuple[str | bytes, ...]
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """The series, in the order of the readings."""
+        return self.layout.series
 
     def times_us(self) -> list[int]:
         """Return each reading's wall time in microseconds, as the device's clock gives it."""
@@ -298,12 +312,12 @@ def _write_batch(
         ]
     )
     packed = zlib.compress(columns, 6, -15)
-    codec = _DEFLATE
+    codec = DEFLATE
     if len(packed) >= len(columns):
-        codec, packed = _RAW, columns
+        codec, packed = RAW, columns
     return wire.encode(
         [
-            _FORMAT,
+            FORMAT,
             clock.boot_id,
             int(clock.kind),
             clock.monotonic_us,
@@ -321,7 +335,7 @@ def _as_numbers(kind: Kind, values: list[Value]) -> tuple[Kind, int, list[int]]:
     if kind is Kind.BOOLEAN:
         return kind, 0, [int(value) for value in values]
     if kind is Kind.FLOAT and min(values) > -_EXACT and max(values) < _EXACT:  # type: ignore[operator]
-        for scale in range(_MAXIMUM_SCALE + 1):
+        for scale in range(MAXIMUM_SCALE + 1):
             power = 10**scale
             numbers = []
             for value in values:
@@ -362,115 +376,3 @@ def _join_planes(planes: bytes, width: int) -> bytes:
 def _little_endian(numbers: array[int] | array[float]) -> None:
     if sys.byteorder == "big":
         numbers.byteswap()
-
-
-def read_batch(body: bytes) -> Batch:
-    """Parse a batch and check every length against every other.
-
-    Raises:
-        LimitError: beyond a bound, inflated size included; nothing was inflated beyond it.
-        MalformedError: not a batch, or its parts disagree.
-    """
-    version, boot_id, clock_kind, monotonic_us, wall_us, count, codec, inflated, packed = wire.record(
-        wire.decode(body, MAXIMUM_MESSAGE_BYTES),
-        "telemetry",
-        *_BATCH_READERS,
-    )
-    if version != _FORMAT:
-        raise MalformedError(f"telemetry format {version}: a newer Covey?")
-    columns = _inflate(packed, inflated) if codec == _DEFLATE else packed
-    if len(columns) != inflated:
-        raise MalformedError("telemetry: a lying length")
-    series, times, numbers, floats, texts = wire.record(
-        wire.decode(columns, MAXIMUM_BATCH_BYTES),
-        "telemetry columns",
-        *_COLUMN_READERS,
-    )
-    clock = ClockReading(boot_id, monotonic_us, wall_us, ClockKind(clock_kind))
-    batch = Batch(clock, count, series, times, numbers, floats, texts)
-    _check_counts(batch)
-    return batch
-
-
-def _inflate(packed: bytes, size: int) -> bytes:
-    """Inflate to exactly `size` bytes; never more, whatever the stream would give."""
-    inflater = zlib.decompressobj(-15)
-    try:
-        content = inflater.decompress(packed, size + 1)
-    except zlib.error as error:
-        raise MalformedError("telemetry: not a deflate stream") from error
-    if len(content) > size:
-        raise LimitError("telemetry: inflates to more than it says")
-    if not inflater.eof or inflater.unused_data:
-        raise MalformedError("telemetry: the deflate stream does not end where it should")
-    return content
-
-
-def _read_series(value: object) -> Series:
-    name, unit, kind, scale, count = wire.record(value, "series", *_SERIES_READERS)
-    if not name or not count:
-        raise MalformedError("a series has a name and at least one reading")
-    if scale and kind != Kind.DECIMAL:
-        raise MalformedError("only decimals have a scale")
-    return Series(name, unit, Kind(kind), scale, count)
-
-
-def _read_column(value: object) -> Column:
-    first, width, planes = wire.record(value, "column", wire.integer, wire.uint(8), _PLANES)
-    if width not in _TYPECODES or len(planes) % width:
-        raise MalformedError("column: not whole integers")
-    return Column(first, width, planes)
-
-
-def _read_text(value: object) -> str | bytes:
-    if isinstance(value, bytes):
-        return wire.octets_to(MAXIMUM_TEXT_VALUE_BYTES)(value)
-    return wire.text(MAXIMUM_TEXT_VALUE_BYTES)(value)
-
-
-_PLANES = wire.octets_to(8 * MAXIMUM_BATCH_READINGS)
-_SERIES_READERS = (
-    wire.text(MAXIMUM_NAME_BYTES),
-    wire.text(MAXIMUM_UNIT_BYTES),
-    wire.uint(max(Kind)),
-    wire.uint(_MAXIMUM_SCALE),
-    wire.uint(MAXIMUM_BATCH_READINGS),
-)
-_COLUMN_READERS = (
-    wire.many(_read_series, MAXIMUM_BATCH_SERIES),
-    _read_column,
-    _read_column,
-    _PLANES,
-    wire.many(_read_text, MAXIMUM_BATCH_READINGS),
-)
-_BATCH_READERS = (
-    wire.uint(255),
-    wire.octets(_BOOT_ID_BYTES),
-    wire.uint(max(ClockKind)),
-    wire.uint(),
-    wire.uint(),
-    wire.uint(MAXIMUM_BATCH_READINGS),
-    wire.uint(_DEFLATE),
-    wire.uint(MAXIMUM_BATCH_BYTES),
-    wire.octets_to(MAXIMUM_BATCH_BYTES),
-)
-
-
-def _check_counts(batch: Batch) -> None:
-    counts = dict.fromkeys(Kind, 0)
-    for series in batch.series:
-        counts[series.kind] += series.count
-    if any(before.kind > after.kind for before, after in pairwise(batch.series)):
-        raise MalformedError("telemetry: series out of order")
-    numbers = counts[Kind.DECIMAL] + counts[Kind.BOOLEAN]
-    if not batch.count == sum(counts.values()) == len(batch.times) or numbers != len(batch.numbers):
-        raise MalformedError("telemetry: columns of the wrong length")
-    if counts[Kind.FLOAT] * 8 != len(batch.floats):
-        raise MalformedError("telemetry: floats of the wrong length")
-    texts = counts[Kind.TEXT]
-    if len(batch.texts) != texts + counts[Kind.DATA]:
-        raise MalformedError("telemetry: texts of the wrong length")
-    if any(type(value) is not str for value in batch.texts[:texts]) or any(
-        type(value) is not bytes for value in batch.texts[texts:]
-    ):
-        raise MalformedError("telemetry: texts of the wrong type")

@@ -1,11 +1,13 @@
-"""Topic names: all that a relay learns is a recipient's public signing key."""
+"""Topic names: all that a relay learns is a recipient's public signing key, or the number of a rendezvous."""
 
 from __future__ import annotations
 
 from agent.core.ids import KEY_BYTES
+from agent.core.pake import Side
 from agent.errors import MalformedError
 
 _PREFIX = "covey/1/in/"
+_RENDEZVOUS = "covey/1/pair/"
 
 
 def inbox_topic(signing_public: bytes) -> str:
@@ -13,3 +15,13 @@ def inbox_topic(signing_public: bytes) -> str:
     if len(signing_public) != KEY_BYTES:
         raise MalformedError("an inbox belongs to a 32-byte key")
     return _PREFIX + signing_public.hex()
+
+
+def rendezvous_topic(number: int, listener: Side) -> str:
+    """Return the topic at which one side of a pairing listens."""
+    return f"{_RENDEZVOUS}{number}/{'a' if listener is Side.INVITER else 'b'}"
+
+
+def is_rendezvous(topic: str) -> bool:
+    """Say whether a topic is one where devices meet that pair."""
+    return topic.startswith(_RENDEZVOUS)

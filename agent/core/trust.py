@@ -4,7 +4,8 @@
     2. It is of the group that this trust was opened for.
     3. A genesis is accepted only for a group that this device created (000.15).
     4. Where a device has asked to join, it begins with manifests of which the newest is issued by the inviter whom the
-       invite pins and lists the device itself. Older ones are believed as far as hashes lead to them.
+       invite pins and lists the device itself, with a noise key that it holds. Older ones are believed as far as hashes
+       lead to them.
     5. Later ones follow manifests that are held: `prev` names their hashes, none of which follows another. What follows
        something unknown is a gap, whoever issued it; what is older than everything held is a rollback (000.14).
     6. The version is exactly one above the highest of those that it follows (000.02).
@@ -26,11 +27,11 @@ remembered by the store alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from agent.core.group_manifest import MERGEABLE, GroupManifest, read_manifest
+from agent.core.group_manifest import MERGEABLE, GroupManifest, Member, read_manifest
 from agent.core.group_policy import authorise
 from agent.core.limits import MAXIMUM_OPEN_MANIFESTS
 from agent.core.resolver import GroupState, Step, difference, resolve
@@ -99,6 +100,20 @@ class GroupTrust:
         """The settled manifest that all others held follow."""
         return min((placed.manifest for placed in self._placed.values()), key=lambda manifest: manifest.version)
 
+    def lapsed(self) -> dict[bytes, Member]:
+        """Return the members that a manifest held lists, who are none, and whom nobody removed: what let them in is
+        void."""
+        members = self.current.members if self.current else ()
+        believed = {member.keys.signing_public for member in members}
+        for placed in self._placed.values():
+            believed |= placed.step.change.removed if placed.step else set()
+        return {
+            key: member
+            for placed in self._placed.values()
+            for key, member in placed.state.members.items()
+            if key not in believed
+        }
+
     def holds(self, manifest_hash: bytes) -> bool:
         """Say whether an accepted manifest is in memory."""
         return manifest_hash in self._placed
@@ -153,8 +168,10 @@ class GroupTrust:
         self._begin(genesis)
         return Verdict.ACCEPTED
 
-    def join(self, raws: Sequence[bytes], inviter: bytes, own_signing_public: bytes) -> Verdict:
+    def join(self, raws: Sequence[bytes], inviter: bytes, own: bytes, holds: Callable[[bytes], bool]) -> Verdict:
         """Take the first manifests after a join request, oldest first (rules 1, 2 and 4, then 5 to 9).
+
+        `own` is this device's signing key; `holds` says whether it has the secret of a noise key.
 
         Raises:
             RemoteError: the rule that failed; nothing is held then.
@@ -164,10 +181,10 @@ class GroupTrust:
         admitting = [
             place
             for place, manifest in enumerate(manifests)
-            if manifest.issuer == inviter and manifest.member(own_signing_public)
+            if manifest.issuer == inviter and (listed := manifest.member(own)) and holds(listed.keys.noise_public)
         ]
         if not admitting:
-            raise InviteError("no manifest by the device that invited us lists us")
+            raise InviteError("no manifest by the device that invited us lists us with a noise key of ours")
         pinned = {manifests[admitting[-1]].hash}
         for manifest in reversed(manifests[: admitting[-1] + 1]):
             if manifest.hash not in pinned:

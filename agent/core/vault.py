@@ -18,9 +18,7 @@ Clear header of all: a 6-byte magic and the 8-byte id of the vault key. Ids are 
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from agent.core import crypto, wire
 from agent.core.crypto import Identity
@@ -36,8 +34,8 @@ from agent.core.limits import (
     MAXIMUM_VAULT_RANGES,
     MAXIMUM_VAULT_SEGMENTS,
 )
+from agent.core.vault_keys import VaultKey
 from agent.errors import (
-    ConfigurationError,
     DecryptionError,
     LimitError,
     MalformedError,
@@ -53,50 +51,6 @@ _MANIFEST_DOMAIN = b"covey/1 vault manifest"
 _HASH_DOMAIN = b"covey/1 vm hash"
 _NO_HASH = bytes(32)
 SUPPORTS = ("segments", "tombstones")
-
-
-@dataclass(frozen=True, slots=True)
-class VaultKey:
-    """The symmetric key that seals a vault, and the vault's id. `repr` never shows the key."""
-
-    vault_id: bytes
-    key: bytes = field(repr=False)
-
-    @property
-    def key_id(self) -> bytes:
-        """8 bytes that name the key in clear headers."""
-        return hashlib.blake2b(self.key, digest_size=8, person=b"covey/1 vkey id").digest()
-
-
-def key_file_text(key: VaultKey) -> str:
-    """Return a vault key file's content, which only its owner may read (mode 0600)."""
-    entry = {"key_id": key.key_id.hex(), "key": key.key.hex()}
-    return json.dumps({"vault_id": key.vault_id.hex(), "keys": [entry]}, indent=2) + "\n"
-
-
-def key_from_file_text(text: str) -> tuple[VaultKey, ...]:
-    """Parse a vault key file: the vault's keys, newest first.
-
-    Raises:
-        ConfigurationError: not a key file, or a key that does not match its id. The message never holds the content.
-    """
-    try:
-        document = json.loads(text)
-        vault_id = from_hex(document["vault_id"], VAULT_ID_BYTES)
-        keys = tuple([VaultKey(vault_id, from_hex(entry["key"], KEY_BYTES)) for entry in document["keys"]])
-        named = [from_hex(entry["key_id"], 8) for entry in document["keys"]]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MalformedError):
-        raise _bad_key_file() from None
-    if not keys or named != [key.key_id for key in keys]:
-        raise _bad_key_file()
-    return keys
-
-
-def _bad_key_file() -> ConfigurationError:
-    return ConfigurationError(
-        "not a vault key file",
-        hint="take a fresh copy of vault.key from the collector that owns the vault",
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,13 +248,18 @@ def seal_segment(
     return entry, content
 
 
+def is_segment(entry: SegmentEntry, content: bytes) -> bool:
+    """Say whether these are the sealed bytes that a manifest lists; no key is needed."""
+    return len(content) == entry.size and crypto.same(crypto.digest(b"covey/1 segment", content), entry.hash)
+
+
 def open_segment(key: VaultKey, node: bytes, entry: SegmentEntry, content: bytes) -> tuple[SegmentRecord, ...]:
     """Open a segment that a manifest lists.
 
     Raises:
         RemoteError: another segment's bytes, tampered with, or malformed.
     """
-    if len(content) != entry.size or not crypto.same(crypto.digest(b"covey/1 segment", content), entry.hash):
+    if not is_segment(entry, content):
         raise DecryptionError("the segment is not the one that the manifest lists")
     binding = _segment_binding(key.vault_id, node, entry.number, entry.incarnation)
     plaintext = _open(_SEGMENT_MAGIC, key, binding, content, MAXIMUM_SEGMENT_BYTES)

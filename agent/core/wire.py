@@ -55,47 +55,44 @@ def decode(raw: bytes, maximum: int, maximum_items: int = MAXIMUM_CBOR_ITEMS) ->
 
 def _check_structure(raw: bytes, maximum_items: int) -> None:
     """Walk the item heads once: depth, number, no tags, no floats, no indefinite lengths, nothing after the end."""
-    position = 0
-    size = len(raw)
-    items = 1
-    left = [1]  # items to come, of each open array or map
-    keys = [_NO_KEYS]  # the type of its keys
-    while left:
-        if left[-1] == 0:
-            left.pop()
-            keys.pop()
-            continue
+    position, size, items = 0, len(raw), 1
+    left, keys = 1, _NO_KEYS  # items to come of the innermost open array or map, and the type of its keys
+    outer: list[tuple[int, int]] = []
+    while True:
+        while left == 0 and outer:
+            left, keys = outer.pop()
+        if left == 0:
+            break
         if position >= size:
             raise MalformedError("truncated CBOR")
-        major, argument, position = _head(raw, position)
-        if keys[-1] != _NO_KEYS and left[-1] % 2 == 0:
-            keys[-1] = _check_key(major, keys[-1])
-        left[-1] -= 1
+        major, argument = raw[position] >> 5, raw[position] & 31
+        position += 1
+        if argument >= 24:
+            argument, position = _long_argument(raw, position, major, argument)
+        if keys != _NO_KEYS and left % 2 == 0:
+            keys = _check_key(major, keys)
+        left -= 1
         if major in {2, 3}:
             position += argument
         elif major in {_ARRAY, _MAP}:
-            children = argument * (2 if major == _MAP else 1)
-            items += children
-            if children > size - position:
-                raise MalformedError("truncated CBOR")
-            if items > maximum_items:
-                raise LimitError(f"more than {maximum_items} CBOR items")
-            left.append(children)
-            keys.append(_ANY_KEY if major == _MAP else _NO_KEYS)
-            if len(left) > MAXIMUM_CBOR_DEPTH + 1:
-                raise LimitError(f"CBOR nested deeper than {MAXIMUM_CBOR_DEPTH}")
-        else:
-            _check_scalar(major, argument)
+            outer.append((left, keys))
+            left, keys = (2 * argument, _ANY_KEY) if major == _MAP else (argument, _NO_KEYS)
+            items += left
+            _check_room(left, size - position, items, maximum_items, len(outer))
+        elif major == _TAG or (major == _SIMPLE and argument not in {20, 21, 22}):
+            raise MalformedError("a CBOR type that Covey does not use")
     if position != size:
         raise MalformedError("bytes after the CBOR item")
 
 
-def _check_scalar(major: int, argument: int) -> None:
-    """Refuse what is neither an integer below 2**63, nor false, true or null."""
-    if major == _TAG or (major == _SIMPLE and argument not in {20, 21, 22}):
-        raise MalformedError("a CBOR type that Covey does not use")
-    if argument > MAXIMUM_COUNTER:
-        raise MalformedError("integer beyond 63 bits")
+def _check_room(children: int, room: int, items: int, maximum_items: int, depth: int) -> None:
+    """Check an array or map before anything is made for its items."""
+    if children > room:
+        raise MalformedError("truncated CBOR")
+    if items > maximum_items:
+        raise LimitError(f"more than {maximum_items} CBOR items")
+    if depth > MAXIMUM_CBOR_DEPTH:
+        raise LimitError(f"CBOR nested deeper than {MAXIMUM_CBOR_DEPTH}")
 
 
 def _check_key(major: int, known: int) -> int:
@@ -105,19 +102,17 @@ def _check_key(major: int, known: int) -> int:
     return major
 
 
-def _head(raw: bytes, position: int) -> tuple[int, int, int]:
-    """Read one item head: (major type, argument, position after it)."""
-    initial = raw[position]
-    major, low = initial >> 5, initial & 31
-    if low < 24:
-        return major, low, position + 1
+def _long_argument(raw: bytes, position: int, major: int, low: int) -> tuple[int, int]:
+    """Read a head's argument that does not fit its first byte: (argument, position after it)."""
     if low > 27 or major == _SIMPLE:
         raise MalformedError("indefinite length, float or reserved CBOR head")
-    width = 1 << (low - 24)
-    end = position + 1 + width
+    end = position + (1 << (low - 24))
     if end > len(raw):
         raise MalformedError("truncated CBOR")
-    return major, int.from_bytes(raw[position + 1 : end], "big"), end
+    argument = int.from_bytes(raw[position:end], "big")
+    if argument > MAXIMUM_COUNTER and major < 2:
+        raise MalformedError("integer beyond 63 bits")
+    return argument, end
 
 
 # Readers: each takes a parsed value and returns it typed, or raises MalformedError or LimitError.

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import chain
 from typing import Protocol
 
 from agent.core import vault
 from agent.core.crypto import NONCE_BYTES, Identity
 from agent.core.ids import node_id
 from agent.core.limits import (
+    MAXIMUM_SEGMENT_BYTES,
     MAXIMUM_SEGMENT_RECORDS,
     MAXIMUM_VAULT_MANIFEST_BYTES,
     SEGMENT_BYTES,
@@ -26,8 +28,9 @@ from agent.core.limits import (
 from agent.core.node import Node
 from agent.core.now import Now
 from agent.core.records import LandedMessage, LandingPlan, Records
-from agent.core.vault import SegmentRange, SegmentRecord, VaultKey, VaultManifest
-from agent.errors import StorageError
+from agent.core.vault import SegmentEntry, SegmentRange, SegmentRecord, VaultManifest
+from agent.core.vault_keys import KeyRing, VaultKey
+from agent.errors import ConflictError, StorageError
 from agent.ports import ObjectStore, Report, Transactions
 
 _RETRY_US = 5_000_000
@@ -58,20 +61,27 @@ class LandingStore(Records, Transactions, Protocol):
         """Return the highest `manifest_seq` that this device has published."""
 
 
+def _rival() -> StorageError:
+    return StorageError(
+        "somebody else lands in the vault with this collector's identity",
+        hint="one of the two must go: give it an identity of its own with covey init",
+    )
+
+
 class Collector:
     """Lands telemetry in one vault as one node."""
 
     def __init__(
         self,
         identity: Identity,
-        key: VaultKey,
+        read_keys: Callable[[], KeyRing],
         store: LandingStore,
         objects: ObjectStore,
         rng: Callable[[int], bytes],
         segment_us: int,
         report: Report,
     ) -> None:
-        """Take up the node's vault where it stands.
+        """Take up the node's vault where it stands. `read_keys` is asked for every segment: keys may be rotated.
 
         Raises:
             StorageError: the vault holds an older manifest than this device has published, or cannot be read.
@@ -79,7 +89,8 @@ class Collector:
         """
         self._identity = identity
         self._node_id = node_id(identity.signing_public)
-        self._key = key
+        self._read_keys = read_keys
+        self._manifest_key = vault.manifest_key(read_keys().vault_id, self._node_id)
         self._store = store
         self._objects = objects
         self._rng = rng
@@ -87,23 +98,24 @@ class Collector:
         self._report = report
         self._failing = False
         self._deadline_us: int | None = None
-        self._manifest = self._load_manifest()
+        self._sealed: bytes | None = None
+        self._manifest: VaultManifest | None = None
+        self._known = False
+        self._load_manifest()
 
-    def _load_manifest(self) -> VaultManifest | None:
+    def _load_manifest(self) -> None:
+        """Read what stands in the vault: at the start, and where a put may or may not have happened."""
         floor = self._store.manifest_floor()
         content = self._objects.get(self._manifest_key, MAXIMUM_VAULT_MANIFEST_BYTES)
-        if content is None:
-            if floor:
-                raise StorageError(
-                    f"the vault has lost this collector's manifest {floor}",
-                    hint="restore the vault, or name an empty one and a new vault.key",
-                )
-            return None
-        return vault.open_vault_manifest(self._key, self._node_id, content, floor)
-
-    @property
-    def _manifest_key(self) -> str:
-        return vault.manifest_key(self._key.vault_id, self._node_id)
+        manifest = None
+        if content is not None:
+            manifest = vault.open_vault_manifest(self._read_keys().for_object(content), self._node_id, content, floor)
+        elif floor:
+            raise StorageError(
+                f"the vault has lost this collector's manifest {floor}",
+                hint="restore the vault, or name an empty one and a new vault.key",
+            )
+        self._sealed, self._manifest, self._known = content, manifest, True
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Close a segment if it is due; return when to be called next, in monotonic microseconds."""
@@ -139,11 +151,13 @@ class Collector:
         return now.monotonic_us + (0 if waiting >= SEGMENT_BYTES else self._segment_us)
 
     def _land(self, node: Node, now: Now) -> None:
+        if not self._known:
+            self._load_manifest()
         plan = self._store.landing_plan() or self._plan(now)
         if plan is None:
             return
         messages = self._store.landing_until(plan.last_id)
-        if self._manifest is None or self._manifest.last_number < plan.number:
+        if not self._lists(plan):
             self._write(plan, messages, now)
         assert self._manifest is not None
         with self._store.transaction():
@@ -165,36 +179,77 @@ class Collector:
             self._store.plan_landing(plan)
         return plan
 
-    def _write(self, plan: LandingPlan, messages: list[LandedMessage], now: Now) -> None:
-        entry, content = vault.seal_segment(
-            self._key,
-            self._identity.signing_public,
+    def _lists(self, plan: LandingPlan) -> bool:
+        """Say whether the manifest lists a plan's segment: an earlier attempt got so far.
+
+        Raises:
+            StorageError: it lists another one under that number.
+        """
+        if self._manifest is None or self._manifest.last_number < plan.number:
+            return False
+        newest = self._manifest.segments[-1]
+        if (newest.number, newest.incarnation, newest.created_at_us) == (
             plan.number,
             plan.incarnation,
             plan.created_at_us,
-            [SegmentRecord(each.received_at_us, each.message) for each in messages],
-            plan.nonce,
-        )
-        key = vault.segment_key(self._key.vault_id, self._node_id, plan.number, plan.incarnation)
-        self._objects.put(key, content)
+        ):
+            return True
+        raise _rival()
+
+    def _write(self, plan: LandingPlan, messages: list[LandedMessage], now: Now) -> None:
+        """Put the segment and then the manifest that lists it."""
+        key = self._read_keys().newest
+        entry = self._put_segment(plan, [SegmentRecord(each.received_at_us, each.message) for each in messages])
         manifest = vault.next_manifest(
             self._manifest,
-            self._key,
+            key,
             self._identity.signing_public,
             plan.incarnation,
             now.wall_us,
             (entry,),
-            self._fold(),
+            self._fold(key),
         )
-        sealed = vault.seal_vault_manifest(self._key, manifest, self._identity, self._rng(NONCE_BYTES))
-        self._objects.put(self._manifest_key, sealed)
-        self._manifest = manifest
+        sealed = vault.seal_vault_manifest(key, manifest, self._identity, self._rng(NONCE_BYTES))
+        self._known = False  # until the store says yes, it may hold either
+        self._objects.replace(self._manifest_key, sealed, self._sealed)
+        self._sealed, self._manifest, self._known = sealed, manifest, True
 
-    def _fold(self) -> SegmentRange | None:
+    def _put_segment(self, plan: LandingPlan, records: list[SegmentRecord]) -> SegmentEntry:
+        """Put a plan's segment, or find what an earlier attempt has put, perhaps under a key that was the newest then.
+
+        Raises:
+            StorageError: another segment lies there.
+        """
+        keys = self._read_keys()
+        sealed = (
+            vault.seal_segment(
+                key,
+                self._identity.signing_public,
+                plan.number,
+                plan.incarnation,
+                plan.created_at_us,
+                records,
+                plan.nonce,
+            )
+            for key in keys.keys
+        )
+        name = vault.segment_key(keys.vault_id, self._node_id, plan.number, plan.incarnation)
+        entry, content = next(sealed)
+        try:
+            self._objects.replace(name, content, None)
+        except ConflictError:
+            found = self._objects.get(name, MAXIMUM_SEGMENT_BYTES)
+            for earlier, its_content in chain([(entry, content)], sealed):
+                if its_content == found:
+                    return earlier
+            raise _rival() from None
+        return entry
+
+    def _fold(self, key: VaultKey) -> SegmentRange | None:
         """Put the oldest listed segments into a range when the list has grown long (004.11)."""
         if self._manifest is None or len(self._manifest.segments) < 2 * VAULT_RANGE_SEGMENTS:
             return None
         entries = self._manifest.segments[:VAULT_RANGE_SEGMENTS]
-        named, content = vault.seal_range(self._key, self._identity.signing_public, entries, self._rng(NONCE_BYTES))
-        self._objects.put(vault.range_key(self._key.vault_id, self._node_id, named.first, named.last), content)
+        named, content = vault.seal_range(key, self._identity.signing_public, entries, self._rng(NONCE_BYTES))
+        self._objects.put(vault.range_key(key.vault_id, self._node_id, named.first, named.last), content)
         return named

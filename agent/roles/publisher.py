@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from agent.core.limits import PUBLISH_BATCHES
 from agent.core.node import Node
-from agent.core.now import Now
+from agent.core.now import ABSOLUTE_US, Now
 from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value
 from agent.errors import LocalError
 from agent.ports import Clock, Transactions
@@ -39,7 +39,9 @@ class Publisher:
         self._opened_us: int | None = None
 
     def add(self, name: str, unit: str, time_us: int | None, value: Value) -> bool:
-        """Take one reading; `time_us` None means now. Return whether enough batches are full to want `flush`.
+        """Take one reading; return whether enough batches are full to want `flush`.
+
+        `time_us` None means now; a time that SenML calls relative is this device's monotonic clock's.
 
         Raises:
             ReadingError: no table could hold it; nothing was taken.
@@ -47,7 +49,7 @@ class Publisher:
         if time_us is None:
             builder, time_us = self._timed_here, self._clock.monotonic_us()
         else:
-            builder = self._asserted
+            builder = self._timed_here if time_us < ABSOLUTE_US else self._asserted
         builder.add(name, unit, time_us, value)
         if self._opened_us is None:
             self._opened_us = self._clock.monotonic_us()

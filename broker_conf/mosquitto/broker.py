@@ -1,9 +1,10 @@
 """A private mosquitto that runs the committed configuration, for the demo, the benchmarks and the tests.
 
-1. `mosquitto.conf` and `acl` beside this file are the one source: only places (port, paths) and what a caller
-   names in `settings` are replaced, each option where it stands.
+1. `mosquitto.conf`, or `mosquitto-certificates.conf`, and `acl` beside this file are the one source: only places
+   (port, paths) and what a caller names in `settings` are replaced, each option where it stands.
 2. It listens on 127.0.0.1 alone, and on the same port for its whole life, so that clients find it again.
 3. `start` returns when it accepts connections, `add_device` when the credential is in force.
+4. The enrolment account exists, with its default password, unless devices prove themselves by certificates.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from agent.adapters.mosquitto_passwords import ENROLMENT_ACCOUNT, add_device, write_account
 from agent.errors import ConfigurationError, TransientError
-from broker_conf.mosquitto import passwords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,14 +42,16 @@ class Broker:
         folder: Path,
         *,
         certificate: tuple[Path, Path] | None = None,
-        settings: Mapping[str, str] | None = None,
+        fleet_ca: Path | None = None,
+        settings: Mapping[str, str | None] | None = None,
     ) -> None:
         """Prepare a broker that is not running yet.
 
         Args:
             folder: made if absent; what an earlier broker left in it is used again.
             certificate: PEM files (chain, key) for TLS; without them the listener is plain, on loopback.
-            settings: other values for options of the committed configuration.
+            fleet_ca: folder of the authority whose certificates devices must have, instead of passwords; needs TLS.
+            settings: other values for options of the committed configuration; None removes one.
 
         Raises:
             ConfigurationError: mosquitto is not there, or `settings` names an option that is not in the file.
@@ -64,9 +67,9 @@ class Broker:
 
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
-        self._passwords.touch(mode=0o600)
-        places = _places(folder, self.port, certificate)
-        committed = (_HERE / "mosquitto.conf").read_text()
+        write_account(self._passwords, ENROLMENT_ACCOUNT, ENROLMENT_ACCOUNT)
+        places = _places(folder, self.port, certificate, fleet_ca)
+        committed = (_HERE / ("mosquitto-certificates.conf" if fleet_ca else "mosquitto.conf")).read_text()
         self._configuration.write_text(substitute(committed, {**places, **(settings or {})}))
 
     def __enter__(self) -> Self:
@@ -89,19 +92,27 @@ class Broker:
         """The process id, or None when it does not run."""
         return self._process.pid if self._process else None
 
-    def add_device(self, noise_public_hex: str) -> str:
+    def add_device(self, user_name: str) -> str:
         """Admit a device, or give it a new password; return the password.
 
         Raises:
-            UsageError: that is not a noise public key.
+            UsageError: that is not a device's user name.
             TransientError: the broker did not take it up in time.
         """
-        password = passwords.add_device(self._passwords, noise_public_hex)
+        password = add_device(self._passwords, user_name)
+        self.reload()
+        return password
+
+    def reload(self) -> None:
+        """Have it read passwords, ACL and certificates again, and return when it has.
+
+        Raises:
+            TransientError: it did not in time.
+        """
         if self._process:
             reloads = self._reloads()
             self._process.send_signal(signal.SIGHUP)
-            self._wait_until(lambda: self._reloads() > reloads, "did not reload its passwords")
-        return password
+            self._wait_until(lambda: self._reloads() > reloads, "did not reload its files")
 
     def start(self) -> None:
         """Start, and return when it accepts connections.
@@ -117,6 +128,8 @@ class Broker:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                # As Python does, ignore SIGXFSZ: a limit on files' sizes then looks like a full disk, and ends nobody.
+                restore_signals=False,
             )
         self._wait_until(self._accepts, "does not accept connections")
 
@@ -189,15 +202,20 @@ def substitute(configuration: str, values: Mapping[str, str | None]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _places(folder: Path, port: int, certificate: tuple[Path, Path] | None) -> dict[str, str | None]:
+def _places(
+    folder: Path, port: int, certificate: tuple[Path, Path] | None, fleet_ca: Path | None
+) -> dict[str, str | None]:
     """Say what differs from the committed configuration: places, and TLS only with a certificate."""
     places: dict[str, str | None] = {
         # Started by root, it would become a user who may not enter the folder.
         "listener": f"{port} 127.0.0.1\nuser root",
-        "password_file": str(folder / "passwords"),
         "acl_file": str(_HERE / "acl"),
         "persistence_location": f"{folder}/",
     }
+    if fleet_ca is None:
+        places["password_file"] = str(folder / "passwords")
+    else:
+        places |= {"cafile": str(fleet_ca / "ca.crt"), "crlfile": str(fleet_ca / "revoked.crl")}
     if certificate is None:
         return places | {"certfile": None, "keyfile": None, "tls_version": None}
     return places | {"certfile": str(certificate[0]), "keyfile": str(certificate[1])}

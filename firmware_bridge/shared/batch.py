@@ -20,17 +20,45 @@ NAME_BYTES_MAX = 128
 UNIT_BYTES_MAX = 32
 _HEAD_BYTES = 80
 _SERIES_BYTES = 12
-_READING_BYTES = 16  # at most: differences of 64 bits
 _NUMBER_MAX = 1 << 53
 
 
-class Batch:
-    """Collects readings until the owner closes the batch."""
+class _Range:
+    """The lowest and the highest of some numbers: no difference between two of them is greater than theirs."""
 
     def __init__(self):
-        self._series = {}
-        self._size = _HEAD_BYTES
-        self.count = 0
+        self.low = self.high = None
+
+    def width_with(self, value):
+        """Return how many bytes a difference takes, one more number counted."""
+        if self.low is None:
+            return 1
+        return _width(max(self.high, value) - min(self.low, value))
+
+    def take(self, value):
+        """Count one more number."""
+        if self.low is None:
+            self.low = self.high = value
+        self.low, self.high = min(self.low, value), max(self.high, value)
+
+
+def _width(difference):
+    width = 1
+    while difference >= 1 << 8 * width - 1:
+        width *= 2
+    return width
+
+
+class Batch:
+    """Collects readings until the owner closes the batch; `size_max` bounds the bytes of its body."""
+
+    def __init__(self, size_max=BODY_BYTES_MAX):
+        self._size_max = min(size_max, BODY_BYTES_MAX)
+        self._series = []  # [name, unit, kind, scale, times, values]; a board's dictionaries have no order
+        self._places = {}  # of series by (kind, name, unit, scale)
+        self._size = _HEAD_BYTES  # without times and numbers
+        self._times, self._numbers = _Range(), _Range()
+        self.count = self._decimals = 0
         self.opened_us = None
 
     def add(self, name, unit, scale, value, time_us):
@@ -41,36 +69,49 @@ class Batch:
         """
         kind = FLOAT if scale is None else DECIMAL
         key = (kind, name, unit, scale or 0)
-        size = _READING_BYTES
-        series = self._series.get(key)
-        if series is None:
+        place = self._places.get(key)
+        size = self._size
+        if place is None:
             name_bytes, unit_bytes = len(name.encode()), len(unit.encode())
             if not 0 < name_bytes <= NAME_BYTES_MAX or unit_bytes > UNIT_BYTES_MAX or not 0 <= key[3] <= 9:
                 raise ValueError("name, unit or scale")
             size += _SERIES_BYTES + name_bytes + unit_bytes
         if value - value != 0 or kind == DECIMAL and not -_NUMBER_MAX < value < _NUMBER_MAX:
             raise ValueError("not finite, or too large")
-        if self._size + size > BODY_BYTES_MAX:
+        decimals = self._decimals + (kind == DECIMAL)
+        width = self._numbers.width_with(value) if kind == DECIMAL else 8
+        size += 8 * (kind == FLOAT)
+        columns = (self.count + 1) * self._times.width_with(time_us) + decimals * width
+        if size + columns > self._size_max:
             return False
-        if series is None:
-            series = self._series[key] = (array("q"), array("d" if kind == FLOAT else "q"))
+        self._take(key, place, value, time_us)
+        self._size, self._decimals = size, decimals
+        return True
+
+    def _take(self, key, place, value, time_us):
+        kind = key[0]
+        if place is None:
+            place = self._places[key] = len(self._series)
+            kept = [key[1], key[2], kind, key[3], array("q"), array("d" if kind == FLOAT else "q")]
+            self._series.append(kept)
         if self.opened_us is None:
             self.opened_us = time_us
-        series[0].append(time_us)
-        series[1].append(value)
-        self._size += size
+        self._series[place][4].append(time_us)
+        self._series[place][5].append(value)
+        self._times.take(time_us)
+        if kind == DECIMAL:
+            self._numbers.take(value)
         self.count += 1
-        return True
 
     def body(self, boot_id, clock, now_us, wall_us):
         """Return the message body; the batch is closed at `now_us` of the board's clock, `wall_us` by the wall."""
-        keys = sorted(self._series, key=lambda key: key[0])
-        series, times, numbers, floats = [], [], [], []
-        for key in keys:
-            taken, values = self._series[key]
-            series.append([key[1], key[2], key[0], key[3], len(taken)])
-            times.extend(taken)
-            (floats if key[0] == FLOAT else numbers).extend(values)
+        series, times, numbers, floats = [], array("q"), array("q"), array("d")
+        for kind, column in ((DECIMAL, numbers), (FLOAT, floats)):
+            for kept in self._series:
+                if kept[2] == kind:
+                    series.append(kept[:4] + [len(kept[4])])
+                    times.extend(kept[4])
+                    column.extend(kept[5])
         columns = encode([series, _column(times), _column(numbers), _planes_of_floats(floats), []])
         head = [1, boot_id, clock, now_us, wall_us, self.count, 0, len(columns), columns]
         return encode(head)
@@ -80,14 +121,14 @@ def _column(values):
     """Return [first, width, planes]: differences, little-endian, all lowest bytes first."""
     if not values:
         return [0, 1, b""]
-    differences = [0] + [values[i] - values[i - 1] for i in range(1, len(values))]
-    low, high = min(differences), max(differences)
-    width = 1
-    while low < -(1 << 8 * width - 1) or high >= 1 << 8 * width - 1:
-        width *= 2
+    low = high = 0
+    for place in range(1, len(values)):  # no list of them: a number beyond 2^30 is 32 bytes of a board's heap
+        difference = values[place] - values[place - 1]
+        low, high = min(low, difference), max(high, difference)
+    width = _width(max(high, -1 - low))
     planes = bytearray(width * len(values))
-    for place in range(len(values)):
-        number = differences[place] & (1 << 8 * width) - 1
+    for place in range(1, len(values)):
+        number = values[place] - values[place - 1] & (1 << 8 * width) - 1
         for plane in range(width):
             planes[plane * len(values) + place] = number & 255
             number >>= 8

@@ -17,15 +17,16 @@ MESSAGE_BYTES_MAX = 4_096  # MAXIMUM_BOARD_MESSAGE_BYTES in agent/core/limits.py
 LINE_BYTES_MAX = 4_096  # of link_machine
 ENVELOPE_BYTES_MAX = LINE_BYTES_MAX - 80  # what a line message leaves beside a key
 NO_GROUP = bytes(32)
+COLLECTOR_FILE = "collector.cbor"  # what ENROL said, on a board that has files; `covey mcu reset --forget` removes it
 
-BLOB, ACK, TELEMETRY, LOSS = 0x03, 0x08, 0x09, 0x0A
+BLOB, ACK, TELEMETRY, LOSS, RESUME, COLLECTOR_KEY = 0x03, 0x08, 0x09, 0x0A, 0x0E, 0x10
 OUTBOX_FULL, EXPIRED, WITHDRAWN, DAMAGED = 1, 2, 3, 4
 
 _DOMAIN = b"covey/1 message\0"
 _BOARD_DOMAIN = b"covey/1 board\0"
 _FIELD_PRIME = (1 << 255) - 19
 # docs/protocol.md, section 5. A board refuses what it has no use for just like what does not exist.
-_TYPES = (0x03, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0E, 0x0F)
+_TYPES = (0x03, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10)
 _UNSEQUENCED = (0x08, 0x0E)
 _EITHER = 0x0F
 

@@ -26,9 +26,12 @@ Event = TypeVar("Event", bound=RelayEvent)
 class Device:
     """A relay adapter, and the events that it has delivered, in order."""
 
-    def __init__(self, broker: Broker, **options: Any) -> None:
-        self.username = secrets.token_hex(32)
-        self.password = broker.add_device(self.username)
+    def __init__(
+        self, broker: Broker, *, username: str | None = None, password: str | None = None, **options: Any
+    ) -> None:
+        """Without a user name, a new one; without a password, one of its own on the broker."""
+        self.username = username or secrets.token_hex(32)
+        self.password = broker.add_device(self.username) if password is None else password
         self.inbox = f"covey/1/in/{self.username}"
         self.relay = self.another_relay(broker.url, **options)
         self.maximum_payload = 0

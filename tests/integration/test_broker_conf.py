@@ -2,58 +2,24 @@
 
 from __future__ import annotations
 
-import queue
 import secrets
-import stat
 from typing import TYPE_CHECKING
 
-import paho.mqtt.client as paho
 import pytest
-from paho.mqtt.enums import CallbackAPIVersion
 
+from agent.adapters.mosquitto_passwords import remove_device
 from agent.errors import ConfigurationError, TransientError, UsageError
 from agent.ports import Delivered, Released
 from broker_conf.mosquitto import Broker
-from broker_conf.mosquitto.__main__ import main
 from broker_conf.mosquitto.broker import substitute
 from tests.integration.conftest import DEADLINE_S, Device
+from tests.integration.mqtt_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from paho.mqtt.reasoncodes import ReasonCode
-
 pytestmark = pytest.mark.broker
-
-
-class Client:
-    """A plain MQTT 5 client that does whatever it is told."""
-
-    def __init__(self, broker: Broker, client_id: str, username: str | None, password: str | None) -> None:
-        self.inbox = f"covey/1/in/{username}"
-        self.connects: queue.SimpleQueue[ReasonCode] = queue.SimpleQueue()
-        self.disconnects: queue.SimpleQueue[ReasonCode] = queue.SimpleQueue()
-        self.subscribes: queue.SimpleQueue[ReasonCode] = queue.SimpleQueue()
-        self.publishes: queue.SimpleQueue[ReasonCode] = queue.SimpleQueue()
-        self.messages: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
-        self.paho = paho.Client(
-            CallbackAPIVersion.VERSION2, client_id, protocol=paho.MQTTv5, reconnect_on_failure=False
-        )
-        self.paho.username_pw_set(username, password)
-        self.paho.on_connect = lambda _c, _d, _flags, reason, _p: self.connects.put(reason)
-        self.paho.on_disconnect = lambda _c, _d, _flags, reason, _p: self.disconnects.put(reason)
-        self.paho.on_subscribe = lambda _c, _d, _mid, reasons, _p: self.subscribes.put(reasons[0])
-        self.paho.on_publish = lambda _c, _d, _mid, reason, _p: self.publishes.put(reason)
-        self.paho.on_message = lambda _c, _d, message: self.messages.put((message.topic, bytes(message.payload)))
-        self.paho.connect("127.0.0.1", broker.port, clean_start=True)
-        self.paho.loop_start()
-        self.accepted = self.connects.get(timeout=DEADLINE_S)
-
-    def close(self) -> None:
-        """Leave."""
-        self.paho.disconnect()
-        self.paho.loop_stop()
 
 
 @pytest.fixture
@@ -166,33 +132,12 @@ def test_a_kill_and_a_forgotten_queue_lose_what_was_queued(broker: Broker, new_d
     assert device.wait_for(Delivered).payload == b"next"
 
 
-def test_add_device_on_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], broker: Broker, new_device: Callable[..., Device]
-) -> None:
-    file, name = tmp_path / "passwords", secrets.token_hex(32)
-    assert main(["add-device", name, "--passwords", str(file)]) == 0
-    first = capsys.readouterr().out.strip()
-    assert main(["add-device", secrets.token_hex(32), "--passwords", str(file)]) == 0
-    file.chmod(0o640)
-    assert main(["add-device", name, "--passwords", str(file)]) == 0
-    second = capsys.readouterr().out.split()[-1]
-    assert first != second
-    assert stat.S_IMODE(file.stat().st_mode) == 0o640
-    assert len(file.read_text().splitlines()) == 2
-    assert first not in file.read_text()
-    assert second not in file.read_text()
-    with Broker(tmp_path / "other", settings={"password_file": str(file)}) as other:
-        for password, accepted in ((second, True), (first, False)):
-            client = Client(other, "", name, password)
-            assert client.accepted.is_failure is not accepted
-            client.close()
-
-
 @pytest.mark.parametrize("name", ["", "AB" * 32, "ab" * 31, "ab" * 32 + "\n", "a:" * 32])
 def test_a_name_that_is_no_key(tmp_path: Path, name: str, broker: Broker) -> None:
     with pytest.raises(UsageError):
         broker.add_device(name)
-    assert main(["add-device", name, "--passwords", str(tmp_path / "passwords")]) == 2
+    with pytest.raises(UsageError):
+        remove_device(tmp_path / "passwords", name)
     assert not (tmp_path / "passwords").exists()
 
 
@@ -211,9 +156,9 @@ def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
     assert broken.pid is None
 
 
-def test_a_device_without_its_line_is_shut_out_at_once(tmp_path: Path, broker: Broker, stranger: Client) -> None:
-    passwords = tmp_path / "broker" / "passwords"
-    kept = [line for line in passwords.read_text().splitlines() if not stranger.inbox.endswith(line[:64])]
-    passwords.write_text("\n".join([*kept, ""]))
+def test_a_removed_device_is_shut_out_at_once(tmp_path: Path, broker: Broker, stranger: Client) -> None:
+    passwords, name = tmp_path / "broker" / "passwords", stranger.inbox.rpartition("/")[2]
+    assert remove_device(passwords, name)
+    assert not remove_device(passwords, name)
     broker.add_device(secrets.token_hex(32))  # reloads
     stranger.disconnects.get(timeout=DEADLINE_S)

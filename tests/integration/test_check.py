@@ -13,7 +13,8 @@ import pytest
 
 from agent.adapters.clock import SystemClock
 from agent.adapters.state_folder import StateFolder
-from agent.cli.checks import CHECKS, Device, Level, clock, examine
+from agent.cli.checks import CHECKS, clock, examine
+from agent.cli.findings import Device, Level
 from broker_conf.mosquitto import Broker
 from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway, wait_until

@@ -32,7 +32,10 @@ def test_list_documents_every_setting(alone: Gateway) -> None:
     for about in settings().values():
         assert f"{about.key} = " in text
         assert about.meaning in text
-    assert [each["key"] for each in alone.json("config", "list", "vault")] == ["vault.folder", "vault.segment_seconds"]
+    assert [each["key"] for each in alone.json("config", "list", "vault")] == [
+        "vault.location",
+        "vault.segment_seconds",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +60,7 @@ def test_mistakes_change_nothing(alone: Gateway, words: list[str], code: int, co
 def test_fragments_and_the_environment_override(alone: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     fragments = alone.state / "conf.d"
     fragments.mkdir()
-    (fragments / "10-site.toml").write_text('label = "ten"\n[vault]\nfolder = "/srv/vault"\n')
+    (fragments / "10-site.toml").write_text('label = "ten"\n[vault]\nlocation = "/srv/vault"\n')
     (fragments / "20-site.toml").write_text('label = "twenty"\n')
     (fragments / "ignored.toml.bak").write_text("nonsense")
     assert alone.ok("config", "get", "label") == "twenty\n"
@@ -90,9 +93,9 @@ def test_the_machines_own_agent_has_settings_in_etc(tmp_path: Path) -> None:
     (machine / "config.toml").write_text('label = "machine"\n[relay]\nurl = "mqtt://machine"\n')
     (machine / "conf.d/50.toml").write_text('label = "fragment"\n')
     folder = StateFolder(state, state / "config.toml", machine)
-    folder.create({"label": "own", "vault.folder": "/srv"})
+    folder.create({"label": "own", "vault.location": "/srv"})
     config = folder.config()
-    assert (config.label, config.relay.url, config.vault.folder) == ("fragment", "mqtt://machine", "/srv")
+    assert (config.label, config.relay.url, config.vault.location) == ("fragment", "mqtt://machine", "/srv")
     assert StateFolder.at(Path("/var/lib/covey")).machine_config == Path("/etc/covey")
     assert StateFolder.at(tmp_path).machine_config is None
     assert StateFolder.at(Path("/var/lib/covey"), tmp_path / "x.toml").machine_config is None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from agent.adapters.state_folder import StateFolder
 from agent.core.envelope import seal
 from tests.integration.gateway import Gateway, wait_until
 
@@ -185,7 +186,7 @@ def test_admins_ban_by_more_than_half_of_their_votes(new_gateway: NewGateway) ->
                 lambda gateway=gateway, version=version: gateway.json("group", "show")["version"] == version,
                 f"{gateway.name} has version {version}",
             )
-    assert "does not let this device" in four.fails("group", "label", "one", "--label", "mine", code=1)
+    assert "does not let this device" in four.fails("group", "profile", "one", "--label", "mine", code=1)
     assert "only an admin" in four.fails("group", "ban", "one", "--yes", code=1)
     assert len(one.json("group", "ban", "four", "--yes")["members"]) == 4, "one vote of two does not decide"
     wait_until(lambda: "votes to ban" in two.log.read_text(), "two hears of the vote")
@@ -194,3 +195,74 @@ def test_admins_ban_by_more_than_half_of_their_votes(new_gateway: NewGateway) ->
     assert (len(shown["members"]), len(shown["banned"])) == (3, 1)
     wait_until(lambda: "this device was removed" in four.log.read_text(), "four is told")
     wait_until(lambda: len(three.json("group", "show")["members"]) == 3, "three knows")
+
+
+def test_a_noise_key_is_replaced_under_running_agents(new_gateway: NewGateway) -> None:
+    # accepts: 002.32, 003.05
+    one, two = _pair(new_gateway, "one", "two")
+    two.start("run", "--no-sensors")
+    before = two.json("key", "show")
+    assert before["retired_noise_keys"] == []
+    after = two.json("key", "rotate")
+    assert after["signing_key"] == before["signing_key"]
+    assert after["noise_key"] != before["noise_key"]
+    assert [each["noise_key"] for each in after["retired_noise_keys"]] == [before["noise_key"]]
+    wait_until(lambda: one.json("key", "show", "two")["noise_key"] == after["noise_key"], "one knows the new key")
+    one.ok("send", "--text", "to the new key", "--wait", "20")
+    assert two.ok("recv") == "to the new key"
+    assert "decryption" not in two.log.read_text()
+    two.kill()
+    two.start("run", "--no-sensors")
+    one.ok("send", "--text", "after a restart", "--wait", "20")
+    assert two.ok("recv") == "after a restart"
+    assert "before" in two.ok("key", "show")
+    assert two.json("key", "show", "one")["retired_noise_keys"] == []
+    assert "its own key alone" in two.fails("key", "rotate", "one", code=2)
+    told = two.log.read_text() + two.ok("key", "show") + two.ok("status", "--json") + two.ok("group", "show", "--json")
+    identity = StateFolder.at(two.state).identity()
+    for secret in (identity.signing_seed, *(key.secret.reveal() for key in identity.noise.keys)):
+        assert secret.hex() not in told
+        assert repr(secret)[2:-1] not in told
+
+
+def test_a_device_that_is_not_here_is_added_by_its_keys(new_gateway: NewGateway) -> None:
+    # accepts: 003.12, 003.16
+    one, two, three = [new_gateway(name) for name in ("one", "two", "three")]
+    one.ok("group", "create")
+    keys = two.json("key", "show")
+    words = ("group", "add", keys["noise_key"], keys["signing_key"], "--label", "box 17", "--capability", "collector")
+    added = one.json(*words)
+    assert (added["device"], added["fingerprint"]) == (keys["device"], keys["fingerprint"])
+    shown = one.json("group", "profile", "box 17")[0]
+    assert (shown["signing_public"], shown["capabilities"]) == (two.author, ["collector"])
+    one.start("run", "--no-sensors")
+    assert "no answer yet" in three.fails("join", "-", "--timeout", "2", feed=added["uri"], code=1), (
+        "it is not for three"
+    )
+    two.ok("join", "-", feed=added["uri"])
+    assert two.json("group", "show")["version"] == 2
+    assert "member already" in one.fails(*words, code=1)
+    one.ok("group", "remove", "box 17", "--yes")
+    two.start("run", "--no-sensors")
+    wait_until(lambda: "this device was removed" in two.log.read_text(), "two is told")
+    two.end()
+    assert "no answer yet" in two.fails("join", "-", "--timeout", "2", feed=added["uri"], code=1), "nor for two again"
+    mistyped = keys["signing_key"][:-1] + ("a" if keys["signing_key"][-1] != "a" else "b")
+    assert "key" in one.fails("group", "add", mistyped, keys["noise_key"], code=2)
+    assert "two keys" in one.fails("group", "add", keys["signing_key"], code=2)
+
+
+def test_labels_that_look_alike_or_lie_are_shown_with_what_does_not(new_gateway: NewGateway) -> None:
+    # accepts: 000.08
+    one, two = _pair(new_gateway, "one", "two")
+    two.start("run", "--no-sensors")
+    liar = "\N{CYRILLIC SMALL LETTER O}ne\N{RIGHT-TO-LEFT OVERRIDE}\x1b[31m"
+    assert two.json("group", "profile", "--label", liar)[0]["label"] == liar
+    wait_until(lambda: one.json("group", "profile", two.author[:8])[0]["label"] == liar, "one knows the label")
+    for words in (("group", "members"), ("group", "show"), ("group", "profile", two.author[:8])):
+        told = one.ok(*words)
+        assert not {"\x1b", "\N{RIGHT-TO-LEFT OVERRIDE}"} & set(told)
+        assert two.author[:8] in told
+    fingerprints = {member["fingerprint"] for member in one.json("group", "members")}
+    assert fingerprints == {gateway.json("key", "show")["fingerprint"] for gateway in (one, two)}
+    assert all(each in one.ok("group", "members") for each in fingerprints)

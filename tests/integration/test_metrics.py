@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,7 @@ def _values(text: str) -> dict[str, float]:
     """Return every sample, a reason or group in its name."""
     return {
         "/".join(
-            [sample.name, *(value for key, value in sample.labels.items() if key in {"reason", "group"})]
+            [sample.name, *(value for key, value in sample.labels.items() if key in {"reason", "group", "class"})]
         ): sample.value
         for family in read_openmetrics(text)
         for sample in family.samples
@@ -38,8 +39,13 @@ def test_an_idle_device(alone: Gateway) -> None:
     values = _values(alone.ok("metrics"))
     assert values["covey_build_info"] == 1
     assert values["covey_agent_running"] == 0
-    assert values["covey_outbox_bytes"] == 0
+    assert {name: value for name, value in values.items() if name.startswith("covey_outbox_bytes/")} == {
+        "covey_outbox_bytes/control": 0,
+        "covey_outbox_bytes/data": 0,
+        "covey_outbox_bytes/telemetry": 0,
+    }
     assert values["covey_dropped_total/signature"] == 0
+    assert values["covey_dropped_total/outbox_full"] == 0
     assert values["covey_quarantined_total/version_gap"] == 0
 
 
@@ -67,7 +73,8 @@ def test_numbers_move(broker: Broker, new_gateway: Callable[[str], Gateway]) -> 
     values = _values(two.ok("metrics"))
     assert values["covey_relay_connected"] == 0
     assert values["covey_outbox_messages"] == 1
-    assert values["covey_outbox_bytes"] > 50
+    assert values["covey_outbox_bytes/telemetry"] > 50
+    assert values["covey_outbox_bytes/data"] == 0
     assert values["covey_outbox_oldest_age_seconds"] > 0
     before = values["covey_offline_seconds_total"]
     broker.start()
@@ -93,3 +100,14 @@ def test_the_dashboard_shows_what_there_is(alone: Gateway) -> None:
     shown = set(re.findall(r"covey_\w+", json.dumps(json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"])))
     assert shown <= names
     assert len(shown) > 12
+
+
+def test_what_the_outbox_gave_up_is_told_with_its_reason(alone: Gateway) -> None:
+    alone.ok("group", "create", "--capability", "collector")
+    alone.ok("config", "set", "outbox.maximum_bytes", "1048576")
+    chance = random.Random(7)
+    lines = "".join(json.dumps({"n": "n", "vs": chance.randbytes(450).hex()}) + "\n" for _ in range(3_000))
+    alone.ok("publish", "--batch", "10", feed=lines)
+    values = _values(alone.ok("metrics"))
+    assert values["covey_dropped_total/outbox_full"] > 0
+    assert 0 < values["covey_outbox_bytes/telemetry"] < 2**20

@@ -17,7 +17,7 @@ from agent.adapters.mqtt_relay import MqttRelay
 from agent.errors import ConfigurationError
 from agent.ports import Delivered, PublishRefusal, RelayDown, RelayUp, Released
 from broker_conf.mosquitto import Broker
-from tests.integration.conftest import Device
+from tests.integration.conftest import DEADLINE_S, Device
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,25 +133,49 @@ def test_the_password_is_in_no_text(broker: Broker, new_device: Callable[..., De
     assert device.password not in broker.log.read_text()
 
 
-def test_moves_to_another_inbox(tmp_path: Path, new_device: Callable[..., Device]) -> None:
-    old, new = "covey/1/in/old", "covey/1/in/new"
-    acl = tmp_path / "acl"
-    acl.write_text("pattern readwrite covey/1/in/+\n")
-    with Broker(tmp_path / "open", settings={"acl_file": str(acl)}) as broker:
-        device = new_device()
-        relay = device.relay = device.another_relay(
-            broker.url, inbox_topic=old, password=broker.add_device(device.username)
-        )
-        device.up()
-        relay.reconfigure_inbox(new)
-        # The broker answers in order: when the new inbox works, the old one has ended.
-        relay.publish(new, b"to new")
-        assert device.receive() == b"to new"
-        handle = relay.publish(old, b"to old")
-        assert isinstance(handle, int)
+def test_listens_to_more_for_a_while(broker: Broker, new_device: Callable[..., Device]) -> None:
+    device = new_device().up()
+    relay, first, second = device.relay, "covey/1/pair/7/a", "covey/1/pair/8/a"
+
+    def reaches(topic: str) -> bool:
+        handle = relay.publish(topic, topic.encode())
         released = device.wait_for(Released, lambda released: released.handle == handle)
-        assert released.reason_code == NO_SUBSCRIBER
-        relay.stop()
+        if released.reason_code == NO_SUBSCRIBER:
+            return False
+        delivered = device.wait_for(Delivered)
+        relay.acknowledge(delivered)
+        return (delivered.topic, delivered.payload) == (topic, topic.encode())
+
+    relay.listen({first})  # the broker answers in order: what is asked now holds for what is published next
+    assert [reaches(topic) for topic in (device.inbox, first, second)] == [True, True, False]
+    broker.restart()
+    device.wait_for(RelayUp)
+    assert [reaches(topic) for topic in (device.inbox, first, second)] == [True, True, False]
+    relay.listen({second})
+    assert [reaches(topic) for topic in (device.inbox, first, second)] == [True, False, True]
+    relay.listen(())
+    assert [reaches(topic) for topic in (device.inbox, first, second)] == [True, False, False]
+
+
+def test_ends_what_an_earlier_process_listened_to(new_device: Callable[..., Device]) -> None:
+    device, topic = new_device().up(), "covey/1/pair/7/a"
+    device.relay.listen({topic})
+    device.relay.publish(topic, b"heard")
+    assert device.receive() == b"heard"
+    device.relay.stop()
+    later = new_device(username=device.username, password=device.password, resubscribe_s=0.1).up()
+
+    def reason() -> int:
+        handle = later.relay.publish(topic, b"overheard")
+        return later.wait_for(Released, lambda released: released.handle == handle).reason_code
+
+    reasons = [reason()]
+    deadline = time.monotonic() + DEADLINE_S
+    while reasons[-1] != NO_SUBSCRIBER:
+        assert time.monotonic() < deadline
+        later.relay.acknowledge(later.wait_for(Delivered))
+        reasons.append(reason())
+    assert reasons[0] == 0
 
 
 def test_drops_what_is_too_large_for_it(new_device: Callable[..., Device]) -> None:
@@ -181,7 +205,7 @@ def test_stop_flushes_acknowledgements_and_keeps_the_session(broker: Broker, new
     [
         (b"", "did not accept the connection in time"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10, ""),
-        (b"\x20\x02\x00\x01", ""),  # a CONNACK of MQTT 3.1.1: unacceptable protocol version
+        (b"\x20\x02\x00\x01", "speaks no MQTT 5"),  # a CONNACK of MQTT 3.1.1: unacceptable protocol version
         (b"\x20\x03\x00\x87\x00", "refuses this user name"),
         (b"\x20\x03\x00\x00\x00\xe0\x02\x8b\x00", "shutting down"),
         (b"\x20\xff\xff\xff\xff\xff", ""),

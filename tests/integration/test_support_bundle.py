@@ -60,7 +60,7 @@ def test_secrets_planted_everywhere_stay_out(tmp_path: Path, new_gateway: Callab
     one.end()
     two.ok("send", "--text", f"waits {MARK}")
     two.end()
-    one.ok("config", "set", "vault.folder", str(one.state / "vault"))
+    one.ok("config", "set", "vault.location", str(one.state / "vault"))
     one.ok("config", "set", "relay.password_file", "relay.password")
     (one.state / f"{MARK}.txt").write_text(MARK)
     (one.state / "notes").write_text(MARK)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from agent.adapters.object_store import DirectoryStore
-from agent.core import vault
+from agent.core import vault, vault_keys
 from agent.core.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
 from agent.core.message import read_message
-from agent.core.telemetry import read_batch
+from agent.core.telemetry_reading import read_batch
 from broker_conf.mosquitto import Broker
 from tests.integration.gateway import Gateway, wait_until
 
@@ -28,7 +28,7 @@ def _fleet(new_gateway: Callable[[str], Gateway]) -> tuple[Gateway, Gateway]:
 
 def _landed(collector: Gateway) -> Counter[tuple[str, str, int, object]]:
     """Open the whole vault and count its readings."""
-    key = vault.key_from_file_text((collector.state / "vault.key").read_text())[0]
+    key = vault_keys.key_from_file_text((collector.state / "vault.key").read_text())[0]
     store = DirectoryStore(collector.state / "vault")
     readings: Counter[tuple[str, str, int, object]] = Counter()
     for name in store.keys(vault.manifest_prefix(key.vault_id)):

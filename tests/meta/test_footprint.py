@@ -50,3 +50,9 @@ def test_the_core_loads_neither_network_nor_database() -> None:
     modules = [source.module for source in sources("agent/core")]
     loaded = _loaded_after(*(f"import {module}" for module in modules))
     assert loaded.isdisjoint({"paho", "psutil", "sqlite3", "ssl", "asyncio", *_SPARK_SIDE})
+
+
+def test_the_client_of_the_local_api_is_light() -> None:
+    loaded = _loaded_after("import agent.client")
+    assert loaded.isdisjoint({*_HEAVY, "argparse"} - {"ssl"})  # http.client brings ssl where there is one
+    assert {name for name in loaded if name.startswith("agent")} == {"agent", "agent.client", "agent.errors"}

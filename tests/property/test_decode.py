@@ -12,7 +12,8 @@ pytest.importorskip("pyarrow", reason="the spark extra is not installed")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.telemetry import Batch, BatchBuilder, ClockKind, ClockReading, Column, Value, read_batch
+from agent.core.telemetry import Batch, BatchBuilder, ClockKind, ClockReading, Column, Value
+from agent.core.telemetry_reading import read_batch
 from agent.errors import MalformedError, RemoteError
 from spark_ingest.decode import batch_values, column_integers
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value, read_batch
+from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value
+from agent.core.telemetry_reading import read_batch
 from agent.errors import ReadingError, RemoteError
 
 _LATEST_US = 2**59 - 1

@@ -112,10 +112,11 @@ def test_a_joiner_takes_only_what_its_inviter_issued_for_it(
         if trust.current is not None:
             break
         try:
-            trust.join([raw], pinned, own)
+            trust.join([raw], pinned, own, _DEVICES[joiner].noise.holds)
         except RemoteError:
             continue
         held = trust.current
         assert held is not None
         assert held.issuer == pinned
-        assert held.member(own) is not None
+        assert (listed := held.member(own)) is not None
+        assert listed.keys == _DEVICES[joiner].keys

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent.core import crypto, envelope, message, pairing, telemetry, vault, wire
+from agent.core import crypto, envelope, message, pairing, telemetry_reading, vault, wire
 from agent.core.group_manifest import read_manifest
 from agent.core.group_messages import Bundle, pull_from_wire
 from agent.core.group_policy import read_vote
@@ -123,7 +123,7 @@ def _resealed_manifest(raw: bytes) -> object:
 
 
 def _batch(raw: bytes) -> object:
-    return list(telemetry.read_batch(raw).readings())
+    return list(telemetry_reading.read_batch(raw).readings())
 
 
 def _sealed_for_us(raw: bytes) -> object:
@@ -146,7 +146,7 @@ _READERS: dict[str, Callable[[bytes], object]] = {
     "group pulls": pull_from_wire,
     "votes": read_vote,
     "revokes": read_revoke,
-    "trust": lambda raw: GroupTrust(bytes(32), None).join([raw], bytes(32), bytes(32)),
+    "trust": lambda raw: GroupTrust(bytes(32), None).join([raw], bytes(32), bytes(32), bool),
     "chain": lambda raw: verify_chain([raw, raw]),
     "batch": _batch,
     "vault manifest": lambda raw: vault.open_vault_manifest(_KEY, _NODE, raw),

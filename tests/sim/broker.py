@@ -8,7 +8,7 @@ renewed every few minutes.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -291,8 +291,8 @@ class Link:
         """Say that the adapter's thread runs; here it is the world's."""
         return True
 
-    def reconfigure_inbox(self, topic: str) -> None:
-        """Satisfy the port: no device here rotates its key."""
+    def listen(self, topics: Collection[str]) -> None:
+        """Satisfy the port: no device here pairs by a code."""
 
     def stop(self) -> None:
         """Satisfy the port."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.adapters.sqlite_store import SqliteStore
 from agent.core.crypto import Identity
 from agent.core.ids import INCARNATION_BYTES, node_id
 from agent.core.limits import SEGMENT_US
@@ -19,9 +20,9 @@ from agent.roles.collector import Collector
 from agent.runtime import Role, Runtime
 from tests.sim.agenda import SECOND
 from tests.sim.broker import Link
-from tests.sim.ledger import Submission, check
+from tests.sim.ledger import Backup, Submission, check
 from tests.sim.store import SimStore
-from tests.sim.vault_store import VAULT_KEY
+from tests.sim.vault_store import VAULT_KEYS
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -96,6 +97,7 @@ class Device:
         self.identity = identity
         self.node_id = node_id(identity.signing_public)
         self.disk_full = False
+        self.ballast = False
         self.alive = False
         self.boots = 0
         self.pending: list[Action] = []
@@ -105,6 +107,9 @@ class Device:
         self._path = path
         self._collects = collects
         self._clock = Clock(world)
+        self._backup: tuple[bytes, Backup, list[bytes]] | None = None
+        self._was_copied = False
+        self._renews = False
         self._runtime: Runtime | None = None
         self._events: list[RelayEvent] = []
         self._wake = 0
@@ -120,13 +125,21 @@ class Device:
         self.boots += 1
         self._clock = Clock(world)
         self._clock.skew_us = self.skew_us
-        self.store = SimStore(self._path, world.rng(INCARNATION_BYTES), self, crashes=True)
+        self.store = self._open(crashes=True)
         self.incarnation = self.store.incarnation()
         try:
             roles: list[Role] = [Application(self)]
             if self._collects:
                 roles.append(
-                    Collector(self.identity, VAULT_KEY, self.store, world.objects, world.rng, SEGMENT_US, self._report)
+                    Collector(
+                        self.identity,
+                        lambda: VAULT_KEYS,
+                        self.store,
+                        world.objects,
+                        world.rng,
+                        SEGMENT_US,
+                        self._report,
+                    )
                 )
             self._runtime = Runtime(self.store, self.link, self._clock, self._make_node, roles, self._report)
         except StorageError as error:
@@ -135,6 +148,40 @@ class Device:
             return
         self.link.begin()
         self.wake(0)
+
+    def _open(self, *, crashes: bool) -> SimStore:
+        """Open the state as `adapters/state_file.py` does, which knows a copy by its mark and inode."""
+        store = SimStore(self._path, self.world.rng(INCARNATION_BYTES), self, crashes=crashes)
+        if self._renews:
+            with SqliteStore.transaction(store):
+                store.renew(self.world.rng(INCARNATION_BYTES))
+            self._renews = False
+        return store
+
+    def back_up(self) -> None:
+        """Copy the state as it is, once: a copy is worth having when it is old."""
+        if self.alive and self._backup is None:
+            backup = self.world.ledger.back_up(self.identity.signing_public)
+            self._backup = (self.store.connection.serialize(), backup, list(self.world.taken[self.name]))
+
+    def restore(self, *, noticed: bool) -> None:
+        """Put the copy in the place of the state. Unnoticed, it is a whole card that was written back."""
+        if self._backup is None or not self.alive:
+            return
+        (content, backup, taken), self._backup = self._backup, None
+        if not noticed and self._was_copied:
+            return  # one recipient may make a device doubt itself once a day
+        self._was_copied |= not noticed
+        self.world.trace(self.name, f"is restored, {'' if noticed else 'un'}noticed")
+        incarnation = self.store.incarnation()
+        self._bury(0, boots=False)
+        for suffix in ("-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        self._path.write_bytes(content)
+        self.world.taken[self.name] = taken
+        self.world.ledger.restore(self.identity.signing_public, backup, incarnation, noticed=noticed)
+        self._renews = noticed
+        self.world.agenda.after(self.world.random.randint(0, 30 * SECOND), self.boot)
 
     def boundary(self) -> None:
         """Perhaps end the process here: beside a commit, or beside a write to the vault."""
@@ -151,7 +198,7 @@ class Device:
         jitter = self.world.random.randint
         return Node(self.identity, self.store, self.world.rng, jitter, lands_telemetry=self._collects)
 
-    def _bury(self, pause_us: int) -> None:
+    def _bury(self, pause_us: int, *, boots: bool = True) -> None:
         self.alive = False
         self.link.vanish()
         self.store.close()
@@ -159,7 +206,8 @@ class Device:
         self._events.clear()
         self._wake += 1
         self.world.trace(self.name, "is down")
-        self.world.agenda.after(pause_us, self.boot)
+        if boots:
+            self.world.agenda.after(pause_us, self.boot)
 
     def _report(self, level: str, line: str) -> None:
         self.world.trace(self.name, f"{level}: {line}")
@@ -230,7 +278,7 @@ class Device:
 
     def in_another_process(self, work: Callable[[SimStore, Node, Now], None]) -> None:
         """Do what a command does beside the running agent: another connection, another node."""
-        store = SimStore(self._path, bytes(INCARNATION_BYTES), self, crashes=False)
+        store = self._open(crashes=False)
         node = Node(self.identity, store, self.world.rng, self.world.random.randint)
         try:
             work(store, node, Now(self._clock.monotonic_us(), self._clock.wall_us()))

@@ -32,6 +32,16 @@ class Submission:
     telemetry: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """What was so when a device was backed up."""
+
+    accepted: frozenset[bytes]
+    inbox: tuple[bytes, ...]
+    sequences: set[tuple[bytes, bytes, int]]
+    link_sequences: set[tuple[bytes, bytes, bytes, int]]
+
+
 class Ledger:
     """Every fact here was committed somewhere, or seen by the relay."""
 
@@ -48,6 +58,11 @@ class Ledger:
         self._sequences: dict[tuple[bytes, bytes, int], bytes] = {}
         self._link_sequences: set[tuple[bytes, bytes, bytes, int]] = set()
         self._nonces: dict[bytes, bytes] = {}
+        self.inboxes: dict[bytes, list[bytes]] = {}
+        self._came: set[tuple[bytes, bytes]] = set()
+        self._numbers: dict[tuple[bytes, bytes], Message] = {}
+        self._excused: set[tuple[bytes, bytes]] = set()
+        self._doubted: dict[tuple[bytes, bytes], dict[bytes, int]] = {}
 
     # -- commits ------------------------------------------------------------------------------------------------------
 
@@ -64,6 +79,7 @@ class Ledger:
         link = (message.author, message.incarnation, message.recipient, message.link_seq)
         check(link not in self._link_sequences, "a link sequence was used twice")
         self._link_sequences.add(link)
+        self._numbers[message.recipient, message.body] = message
         if message.type is MessageType.TELEMETRY:
             self._batches[message.body] = message
 
@@ -83,13 +99,18 @@ class Ledger:
         assert submission is not None
         check(submission.author == message.author, "a blob came under another author's name")
         check(recipient in submission.recipients and not submission.telemetry, "a blob came to the wrong inbox")
-        check((recipient, message.body) not in self.delivered, "a blob came twice")
+        again = (recipient, message.body) in self.delivered
+        check(not again or self._in_doubt(recipient, message.body), "a blob came twice")
         self.delivered[recipient, message.body] = message.author
+        self._came.add((recipient, message.body))
+        self.inboxes.setdefault(recipient, []).append(message.body)
 
     def land(self, raw: bytes) -> None:
         """Note that a vault manifest lists a segment with this message."""
         message = read_message(raw)
         key = (message.author, message.incarnation, message.seq)
+        if key in self.landed and key[:2] in self._doubted:
+            key = (*key[:2], -len(self.landed))  # a copy numbered it that did not know of its other life
         check(key not in self.landed, "a message landed twice")
         self.landed[key] = raw
         if message.type is MessageType.TELEMETRY:
@@ -97,7 +118,8 @@ class Ledger:
             check(submission is not None and submission.author == message.author, "a stranger's telemetry landed")
             self.landed_bodies[message.body] = self.landed_bodies.get(message.body, 0) + 1
         elif message.type is MessageType.LOSS:
-            self._losses.append((message.author, message.incarnation, Loss.from_wire(message.body)))
+            loss = Loss.from_wire(message.body)
+            self._losses.append((message.author, loss.incarnation or message.incarnation, loss))
 
     def check_freed(self, raw: bytes, *, lands: bool) -> None:
         """Check that a sender may forget a message: its recipient holds it durably."""
@@ -105,10 +127,62 @@ class Ledger:
         received = self._received.get((message.recipient, message.author, message.incarnation), SequenceSet())
         check(message.link_seq in received, "an outbox row was freed before its recipient had it")
         if message.type is MessageType.BLOB:
-            check((message.recipient, message.body) in self.delivered, "a blob was freed before it was delivered")
+            came = (message.recipient, message.body) in self._came
+            told = self._told(message.recipient, message.body)
+            excused = told or self._is_excused(message.recipient, message.body)
+            check(came or excused, "a blob was freed before it was delivered")
         elif message.type is MessageType.TELEMETRY or lands:
             key = (message.author, message.incarnation, message.seq)
-            check(key in self.landed, "telemetry was freed before it landed")
+            gone = self._reported(message.body) or self._is_excused(message.recipient, message.body)
+            check(key in self.landed or gone, "telemetry was freed before it landed")
+
+    # -- restored devices ---------------------------------------------------------------------------------------------
+
+    def back_up(self, device: bytes) -> Backup:
+        """Return what has been promised by and to a device so far."""
+        return Backup(
+            frozenset(self.accepted),
+            tuple(self.inboxes.get(device, ())),
+            {key for key in self._sequences if key[0] == device},
+            {key for key in self._link_sequences if key[0] == device},
+        )
+
+    def restore(self, device: bytes, backup: Backup, incarnation: bytes, *, noticed: bool) -> None:
+        """Forget what the device has lost: what it accepted and got since, and, where it does not know, its numbers."""
+        for body in self.inboxes.get(device, [])[len(backup.inbox) :]:
+            self.delivered.pop((device, body), None)
+            self._excused.add((device, body))
+        self.inboxes[device] = list(backup.inbox)
+        self._excused |= {key for key in self._withdrawn if key[0] == device and self._told(*key)}
+        for body, submission in self.accepted.items():
+            if submission.author == device and body not in backup.accepted:
+                self._excused |= {(recipient, body) for recipient in submission.recipients}
+        if noticed:
+            return
+        lost = {key for key in self._link_sequences if key[0] == device} - backup.link_sequences
+        highest: dict[bytes, int] = {}
+        for _, of, recipient, link_seq in lost:
+            if of == incarnation:
+                highest[recipient] = max(highest.get(recipient, 0), link_seq)
+        self._doubted[device, incarnation] = highest
+        self._link_sequences -= lost
+        for key in {key for key in self._sequences if key[0] == device} - backup.sequences:
+            del self._sequences[key]
+
+    def _in_doubt(self, recipient: bytes, body: bytes) -> bool:
+        """Say whether a message was numbered by a copy that did not know of its other life: it may come twice."""
+        message = self._numbers.get((recipient, body))
+        return message is not None and (message.author, message.incarnation) in self._doubted
+
+    def _is_excused(self, recipient: bytes, body: bytes) -> bool:
+        """Say whether a message went with the lost life, or has one of the numbers that it had used."""
+        if (recipient, body) in self._excused:
+            return True
+        message = self._numbers.get((recipient, body))
+        if message is None:
+            return False
+        used = self._doubted.get((message.author, message.incarnation), {})
+        return message.link_seq <= used.get(recipient, 0)
 
     # -- the relay's eyes ---------------------------------------------------------------------------------------------
 
@@ -132,10 +206,13 @@ class Ledger:
         for body, submission in self.accepted.items():
             if submission.telemetry:
                 landed = self.landed_bodies.get(body, 0)
-                check(landed == 1 or (not landed and self._reported(body)), "accepted telemetry is not in the vault")
+                [recipient] = submission.recipients
+                right = landed == 1 or (landed > 1 and self._in_doubt(recipient, body))
+                gone = not landed and (self._reported(body) or self._is_excused(recipient, body))
+                check(right or gone, "accepted telemetry is not in the vault")
                 continue
             for recipient in submission.recipients:
-                come = (recipient, body) in self.delivered
+                come = (recipient, body) in self.delivered or self._is_excused(recipient, body)
                 check(come or self._told(recipient, body), "an accepted blob never came")
 
     def _reported(self, body: bytes) -> bool:

@@ -13,6 +13,7 @@ from agent.adapters.sqlite_store import SqliteStore
 from agent.core import node as node_module
 from agent.core import sending as sending_module
 from agent.core.envelope import seal
+from agent.core.eras import Era
 from agent.core.inbox import Arrival, ReceiveLink
 from agent.core.message import read_message
 from agent.core.outbox import SendLink
@@ -130,6 +131,13 @@ def _same_nonce(message: bytes, address: bytes, _ephemeral_secret: bytes, _nonce
     return seal(message, address, bytes(range(32)), bytes(24))
 
 
+def _present_era_only(store: SqliteStore, recipient: bytes) -> list[Era]:
+    return _eras(store, recipient)[-1:]
+
+
+_eras = SqliteStore.eras
+
+
 def _nothing(*_arguments: object) -> None:
     """Do nothing."""
 
@@ -154,5 +162,8 @@ MUTANTS = (
     Mutant("strangers may speak", {(node_module, "authorise"): _nothing}),
     Mutant("one nonce for all", {(sending_module, "seal"): _same_nonce}),
     Mutant("no encryption", {(sending_module, "seal"): lambda message, *_keys: message}),
+    Mutant("a restored device goes on as before", {(SqliteStore, "renew"): _nothing}),
+    Mutant("an acknowledgement of another life is ignored", {(SqliteStore, "doubt"): lambda *_: False}),
+    Mutant("an earlier life's messages are forgotten", {(SqliteStore, "eras"): _present_era_only}),
     Mutant("acknowledge for ever", {(ReceiveLink, "answered"): _nothing}),
 )

@@ -38,6 +38,8 @@ class Plan:
     submissions: int
     burst: bool
     joiner: bool
+    restore_every_us: int
+    unnoticed: bool
 
 
 def draw(source: random.Random) -> Plan:
@@ -77,4 +79,6 @@ def draw(source: random.Random) -> Plan:
         submissions=source.randint(3, 12),
         burst=source.random() < 0.3,
         joiner=joiner,
+        restore_every_us=0 if joiner else pause(15 * SECOND, 90 * SECOND, 0.25),
+        unnoticed=source.random() < 0.5,
     )

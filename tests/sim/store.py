@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.adapters.sqlite_store import SqliteStore
+from agent.core.eras import era_of
 from agent.core.message import Message
 from agent.core.records import MessageClass
 from agent.core.sequences import SequenceSet
@@ -33,17 +34,23 @@ class SimStore(SqliteStore):
     def transaction(self) -> Iterator[None]:
         """Open a transaction that a fault may end."""
         self._committed.clear()
-        before = self._db.total_changes
+        before, used = self._db.total_changes, self._pages()
         with super().transaction():
+            self._lean = self._device.disk_full and self._device.ballast
             yield
             if self._crashes:
                 self._device.boundary()
-            if self._device.disk_full and self._db.total_changes != before:
+            wrote = self._device.disk_full and self._db.total_changes != before
+            if wrote and (not self._device.ballast or self._pages() > used):
                 raise DiskFullError("no room")
         for note in self._committed:
             note()
         if self._crashes:
             self._device.boundary()
+
+    def _pages(self) -> int:
+        """Return how many pages hold something: what the ballast has given lets everything happen but growth."""
+        return self._one("PRAGMA page_count") - self._one("PRAGMA freelist_count")
 
     def on_commit(self, note: Callable[[], None]) -> None:
         """Do something if and when the open transaction is durable."""
@@ -71,15 +78,19 @@ class SimStore(SqliteStore):
     def withdraw(self, recipient: bytes, link_seq: int, code: str, now_us: int) -> bool:
         """Set a message aside."""
         rows = self.queued(recipient, link_seq - 1, 1, 1)
+        eras = self.eras(recipient)
         done = super().withdraw(recipient, link_seq, code, now_us)
         if done:
-            self.on_commit(lambda: self._device.world.ledger.withdraw(rows[0][1]))
+            sent = era_of(eras, link_seq).as_sent(link_seq, rows[0][1], self._device.identity)
+            self.on_commit(lambda: self._device.world.ledger.withdraw(sent))
         return done
 
     def free(self, recipient: bytes, received: SequenceSet) -> int:
         """Forget what the recipient holds: which the world knows better."""
         world = self._device.world
-        for link_seq, raw in self.queued(recipient, 0, 1_000_000, 1_000_000_000):
-            if link_seq in received:
-                world.ledger.check_freed(raw, lands=False)
+        eras = self.eras(recipient)
+        for place, raw in self.queued(recipient, 0, 1_000_000, 1_000_000_000):
+            if place in received:
+                sent = era_of(eras, place).as_sent(place, raw, self._device.identity)
+                world.ledger.check_freed(sent, lands=False)
         return super().free(recipient, received)

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from agent.core import vault
 from agent.core.limits import MAXIMUM_VAULT_MANIFEST_BYTES
-from agent.core.vault import VaultKey, VaultManifest
-from agent.errors import StorageError
+from agent.core.vault import VaultManifest
+from agent.core.vault_keys import KeyRing, VaultKey
+from agent.errors import ConflictError, StorageError
 from tests.sim.ledger import check
 
 if TYPE_CHECKING:
     from tests.sim.world import World
 
 VAULT_KEY = VaultKey(bytes(range(16)), bytes(range(32)))
+VAULT_KEYS = KeyRing((VAULT_KEY,))
 
 
 class VaultStore:
@@ -40,6 +42,16 @@ class VaultStore:
         world.collector.boundary()
         if world.happens(world.plan.vault_lies):
             raise StorageError("the vault did not answer in time")
+
+    def replace(self, key: str, content: bytes, before: bytes | None) -> None:
+        """Store an object where it is what it was."""
+        if self._objects.get(key) != before:
+            raise ConflictError("replaced")
+        self.put(key, content)
+
+    def delete(self, key: str) -> None:
+        """Remove an object."""
+        self._objects.pop(key, None)
 
     def get(self, key: str, maximum: int) -> bytes | None:
         """Return an object."""

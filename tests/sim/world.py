@@ -150,6 +150,8 @@ class World:
             (plan.disk_full_every_us, self._fill_disk),
             (plan.clock_jump_every_us, self._jump_clock),
             (plan.attack_every_us, self.attacker.act),
+            (plan.restore_every_us // 2, self._back_up),
+            (plan.restore_every_us, self._restore),
         ):
             if every_us:
                 self._repeat(every_us, fault)
@@ -177,7 +179,8 @@ class World:
     def _fill_disk(self) -> None:
         device = self.random.choice(self.devices)
         device.disk_full = True
-        self.trace(device.name, "disk full")
+        device.ballast = self.random.random() < 0.5
+        self.trace(device.name, f"disk full, {'with' if device.ballast else 'without'} ballast")
 
         def clear() -> None:
             device.disk_full = False
@@ -189,6 +192,12 @@ class World:
         device = self.random.choice(self.devices)
         device.jump_clock(self.random.choice((-20 * YEAR, -3_600 * SECOND, 0, 3_600 * SECOND, 30 * YEAR)))
 
+    def _back_up(self) -> None:
+        self.random.choice(self.devices[:2]).back_up()
+
+    def _restore(self) -> None:
+        self.random.choice(self.devices[:2]).restore(noticed=not self.plan.unnoticed)
+
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def _check_end(self) -> None:
@@ -197,7 +206,7 @@ class World:
         for device in self.devices:
             self._take(device, 1_000_000)
             me = device.identity.signing_public
-            delivered = sorted(body for recipient, body in self.ledger.delivered if recipient == me)
+            delivered = sorted(self.ledger.inboxes.get(me, []))
             check(sorted(self.taken[device.name]) == delivered, "an inbox does not hold what was delivered")
 
 

@@ -12,9 +12,7 @@ from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value
 from agent.core.vault import (
     SegmentEntry,
     SegmentRecord,
-    VaultKey,
     VaultManifest,
-    key_file_text,
     manifest_key,
     next_manifest,
     range_key,
@@ -23,6 +21,7 @@ from agent.core.vault import (
     seal_vault_manifest,
     segment_key,
 )
+from agent.core.vault_keys import VaultKey, key_file_text
 
 NOW_US = 1_800_000_000_000_000
 BOOTED_US = 5_000_000_000

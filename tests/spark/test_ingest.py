@@ -37,7 +37,7 @@ def collector(tmp_path: Path) -> Collector:
 def _ingest(spark: SparkSession, collector: Collector, tables: Path, segments: int = 256) -> list[Progress]:
     told: list[Progress] = []
     run(
-        collector.vault,
+        str(collector.vault),
         collector.key_file,
         tables,
         tables / ".checkpoint",
@@ -220,7 +220,7 @@ def test_what_does_not_belong_together_is_refused_before_anything_starts(
 ) -> None:
     def refused(match: str, vault: Path = collector.vault, key_file: Path = collector.key_file) -> None:
         with pytest.raises(ConfigurationError, match=match):
-            run(vault, key_file, tables, tmp_path / "checkpoint", available_now=True, spark=spark)
+            run(str(vault), key_file, tables, tmp_path / "checkpoint", available_now=True, spark=spark)
 
     with pytest.raises(ConfigurationError, match="maxSegmentsPerTrigger"):
         _ingest(spark, collector, tables, segments=0)

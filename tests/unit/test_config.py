@@ -69,6 +69,8 @@ def test_later_layers_win_and_are_named(tmp_path: Path) -> None:
         ("COVEY_TELEMETRY_BATCH_SECONDS", "2.5", 2.5),
         ("COVEY_TELEMETRY_BATCH_READINGS", "7", 7),
         ("COVEY_LABEL", "shed", "shed"),
+        ("COVEY_BRIDGE_PORTS", "/dev/ttyACM0, /dev/ttyACM1", ("/dev/ttyACM0", "/dev/ttyACM1")),
+        ("COVEY_BRIDGE_PORTS", "", ()),
     ],
 )
 def test_the_environment_is_read_by_type(name: str, text: str, value: Value) -> None:
@@ -121,7 +123,7 @@ def test_a_change_keeps_what_a_person_wrote() -> None:
     assert changed_text(text, "relay.ca_file", "/ca.pem") == text.replace(
         'url = "mqtt://a"\n', 'url = "mqtt://a"\nca_file = "/ca.pem"\n'
     )
-    assert parse(changed_text(text, "vault.folder", "/srv"), "x")["vault.folder"] == "/srv"
+    assert parse(changed_text(text, "vault.location", "/srv"), "x")["vault.location"] == "/srv"
     assert parse(changed_text(text, "sensors.enabled", None), "x") == {"label": "a", "relay.url": "mqtt://a"}
 
 
@@ -140,7 +142,8 @@ def test_a_file_written_in_another_way_is_not_damaged(text: str) -> None:
 
 
 @given(
-    st.text().filter(lambda text: len(text.encode(errors="replace")) <= 60), st.sampled_from(["label", "vault.folder"])
+    st.text().filter(lambda text: len(text.encode(errors="replace")) <= 60),
+    st.sampled_from(["label", "vault.location"]),
 )
 def test_any_text_comes_back(text: str, key: str) -> None:
     if any(0xD800 <= ord(character) < 0xE000 for character in text):
@@ -152,6 +155,11 @@ def test_any_text_comes_back(text: str, key: str) -> None:
 def test_bounds_are_told() -> None:
     with pytest.raises(ConfigurationError, match="at most 64 bytes"):
         setting("label").check("ü" * 33, "label")
+    with pytest.raises(ConfigurationError, match="at most 16"):
+        setting("bridge.ports").check(["/dev/ttyACM0"] * 17, "bridge.ports")
+    for wrong in ([1], "/dev/ttyACM0", [["/dev/ttyACM0"]]):
+        with pytest.raises(ConfigurationError, match="must be a list of texts"):
+            setting("bridge.ports").check(wrong, "bridge.ports")
     with pytest.raises(ConfigurationError, match="must be text"):
         setting("label").check(1, "label")
     with pytest.raises(ConfigurationError, match="must be a whole number"):

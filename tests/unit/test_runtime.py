@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -65,7 +65,7 @@ class Relay:
         """Note it."""
         self.acknowledged.append(delivered)
 
-    def reconfigure_inbox(self, topic: str) -> None:
+    def listen(self, topics: Collection[str]) -> None:
         """Satisfy the port."""
 
     def alive(self) -> bool:

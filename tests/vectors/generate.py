@@ -11,14 +11,28 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.vectors import HERE
-from tests.vectors.makers import cbor, envelopes, groups, invites, messages, telemetry, vault
+from tests.vectors.makers import (
+    cbor,
+    ceremonies,
+    envelopes,
+    group_bodies,
+    groups,
+    invites,
+    key_files,
+    messages,
+    telemetry,
+    vault,
+)
 
 FILES: dict[str, Callable[[], dict[str, Any]]] = {
     "cbor": cbor.make,
     "envelopes": envelopes.make,
     "messages": messages.make,
     "group_manifests": groups.make,
+    "group_messages": group_bodies.make,
+    "key_files": key_files.make,
     "invites": invites.make,
+    "ceremonies": ceremonies.make,
     "telemetry": telemetry.make,
     "vault": vault.make,
 }

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from agent.core.telemetry import read_batch
+from agent.core.telemetry_reading import read_batch
 from tests.vectors import HERE, load
 from tests.vectors.generate import FILES, text
 

@@ -12,7 +12,7 @@ from agent.config import Config
 from agent.errors import StorageError
 
 
-@pytest.mark.parametrize("crash_after", range(7))
+@pytest.mark.parametrize("crash_after", range(9))
 def test_a_crash_half_way_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_after: int
 ) -> None:  # accepts: 000.23

@@ -106,8 +106,7 @@ def test_no_device_and_no_key_is_added_twice() -> None:
 
 def _full_group(count: int, label: str, capabilities: tuple[str, ...] = ()) -> tuple[Member, ...]:
     devices = [
-        replace(_ALICE.keys, signing_public=number.to_bytes(32, "big"), noise_public=number.to_bytes(32, "big"))
-        for number in range(count - 1)
+        DeviceKeys(number.to_bytes(32, "big"), (number + 2).to_bytes(32, "little")) for number in range(count - 1)
     ]
     members = [Member(keys, label, capabilities=capabilities) for keys in devices]
     return tuple(sorted([*members, Member(_ALICE.keys)], key=lambda each: each.keys.signing_public))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent.core.crypto import NoiseKey
 from agent.core.envelope import seal
 from agent.core.events import BlobArrived, EnvelopeDropped
 from agent.core.limits import MAXIMUM_BLOB_BYTES, RETRY_US_INITIAL, RETRY_US_MAX
@@ -179,7 +179,8 @@ def test_an_acknowledgement_of_another_incarnation_frees_nothing(make: Make) -> 
     body = _ack(b"another!", SequenceSet(1_000))
     ann.receive(_forge(ben, ann, MessageType.ACK, NO_GROUP, 0, body))
     assert ann.store.totals()[0] == 1
-    ann.receive(_forge(ben, ann, MessageType.ACK, NO_GROUP, 0, _ack(ann.store.incarnation(), SequenceSet(1_000))))
+    everything = SequenceSet(ann.store.eras(ben.key)[-1].last)
+    ann.receive(_forge(ben, ann, MessageType.ACK, NO_GROUP, 0, _ack(ann.store.incarnation(), everything)))
     assert ann.store.totals()[0] == 0
 
 
@@ -303,7 +304,7 @@ def test_nobody_is_kept_waiting_for_an_answer_that_has_no_address(make: Make) ->
     with ann.store.transaction():
         invite = ann.node.membership.invite(group_id, (), "mqtt://fleet", ann.now.wall_us)
     twin = Device("twin", ann.path.parent)
-    twin.identity = replace(twin.identity, noise_public=ben.identity.noise_public)
+    twin.identity.noise.take((NoiseKey.of(ben.identity.noise_secret),))
     twin.restart()
     with twin.store.transaction():
         twin.node.request_join(invite, "twin", twin.now)

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from agent.adapters.word_list import draw_code, typed_code, word_list, words_at
 from agent.core.crypto import DeviceKeys
+from agent.core.group_requests import GroupInvite
 from agent.core.pairing import Invite, JoinRequest, hash_secret
 from agent.errors import LocalError, RemoteError
 from tests.vectors import load, vectors
@@ -25,7 +27,7 @@ def test_invites(vector: dict[str, Any]) -> None:  # accepts: 003.86
     inviter = _KEYS[vector["inviter"]]
     keys = DeviceKeys(bytes.fromhex(inviter["signing_public"]), bytes.fromhex(inviter["noise_public"]))
     group_id, secret = bytes.fromhex(vector["group_id"]), bytes.fromhex(vector["secret"])
-    expected = Invite(group_id, keys, secret, vector["expires_at_us"], vector["relay_url"])
+    expected = Invite(group_id, keys, secret, vector["expires_at_us"], vector["relay_url"], vector["rendezvous"])
     assert Invite.from_uri(vector["uri"]) == expected
     assert expected.to_uri() == vector["uri"]
     assert hash_secret(secret).hex() == expected.secret_hash.hex() == vector["secret_hash"]
@@ -43,6 +45,55 @@ def test_join_requests(vector: dict[str, Any]) -> None:
     expected = JoinRequest(secret, noise_public, vector["label"])
     assert JoinRequest.from_wire(body) == expected
     assert expected.to_wire() == body
+
+
+@pytest.mark.parametrize("vector", vectors("invites", "group_invites"))
+def test_group_invites(vector: dict[str, Any]) -> None:
+    body = bytes.fromhex(vector["body"])
+    if vector["code"] is not None:
+        with pytest.raises(RemoteError) as caught:
+            GroupInvite.from_wire(body)
+        assert caught.value.code == vector["code"]
+        return
+    secret, noise_public = bytes.fromhex(vector["secret"]), bytes.fromhex(vector["noise_public"])
+    expected = GroupInvite(secret, noise_public, vector["expires_at_us"])
+    assert GroupInvite.from_wire(body) == expected
+    assert expected.to_wire() == body
+
+
+@pytest.mark.parametrize(
+    ("typed", "code"),
+    [
+        ("42-abandon-zoo", "42-abandon-zoo"),
+        (" 42 Abandon  ZOO\n", "42-abandon-zoo"),
+        ("7-aban-zoo", "7-abandon-zoo"),
+        ("007-abandoned-zoo", "7-abandon-zoo"),
+    ],
+)
+def test_codes_as_people_type_them(typed: str, code: str) -> None:
+    assert str(typed_code(typed)) == code
+    assert typed_code(typed).password == code.encode()
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "42", "42-abandon", "0-abandon-zoo", "10000-abandon-zoo", "x-abandon-zoo", "4-aba-zoo",
+              "4-abandon-zoom", "4-abandon-zoo-zoo", "\u0664-abandon-zoo", "4-abandon-", "9" * 5000 + "-abandon-zoo"],
+)  # fmt: skip
+def test_what_is_no_code(typed: str) -> None:
+    with pytest.raises(LocalError) as caught:
+        typed_code(typed)
+    assert caught.value.hint
+
+
+def test_the_words_of_codes_differ_in_four_letters() -> None:
+    assert len({word[:4] for word in word_list()}) == 2048
+    assert words_at((0, 2047)) == ["abandon", "zoo"]
+
+
+def test_any_two_words_may_be_drawn() -> None:
+    codes = [draw_code(below, 9_999) for below in (lambda _: 0, lambda most: most - 1)]
+    assert [str(code) for code in codes] == ["9999-abandon-abandon", "9999-zoo-zoo"]
+    assert all(typed_code(str(code)) == code for code in codes)
 
 
 def test_the_secret_is_not_shown() -> None:  # accepts: 002.32

@@ -15,7 +15,8 @@ from agent.core.limits import (
     MAXIMUM_MESSAGE_BYTES,
     MAXIMUM_TEXT_VALUE_BYTES,
 )
-from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Column, Kind, Value, read_batch
+from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Column, Kind, Value
+from agent.core.telemetry_reading import read_batch
 from agent.errors import LimitError, MalformedError, ReadingError, RemoteError
 from tests.vectors import from_json, to_json, vectors
 

@@ -24,6 +24,7 @@ def _signing(name: str) -> bytes:
 @pytest.mark.parametrize("vector", vectors("group_manifests", "trust"))
 def test_rules(vector: dict[str, Any]) -> None:
     # accepts: 000.11, 000.12, 000.13, 000.14, 000.15, 000.16, 000.17, 001.18, 003.07, 003.08, 003.09, 003.34, 003.36
+    # accepts: 003.38, 003.39, 003.41, 003.42, 003.43, 003.44, 003.45, 003.46, 003.47, 003.48, 003.49, 003.50
     held = vector["held"]
     first = read_manifest(_RAW[held]) if held else None
     trust = GroupTrust(first.group_id if first else _GROUP_ID, first)
@@ -33,7 +34,10 @@ def test_rules(vector: dict[str, Any]) -> None:
         try:
             if vector["join"] and before is None:
                 join = vector["join"]
-                outcome = trust.join([raw], _signing(join["inviter"]), _signing(join["device"])).value
+                own = bytes.fromhex(_FILE["keys"][join["device"]]["noise_public"])
+                outcome = trust.join(
+                    [raw], _signing(join["inviter"]), _signing(join["device"]), lambda public, own=own: public == own
+                ).value
             else:
                 outcome = trust.update(raw).value
         except RemoteError as error:
@@ -47,6 +51,13 @@ def test_rules(vector: dict[str, Any]) -> None:
     if vector["members"] is not None:
         assert trust.current is not None
         assert {each.keys.signing_public for each in trust.current.members} == {*map(_signing, vector["members"])}
+    if vector["noise"] is not None:
+        device = _signing(vector["noise"]["device"])
+        assert trust.current is not None
+        held_now, expected = trust.current.member(device), read_manifest(_RAW[vector["noise"]["as_in"]]).member(device)
+        assert held_now is not None
+        assert expected is not None
+        assert held_now.keys == expected.keys
 
 
 @pytest.mark.parametrize("vector", vectors("group_manifests", "chains"))
@@ -92,7 +103,7 @@ def test_a_group_is_created_once_and_from_its_genesis() -> None:  # accepts: 000
 
 def test_a_device_that_joined_follows_the_ordinary_rules() -> None:
     trust = GroupTrust(_GROUP_ID, None)
-    trust.join([_RAW["with bob"]], _signing("alice"), _signing("bob"))
+    trust.join([_RAW["with bob"]], _signing("alice"), _signing("bob"), bool)
     with pytest.raises(RemoteError) as caught:
         trust.update(_RAW["genesis"])
     assert caught.value.code == "genesis"

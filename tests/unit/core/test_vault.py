@@ -9,7 +9,8 @@ import pytest
 from agent.core import vault
 from agent.core.crypto import Identity
 from agent.core.message import read_message
-from agent.core.vault import SegmentEntry, SegmentRange, SegmentRecord, VaultKey
+from agent.core.vault import SegmentEntry, SegmentRange, SegmentRecord
+from agent.core.vault_keys import VaultKey
 from agent.errors import LimitError, MalformedError, RemoteError, RollbackError
 from tests.vectors import load, vectors
 

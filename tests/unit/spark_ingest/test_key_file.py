@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.vault import VaultKey, key_file_text
+from agent.core.vault_keys import VaultKey, key_file_text
 from agent.errors import ConfigurationError, DecryptionError
 from spark_ingest.key_file import read_key_file
 

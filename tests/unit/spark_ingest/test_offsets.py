@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from agent.core.vault_reading import VaultReader
 from agent.errors import StorageError
 from spark_ingest.key_file import read_key_file
+from spark_ingest.manifest_memory import FolderMemory
+from spark_ingest.object_stores import DirectoryStore
 from spark_ingest.offsets import Offset, latest_offset, ranges
-from spark_ingest.vault_reader import DirectoryStore, ManifestMemory, VaultReader
 from tests.spark.fleet import Collector, Device
 
 
@@ -184,7 +186,7 @@ def test_a_damaged_range_is_told_and_read_once_it_is_good_again(
 def test_a_remembered_manifest_serves_a_replay_and_keeps_the_floor(collector: Collector, tmp_path: Path) -> None:
     def reader() -> VaultReader:
         keys = read_key_file(collector.key_file)
-        return VaultReader(DirectoryStore(collector.vault), keys, ManifestMemory(tmp_path / "memory"))
+        return VaultReader(DirectoryStore(collector.vault), keys, FolderMemory(tmp_path / "memory"))
 
     end = latest_offset(reader(), {}, None)
     _roll_back(collector)

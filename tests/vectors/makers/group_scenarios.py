@@ -12,10 +12,12 @@ def _scenario(
     join: tuple[str, str] | None = None,
     members: str | None = None,
     conflict: bool = False,
+    noise: tuple[str, str] | None = None,
 ) -> Any:
     """`held`: what the device holds at first. `join`: (inviter, device) where it has asked to join instead.
 
-    `members`: who is in the group at the end, and whether the heads still contradict each other.
+    `members`: who is in the group at the end, and whether the heads still contradict each other. `noise`: a device
+    whose noise key is at the end what a manifest lists.
     """
     return {
         "name": name,
@@ -24,6 +26,7 @@ def _scenario(
         "offers": [{"manifest": manifest, "outcome": outcome} for manifest, outcome in offers],
         "members": members.split() if members is not None else None,
         "conflict": conflict,
+        "noise": {"device": noise[0], "as_in": noise[1]} if noise else None,
     }
 
 
@@ -51,6 +54,12 @@ def _rules() -> list[Any]:
         _scenario(
             "rule 4: does not list us",
             ("version 2 without bob", "invite"),
+            ("with bob", "accepted"),
+            join=("alice", "bob"),
+        ),
+        _scenario(
+            "rule 4: lists us under a noise key that is not ours",
+            ("with bob under mallory's noise key", "invite"),
             ("with bob", "accepted"),
             join=("alice", "bob"),
         ),
@@ -154,6 +163,67 @@ def _conflicts() -> list[Any]:
     ]
 
 
+def _rotations() -> list[Any]:
+    earlier, later = "bob rotates", "bob rotates to another key"  # in the order of their hashes
+    return [
+        _scenario("a rotation", ("bob rotates", "accepted"), held="with carol", noise=("bob", "bob rotates")),
+        _scenario(
+            "a rotation, and back",
+            ("bob rotates", "accepted"),
+            ("bob takes his first key again", "accepted"),
+            ("bob rotates", "unchanged"),
+            held="with carol",
+            noise=("bob", "with carol"),
+        ),
+        *(
+            _scenario(
+                f"two rotations of one device: the later by hash holds, {order}",
+                (one, "accepted"),
+                (other, "accepted"),
+                held="with carol",
+                noise=("bob", later),
+            )
+            for order, one, other in (("in order", earlier, later), ("in the other order", later, earlier))
+        ),
+        _scenario(
+            "a rotation while bob is removed",
+            ("bob rotates", "accepted"),
+            ("alice removes bob", "accepted"),
+            held="with carol",
+            members="alice carol",
+        ),
+        _scenario(
+            "a rotation while mallory is let in: both are meant",
+            ("carol adds mallory", "accepted"),
+            ("bob rotates", "accepted"),
+            held="with carol",
+            members="alice bob carol mallory",
+            conflict=True,
+            noise=("bob", "bob rotates"),
+        ),
+        _scenario(
+            "a rotation to a key that somebody is let in under at the same time: the later by hash does not get it",
+            ("carol adds mallory under bob's new key", "accepted"),
+            ("bob rotates", "accepted"),
+            held="with carol",
+            members="alice bob carol",
+            noise=("bob", "bob rotates"),
+        ),
+        _scenario(
+            "a rotation in a group of admins",
+            ("admins: mallory rotates", "accepted"),
+            held="admins: with mallory",
+            noise=("mallory", "admins: mallory rotates"),
+        ),
+        _scenario(
+            "a rotation in a pair",
+            ("pair: bob rotates", "accepted"),
+            held="pair: with bob",
+            noise=("bob", "pair: bob rotates"),
+        ),
+    ]
+
+
 def _modes() -> list[Any]:
     return [
         _scenario(
@@ -164,6 +234,30 @@ def _modes() -> list[Any]:
             ("admins: banned with old votes", "vote"),
             held="admins: with mallory",
             members="alice bob carol mallory",
+        ),
+        _scenario(
+            "admins: an admin is banned by more than half of all",
+            ("admins: carol banned", "accepted"),
+            held="admins: with mallory",
+            members="alice bob mallory",
+        ),
+        *(
+            _scenario(
+                f"admins: two sides ban each other: who is longer a member stays, {order}",
+                (one, "accepted"),
+                (other, "accepted"),
+                held="admins: with mallory",
+                members="alice bob mallory",
+            )
+            for order, one, other in (
+                ("in one order", "admins: carol banned", "admins: alice banned"),
+                ("in the other", "admins: alice banned", "admins: carol banned"),
+            )
+        ),
+        _scenario(
+            "admins: an issuer who did not vote",
+            ("admins: banned by an issuer who did not vote", "vote"),
+            held="admins: with mallory",
         ),
         _scenario("admins: a minority", ("admins: banned by one of three", "vote"), held="admins: with mallory"),
         _scenario("admins: a self-vote", ("admins: bob votes about himself", "vote"), held="admins: with mallory"),
@@ -196,4 +290,4 @@ def _modes() -> list[Any]:
 
 def make() -> list[Any]:
     """Return the scenarios."""
-    return [*_rules(), *_conflicts(), *_modes()]
+    return [*_rules(), *_conflicts(), *_rotations(), *_modes()]

@@ -64,11 +64,21 @@ EARLIER_EPOCH = sign_manifest(replace(WITHOUT_BOB.adding(_member(MALLORY)), epoc
 SAME_EPOCH = sign_manifest(replace(WITH_CAROL.removing(BOB.signing_public, secret_id(_SECOND)), epoch=1), CAROL)
 SAME_SECRET = sign_manifest(WITH_CAROL.removing(BOB.signing_public, secret_id(_FIRST)), CAROL)
 NEW_SECRET = sign_manifest(replace(WITH_BOB.adding(_member(CAROL)), epoch_id=secret_id(_SECOND)), BOB)
+MISADDRESSED = sign_manifest(GENESIS.adding(Member(replace(BOB.keys, noise_public=MALLORY.noise_public))), ALICE)
 UNLISTED = sign_manifest(replace(WITH_BOB, members=GENESIS.members, epoch=2, epoch_id=secret_id(_SECOND)), ALICE)
 OLDER_MEMBER = sign_manifest(WITH_CAROL.changing(replace(WITH_CAROL.members[0], since=3)), BOB)
 OTHERS_KEY = sign_manifest(
     WITH_CAROL.changing(replace(_listed(WITH_CAROL, BOB), keys=replace(BOB.keys, noise_public=MALLORY.noise_public))),
     CAROL,
+)
+_NEW_KEYS = [replace(BOB.keys, noise_public=crypto.scalar_base(seeded(f"bob noise {place}"))) for place in (2, 3)]
+ROTATION, ROTATION_AGAIN = (
+    sign_manifest(WITH_CAROL.changing(replace(_listed(WITH_CAROL, BOB), keys=keys)), BOB) for keys in _NEW_KEYS
+)
+"""By Bob, who does not know of the one when he issues the other."""
+ROTATION_BACK = sign_manifest(ROTATION.changing(_listed(WITH_CAROL, BOB)), BOB)
+KEY_TAKEN = sign_manifest(
+    WITH_CAROL.adding(Member(replace(MALLORY.keys, noise_public=_NEW_KEYS[0].noise_public))), CAROL
 )
 PROMOTION = sign_manifest(WITH_CAROL.changing(replace(_listed(WITH_CAROL, BOB), role=Role.ADMIN)), CAROL)
 
@@ -106,6 +116,10 @@ def _ban(issuer: Identity, *votes: bytes, target: Identity = MALLORY) -> GroupMa
 
 
 BAN = _ban(ALICE, _vote(ALICE), _vote(BOB))
+BAN_OF_CAROL = _ban(ALICE, _vote(ALICE, target=CAROL, since=3), _vote(BOB, target=CAROL, since=3), target=CAROL)
+BAN_OF_ALICE = _ban(CAROL, _vote(CAROL, target=ALICE, since=1), _vote(BOB, target=ALICE, since=1), target=ALICE)
+"""Of two admins who ban each other, with Bob's vote on both sides."""
+BAN_BY_ANOTHER_VOTER = _ban(CAROL, _vote(ALICE), _vote(BOB))
 BAN_BY_ONE = _ban(ALICE, _vote(ALICE))
 BAN_BY_THE_TARGET = _ban(ALICE, _vote(BOB, target=BOB, since=2), _vote(ALICE, target=BOB, since=2), target=BOB)
 BAN_BY_NO_ADMIN = _ban(ALICE, _vote(ALICE), _vote(MALLORY, target=BOB, since=2))
@@ -113,6 +127,12 @@ BAN_OF_ANOTHER = _ban(ALICE, _vote(ALICE), _vote(BOB, target=CAROL, since=3))
 BAN_OF_EARLIER = _ban(ALICE, _vote(ALICE, since=3), _vote(BOB, since=3))
 REMOVAL_WITHOUT_VOTES = sign_manifest(ADMINS_MALLORY.removing(MALLORY.signing_public, secret_id(_SECOND)), ALICE)
 ADDED_BY_A_MEMBER = sign_manifest(ADMINS_MALLORY.adding(_member(identity("dave"))), MALLORY)
+ADMINS_ROTATION = sign_manifest(
+    ADMINS_MALLORY.changing(
+        replace(_listed(ADMINS_MALLORY, MALLORY), keys=replace(MALLORY.keys, noise_public=_NEW_KEYS[0].noise_public))
+    ),
+    MALLORY,
+)
 LEAVES = sign_manifest(ADMINS_MALLORY.removing(MALLORY.signing_public, secret_id(_SECOND)), MALLORY)
 UNBAN = sign_manifest(
     BAN.unbanning(MALLORY.signing_public, (_vote(CAROL, Action.UNBAN, since=5), _vote(BOB, Action.UNBAN, since=5))),
@@ -123,6 +143,7 @@ OLD_VOTES = sign_manifest(BACK.banning(MALLORY.signing_public, secret_id(_THIRD)
 
 PAIR_GENESIS = _founded(ALICE, seeded("pair"), Mode.ONE_TO_ONE)
 PAIR = sign_manifest(PAIR_GENESIS.adding(_member(BOB)), ALICE)
+PAIR_ROTATION = sign_manifest(PAIR.changing(replace(_listed(PAIR, BOB), keys=_NEW_KEYS[0])), BOB)
 PAIR_CAROL = sign_manifest(PAIR_GENESIS.adding(_member(CAROL)), ALICE)
 PAIR_REMOVAL = sign_manifest(PAIR.removing(BOB.signing_public, secret_id(_SECOND)), ALICE)
 
@@ -146,9 +167,14 @@ _ALL = {
     "a removal without a new epoch": SAME_EPOCH,
     "a removal with the old secret": SAME_SECRET,
     "an addition with a new secret": NEW_SECRET,
+    "with bob under mallory's noise key": MISADDRESSED,
     "version 2 without bob": UNLISTED,
     "a member made younger": OLDER_MEMBER,
     "another's noise key": OTHERS_KEY,
+    "bob rotates": ROTATION,
+    "bob rotates to another key": ROTATION_AGAIN,
+    "bob takes his first key again": ROTATION_BACK,
+    "carol adds mallory under bob's new key": KEY_TAKEN,
     "an admin among equals": PROMOTION,
     "alice removes bob": REMOVES_BOB,
     "carol adds mallory": ADDS_MALLORY,
@@ -165,6 +191,9 @@ _ALL = {
     "admins: with carol": ADMINS_CAROL,
     "admins: with mallory": ADMINS_MALLORY,
     "admins: mallory banned": BAN,
+    "admins: carol banned": BAN_OF_CAROL,
+    "admins: alice banned": BAN_OF_ALICE,
+    "admins: banned by an issuer who did not vote": BAN_BY_ANOTHER_VOTER,
     "admins: banned by one of three": BAN_BY_ONE,
     "admins: bob votes about himself": BAN_BY_THE_TARGET,
     "admins: mallory votes": BAN_BY_NO_ADMIN,
@@ -172,12 +201,14 @@ _ALL = {
     "admins: votes about an earlier mallory": BAN_OF_EARLIER,
     "admins: removal without votes": REMOVAL_WITHOUT_VOTES,
     "admins: addition by a member": ADDED_BY_A_MEMBER,
+    "admins: mallory rotates": ADMINS_ROTATION,
     "admins: mallory leaves": LEAVES,
     "admins: mallory unbanned": UNBAN,
     "admins: mallory is back": BACK,
     "admins: banned with old votes": OLD_VOTES,
     "pair: genesis": PAIR_GENESIS,
     "pair: with bob": PAIR,
+    "pair: bob rotates": PAIR_ROTATION,
     "pair: with carol": PAIR_CAROL,
     "pair: bob removed": PAIR_REMOVAL,
     "public: genesis": PUBLIC_GENESIS,
@@ -282,6 +313,8 @@ def _refused() -> list[tuple[str, str, bytes]]:
         ("nine capabilities", "limit", _signed(_with_member(capabilities=[f"c{number}" for number in range(9)]))),
         ("capability of 33 bytes", "limit", _signed(_with_member(capabilities=["c" * 33]))),
         ("noise key of 31 bytes", "malformed", _signed(_with_member(noise=bytes(31)))),
+        ("rule 3: a noise key of small order", "malformed", _signed(_with_member(noise=bytes(32)))),
+        ("rule 3: a noise key that is not reduced", "malformed", _signed(_with_member(noise=b"\xff" * 32))),
         ("unknown format", "malformed", _signed(_document(format=2))),
         ("unknown mode", "malformed", _signed(_document(mode=9))),
         ("group id of 16 bytes", "malformed", _signed(_document(group_id=bytes(16)))),

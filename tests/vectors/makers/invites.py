@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from agent.core.group_requests import GroupInvite
 from agent.core.pairing import Invite, JoinRequest
 from tests.vectors.makers.cast import ALICE, BOB, GROUP_ID, NOW_US, cbor, flip, keys, seeded
 
@@ -34,8 +35,14 @@ def _fields(**changed: object) -> list[object]:
 
 def _invites() -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
-    for name, relay in [("an invite", _RELAY), ("without a relay", ""), ("with the longest relay", "x" * 512)]:
-        invite = Invite(GROUP_ID, ALICE.keys, _SECRET, _EXPIRES_US, relay)
+    for name, relay, rendezvous in [
+        ("an invite", _RELAY, None),
+        ("without a relay", "", None),
+        ("with the longest relay", "x" * 512, None),
+        ("with a rendezvous", _RELAY, 42),
+        ("with the last rendezvous", _RELAY, 9_999),
+    ]:
+        invite = Invite(GROUP_ID, ALICE.keys, _SECRET, _EXPIRES_US, relay, rendezvous)
         entries.append(
             {
                 "name": name,
@@ -46,6 +53,7 @@ def _invites() -> list[dict[str, Any]]:
                 "secret_hash": invite.secret_hash.hex(),
                 "expires_at_us": _EXPIRES_US,
                 "relay_url": relay,
+                "rendezvous": rendezvous,
                 "code": None,
             }
         )
@@ -66,6 +74,9 @@ def _invites() -> list[dict[str, Any]]:
         ("a field missing", _uri(_fields()[:-1])),
         ("expires before the epoch", _uri(_fields(expires=-1))),
         ("relay longer than allowed", _uri(_fields(relay="x" * 513))),
+        ("rendezvous 0", _uri(_fields(rendezvous=0))),
+        ("rendezvous 10000", _uri(_fields(rendezvous=10_000))),
+        ("a field after the rendezvous", _uri([*_fields(rendezvous=42), 0])),
         ("longer than any", _uri(_fields(relay="x" * 2_000))),
         ("not deterministic", _uri(b"\x87\x18\x01" + cbor(_fields())[2:])),
     ]
@@ -100,6 +111,28 @@ def _requests() -> list[dict[str, Any]]:
     return entries + [{"name": name, "body": raw.hex(), "code": code} for name, code, raw in refused]
 
 
+def _group_invites() -> list[dict[str, Any]]:
+    good = GroupInvite(_SECRET, ALICE.noise_public, _EXPIRES_US).to_wire()
+    entries: list[dict[str, Any]] = [
+        {
+            "name": "an invitation",
+            "body": good.hex(),
+            "secret": _SECRET.hex(),
+            "noise_public": ALICE.noise_public.hex(),
+            "expires_at_us": _EXPIRES_US,
+            "code": None,
+        }
+    ]
+    refused = [
+        ("cut", "malformed", good[:-1]),
+        ("secret of 17 bytes", "malformed", cbor([_SECRET + b"x", ALICE.noise_public, 1])),
+        ("key of zeros", "malformed", cbor([_SECRET, bytes(32), 1])),
+        ("expires before the epoch", "malformed", cbor([_SECRET, ALICE.noise_public, -1])),
+        ("longer than any", "limit", bytes(129)),
+    ]
+    return entries + [{"name": name, "body": raw.hex(), "code": code} for name, code, raw in refused]
+
+
 def make() -> dict[str, Any]:
     """Return the file."""
     return {
@@ -107,4 +140,5 @@ def make() -> dict[str, Any]:
         "keys": keys(),
         "vectors": _invites(),
         "requests": _requests(),
+        "group_invites": _group_invites(),
     }

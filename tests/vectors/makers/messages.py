@@ -6,6 +6,8 @@ from typing import Any
 
 from agent.core import crypto
 from agent.core.crypto import Identity
+from agent.core.forwarding import Forward
+from agent.core.limits import MAXIMUM_BOARD_MESSAGE_BYTES
 from agent.core.message import Acknowledgement, Loss, LossReason, MessageType, write_message
 from agent.core.sequences import SequenceSet
 from tests.vectors.makers.cast import (
@@ -62,6 +64,8 @@ def _valid() -> list[dict[str, Any]]:
         (MessageType.TELEMETRY, GROUP_ID, 8, 4, b"a batch"),
         (MessageType.LOSS, bytes(32), 9, 5, Loss(1, 2, LossReason.OUTBOX_FULL).to_wire()),
         (MessageType.ACK, bytes(32), 0, 0, _ACK_BODY),
+        (MessageType.FORWARD, GROUP_ID, 10, 6, Forward(BOB.signing_public, b"an envelope").to_wire()),
+        (MessageType.FORWARD, bytes(32), 0, 0, Forward(CAROL.signing_public, b"an envelope").to_wire()),
     ]:
         raw = write_message(ALICE, kind, BOB.signing_public, group_id, INCARNATION, seq, link_seq, NOW_US, body)
         entries.append(
@@ -126,6 +130,8 @@ def _refused() -> list[tuple[str, str, bytes]]:
         ("negative sequence", "malformed", _signed(_fields(seq=-1))),
         ("boolean sequence", "malformed", _signed(_fields(seq=True))),
         ("body as text", "malformed", _signed(_fields(body="hello"))),
+        ("forward without a sequence", "malformed", _signed(_fields(type=15, seq=0))),
+        ("forward without a link sequence", "malformed", _signed(_fields(type=15, link_seq=0))),
         ("blob without sequences", "malformed", _signed(_fields(seq=0, link_seq=0))),
         ("blob without a sequence", "malformed", _signed(_fields(seq=0))),
         ("blob without a link sequence", "malformed", _signed(_fields(link_seq=0))),
@@ -189,13 +195,34 @@ def _losses() -> list[dict[str, Any]]:
     ]
 
 
+def _forwards() -> list[dict[str, Any]]:
+    to, longest = BOB.signing_public, bytes(MAXIMUM_BOARD_MESSAGE_BYTES)
+    rows: list[tuple[str, str | None, object]] = [
+        ("an envelope", None, [to, b"an envelope"]),
+        ("an empty one", None, [to, b""]),
+        ("the longest", None, [to, longest]),
+        ("a byte too long", "limit", [to, longest + b"\0"]),
+        ("longer than any", "limit", [to, bytes(9_000)]),
+        ("for a key of 31 bytes", "malformed", [to[:31], b"an envelope"]),
+        ("for nobody", "malformed", [b"an envelope"]),
+        ("an envelope as text", "malformed", [to, "an envelope"]),
+        ("a field too many", "malformed", [to, b"an envelope", 0]),
+    ]
+    return [
+        {"name": name, "body": cbor(fields).hex(), "code": code}
+        | ({"to": "bob", "envelope": fields[1].hex()} if code is None else {})  # type: ignore[index]
+        for name, code, fields in rows
+    ]
+
+
 def make() -> dict[str, Any]:
     """Return the file."""
     refused = [{"name": name, "message": raw.hex(), "code": code} for name, code, raw in _refused()]
     return {
-        "about": "docs/protocol.md, sections 5 to 7.",
+        "about": "docs/protocol.md, sections 5 to 7 and 19.",
         "keys": keys(),
         "vectors": _valid() + refused,
         "acknowledgements": _acknowledgements(),
         "losses": _losses(),
+        "forwards": _forwards(),
     }

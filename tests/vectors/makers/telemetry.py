@@ -6,7 +6,8 @@ import struct
 import zlib
 from typing import Any
 
-from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value, read_batch
+from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value
+from agent.core.telemetry_reading import read_batch
 from tests.vectors import to_json
 from tests.vectors.makers.cast import BOOT_ID, NOW_US, cbor
 

@@ -9,7 +9,8 @@ from agent.core import crypto, vault
 from agent.core.crypto import Identity
 from agent.core.ids import node_id
 from agent.core.message import MessageType, write_message
-from agent.core.vault import SegmentEntry, SegmentRange, SegmentRecord, VaultKey, VaultManifest
+from agent.core.vault import SegmentEntry, SegmentRange, SegmentRecord, VaultManifest
+from agent.core.vault_keys import VaultKey
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, INCARNATION, NOW_US, cbor, flip, keys, seeded
 
 KEY = VaultKey(seeded("vault id", 16), seeded("vault key"))

@@ -1,17 +1,15 @@
-"""Reading a vault that lies in a directory. Never writes; keys are built by `agent.core.vault` from checked ids alone.
+"""Reading a vault whose store nobody trusts. Keys of objects are built by `vault.py` from checked ids alone.
 
-Trusts nothing of the store: every manifest is opened, verified and compared with the last good one (004.15-004.24). A
-manifest that is missing, damaged, rolled back or forked is told of and changes nothing.
+Every manifest is opened, verified and compared with the last good one (004.15-004.24). A manifest that is missing,
+damaged, rolled back or forked is told of and changes nothing.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Protocol
 
 from agent.core.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
 from agent.core.vault import (
@@ -26,50 +24,31 @@ from agent.core.vault import (
     range_key,
     segment_key,
 )
-from agent.errors import CoveyError, LimitError, MalformedError, RemoteError, RollbackError, StorageError
-from spark_ingest.key_file import KeyRing
+from agent.core.vault_keys import KeyRing
+from agent.errors import CoveyError, MalformedError, RemoteError, RollbackError, StorageError
 
 _RANGES_HELD = 64
-"""Opened ranges kept for the next micro-batches; about 20 MB at most."""
+"""Opened ranges kept for the next time; about 20 MB at most."""
 
 
-class DirectoryStore:
-    """The reading half of `ports.ObjectStore`, on a directory."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
+class VaultObjects(Protocol):
+    """The reading half of `ports.ObjectStore`."""
 
     def get(self, key: str, maximum: int) -> bytes | None:
-        """Return the object, or None where there is none.
-
-        Raises:
-            LimitError: it is longer than `maximum` bytes.
-            StorageError: the directory could not be read.
-        """
-        try:
-            with (self._root / key).open("rb") as file:
-                content = file.read(maximum + 1)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise StorageError(f"{key} cannot be read: {error.strerror}") from error
-        if len(content) > maximum:
-            raise LimitError(f"{key} is longer than {maximum} bytes")
-        return content
+        """Return the object, or None where there is none; `LimitError` above `maximum` bytes, `StorageError`."""
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """List the keys right under a prefix, sorted.
+        """List keys under a prefix, sorted; `StorageError`."""
 
-        Raises:
-            StorageError: the directory could not be read.
-        """
-        try:
-            names = sorted(entry.name for entry in (self._root / prefix).iterdir())
-        except FileNotFoundError:
-            names = []
-        except OSError as error:
-            raise StorageError(f"{prefix} cannot be read: {error.strerror}") from error
-        return iter([prefix + name for name in names])
+
+class ManifestMemory(Protocol):
+    """Where the last good manifest of each node outlives the process, sealed as it was."""
+
+    def load(self, node: str) -> bytes | None:
+        """Return what was saved for a node."""
+
+    def save(self, node: str, content: bytes) -> None:
+        """Keep a manifest durably, before anything depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,34 +74,10 @@ class Trouble:
         return f"{self.code} {self.bytes_hash}".rstrip()
 
 
-class ManifestMemory:
-    """The last good manifest of each node, sealed as it was, in a directory of our own that outlives the process."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def load(self, node: str) -> bytes | None:
-        """Return what was saved for a node."""
-        try:
-            return (self._root / node).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    def save(self, node: str, content: bytes) -> None:
-        """Keep a manifest durably, before any offset depends on it."""
-        self._root.mkdir(parents=True, exist_ok=True)
-        temporary = self._root / f".{node}.new"
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._root / node)
-
-
 class VaultReader:
     """One vault: its nodes, their manifests and segments. Remembers the last good manifest of each node."""
 
-    def __init__(self, store: DirectoryStore, keys: KeyRing, memory: ManifestMemory | None = None) -> None:
+    def __init__(self, store: VaultObjects, keys: KeyRing, memory: ManifestMemory | None = None) -> None:
         self._store = store
         self._keys = keys
         self._memory = memory
@@ -179,9 +134,11 @@ class VaultReader:
         """Return the last good manifest of this node, whatever the store says now."""
         if node not in self._good and self._memory:
             content = self._memory.load(node)
-            with contextlib.suppress(RemoteError):  # a damaged memory is none
+            try:
                 if content is not None:
                     self._good[node] = (_sealed_hash(content), self._open(node, content, 0))
+            except RemoteError:
+                return None  # a damaged memory is none
         good = self._good.get(node)
         return good[1] if good else None
 

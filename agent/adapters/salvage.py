@@ -1,0 +1,291 @@
+"""Saving what a damaged state database still holds: table by table, row by row, into a new one.
+
+1. The damaged file is only read. The new one is complete before it takes the damaged one's place, which is kept beside
+   it under a name with the time; a crash anywhere leaves something that the next start finishes or begins again.
+2. A row is taken if it is what was written: by its digest, its signature or its hash, whichever it has.
+3. The new state is a new incarnation. What waits keeps its own (`core/eras.py`), so nothing comes twice; what is known
+   to have waited and cannot be read is told to its recipient by a signed record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from agent.adapters.key_file import remove_durably, storage_error, synchronise_folder
+from agent.adapters.salvage_queue import Queue
+from agent.adapters.salvage_source import Row, Source
+from agent.adapters.sqlite_inspection import UNREADABLE
+from agent.adapters.sqlite_outbox import check_digest, digest
+from agent.adapters.sqlite_store import SqliteStore
+from agent.core.crypto import Identity
+from agent.core.group_manifest import read_manifest, secret_id
+from agent.core.ids import KEY_BYTES
+from agent.core.message import read_message
+from agent.errors import CoveyError, MalformedError
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was saved. `lost` counts rows that were there and are no good; None where nobody can count them."""
+
+    aside: str
+    saved: dict[str, int] = field(default_factory=dict)
+    lost: dict[str, int | None] = field(default_factory=dict)
+
+    def line(self) -> str:
+        """Return it for people."""
+        parts = [f"{count} {name}" for name, count in self.saved.items() if count]
+        lost = [f"{'unknown' if count is None else count} {name}" for name, count in self.lost.items() if count != 0]
+        kept = f"; the damaged file is kept as {self.aside}" if self.aside else ""
+        return (
+            f"the state database was damaged; saved: {', '.join(parts) or 'nothing'}; "
+            f"lost: {', '.join(lost) or 'nothing'}{kept}"
+        )
+
+
+def salvage(path: Path, identity: Identity, incarnation: bytes, outbox_bytes: int, now_ns: int) -> Report:
+    """Build a new database out of a damaged one and put it into its place.
+
+    Raises:
+        StorageError: the disk refused; everything is as it was.
+    """
+    building = path.with_name(f"{path.name}.salvaging")
+    for suffix in ("", "-wal", "-shm"):
+        remove_durably(building.with_name(building.name + suffix))
+    there = path.exists()
+    report = Report(_aside(path, now_ns).name if there else "")
+    with closing(SqliteStore(building, incarnation, outbox_bytes)) as store, store.transaction():
+        target = store.connection
+        if there:
+            with closing(Source(path)) as source:
+                _fill(source, target, identity, report)
+        else:
+            report.lost["everything"] = None
+        target.execute("INSERT INTO salvage (salvaged_at, report) VALUES (?, ?)", (now_ns // 1000, _json(report)))
+        target.execute("INSERT INTO counter VALUES ('salvages', 1) ON CONFLICT DO UPDATE SET value = value + 1")
+    try:
+        descriptor = os.open(building, os.O_RDONLY | os.O_CLOEXEC)
+        os.fsync(descriptor)
+        os.utime(descriptor, ns=(now_ns, now_ns))  # `finish` names the damaged file by it
+        os.close(descriptor)
+        building.rename(_complete(path))
+        synchronise_folder(path.parent)
+    except OSError as error:
+        raise storage_error("save", path, error) from error
+    finish(path)
+    return report
+
+
+def finish(path: Path) -> None:
+    """Put a new database that is complete into its place; the damaged one is kept.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    complete = _complete(path)
+    try:
+        if not complete.exists():
+            return
+        aside = _aside(path, complete.stat().st_mtime_ns)
+        for suffix in ("-wal", ""):
+            part = path.with_name(path.name + suffix)
+            if part.exists():
+                part.rename(aside.with_name(aside.name + suffix))
+        path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
+        synchronise_folder(path.parent)
+        complete.rename(path)
+        synchronise_folder(path.parent)
+    except OSError as error:
+        raise storage_error("save", path, error) from error
+
+
+def _complete(path: Path) -> Path:
+    return path.with_name(f"{path.name}.salvaged")
+
+
+def _aside(path: Path, now_ns: int) -> Path:
+    stamp = datetime.fromtimestamp(now_ns // 1_000_000_000, UTC)
+    return path.with_name(f"{path.name}.damaged-{stamp:%Y%m%dT%H%M%SZ}")
+
+
+def _json(report: Report) -> str:
+    return json.dumps(asdict(report))
+
+
+# -- taking over ------------------------------------------------------------------------------------------------------
+
+
+def _sound_manifest(row: Row) -> None:
+    manifest = read_manifest(row["raw"])
+    if (manifest.group_id, manifest.version, manifest.hash) != (row["group_id"], row["version"], row["hash"]):
+        raise MalformedError("not the manifest that the row speaks of")
+
+
+def _sound_secret(row: Row) -> None:
+    if secret_id(row["secret"]) != row["epoch_id"]:
+        raise MalformedError("not the epoch's secret")
+
+
+def _sound_received(row: Row) -> None:
+    check_digest(row.get("digest"), row["author"], row["incarnation"], row["upto"], row["ranges"])
+
+
+def _sound_inbox(row: Row) -> None:
+    check_digest(row.get("digest"), row["group_id"], row["author"], row["body"])
+
+
+def _sound_landing(row: Row) -> None:
+    message = read_message(row["message"])
+    if (message.author, message.incarnation, message.link_seq) != (row["author"], row["incarnation"], row["link_seq"]):
+        raise MalformedError("not the message that the row speaks of")
+
+
+def _sound_invite(row: Row) -> None:
+    if not all(isinstance(name, str) for name in json.loads(row["capabilities"])):
+        raise MalformedError("not a list of capabilities")
+
+
+def _sound_pairing(row: Row) -> None:
+    json.loads(row["verifier"])
+
+
+def _sound_address(row: Row) -> None:
+    if any(len(value) != KEY_BYTES for value in row.values() if isinstance(value, bytes)):
+        raise MalformedError("not keys")
+
+
+def _anything(_: Row) -> None:
+    """Take a row that nothing but its shape speaks for."""
+
+
+_TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
+    "group_manifest": (("group_id", "version", "hash"), _sound_manifest),
+    "epoch_secret": (("group_id", "epoch_id"), _sound_secret),
+    "vote": (("group_id", "raw"), _anything),
+    "revocation": (("group_id",), _anything),
+    "farewell": (("signing_public",), _sound_address),
+    "invite": (("secret_hash",), _sound_invite),
+    "pending_join": (("group_id",), _sound_address),
+    "pairing": (("secret_hash",), _sound_pairing),
+    "group_request": (("group_id", "inviter_signing"), _anything),
+    "carrier": (("device",), _sound_address),
+    "board": (("port",), _anything),
+    "heard": (("device",), _anything),
+    "counter": (("name",), _anything),
+    "condition": (("name",), _anything),
+    "received": (("author", "incarnation"), _sound_received),
+    "inbox": (("id",), _sound_inbox),
+    "landing": (("id",), _sound_landing),
+    "quarantine": (("id",), _anything),
+    "salvage": (("id",), _anything),
+    "untold_loss": (("recipient", "incarnation", "first"), _anything),
+}
+"""Each table's key, and what shows that a row of it is what was written."""
+
+_NUMBERED = {"inbox", "landing", "quarantine", "salvage"}
+
+
+def _fill(source: Source, target: sqlite3.Connection, identity: Identity, report: Report) -> None:
+    """Take over what is sound."""
+    whole = {table: _take_table(source, target, table, *how, report) for table, how in _TABLES.items()}
+    if whole["landing"]:  # a segment may be half written: the same messages again, or another segment
+        _take_table(source, target, "landing_plan", ("one",), _anything, report)
+    queue = Queue(target, identity)
+    _take_device(source, target, queue, report)
+    peers_whole = _visit(source, "peer", ("id",), queue.take_peer, lambda: [(None, queue.highest_peer)], report)
+    _visit(source, "earlier", ("peer", "base"), queue.take_earlier, list, report)
+    _visit(source, "outbox", ("peer", "link_seq"), queue.take_message, queue.to_seek, report)
+    queue.finish(peers_whole)
+    report.saved["outbox"] = queue.messages
+    if (missing := queue.missing) is not None:
+        report.lost["outbox"] = missing
+
+
+def _take_table(
+    source: Source,
+    target: sqlite3.Connection,
+    table: str,
+    keys: tuple[str, ...],
+    sound: Callable[[Row], None],
+    report: Report,
+) -> bool:
+    columns = {row[1] for row in target.execute(f"PRAGMA table_info({table})")}
+    highest = 0
+
+    def take(row: Row) -> bool:
+        nonlocal highest
+        sound(row)
+        names = [name for name in row if name in columns]
+        marks = ", ".join("?" * len(names))
+        insert = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608 - our names
+        target.execute(insert, [row[name] for name in names])
+        if table in _NUMBERED:
+            highest = max(highest, row["id"])
+        return True
+
+    return _visit(source, table, keys, take, lambda: [(None, highest)] if table in _NUMBERED else [], report)
+
+
+def _visit(
+    source: Source,
+    table: str,
+    keys: tuple[str, ...],
+    take: Callable[[Row], bool],
+    seek: Callable[[], list[tuple[Any, int]]],
+    report: Report,
+) -> bool:
+    """Hand each row of a table over; count; return whether all of it could be read and taken."""
+    taken: set[tuple[Any, ...]] = set()
+    refused: set[bytes] = set()
+    whole = True
+    rows = source.rows(table, keys, seek)
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            break
+        except sqlite3.OperationalError as error:
+            whole = error.sqlite_errorcode == sqlite3.SQLITE_ERROR  # an earlier Covey had no such table
+            break
+        except UNREADABLE:
+            whole = False
+            break
+        key = tuple(row.get(name) for name in keys)
+        if key in taken:
+            continue
+        try:
+            if take(row):
+                taken.add(key)
+        except (CoveyError, sqlite3.Error, TypeError, ValueError, KeyError):
+            refused.add(digest(*key))
+    report.saved[table] = len(taken)
+    if not whole:
+        report.lost[table] = None
+    elif refused:
+        report.lost[table] = len(refused)
+    return whole and not refused
+
+
+def _take_device(source: Source, target: sqlite3.Connection, queue: Queue, report: Report) -> None:
+    """Take the numbers that go on; totals are counted anew."""
+
+    def take(row: Row) -> bool:
+        target.execute(
+            "UPDATE device SET next_seq = max(1, ?), manifest_floor = max(0, ?)",
+            (row["next_seq"], row["manifest_floor"]),
+        )
+        return queue.take_totals(row)
+
+    _visit(source, "device", ("one",), take, list, report)
+    target.execute(
+        "UPDATE device SET inbox_bytes = (SELECT coalesce(sum(length(body)), 0) FROM inbox), "
+        "landing_bytes = (SELECT coalesce(sum(size), 0) FROM landing)"
+    )

@@ -1,0 +1,183 @@
+"""The outbox of a damaged database: each message proves by its own signature whose it is and where it belongs."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.adapters.sqlite_outbox import check_digest, digest
+from agent.core.crypto import Identity
+from agent.core.eras import Era
+from agent.core.ids import INCARNATION_BYTES, KEY_BYTES
+from agent.core.message import read_message
+from agent.core.records import MessageClass
+from agent.errors import MalformedError
+
+
+@dataclass(slots=True)
+class _Recipient:
+    """What is known of one recipient's queue."""
+
+    id: int
+    signing_public: bytes
+    next_place: int = 1
+    acknowledged: int = 0
+    queued: int | None = None
+    present: Era | None = None
+    held: int = 0
+    eras: dict[bytes, Era] = field(default_factory=dict)
+
+
+class Queue:
+    """Collects peers and messages, and writes them into the new database."""
+
+    def __init__(self, target: sqlite3.Connection, identity: Identity) -> None:
+        self._target = target
+        self._identity = identity
+        self._recipients: dict[bytes, _Recipient] = {}
+        self._old_ids: dict[int, _Recipient] = {}
+        self._stored_eras: dict[int, list[Era]] = {}
+        self._incarnation: bytes | None = None
+        self._queued_messages: int | None = None
+        self._highest_seq = 0
+        self.messages = 0
+        self.missing: int | None = None
+
+    def take_totals(self, row: dict[str, Any]) -> bool:
+        """Take what the device row says of the whole."""
+        if len(row["incarnation"]) == INCARNATION_BYTES:
+            self._incarnation, self._queued_messages = row["incarnation"], row["queued_messages"]
+        return True
+
+    def take_peer(self, row: dict[str, Any]) -> bool:
+        """Take a recipient's row."""
+        key = bytes(row["signing_public"])
+        if len(key) != KEY_BYTES or row["next_link_seq"] < 1 or row["id"] in self._old_ids:
+            raise MalformedError("not a recipient's row")
+        recipient = self._of(key)
+        recipient.next_place = row["next_link_seq"]
+        recipient.acknowledged = max(0, row["acknowledged"])
+        recipient.queued = row["queued_messages"]
+        if self._incarnation is not None:
+            base, anew = row.get("base", 0), row.get("anew", 0)
+            recipient.present = Era(self._incarnation, base, recipient.next_place - 1, anew)
+        self._old_ids[row["id"]] = recipient
+        return True
+
+    def take_earlier(self, row: dict[str, Any]) -> bool:
+        """Take what is known of an earlier incarnation: only where its messages are to be signed anew it is needed."""
+        era = Era(bytes(row["incarnation"]), row["base"], row["last"], row["anew"])
+        self._stored_eras.setdefault(row["peer"], []).append(era)
+        return True
+
+    @property
+    def highest_peer(self) -> int:
+        """The highest number of a recipient's row so far."""
+        return max(self._old_ids, default=0) + 64
+
+    def to_seek(self) -> list[tuple[Any, int]]:
+        """Return (row number of a recipient, highest place) of where messages may be."""
+        return [(number, recipient.next_place) for number, recipient in self._old_ids.items()]
+
+    def take_message(self, row: dict[str, Any]) -> bool:
+        """Take a message that is ours and what was queued.
+
+        Raises:
+            CoveyError: it is not.
+        """
+        raw, place = bytes(row["message"]), row["link_seq"]
+        check_digest(row.get("digest"), place, row["seq"], row["class"], raw)
+        kind = MessageClass(row["class"])
+        message = read_message(raw)
+        if message.author != self._identity.signing_public or not message.link_seq:
+            raise MalformedError("not a message of this device")
+        old = self._old_ids.get(row["peer"])
+        if old is not None and old.signing_public != message.recipient:
+            raise MalformedError("a message in another recipient's queue")
+        era = self._era_that_signs_anew(row["peer"], old, place)
+        if era is not None:
+            raw = era.as_sent(place, raw, self._identity)
+            message = read_message(raw, verify=False)
+        recipient = self._of(message.recipient)
+        base = place - message.link_seq
+        known = recipient.eras.get(message.incarnation)
+        if base < 0 or (known is not None and known.base != base):
+            raise MalformedError("a message in the wrong place")
+        last = max(place, known.last if known else 0)
+        self._target.execute(
+            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                recipient.id,
+                place,
+                row["seq"],
+                kind,
+                len(raw),
+                max(0, row["queued_at"]),
+                raw,
+                digest(place, row["seq"], int(kind), raw),
+            ),
+        )
+        recipient.eras[message.incarnation] = Era(message.incarnation, base, last)
+        recipient.next_place = max(recipient.next_place, place + 1)
+        recipient.held += 1
+        self._highest_seq = max(self._highest_seq, row["seq"])
+        self.messages += 1
+        return True
+
+    def _era_that_signs_anew(self, peer: int, old: _Recipient | None, place: int) -> Era | None:
+        eras = list(self._stored_eras.get(peer, []))
+        if old is not None and old.present is not None:
+            eras.append(old.present)
+        return next((era for era in eras if era.base < place <= min(era.last, era.anew)), None)
+
+    def _of(self, signing_public: bytes) -> _Recipient:
+        recipient = self._recipients.get(signing_public)
+        if recipient is None:
+            recipient = _Recipient(len(self._recipients) + 1, signing_public)
+            self._recipients[signing_public] = recipient
+        return recipient
+
+    def finish(self, peers_whole: bool) -> None:
+        """Write recipients, their incarnations, totals, and what is known to be lost."""
+        execute = self._target.execute
+        for each in self._recipients.values():
+            execute(
+                "INSERT INTO peer (id, signing_public, next_link_seq, queued_messages, acknowledged, base) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (each.id, each.signing_public, each.next_place, each.held, each.acknowledged, each.next_place - 1),
+            )
+            for era in each.eras.values():
+                last = each.next_place - 1 if era.incarnation == self._incarnation else era.last
+                execute("INSERT INTO earlier VALUES (?, ?, ?, ?, 0)", (each.id, era.incarnation, era.base, last))
+        execute(
+            "UPDATE device SET next_seq = max(next_seq, ?), queued_messages = (SELECT count(*) FROM outbox), "
+            "queued_bytes = (SELECT coalesce(sum(size), 0) FROM outbox)",
+            (self._highest_seq + 1,),
+        )
+        known = [each.queued for each in self._recipients.values() if each.queued is not None]
+        if peers_whole and self._incarnation is not None and sum(known) == self._queued_messages:
+            self.missing = sum(self._note_losses(each, self._incarnation) for each in self._recipients.values())
+
+    def _note_losses(self, recipient: _Recipient, incarnation: bytes) -> int:
+        """Note which messages are missing: acknowledged were the oldest, so it is the newest that are not held."""
+        missing = (recipient.queued or 0) - recipient.held
+        if missing <= 0 or recipient.present is None:
+            return 0
+        base = recipient.present.base
+        held = {row[0] for row in self._target.execute("SELECT link_seq FROM outbox WHERE peer = ?", (recipient.id,))}
+        wanted = missing
+        place = recipient.next_place - 1
+        while place > base and wanted:
+            last = place
+            while place > base and wanted and place not in held:
+                place -= 1
+                wanted -= 1
+            if place < last:
+                self._target.execute(
+                    "INSERT OR IGNORE INTO untold_loss VALUES (?, ?, ?, ?)",
+                    (recipient.signing_public, incarnation, place + 1 - base, last - base),
+                )
+            else:
+                place -= 1
+        return missing

@@ -1,0 +1,190 @@
+"""Looking after a vault: what its nodes have written, whether all of it opens and verifies, and a mirror of it.
+
+The store is trusted with nothing: manifests are followed by the rules of `core.vault_reading`, and the last good one of
+each node is remembered, so that a store that serves yesterday is noticed by whoever has seen today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from agent.core import vault
+from agent.core.limits import MAXIMUM_VAULT_MANIFEST_BYTES
+from agent.core.message import read_message
+from agent.core.vault import SegmentEntry, VaultManifest
+from agent.core.vault_keys import KeyRing
+from agent.core.vault_reading import Floor, Trouble, VaultReader
+from agent.errors import LimitError, RemoteError
+from agent.ports import ObjectStore
+
+Progress = Callable[[str, int, int], None]
+"""Called with a node, how many of its segments are done, and of how many."""
+
+
+class StoreMemory:
+    """Implements `vault_reading.ManifestMemory` in an object store: a folder of this device's own, or a mirror."""
+
+    def __init__(self, store: ObjectStore, vault_id: bytes, *, keeps: bool = True) -> None:
+        """`keeps=False` is for a mirror, which gets a manifest after what it lists."""
+        self._store = store
+        self._vault_id = vault_id
+        self._keeps = keeps
+
+    def load(self, node: str) -> bytes | None:
+        """Return what was saved for a node; what has grown too long is damaged, and as good as nothing."""
+        try:
+            return self._store.get(self._key(node), MAXIMUM_VAULT_MANIFEST_BYTES)
+        except LimitError:
+            return None
+
+    def save(self, node: str, content: bytes) -> None:
+        """Keep a manifest durably."""
+        if self._keeps:
+            self._store.put(self._key(node), content)
+
+    def _key(self, node: str) -> str:
+        return vault.manifest_key(self._vault_id, bytes.fromhex(node))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """What a vault says of one node; where `trouble` says why its manifest was not followed, the last good one."""
+
+    node: str
+    manifest: VaultManifest | None
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something in a vault that is not as its manifest says. `segment` is None for what concerns a whole node."""
+
+    node: str
+    segment: int | None
+    code: str
+    reason: str
+
+
+class VaultSurvey:
+    """One vault, seen through its store."""
+
+    def __init__(self, objects: ObjectStore, keys: KeyRing, memory: StoreMemory) -> None:
+        self._objects = objects
+        self._keys = keys
+        self._reader = VaultReader(objects, keys, memory)
+
+    def listed_nodes(self) -> list[str]:
+        """List the nodes that have a manifest: the one call that lists, for `--scan` (004.23)."""
+        return self._reader.nodes()
+
+    def states(self, nodes: Iterable[str]) -> Iterator[NodeState]:
+        """Yield what stands in the vault of each node.
+
+        Raises:
+            StorageError: the memory cannot be written.
+        """
+        for node in nodes:
+            found = self._reader.manifest(node, Floor())
+            if isinstance(found, Trouble):
+                yield NodeState(node, self._reader.held(node), found.code)
+            else:
+                yield NodeState(node, found, "")
+
+    def verify(self, nodes: Iterable[str], progress: Progress) -> Iterator[Finding]:
+        """Open everything that is listed, verify every signature inside, and yield what is wrong."""
+        for state in self.states(nodes):
+            if state.trouble:
+                yield Finding(state.node, None, state.trouble, "the manifest was not followed")
+            if state.manifest is None:
+                continue
+            entries = self._reader.entries(state.node, state.manifest, 1, state.manifest.last_number)
+            if isinstance(entries, Trouble):
+                yield Finding(state.node, None, entries.code, "a range of older segments cannot be read")
+                continue
+            for done, entry in enumerate(entries, 1):
+                yield from self._verify_segment(state.node, entry)
+                progress(state.node, done, len(entries))
+
+    def _verify_segment(self, node: str, entry: SegmentEntry) -> Iterator[Finding]:
+        content = self._reader.segment(node, entry)
+        if content is None:
+            yield Finding(node, entry.number, "missing", "the manifest lists this segment, and it is not there")
+            return
+        try:
+            key = self._keys.for_object(content)
+            records = vault.open_segment(key, bytes.fromhex(node), entry, content)
+        except RemoteError as error:
+            yield Finding(node, entry.number, error.code, str(error))
+            return
+        for record in records:
+            try:
+                read_message(record.message)
+            except RemoteError as error:
+                yield Finding(node, entry.number, error.code, str(error))
+
+    def pull(self, nodes: Iterable[str], mirror: ObjectStore, progress: Progress) -> Iterator[Finding]:
+        """Bring a mirror up to date: segments first, then the manifest that lists them. Yield what cannot be had.
+
+        What the mirror has is not fetched again; a pull that was interrupted goes on where it was. A node with
+        anything missing keeps its old manifest in the mirror, so that the mirror is always a whole vault.
+
+        Raises:
+            StorageError: one of the two stores refused.
+        """
+        for node in nodes:
+            key = vault.manifest_key(self._keys.vault_id, bytes.fromhex(node))
+            found = self._reader.manifest(node, Floor())
+            if isinstance(found, Trouble):
+                yield Finding(node, None, found.code, "the manifest was not followed")
+                continue
+            missing = list(self._pull_objects(node, found, mirror, progress))
+            yield from missing
+            content = self._objects.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
+            if not missing and content is not None and self._opens_as(node, content, found):
+                mirror.put(key, content)
+
+    def _opens_as(self, node: str, content: bytes, manifest: VaultManifest) -> bool:
+        """Say whether a manifest that was read again is the one that was followed; a newer one waits for next time."""
+        try:
+            return vault.open_vault_manifest(self._keys.for_object(content), bytes.fromhex(node), content) == manifest
+        except RemoteError:
+            return False
+
+    def _pull_objects(
+        self, node: str, manifest: VaultManifest, mirror: ObjectStore, progress: Progress
+    ) -> Iterator[Finding]:
+        first = self._mirrored(node, mirror) + 1
+        entries = self._reader.entries(node, manifest, first, manifest.last_number)
+        if isinstance(entries, Trouble):
+            yield Finding(node, None, entries.code, "a range of older segments cannot be read")
+            return
+        for done, entry in enumerate(entries, 1):
+            yield from self._pull_segment(node, entry, mirror)
+            progress(node, done, len(entries))
+        for named in manifest.ranges:
+            key = vault.range_key(self._keys.vault_id, bytes.fromhex(node), named.first, named.last)
+            if named.last >= first or mirror.get(key, MAXIMUM_VAULT_MANIFEST_BYTES) is None:
+                content = self._objects.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
+                if content is None:
+                    yield Finding(node, None, "missing", "a range of older segments is not there")
+                else:
+                    mirror.put(key, content)
+
+    def _mirrored(self, node: str, mirror: ObjectStore) -> int:
+        """Return the last segment that the mirror's own manifest lists: all up to it is there."""
+        held = VaultReader(mirror, self._keys).manifest(node, Floor())
+        return 0 if isinstance(held, Trouble) else held.last_number
+
+    def _pull_segment(self, node: str, entry: SegmentEntry, mirror: ObjectStore) -> Iterator[Finding]:
+        there = VaultReader(mirror, self._keys).segment(node, entry)
+        if there is not None and vault.is_segment(entry, there):
+            return
+        content = self._reader.segment(node, entry)
+        if content is None:
+            yield Finding(node, entry.number, "missing", "the manifest lists this segment, and it is not there")
+        elif not vault.is_segment(entry, content):
+            yield Finding(node, entry.number, "decryption", "the segment is not the one that the manifest lists")
+        else:
+            key = vault.segment_key(self._keys.vault_id, bytes.fromhex(node), entry.number, entry.incarnation)
+            mirror.put(key, content)

@@ -1,0 +1,95 @@
+"""A microcontroller in the fleet: the boards' firmware on emulated MicroPython, on a serial line to an agent.
+
+It draws its own keys, and seals and signs what it measures; the agent carries it and cannot read it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+from agent.adapters.state_folder import StateFolder
+from agent.errors import ConfigurationError, TransientError
+from demo.fleet import Device, Ledger
+from hil.emulated_board import EmulatedBoard
+from hil.runtimes import MissingError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SENSORS = [["counter", {}], ["memory", {}]]
+_INTERVAL_SECONDS = 0.2
+_ENROL_SECONDS = 30
+
+
+class Board:
+    """One emulated board behind an agent.
+
+    Args:
+        gateway: the agent; its port is configured before it starts.
+        seconds: how long the board samples.
+
+    Raises:
+        ConfigurationError: MicroPython cannot be had here.
+    """
+
+    name = "board"
+
+    def __init__(self, folder: Path, gateway: Device, seconds: float, batch_seconds: float) -> None:
+        self.author = ""
+        self._gateway = gateway
+        samples = int(seconds / _INTERVAL_SECONDS)
+        self.published = samples * len(_SENSORS)
+        settings = {
+            "interval_seconds": _INTERVAL_SECONDS,
+            "batch_seconds": batch_seconds,
+            "report_seconds": 2,
+            "samples": samples,
+            "sensors": _SENSORS,
+        }
+        try:
+            self._board = EmulatedBoard(folder, settings=settings, heap_kib=128)
+        except MissingError as error:
+            raise ConfigurationError(
+                f"no emulated board: {error}", hint="it is fetched from Debian with apt-get; or leave out --board"
+            ) from error
+        gateway.command("config", "set", "bridge.ports", str(self._board.port))
+        self._board.start()
+
+    def wire_bytes(self) -> int:
+        """Return how many bytes crossed its serial line, both directions."""
+        return sum(self._board.line.carried)
+
+    def enrol(self) -> None:
+        """Let it into the group of its gateway, which runs."""
+        deadline = time.monotonic() + _ENROL_SECONDS
+        while not self._numbers():
+            if time.monotonic() > deadline or not self._board.alive:
+                raise TransientError("the board does not answer", hint=f"the logs are in {self._board.port.parent}")
+            time.sleep(0.1)
+        shown = json.loads(self._gateway.command("mcu", "enrol", "--yes", "--label", self.name, "--json"))
+        self.author = shown["signing_public"]
+
+    def replug(self) -> None:
+        """Unplug it, and plug it in again: its port has another name then."""
+        self._board.line.replug()
+
+    def ledger(self) -> Ledger:
+        """Return what the board reports, as its gateway has noted it."""
+        numbers = self._numbers()
+        waiting = numbers.get("outbox_messages", 0)
+        published = numbers.get("readings", 0)
+        return Ledger(published, waiting + (published < self.published), 0, 0)
+
+    def _numbers(self) -> dict[str, int]:
+        folder = StateFolder.at(self._gateway.folder)
+        store = folder.store(folder.config())
+        try:
+            return next((board.statistics for board in store.boards()), {})
+        finally:
+            store.close()
+
+    def close(self) -> None:
+        """Switch it off."""
+        self._board.close()

@@ -1,0 +1,32 @@
+"""What a board does with a blob from its collector: new settings. Change it, as `sensors.py`, for what a board is to do.
+
+    covey send --to soil-1 --text '{"interval_seconds": 60}'
+"""
+
+import json
+
+SETTINGS_FILE = "covey.json"
+_CHANGEABLE = ("interval_seconds", "batch_seconds", "report_seconds")
+_SECONDS_MAX = 86_400
+
+
+def received(content, storage):
+    """Take what the collector sent. Runs once for each blob, and once more after a power cut at the wrong moment.
+
+    Returns:
+        Whether the board should start anew.
+
+    Raises:
+        ValueError: the content is none of ours; nothing changes.
+    """
+    changes = json.loads(content.decode())
+    if not isinstance(changes, dict):
+        raise ValueError("not a JSON object")
+    for name, value in changes.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if name not in _CHANGEABLE or not number or not 0.1 <= value <= _SECONDS_MAX:
+            raise ValueError(name)
+    settings = json.loads((storage.read(SETTINGS_FILE) or b"{}").decode())
+    settings.update(changes)
+    storage.write(SETTINGS_FILE, json.dumps(settings).encode())
+    return True

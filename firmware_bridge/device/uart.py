@@ -1,0 +1,23 @@
+"""The line on two pins, where it is not USB."""
+
+import time
+
+from machine import UART, Pin
+
+
+class Uart:
+    """The line on two pins."""
+
+    def __init__(self, mtu, id, baud=115_200, **pins):
+        pins = {name: Pin(number) for name, number in pins.items()}
+        self._uart = UART(id, baud, rxbuf=2 * mtu, **pins)
+
+    def read(self, wait_ms):
+        """Return what has arrived, after `wait_ms` at most."""
+        if not self._uart.any():
+            time.sleep_ms(wait_ms)
+        return self._uart.read() or b""
+
+    def write(self, raw):
+        """Write all of it."""
+        self._uart.write(raw)

@@ -1,0 +1,23 @@
+"""Which files a board gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SHARED = Path(__file__).resolve().parent.parent / "firmware_bridge" / "shared"
+DEVICE = SHARED.parent / "device"
+
+
+def board_modules() -> list[Path]:
+    """Return the shared modules that boards get; what imports PyNaCl stays on the host."""
+    return sorted(path for path in SHARED.glob("*.py") if path.stem not in ("__init__", "tweetnacl_sodium"))
+
+
+def device_modules() -> list[Path]:
+    """Return the firmware's own modules; `main.py`, which starts them, stays source."""
+    return sorted(path for path in DEVICE.glob("*.py") if path.stem not in ("__init__", "main"))
+
+
+def sources() -> dict[str, bytes]:
+    """Return the firmware as source, by file name."""
+    return {path.name: path.read_bytes() for path in (*board_modules(), *device_modules())}

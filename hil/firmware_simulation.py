@@ -1,0 +1,249 @@
+"""The whole firmware against a gateway and a collector made of the same shared modules, in a seeded world without a
+clock: what a board writes is the same on CPython and on every runtime, byte for byte.
+
+`simulate` raises AssertionError where a promise of `firmware_bridge/device/core.py` is broken.
+"""
+
+try:
+    from firmware_bridge.device import core
+    from firmware_bridge.shared import cbor, link_machine, messages
+    from firmware_bridge.shared import tweetnacl as nacl
+    from hil.link_simulation import Random, damage
+except ImportError:
+    import cbor
+    import core
+    import link_machine
+    import messages
+    import tweetnacl as nacl
+    from link_simulation import Random, damage
+
+GROUP = bytes(range(32))
+WALL_US = 1_780_000_000_000_000
+STEP_US = 5_000
+
+
+class Files:
+    """Flash: what survives a restart."""
+
+    def __init__(self):
+        self.held = {}
+
+    def read(self, name):
+        """Return a file, or None."""
+        return self.held.get(name)
+
+    def write(self, name, data):
+        """Keep a file."""
+        self.held[name] = bytes(data)
+
+
+class Sensor:
+    """Counts on through restarts, so that each reading is known by its value."""
+
+    def __init__(self):
+        self.count = 0
+
+    def read(self):
+        """Return two series."""
+        self.count += 1
+        return [("sim:counter", "", 0, self.count), ("sim:half", "Cel", 1, 5 * self.count)]
+
+
+class Collector:
+    """Takes each message once, and acknowledges what is contiguous and what is not."""
+
+    def __init__(self):
+        self.identity = messages.Identity(b"\x07" * 32, b"\x08" * 32)
+        self.links = {}  # incarnation: {link_seq: (type, body)}
+        self.resumed = []
+        self.readings = 0
+        self.board = None
+
+    def receive(self, envelope):
+        """Open, verify and take a board's envelope; return the sealed acknowledgement, or None for a resumption."""
+        message = messages.open_sealed(envelope, self.identity.noise_secret)
+        kind, author, recipient, group, incarnation, _, link_seq, _, body = messages.read_message(message)
+        assert author == self.board.signing_public, "somebody else's"
+        assert recipient == self.identity.signing_public, "not for us"
+        assert group == (GROUP if kind == messages.TELEMETRY else messages.NO_GROUP), "group"
+        taken = self.links.setdefault(incarnation, {})
+        if kind == messages.RESUME:
+            for first, last in cbor.decode(body, 2048):
+                self.resumed.append((first, last))
+                for number in range(first, last + 1):
+                    taken.setdefault(number, None)
+        elif taken.get(link_seq):
+            assert taken[link_seq] == (kind, body), "a sequence twice"
+        else:
+            taken[link_seq] = kind, body
+            if kind == messages.TELEMETRY:
+                self.readings += cbor.decode(body, 4096)[5]
+            if kind == messages.LOSS:
+                first, last, _ = cbor.decode(body, 64)
+                assert 0 < first <= last < link_seq, "loss"
+                for number in range(first, last + 1):
+                    taken.setdefault(number, None)
+        return self.acknowledgement(incarnation)
+
+    def acknowledgement(self, incarnation):
+        """Return what is known of a link, sealed for the board."""
+        numbers = sorted(self.links[incarnation])
+        upto = 0
+        while numbers and numbers[0] == upto + 1:
+            upto = numbers.pop(0)
+        spans = []
+        for number in numbers:
+            if spans and number == spans[-1][1] + 1:
+                spans[-1][1] = number
+            else:
+                spans.append([number, number])
+        body = cbor.encode([incarnation, [upto, spans]])
+        to, none = self.board.signing_public, messages.NO_GROUP
+        message = messages.write_message(self.identity, messages.ACK, to, none, b"c" * 8, 0, 0, 0, body)
+        return messages.seal(message, self.board.noise_public, b"\x09" * 32, b"\x0a" * 24)
+
+    def values(self):
+        """Return every value of the counter that telemetry brought, in order of link and batch."""
+        found = []
+        for taken in self.links.values():
+            for number in sorted(taken):
+                if taken[number] and taken[number][0] == messages.TELEMETRY:
+                    found += counters_of(taken[number][1])
+        return found
+
+
+def counters_of(body):
+    """Return the values of the first series of a batch (docs/protocol.md, section 11)."""
+    columns = cbor.decode(cbor.decode(body, 4096)[8], 4096)
+    first, width, planes = columns[2]
+    count = len(planes) // width
+    values = [first]
+    for i in range(1, columns[0][0][4]):
+        difference = sum([planes[plane * count + i] << 8 * plane for plane in range(width)])
+        values.append(values[-1] + difference - (difference >> 8 * width - 1 << 8 * width))
+    return values
+
+
+class Gateway:
+    """Carries; believes whoever identifies itself, as the real one does."""
+
+    def __init__(self, rng, collector):
+        self.collector = collector
+        self.link = link_machine.Link(rng.bytes(8), mtu=256)
+        self.reports = 0
+        self.identified = False
+        self.refuses = self.deaf = False
+        self.waiting = []  # envelopes, while the relay is away
+        self.away = False
+
+    def turn(self, now_us):
+        """Deal with what came."""
+        deadline = self.link.next_deadline()
+        if deadline is not None and now_us // 1000 >= deadline:
+            self.link.handle_deadline(now_us // 1000)
+        event = self.link.next_event()
+        while event is not None:
+            if isinstance(event, link_machine.Message):
+                self.receive(messages.from_line(event.data), now_us)
+                self.link.acknowledge(event.token)
+            event = self.link.next_event()
+        while self.waiting and not self.away:
+            self.link.send(messages.to_line(messages.DELIVER, self.collector.receive(self.waiting.pop(0))))
+
+    def receive(self, message, now_us):
+        """Take one message of the board."""
+        if message[0] == messages.IDENTIFY:
+            _, signing_public, noise_public, proof, collector, _ = message
+            assert messages.noise_key_is_proven(signing_public, noise_public, proof), "proof"
+            self.identified = True
+            self.collector.board = self.collector.board or Keys(signing_public, noise_public)
+            assert self.collector.board.signing_public == signing_public, "another identity"
+            self.link.send(messages.to_line(messages.TIME, WALL_US + now_us, True))
+            if collector == bytes(32):
+                keys = self.collector.identity
+                self.link.send(messages.to_line(messages.ENROL, GROUP, keys.signing_public, keys.noise_public))
+        elif message[0] == messages.REPORT:
+            self.reports += 1
+        elif self.identified and not self.deaf:
+            assert message[1] == self.collector.identity.signing_public, "recipient"
+            self.waiting.append(message[2])
+
+
+class Keys:
+    """A board's public half."""
+
+    def __init__(self, signing_public, noise_public):
+        self.signing_public, self.noise_public = signing_public, noise_public
+
+
+class World:
+    """One board, one gateway, one line."""
+
+    def __init__(self, seed, permille=0, **settings):
+        self.rng = Random(seed)
+        self.permille = permille
+        self.settings = settings
+        self.files, self.sensor, self.collector = Files(), Sensor(), Collector()
+        self.now_us = self.booted_us = 0
+        self.absent = False  # the gateway: what the board says then, nobody hears
+        self.hash = bytes(32)
+        nacl.set_randombytes(self.rng.bytes)
+        self.boot()
+        self.gateway = Gateway(self.rng, self.collector)
+
+    def boot(self):
+        """Start the board anew, with its flash."""
+        self.booted_us = self.now_us
+        self.board = core.Core(self.files, [self.sensor], core.Settings(**self.settings))
+
+    def run(self, seconds, until=None):
+        """Let time pass."""
+        end_us = self.now_us + int(1_000_000 * seconds)
+        while self.now_us < end_us and not (until and until()):
+            self.turn()
+            self.now_us += STEP_US
+
+    def turn(self):
+        """One step of both ends."""
+        raw = self.board.tick(self.now_us - self.booted_us)
+        if raw:
+            self.hash = nacl.crypto_hash(self.hash + raw)[:32]
+        if self.absent:
+            return
+        if raw:
+            self.gateway.link.receive_bytes(damage(self.rng, raw, self.permille), self.now_us // 1000)
+        self.gateway.turn(self.now_us)
+        raw = self.gateway.link.bytes_to_send(self.now_us // 1000)
+        if raw:
+            self.board.feed(damage(self.rng, raw, self.permille), self.now_us - self.booted_us)
+
+    def settle(self, seconds=600):
+        """Sample no more, and deliver."""
+        self.board._settings.samples = self.board._samples  # noqa: SLF001
+        self.run(seconds, lambda: not self.board.outbox.entries and not self.board._batch.count)  # noqa: SLF001
+        assert not self.board.outbox.entries, "not delivered"
+
+
+def simulate(seed, permille, seconds=40, restarts=0):
+    """Live through a damaged line and restarts; every reading that a restart did not take arrives once."""
+    world = World(seed, permille, interval_us=500_000, batch_us=4_000_000)
+    for _ in range(restarts):
+        world.run(seconds // (restarts + 1) + world.rng.below(3000) / 1000)
+        world.boot()
+    world.run(seconds // (restarts + 1))
+    world.settle()
+    values = world.collector.values()
+    assert len(set(values)) == len(values), "a reading twice"
+    if not restarts:
+        assert values == list(range(1, world.sensor.count + 1)), "a reading lost"
+    assert len(world.collector.links) <= restarts + 1, "incarnations"
+    return world
+
+
+def run(seeds, seconds):
+    """Simulate a range of seeds, and print a digest of all that the boards wrote."""
+    digest = bytes(32)
+    for seed in range(1, seeds + 1):
+        world = simulate(seed, (0, 10, 100)[seed % 3], seconds, restarts=seed % 2)
+        digest = nacl.crypto_hash(digest + world.hash)[:32]
+    print("simulated", seeds, "".join(["%02x" % byte for byte in digest[:8]]))  # noqa: UP031

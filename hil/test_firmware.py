@@ -1,0 +1,167 @@
+"""The whole firmware: the same seeded lives on every runtime, and live on a line that goes wrong in every way."""
+
+from __future__ import annotations
+
+import io
+import random
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hil import firmware_simulation, link_simulation
+from hil.conftest import cross_compile
+from hil.drivers import Driver, SerialBoard, UnixPort
+from hil.emulated_board import EmulatedBoard
+from hil.firmware_files import sources
+from hil.live_gateway import LiveGateway
+from hil.real_board import RealBoard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SEEDS, SECONDS = 3, 15
+PROGRAM = f"import sys\nsys.path.append('.')\nimport firmware_simulation\nfirmware_simulation.run({SEEDS}, {SECONDS})\n"
+BANNER = b"rst:0x1 (POWERON_RESET),boot:0x13\r\n\r\nMicroPython v1.25.0 on 2025\r\n>>> \x00\x03\x03"
+QUICK = {"interval_seconds": 0.1, "batch_seconds": 0.5, "sensors": [["counter", {}]]}
+WAIT_SECONDS = 20.0
+
+
+def test_seeded_lives_are_the_same_everywhere(board: Driver) -> None:
+    if board.name == "microbit":
+        pytest.skip("9.5 KB of heap: frames only")
+    simulations = [Path(module.__file__) for module in (firmware_simulation, link_simulation)]
+    files = sources() | {path.name: path.read_bytes() for path in simulations}
+    printed = board.run(PROGRAM, files)
+    with redirect_stdout(io.StringIO()) as here:
+        firmware_simulation.run(SEEDS, SECONDS)
+    assert printed.split() == here.getvalue().split()
+
+
+@pytest.fixture
+def plug(
+    board: Driver, artefacts: Callable[[str], dict[str, bytes]], tmp_path: Path
+) -> Callable[..., EmulatedBoard | RealBoard]:
+    """Give a function that puts the firmware, as a board would load it, on a line."""
+    if not isinstance(board, UnixPort | SerialBoard):
+        pytest.skip(f"{board.name} has no standard input to serve as a line")
+    compiled = {**artefacts(board.architecture)}
+
+    def make(settings: dict[str, object] | None = None, **options: Any) -> EmulatedBoard | RealBoard:
+        told = {**QUICK, **(settings or {})}
+        if isinstance(board, SerialBoard):
+            options = {name: value for name, value in options.items() if name not in {"baud", "heap_kib"}}
+            return RealBoard(tmp_path, board, modules=compiled, settings=told, **options)
+        return EmulatedBoard(tmp_path, tool=board.tool, modules=compiled, settings=told, **options)
+
+    return make
+
+
+@contextmanager
+def _running(emulated: EmulatedBoard | RealBoard) -> Iterator[LiveGateway]:
+    emulated.start()
+    gateway = LiveGateway(emulated.port)
+    try:
+        yield gateway
+        assert emulated.alive, "the firmware ended"
+        assert not emulated.said, emulated.said
+    finally:
+        gateway.stop()
+        emulated.close()
+
+
+def _counted(gateway: LiveGateway) -> list[int]:
+    values: list[int] = gateway.collector.values()
+    return values
+
+
+def _more(gateway: LiveGateway, count: int) -> Callable[[], bool]:
+    """Say that so many more readings than now are there."""
+    wanted = len(_counted(gateway)) + count
+    return lambda: len(_counted(gateway)) >= wanted
+
+
+def _is_complete(values: list[int]) -> bool:
+    return values == list(range(1, len(values) + 1))
+
+
+def test_a_board_enrols_measures_and_is_acknowledged(plug: Callable[..., EmulatedBoard | RealBoard]) -> None:
+    emulated = plug()
+    with _running(emulated) as gateway:
+        gateway.serve(_more(gateway, 20), WAIT_SECONDS)
+    assert _is_complete(_counted(gateway))
+    assert gateway.reports[0]["out_of_memory"] == 0
+    assert len(emulated.file("identity.key")) == 70
+    assert emulated.file("identity.key")[-32:] not in emulated.file("collector.cbor")
+
+
+def test_a_board_restarts_as_itself_and_never_repeats_a_sequence(
+    plug: Callable[..., EmulatedBoard | RealBoard],
+) -> None:
+    emulated = plug()
+    with _running(emulated) as gateway:
+        gateway.serve(_more(gateway, 5), WAIT_SECONDS)
+        emulated.kill()
+        emulated.line.inject(BANNER, towards_board=False)
+        emulated.start()
+        gateway.serve(_more(gateway, 5), WAIT_SECONDS)
+    assert len({each.signing_public for each in gateway.identities}) == 1
+    assert len(gateway.collector.links) == 2
+    assert _counted(gateway)[:3] == [1, 2, 3]
+
+
+def test_reset_in_mid_frame_replug_and_a_new_gateway(plug: Callable[..., EmulatedBoard | RealBoard]) -> None:
+    emulated = plug()
+    with _running(emulated) as gateway:
+        gateway.serve(_more(gateway, 5), WAIT_SECONDS)
+        emulated.line.inject(b"\x00\x1f" + bytes(range(1, 30)), towards_board=False)  # a frame that ends nowhere
+        gateway.serve(_more(gateway, 5), WAIT_SECONDS)
+        before = emulated.port.resolve()
+        emulated.line.replug()
+        assert emulated.port.resolve() != before
+        gateway.serve(_more(gateway, 5), WAIT_SECONDS)
+        gateway.link.stop()
+        other = LiveGateway(emulated.port, gateway.collector)
+        other.serve(_more(other, 5), WAIT_SECONDS)
+        other.stop()
+        assert len(other.identities) == 1
+    assert _is_complete(_counted(gateway))
+    assert len(gateway.collector.links) == 1, "the board never restarted"
+
+
+@pytest.mark.parametrize("seed", range(1))
+def test_any_bytes_at_any_time_leave_both_ends_in_step(
+    plug: Callable[..., EmulatedBoard | RealBoard], seed: int
+) -> None:
+    emulated = plug()
+    rng = random.Random(seed)  # noqa: S311 - a seeded world
+    with _running(emulated) as gateway:
+        for number in range(6):
+            noise = rng.choice([rng.randbytes(rng.randrange(1, 700)), b"\x03" * 9, bytes(400), BANNER])
+            emulated.line.inject(noise, towards_board=bool(number % 2))
+            gateway.serve(_more(gateway, 2), WAIT_SECONDS)
+    assert _is_complete(_counted(gateway))
+    assert len(gateway.collector.links) == 1
+
+
+@pytest.mark.slow
+def test_soak_at_115200_baud_with_damage_and_64_kib(plug: Callable[..., EmulatedBoard | RealBoard]) -> None:
+    """One burst in a hundred is lost, cut, flipped, doubled or drowned in noise; the heap is the smallest promised."""
+    emulated = plug(baud=115_200, permille=10, heap_kib=64, settings={"interval_seconds": 0.02, "batch_seconds": 0.3})
+    with _running(emulated) as gateway:
+        gateway.serve(_more(gateway, 300), 3 * WAIT_SECONDS)
+        statistics = gateway.link.statistics()
+    assert _is_complete(_counted(gateway))
+    assert statistics["damaged"] + statistics["repetitions"] + statistics["duplicates"] > 0
+
+
+def test_main_is_the_firmware(board: Driver) -> None:
+    """What boards start with compiles, and starts what `ports` says."""
+    if not isinstance(board, UnixPort):
+        pytest.skip("the others start no file")
+    main = (Path(__file__).parent.parent / "firmware_bridge" / "device" / "main.py").read_bytes()
+    ports = b"def main():\n    print('started')\n"
+    program = "import sys\nsys.path.append('.')\nexec(open('main.py').read())\n"
+    assert board.run(program, {"main.py": main, "ports.py": ports}).split() == ["started"]
+    assert cross_compile("", Path(__file__).parent.parent / "firmware_bridge" / "device" / "main.py")

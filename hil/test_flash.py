@@ -1,0 +1,118 @@
+"""`covey mcu flash` onto real MicroPython: the raw REPL is ours, files and all that runs are its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import tty
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent.errors import LocalError
+from firmware_bridge.host import flash
+from firmware_bridge.host.serial_link import catch_prompt
+from firmware_bridge.shared.messages import COLLECTOR_FILE, Identity
+from hil.drivers import Driver, UnixPort
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BAUD = 115_200
+# As a board starts: the firmware if there is one, and the prompt when that ends or raises.
+START = """
+import os, sys
+class machine:
+    reset = staticmethod(sys.exit)
+sys.modules['machine'] = machine
+sys.path.append('.')
+if 'main.py' in os.listdir():
+    try:
+        import main
+    except Exception as error:
+        pass
+{repl}
+"""
+
+
+class PluggedIn:
+    """A board on a pseudo-terminal, with a folder as its file system. Whatever ends it, it starts again."""
+
+    def __init__(self, board: UnixPort, folder: Path, repl: str) -> None:
+        self.flash = folder / "flash"
+        self.flash.mkdir()
+        start = folder / "start.py"
+        start.write_text(START.format(repl=repl))
+        self._command = [*board.tool.command, str(start)]
+        self._line, self._slave = os.openpty()
+        tty.setraw(self._slave)
+        self.port = os.ttyname(self._slave)
+        self.starts = 0
+        self._ending = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ending:
+            self.starts += 1
+            self._process = subprocess.Popen(  # noqa: S603 - the emulator
+                self._command, cwd=self.flash, stdin=self._line, stdout=self._line, stderr=subprocess.DEVNULL
+            )
+            self._process.wait()
+
+    def end(self) -> None:
+        self._ending = True
+        while self._thread.is_alive():  # it may just have started the next one
+            if self._process is not None:
+                self._process.kill()
+            self._thread.join(timeout=0.1)
+        os.close(self._slave)
+        os.close(self._line)
+
+
+@pytest.fixture
+def plugged_in(board: Driver, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[PluggedIn]:
+    if not isinstance(board, UnixPort):
+        pytest.skip(f"{board.name} has no files")
+    repl = request.path.with_name("raw_repl_on_board.py").read_text()
+    made = PluggedIn(board, tmp_path, repl)
+    yield made
+    made.end()
+
+
+def test_files_are_written_verified_and_not_written_twice(plugged_in: PluggedIn) -> None:
+    """The second time the board runs the firmware, and is caught while it restarts."""
+    said: list[str] = []
+    own = Identity(bytes(32), bytes(range(32))).to_file()
+    (plugged_in.flash / "identity.key").write_bytes(own)
+    assert flash.write_firmware(plugged_in.port, BAUD, said.append) == len(flash.firmware())
+    assert {path.name: path.read_bytes() for path in plugged_in.flash.glob("*.py")} == flash.firmware()
+    assert (plugged_in.flash / "identity.key").read_bytes() == own
+    (plugged_in.flash / "package.py").write_bytes(b"somebody's own")
+    (plugged_in.flash / "batch.py").write_bytes(b"damaged, and not noticed by what runs")
+    starts = plugged_in.starts
+    assert flash.write_firmware(plugged_in.port, BAUD, said.append) == 1
+    assert plugged_in.starts > starts
+    assert (plugged_in.flash / "batch.py").read_bytes() == flash.firmware()["batch.py"]
+    assert said[-1] == "writing batch.py"
+
+
+def test_a_board_forgets_its_group_and_keeps_its_identity(plugged_in: PluggedIn) -> None:
+    for name in ("identity.key", COLLECTOR_FILE, f"{COLLECTOR_FILE}.new"):
+        (plugged_in.flash / name).write_bytes(b"something")
+    flash.forget(plugged_in.port, BAUD)
+    flash.forget(plugged_in.port, BAUD)
+    assert [path.name for path in plugged_in.flash.iterdir()] == ["identity.key"]
+
+
+def test_the_prompt_of_a_board_without_firmware_is_there_at_once(plugged_in: PluggedIn) -> None:
+    assert catch_prompt(plugged_in.port, BAUD)
+    assert plugged_in.starts == 1
+
+
+def test_a_port_without_a_board_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match="cannot be opened"):
+        flash.write_firmware(str(tmp_path / "nowhere"), BAUD, print)

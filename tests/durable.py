@@ -1,0 +1,86 @@
+"""A device of `tests/fleet.py` whose state is opened as the commands open it: saved if damaged, renewed if restored."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from agent.adapters.salvage import Report
+from agent.adapters.state_file import StateFile
+from agent.core.node import Node
+from agent.errors import DamagedStateError, RemoteError
+from tests.fleet import Device
+
+_STARTS = 3
+"""Damage may show only when it is read; then the next start saves what is left."""
+
+
+class DurableDevice(Device):
+    """Restarts as the agent under its supervisor does."""
+
+    reports: list[Report]
+
+    def restart(self) -> None:
+        """Open the state, whatever has happened to it."""
+        self.stop()
+        if not hasattr(self, "reports"):
+            self.reports = []
+        self.store, reports = StateFile(self.path).open(lambda: self.identity, self._outbox_bytes)
+        self.reports += reports
+        try:
+            self.node = Node(self.identity, self.store, self.rng, self._source.randint, lands_telemetry=self.collects)
+        except (DamagedStateError, RemoteError, ValueError) as error:
+            self.stop()
+            raise DamagedStateError(str(error)) from error
+        self.node.connected(self.now)
+
+    def stop(self) -> None:
+        """End the process."""
+        if hasattr(self, "store"):
+            self.store.close()
+
+    @classmethod
+    def after_damage(cls, name: str, folder: Path) -> DurableDevice:
+        """Start, read all there is, and start again where that showed damage: as often as it may be needed."""
+        for _ in range(_STARTS):
+            try:
+                device = cls(name, folder)
+            except DamagedStateError:
+                StateFile(folder / name).note_damage()
+                continue
+            try:
+                device.read_everything()
+            except DamagedStateError:
+                StateFile(folder / name).note_damage()
+                device.stop()
+            else:
+                return device
+        raise AssertionError("the agent does not start")
+
+    def read_everything(self) -> None:
+        """Do what the first minutes of an agent read."""
+        with self.store.transaction():
+            self.node.tend_groups(self.now)
+        for recipient in self.store.recipients_waiting():
+            self.store.queued(recipient, 0, 1_000_000, 1_000_000_000)
+        self.inbox()
+
+    def files(self) -> dict[str, bytes]:
+        """Return the state as it lies on the disk."""
+        return {path.name: path.read_bytes() for path in self.path.parent.glob(f"{self.path.name}*")}
+
+    def put_files(self, files: dict[str, bytes], *, in_place: bool = False) -> None:
+        """Put an earlier state back: into the same files, or as new ones."""
+        for path in self.path.parent.glob(f"{self.path.name}*"):
+            if not in_place or path.name not in files:
+                path.unlink()
+        for name, content in files.items():
+            (self.path.parent / name).write_bytes(content)
+
+
+def folder_for(parent: Path, name: str) -> Path:
+    """Return an empty folder."""
+    folder = parent / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder

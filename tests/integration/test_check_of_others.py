@@ -1,0 +1,168 @@
+"""What `covey check` finds around a device: a broker without rules, members who know more, boards, the local API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.adapters.clock import SystemClock
+from agent.adapters.sqlite_store import SqliteStore
+from agent.adapters.state_folder import StateFolder
+from agent.cli.checks import agreement, examine
+from agent.cli.findings import Device, Finding, Level
+from agent.core.crypto import DeviceKeys
+from agent.core.group_manifest import read_manifest
+from agent.ports import AttachedBoard
+from broker_conf.mosquitto import Broker
+from tests.integration.gateway import Gateway, wait_until
+
+
+def _found(gateway: Gateway, check: str, *words: str) -> list[tuple[str, str, str]]:
+    """Return the findings of one check: (level, line, hint)."""
+    findings = json.loads(gateway.covey("check", "--json", *words).stdout)["findings"]
+    return [(each["level"], each["line"], each["hint"]) for each in findings if each["check"] == check]
+
+
+# -- the broker's rules -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.broker
+def test_a_broker_with_our_rules(new_gateway: Callable[[str], Gateway]) -> None:
+    one = new_gateway("one")
+    [(level, line, _)] = _found(one, "acl")
+    assert (level, line) == ("ok", "this device can write to others, and reads nothing but its own inbox")
+    one.start("run", "--no-sensors")
+    wait_until(lambda: one.json("status")["relay"]["state"] == "up", "the relay is up")
+    [(level, line, hint)] = _found(one, "acl")
+    assert (level, line) == ("skipped", "asking would throw the agent out")
+    assert "systemctl stop covey" in hint
+    assert one.log.read_text().count("relay: connected") == 1  # undisturbed
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        (
+            "pattern readwrite #\npattern read $SYS/#\n",
+            {"this device can read what is sent to others", "the broker tells this device its statistics ($SYS)"},
+        ),
+        ("pattern readwrite covey/1/in/+\n", {"this device can read what is sent to others"}),
+        ("pattern readwrite covey/1/in/%u\n", {"the broker does not let this device write to others"}),
+    ],
+)
+def test_a_broker_with_other_rules(tmp_path: Path, rules: str, says: set[str]) -> None:
+    settings = {"acl_file": str(_write(tmp_path / "acl", rules)), "sys_interval": "1", "retain_available": "true"}
+    with Broker(tmp_path / "broker", settings=settings) as broker:
+        one = Gateway(tmp_path, "one", broker)
+        found = _found(one, "acl")
+        assert {line for _, line, _ in found} == says
+        assert all("broker_conf/mosquitto/acl" in hint for _, _, hint in found)
+        assert one.covey("check").returncode == 1
+
+
+def _write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.broker
+def test_the_check_takes_nothing_away(broker: Broker, new_gateway: Callable[[str], Gateway]) -> None:
+    """What waits at the broker for this device is still there when it comes back, and nothing else is."""
+    one, two = new_gateway("one"), new_gateway("two")
+    one.ok("group", "create")
+    one.start("run", "--no-sensors")
+    one.invite(two)
+    two.start("run", "--no-sensors")
+    wait_until(lambda: two.json("status")["relay"]["state"] == "up", "the relay is up")
+    two.end()
+    one.ok("send", "--text", "waits at the broker")
+    wait_until(lambda: broker_has_answered(one), "the broker has it")
+    one.end()
+    assert [level for level, _, _ in _found(two, "acl")] == ["ok"]
+    two.start("run", "--no-sensors")  # nobody is there to send it again
+    assert two.ok("recv", "--wait", "30") == "waits at the broker"
+    assert not [name for name in two.counters() if name.startswith("dropped")]
+
+
+def broker_has_answered(gateway: Gateway) -> bool:
+    """Say whether a message has been handed over: its sender's relay is up, and it still waits for its recipient."""
+    status = gateway.json("status")
+    return bool(status["relay"]["state"] == "up" and status["outbox"]["messages"] == 1)
+
+
+# -- other members ----------------------------------------------------------------------------------------------------
+
+
+def _agreement(gateway: Gateway) -> list[Finding]:
+    device = Device(StateFolder.at(gateway.state), SystemClock())
+    found = [each for each in examine(device, offline=True) if each.check == agreement.__name__]
+    device.close()
+    return found
+
+
+@pytest.mark.broker
+def test_members_who_know_more(new_gateway: Callable[[str], Gateway]) -> None:
+    one, two, three = new_gateway("one"), new_gateway("two"), new_gateway("three")
+    one.ok("group", "create")
+    one.start("run", "--no-sensors")
+    one.invite(two)
+    assert [each.level for each in _agreement(two)] == [Level.OK]
+    one.invite(three)
+    one.ok("group", "remove", "three", "--yes")
+    one.end()
+
+    store = SqliteStore(one.state / "state.sqlite", bytes(8))
+    newest = [read_manifest(raw) for _, _, raw in store.manifests()][-1]
+    store.close()
+    assert newest.version == 4
+    store = SqliteStore(two.state / "state.sqlite", bytes(8))
+    with store.transaction():  # as if version 3 had been lost on the way
+        store.keep_early_manifest(newest.group_id, newest.hash, newest.version, newest.raw)
+    store.close()
+    [finding] = _agreement(two)
+    assert finding.level is Level.WARNING
+    assert finding.line.endswith("members know version 4, this device 2")
+    assert "asks for what is missing" in finding.hint
+
+
+# -- boards -----------------------------------------------------------------------------------------------------------
+
+
+def test_boards(tmp_path: Path) -> None:
+    alone = Gateway(tmp_path, "alone")
+    assert _found(alone, "boards", "--offline") == [("skipped", "no board has been seen", "")]
+    place = tmp_path / "port"
+    place.touch()
+    keys = DeviceKeys(b"s" * 32, b"n" * 32)
+    store = SqliteStore(alone.state / "state.sqlite", bytes(8))
+    for port, enrolled, up in [(f"{tmp_path}/gone", True, False), (str(place), True, False), (str(place), False, True)]:
+        with store.transaction():
+            store.note_board(AttachedBoard(port, keys, "covey 1", enrolled, up, 1, {}))
+        levels = [level for level, _, _ in _found(alone, "boards", "--offline")]
+        assert levels == ["warning"] * len(levels)
+    [gone, not_enrolled] = _found(alone, "boards", "--offline")
+    assert gone[1].endswith("/gone is gone")
+    assert not_enrolled[1].endswith("knows no collector")
+    with store.transaction():
+        store.note_board(AttachedBoard(str(place), keys, "covey 1", True, True, 1, {}))
+    assert ("ok", f"{place}: covey 1", "") in _found(alone, "boards", "--offline")
+    store.close()
+
+
+# -- the local API ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.broker
+def test_an_api_that_is_set_but_not_served(new_gateway: Callable[[str], Gateway]) -> None:
+    one = new_gateway("one")
+    assert _found(one, "api", "--offline") == [("skipped", "api.socket is not set", "")]
+    one.start("run", "--no-sensors")
+    wait_until(lambda: one.json("status")["agent"] == "running", "the agent runs")
+    one.ok("config", "set", "api.socket", "api.sock")
+    [(level, line, hint)] = _found(one, "api", "--offline")
+    assert (level, line) == ("error", f"no agent answers at {one.state / 'api.sock'}")
+    assert "restart" in hint

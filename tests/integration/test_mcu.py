@@ -1,0 +1,127 @@
+"""`covey mcu` and the agent's bridge: the commands in processes of their own, a board on a pseudo-terminal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.core.ids import device_name, fingerprint
+from tests.board import BoardOnLine
+from tests.integration.gateway import Gateway, wait_until
+from tests.pty_board import PtyBoard
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[PtyBoard]:
+    with PtyBoard(BoardOnLine("board"), tmp_path / "ttyACM0") as made:
+        yield made
+
+
+@pytest.fixture
+def gateway(tmp_path: Path, board: PtyBoard) -> Iterator[Gateway]:
+    """A device with a port and a group in which it collects; its relay is never there."""
+    made = Gateway(tmp_path, "gate")
+    made.ok("relay", "--url", "mqtt://127.0.0.1:9")
+    made.ok("config", "set", "bridge.ports", str(board.port))
+    made.ok("group", "create", "--capability", "collector")
+    yield made
+    made.end()
+
+
+def _known(gateway: Gateway) -> bool:
+    return any(board["up"] for board in gateway.json("mcu", "stats"))
+
+
+def test_scan_lists_what_is_configured_and_leaves_the_rest_alone(gateway: Gateway, board: PtyBoard) -> None:
+    [row] = [row for row in gateway.json("mcu", "scan") if row["configured"]]
+    assert row["port"] == str(board.port)
+    assert not row["missing"]
+    assert "configured" in gateway.ok("mcu", "scan")
+    board.unplug()
+    [row] = [row for row in gateway.json("mcu", "scan") if row["configured"]]
+    assert row["missing"]
+    board.plug()
+    assert "left alone" in gateway.fails("mcu", "flash", "/dev/tty", code=2)
+
+
+def test_enrolment_without_an_agent(gateway: Gateway, board: PtyBoard) -> None:
+    shown = fingerprint(board.board.key)
+    assert shown in gateway.fails("mcu", "enrol", code=2)  # nobody is there to compare it
+    assert shown in gateway.fails("mcu", "enrol", "--fingerprint", fingerprint(bytes(32)), code=1)
+    assert len(gateway.json("group", "show")["members"]) == 1
+    enrolled = gateway.json("mcu", "enrol", "--fingerprint", shown.lower(), "--label", "bench")
+    assert (enrolled["enrolled"], enrolled["label"]) == (True, "bench")
+    members = gateway.json("group", "show")["members"]
+    assert {each["label"]: each["capabilities"] for each in members} == {"bench": ["board"], "gate": ["collector"]}
+    assert board.board.collector is not None
+    assert board.board.collector.signing_public.hex() == gateway.author
+    [known] = gateway.json("mcu", "stats")
+    assert (known["up"], known["board"]) == (False, device_name(board.board.key))  # this process has gone
+    assert gateway.json("mcu", "enrol", "--yes")["enrolled"]  # again: nothing to do
+    assert len(gateway.json("group", "show")["members"]) == 2
+
+
+def test_a_group_without_a_collector_takes_no_board(tmp_path: Path, board: PtyBoard) -> None:
+    gateway = Gateway(tmp_path, "gate")
+    gateway.ok("config", "set", "bridge.ports", str(board.port))
+    gateway.ok("group", "create")
+    assert "no collector" in gateway.fails("mcu", "enrol", "--yes", code=1)
+
+
+def test_the_agent_carries_for_a_board_and_survives_kills(gateway: Gateway, board: PtyBoard) -> None:
+    gateway.start("collect", "--no-sensors")
+    wait_until(lambda: _known(gateway), "the agent knows the board")
+    assert gateway.json("mcu", "enrol", "--yes")["enrolled"]
+    for number in range(3):
+        board.do(lambda each: each.measure())
+        gateway.kill()
+        gateway.start("collect", "--no-sensors")
+        if number == 1:
+            board.unplug()
+            board.do(lambda each: each.boot())
+            board.plug()
+            board.do(lambda each: [each.carry(*entry) for entry in each.ring])
+    board.do(lambda each: [each.carry(*entry) for entry in each.ring])  # as its firmware does again and again
+    wait_until(lambda: board.board.acknowledged_up_to == 3, "the vault has everything")
+    assert board.board.ring == []
+    assert gateway.counters()["landed_messages"] == 3
+
+
+def test_a_person_restarts_a_board_with_and_without_an_agent(gateway: Gateway, board: PtyBoard) -> None:
+    gateway.ok("mcu", "reset")
+    assert board.board.boots == 2
+    gateway.start("run", "--no-sensors")
+    wait_until(lambda: _known(gateway), "the agent knows the board")
+    gateway.ok("mcu", "reset", str(board.port))
+    assert board.board.boots == 3
+    assert "the agent has this port open" in gateway.fails("mcu", "flash", code=1)
+
+
+def test_monitor_shows_what_changes(gateway: Gateway, board: PtyBoard) -> None:
+    lines = gateway.ok("mcu", "monitor", "--seconds", "1", "--json").splitlines()
+    seen = [json.loads(line) for line in lines]
+    assert seen[-1]["up"]
+    assert seen[-1]["fingerprint"] == fingerprint(board.board.key)
+    assert "in no group" in gateway.ok("mcu", "monitor", "--seconds", "1")
+
+
+def test_an_agent_without_ports_loads_nothing_of_boards() -> None:
+    code = (
+        "import sys; from types import SimpleNamespace as Some; from agent.cli import cmd_collect, cmd_run\n"
+        "assert cmd_run.board_roles(Some(config=Some(bridge=Some(ports=())))) == []\n"
+        "print([name for name in sys.modules if name.startswith(('serial', 'firmware_bridge'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_mistakes(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path, "gate")
+    assert "no board has been seen" in gateway.fails("mcu", "stats", code=1)
+    assert gateway.json("mcu", "stats") == []
+    assert "bridge.ports" in gateway.fails("config", "set", "bridge.ports", ",".join(["/dev/x"] * 17), code=78)

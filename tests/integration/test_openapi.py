@@ -1,0 +1,120 @@
+"""The description of the local API, tried on a running agent: what it promises holds, and nothing else is answered."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import seed as seeded
+from requests.adapters import HTTPAdapter
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+from urllib3 import HTTPConnectionPool
+from urllib3.connection import HTTPConnection
+
+from agent.cli.api import _Answers
+from agent.core.limits import MAXIMUM_BATCH_READINGS
+from tests.integration.gateway import Gateway, wait_until
+
+DESCRIPTION = json.loads((resources.files("agent.cli") / "openapi.json").read_text("utf-8"))
+_EXAMPLES = 40
+_schema = schemathesis.openapi.from_dict(DESCRIPTION)
+
+
+@schemathesis.serializer("application/x-ndjson", "application/senml+cbor")
+def _bytes(_: object, value: object) -> bytes:
+    """Send what schemathesis has no words for as it is."""
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+
+
+class _UnixConnection(HTTPConnection):
+    """urllib3's connection, to a Unix socket."""
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        super().__init__("covey", **options)
+        self._socket_path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(20)
+        self.sock.connect(str(self._socket_path))
+
+
+class _UnixPool(HTTPConnectionPool):
+    def __init__(self, path: Path) -> None:
+        super().__init__("covey")
+        self._socket_path = path
+
+    def _new_conn(self) -> _UnixConnection:
+        return _UnixConnection(self._socket_path)
+
+
+class _UnixAdapter(HTTPAdapter):
+    """Lets `requests` speak to one socket, whatever the URL's host is."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._pool = _UnixPool(path)
+
+    def get_connection_with_tls_context(self, *_: Any, **__: Any) -> HTTPConnectionPool:
+        return self._pool
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[requests.Session]:
+    """Speak with an agent in a group of its own, which no relay reaches."""
+    gateway = Gateway(tmp_path_factory.mktemp("api"), "one")
+    gateway.ok("group", "create", "--capability", "collector")
+    gateway.ok("config", "set", "api.socket", "api.sock")
+    gateway.ok("relay", "--url", "mqtt://127.0.0.1:9")
+    gateway.start("run", "--no-sensors")
+    wait_until((gateway.state / "api.sock").is_socket, "the API listens")
+    with requests.Session() as opened:
+        opened.mount("http://", _UnixAdapter(gateway.state / "api.sock"))
+        yield opened
+    assert gateway.end() == 0
+    assert "unforeseen" not in gateway.log.read_text()
+    assert "Traceback" not in gateway.log.read_text()
+
+
+@seeded(7)
+@settings(
+    max_examples=_EXAMPLES,
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@_schema.parametrize()
+def test_every_promise(case: Any, session: Any) -> None:
+    if case.path == "/v1/inbox" and str(case.query.get("follow", "")).isdigit():
+        case.query["follow"] = "0"  # or the test would follow for up to a day
+    # A schema can say neither which text is a reading nor which groups there are.
+    excluded = [positive_data_acceptance] if case.method == "POST" else []
+    case.call_and_validate(base_url="http://covey", session=session, excluded_checks=excluded)
+
+
+def test_it_describes_what_is_served(session: requests.Session) -> None:
+    assert session.get("http://covey/openapi.json").json() == DESCRIPTION
+    (batch,) = DESCRIPTION["paths"]["/v1/publish"]["post"]["parameters"]
+    assert batch["schema"]["maximum"] == MAXIMUM_BATCH_READINGS
+    routes = {(route.method, route.pattern) for route in _Answers(cast("Any", None)).routes()}
+    described = {
+        (method.upper(), path.replace("{id}", "([0-9]{1,18})"))
+        for path, methods in DESCRIPTION["paths"].items()
+        for method in methods
+    }
+    assert described == routes
+
+
+def test_a_method_that_is_not_there_is_told_which_are(session: requests.Session) -> None:
+    answer = session.put("http://covey/v1/status")
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET")
+    assert session.head("http://covey/v1/status").status_code == 405

@@ -1,0 +1,366 @@
+"""Pairing by a code, by a URI without an account, and invitations to further groups: real commands, a real broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.adapters.mosquitto_passwords import write_account
+from broker_conf.mosquitto import Broker
+from tests.integration.certificates import make_certificate
+from tests.integration.gateway import COVEY, Gateway, wait_until
+
+pytestmark = pytest.mark.broker
+
+
+class Process:
+    """A command that goes on, and the JSON documents that it prints."""
+
+    def __init__(self, gateway: Gateway, *words: str, stdin: int = subprocess.PIPE) -> None:
+        self.errors = gateway.state.with_suffix(f".{words[0]}.err")
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [*COVEY, words[0], "--state", str(gateway.state), *words[1:], "--json"],
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+
+    def document(self) -> Any:
+        """Return the next document."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.errors.read_text()
+        return json.loads(line)
+
+    def says(self, line: str) -> None:
+        """Type a line."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def end(self) -> int:
+        """Wait for its end; return the exit code."""
+        return self.process.wait(timeout=30)
+
+    def interrupt(self) -> int:
+        """Press Ctrl-C; return the exit code."""
+        self.process.send_signal(signal.SIGINT)
+        return self.end()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Process]]:
+    """Start commands that are killed at the end."""
+    made: list[Process] = []
+
+    def make(gateway: Gateway, *words: str) -> Process:
+        made.append(Process(gateway, *words))
+        return made[-1]
+
+    yield make
+    for each in made:
+        if each.process.poll() is None:
+            each.process.kill()
+            each.process.wait()
+        for pipe in (each.process.stdin, each.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+@pytest.fixture
+def barn(broker: Broker, tmp_path: Path, new_gateway: Callable[[str], Gateway]) -> Gateway:
+    """A member with authority over the broker."""
+    member = new_gateway("barn")
+    member.ok("group", "create")
+    pid_file = tmp_path / "mosquitto.pid"
+    pid_file.write_text(str(broker.pid))
+    member.ok("config", "set", "broker.password_file", str(tmp_path / "broker" / "passwords"))
+    member.ok("config", "set", "broker.pid_file", str(pid_file))
+    return member
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Callable[[str], Gateway]]:
+    """Make gateways that have no account, and know no broker."""
+    made: list[Gateway] = []
+
+    def make(name: str) -> Gateway:
+        made.append(Gateway(tmp_path, name))
+        return made[-1]
+
+    yield make
+    for gateway in made:
+        gateway.kill()
+
+
+def members(gateway: Gateway) -> set[str]:
+    """Return the signing keys of the only group's members, as a gateway believes."""
+    group = gateway.json("group", "show")
+    return {member["signing_public"] for member in group["members"]}
+
+
+@pytest.mark.parametrize("agent", [True, False])
+def test_a_fresh_device_becomes_a_member_with_its_own_account(
+    agent: bool, broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:  # accepts: 003.13
+    if agent:
+        barn.start("run")
+    pi = fresh("pi")
+    inviting = start(barn, "invite")
+    code = inviting.document()["code"]
+    joining = start(pi, "join", code, "--relay", broker.url)
+    theirs, ours = joining.document(), inviting.document()
+    assert theirs["verifier"] == ours["verifier"]
+    assert len(ours["verifier"]) == 4
+    assert (theirs["inviter"], theirs["label"]) == (barn.author[:8], "barn")
+    assert (ours["joiner"], ours["label"], ours["lacks_account"]) == (pi.author[:8], "pi", True)
+    inviting.says("y")
+    assert {member["signing_public"] for member in joining.document()["members"]} == {barn.author, pi.author}
+    assert inviting.document() == {"joined": pi.author[:8]}
+    assert (joining.end(), inviting.end()) == (0, 0)
+    password = pi.state / "relay.password"
+    assert password.stat().st_mode & 0o777 == 0o600
+    assert pi.json("relay")["url"] == broker.url
+    assert members(barn) == members(pi) == {barn.author, pi.author}
+    if not agent:
+        barn.start("run")
+    pi.ok("send", "--wait", "20", feed="from the new one")
+    assert "from the new one" in barn.ok("recv", "--wait", "20")
+
+
+@pytest.mark.parametrize("agent", [True, False])
+def test_a_uri_lets_in_who_has_no_account(
+    agent: bool, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:  # accepts: 003.14
+    pi = fresh("pi")
+    if agent:
+        barn.start("run")
+        uri = barn.ok("invite", "--no-wait")
+        inviting = None
+    else:
+        inviting = start(barn, "invite")
+        uri = inviting.document()["uri"]
+    shown = [json.loads(line) for line in pi.ok("join", "-", "--json", feed=uri).splitlines()]
+    assert (shown[0]["inviter"], len(shown[0]["verifier"])) == (barn.author[:8], 4)
+    assert {member["signing_public"] for member in shown[1]["members"]} == {barn.author, pi.author}
+    if inviting is not None:
+        assert inviting.document()["verifier"] == shown[0]["verifier"]
+        assert inviting.document() == {"joined": pi.author[:8]}
+
+
+def test_both_meet_over_tls_and_the_authority_travels(
+    tmp_path: Path, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:
+    chain, key = make_certificate(tmp_path / "certificate", -1, 1)
+    with Broker(tmp_path / "tls", certificate=(chain, key)) as broker:
+        barn, pi = Gateway(tmp_path, "barn"), fresh("pi")
+        password = broker.add_device(barn.author)
+        barn.ok("relay", "--url", broker.url, "--ca-file", str(chain), "--password-file", "-", feed=password)
+        barn.ok("group", "create")
+        pid_file = tmp_path / "mosquitto.pid"
+        pid_file.write_text(str(broker.pid))
+        barn.ok("config", "set", "broker.password_file", str(tmp_path / "tls" / "passwords"))
+        barn.ok("config", "set", "broker.pid_file", str(pid_file))
+        inviting = start(barn, "invite", "--yes")
+        code = inviting.document()["code"]
+        pi.ok("join", code, "--relay", broker.url, "--ca-file", str(chain))
+        assert inviting.end() == 0
+        kept = Path(pi.json("relay")["ca_file"])
+        assert kept == pi.state / "relay-ca.pem"
+        assert kept.read_text() == chain.read_text()
+
+
+def test_a_restart_between_ceremony_and_admission_changes_nothing(
+    broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:  # accepts: 003.16
+    pi = fresh("pi")
+    inviting = start(barn, "invite", "--yes")
+    code = inviting.document()["code"]
+    assert pi.covey("join", code, "--relay", broker.url, "--timeout", "0").returncode == 1
+    pi.start("run")
+    assert inviting.end() == 0
+    wait_until(lambda: '"members"' in pi.covey("group", "show", "--json").stdout, "the group arrives")
+    assert members(pi) == {barn.author, pi.author}
+
+
+def test_a_declined_joiner_gets_nothing(
+    broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:  # accepts: 003.15
+    pi = fresh("pi")
+    inviting = start(barn, "invite")
+    joining = start(pi, "join", inviting.document()["code"], "--relay", broker.url)
+    joining.document()
+    inviting.document()
+    inviting.says("n")
+    assert (joining.document(), joining.end()) == ({"ended": "declined"}, 1)
+    assert (inviting.document(), inviting.end()) == ({"ended": "declined"}, 1)
+    assert "error: the other side declined" in joining.errors.read_text()
+    assert not (pi.state / "relay.password").exists()
+    assert pi.json("relay")["url"] == ""
+    assert members(barn) == {barn.author}
+
+
+def test_one_guess(
+    broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:
+    barn.start("run")
+    inviting = start(barn, "invite")
+    code = inviting.document()["code"]
+    number, first, second = code.split("-")
+    wrong = f"{number}-{first}-{'abandon' if second != 'abandon' else 'ability'}"
+    guessing = start(fresh("guess"), "join", wrong, "--relay", broker.url)
+    assert (guessing.document(), guessing.end()) == ({"ended": "wrong_code"}, 1)
+    assert (inviting.document(), inviting.end()) == ({"ended": "wrong_code"}, 1)
+    assert barn.json("invite", "--cancel") == {"cancelled": 0}
+
+
+def test_the_inviter_takes_its_code_back(
+    broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:
+    pi = fresh("pi")
+    for cancel in ("interrupt without an agent", "command", "interrupt"):
+        if cancel == "command":
+            barn.start("run")
+        inviting = start(barn, "invite")
+        joining = start(pi, "join", inviting.document()["code"], "--relay", broker.url)
+        joining.document()
+        inviting.document()
+        if cancel == "command":
+            assert barn.json("invite", "--cancel") == {"cancelled": 1}
+            assert (inviting.document(), inviting.end()) == ({"ended": "cancelled"}, 1)
+        else:
+            assert inviting.interrupt() == 130
+        assert (joining.document(), joining.end()) == ({"ended": "cancelled"}, 1)
+    assert barn.json("invite", "--cancel") == {"cancelled": 0}
+
+
+def test_nobody_to_ask(
+    broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:
+    inviting = start(barn, "invite")
+    code = inviting.document()["code"]
+    assert inviting.process.stdin is not None
+    inviting.process.stdin.close()
+    pi = fresh("pi")
+    assert pi.covey("join", code, "--relay", broker.url).returncode == 1
+    assert inviting.end() == 1
+    assert "nobody is here to answer" in inviting.errors.read_text()
+
+
+def test_two_pair_at_a_time(
+    broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:
+    """They take the enrolment account from each other, and get on nevertheless."""
+    barn.start("run")
+    codes = [barn.json("invite", "--no-wait", "--yes")["code"] for _ in range(2)]
+    devices = [fresh("one"), fresh("two")]
+    joining = [start(device, "join", code, "--relay", broker.url) for device, code in zip(devices, codes, strict=True)]
+    assert [each.end() for each in joining] == [0, 0]
+    assert members(barn) == {barn.author, *(device.author for device in devices)}
+
+
+def test_a_joiner_that_goes_ends_it_at_once(
+    broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:
+    inviting = start(barn, "invite")
+    joining = start(fresh("pi"), "join", inviting.document()["code"], "--relay", broker.url)
+    joining.document()
+    inviting.document()
+    assert joining.interrupt() == 130
+    assert (inviting.document(), inviting.end()) == ({"ended": "left"}, 1)
+
+
+def test_an_agent_that_ends_leaves_no_half_pairing(
+    broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:
+    barn.start("run")
+    inviting = start(barn, "invite")
+    joining = start(fresh("pi"), "join", inviting.document()["code"], "--relay", broker.url)
+    joining.document()
+    inviting.document()
+    barn.end()
+    assert (joining.document(), joining.end()) == ({"ended": "cancelled"}, 1)
+    assert (inviting.document(), inviting.end()) == ({"ended": "interrupted"}, 1)
+
+
+def test_an_account_that_nobody_comes_with_is_taken_away(
+    tmp_path: Path, broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:
+    pi, passwords = fresh("pi"), tmp_path / "broker" / "passwords"
+    barn.start("run")
+    inviting = start(barn, "invite", "--yes")
+    code = inviting.document()["code"]
+    os.kill(inviting.process.pid, signal.SIGSTOP)
+    joining = start(pi, "join", code, "--relay", broker.url, "--timeout", "0")
+    joining.document()
+    wait_until(lambda: pi.author in passwords.read_text(), "it has an account")
+    joining.process.kill()
+    broker.stop()  # before it has come with it
+    os.kill(inviting.process.pid, signal.SIGCONT)
+    barn.ok("invite", "--cancel")
+    wait_until(lambda: pi.author not in passwords.read_text(), "the account is gone")
+    assert barn.author in passwords.read_text()
+
+
+def test_a_relay_without_the_enrolment_account(tmp_path: Path, broker: Broker, fresh: Callable[[str], Gateway]) -> None:
+    write_account(tmp_path / "broker" / "passwords", "enrol", None)
+    broker.reload()
+    said = fresh("pi").fails("join", "42-abandon-zoo", "--relay", broker.url, code=1)
+    assert "does not take the enrolment account" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("42-otter",), "neither an invite's URI nor its code"),
+        (("0-abandon-zoo",), "neither an invite's URI nor its code"),
+        (("42-abandon-fernn",), "'fernn' is no word of a code"),
+        (("covey://join/1/x",), "damaged"),
+    ],
+)
+def test_mistyped_codes(fresh: Callable[[str], Gateway], words: tuple[str, ...], said: str) -> None:
+    assert said in fresh("pi").fails("join", *words, "--relay", "mqtt://127.0.0.1:1", code=1)
+
+
+def test_invitations_to_a_further_group(
+    barn: Gateway, new_gateway: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:  # accepts: 003.12, 003.17, 003.18, 003.19, 003.20, 003.58
+    pi = new_gateway("pi")
+    barn.start("run")
+    barn.invite(pi)
+    first = barn.json("group", "show")["group_id"]
+    second, third = (barn.json("group", "create")["group_id"] for _ in range(2))
+    for group_id in (second, third):
+        assert barn.json("invite", "--to", "pi", "--group", group_id, "--no-wait") == {
+            "invited": pi.author[:8],
+            "group_id": group_id,
+        }
+    pi.start("run")
+    wait_until(lambda: len(pi.json("requests")) == 2, "both invitations are here")
+    assert {each["group_id"] for each in pi.json("requests")} == {second, third}
+    assert {(each["inviter"], each["label"]) for each in pi.json("requests")} == {(barn.author, "barn")}
+    assert "barn" in pi.ok("requests")
+    assert "which group?" in pi.fails("requests", "accept", code=2)
+    assert pi.json("requests", "decline", third) == {"declined": third}
+    assert pi.json("requests", "accept", second)["group_id"] == second
+    assert pi.json("requests") == []
+    assert "no such invitation" in pi.fails("requests", "accept", third, code=1)
+    assert "in that group already" in barn.fails("invite", "--to", "pi", "--group", first, code=1)
+    assert "0 devices" in barn.fails("invite", "--to", "nobody", "--group", first, code=2)
+    assert {group["group_id"] for group in pi.json("status")["groups"]} == {first, second}
+    barn.ok("invite", "--to", "pi", "--group", third, "--no-wait")
+    wait_until(lambda: len(pi.json("requests")) == 1, "the declined one comes again")
+    barn.end()
+    pi.ok("requests", "accept", "--no-wait")
+    assert pi.json("requests") == []
+    barn.start("run")  # the inviter is back
+    wait_until(lambda: len(pi.json("status")["groups"]) == 3, "pi is in the third group")

@@ -1,0 +1,181 @@
+"""A vault as a person looks after it: in a directory, and in a store that really speaks S3."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.adapters.cloud_store import open_cloud_store
+from agent.adapters.object_store import DirectoryStore
+from agent.errors import ConfigurationError, ConflictError, LimitError, MalformedError, StorageError
+from agent.ports import ObjectStore
+from spark_ingest.object_stores import open_vault
+from tests.integration.gateway import Gateway, wait_until
+from tests.integration.s3_server import s3_server, s3_vault
+
+__all__ = ["s3_server", "s3_vault"]
+
+Make = Callable[[str], Gateway]
+
+
+@pytest.fixture(params=["directory", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    if request.param == "directory":
+        return DirectoryStore(tmp_path)
+    return open_cloud_store(request.getfixturevalue("s3_vault"))
+
+
+def test_what_is_put_is_there_and_what_is_not_is_none(store: ObjectStore) -> None:
+    assert store.get("objects/a.x", 10) is None
+    store.put("objects/a.x", b"one")
+    store.put("objects/a.x", b"other")
+    assert store.get("objects/a.x", 5) == b"other"
+    with pytest.raises(LimitError):
+        store.get("objects/a.x", 4)
+    store.put("objects/b/c.x", b"")
+    assert list(store.keys("objects/")) == ["objects/a.x", "objects/b/c.x"]
+    assert list(store.keys("objects/b")) == ["objects/b/c.x"]
+    assert list(store.keys("nothing/")) == []
+    store.delete("objects/a.x")
+    store.delete("objects/a.x")
+    assert store.get("objects/a.x", 10) is None
+    for call in (lambda: store.put("../a", b""), lambda: store.get("a b", 1), lambda: store.delete("/a")):
+        with pytest.raises(MalformedError):
+            call()
+
+
+def test_a_replacement_names_what_it_replaces(store: ObjectStore) -> None:  # accepts: 004.14
+    store.replace("objects/m", b"one", None)
+    with pytest.raises(ConflictError):
+        store.replace("objects/m", b"two", None)
+    store.replace("objects/m", b"two", b"one")
+    for before in (b"one", b"twoo", b"tw"):
+        with pytest.raises(ConflictError):
+            store.replace("objects/m", b"three", before)
+    with pytest.raises(ConflictError):
+        store.replace("objects/n", b"three", b"two")
+    assert store.get("objects/m", 10) == b"two"
+    assert store.get("objects/n", 10) is None
+
+
+def test_a_store_that_is_not_there_is_told_in_one_line(s3_vault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in ("ftp://host/x", "s3://", "s3://user:secret@bucket/x"):
+        with pytest.raises(ConfigurationError) as refused:
+            open_cloud_store(wrong)
+        assert refused.value.hint
+    nowhere = open_cloud_store(s3_vault.replace("s3://", "s3://no-such-bucket-"))
+    with pytest.raises(StorageError) as failed:
+        nowhere.put("a", b"")
+    assert "\n" not in str(failed.value)
+    assert "not a secret" not in str(failed.value)
+
+
+def _lines(first: int, last: int) -> str:
+    return "".join(f'{{"n":"t","u":"Cel","t":{1_790_000_000 + n},"v":{n}}}\n' for n in range(first, last))
+
+
+def _fleet(new_gateway: Make, *collect: str, environment: dict[str, str] | None = None) -> tuple[Gateway, Gateway]:
+    collector, gateway = new_gateway("collector"), new_gateway("gateway")
+    collector.ok("group", "create", "--capability", "collector")
+    collector.ok("config", "set", "vault.segment_seconds", "0.1")
+    collector.start("collect", "--no-sensors", *collect, environment=environment)
+    collector.invite(gateway)
+    return collector, gateway
+
+
+@pytest.mark.broker
+def test_a_collector_lands_in_s3_and_a_pull_mirrors_it(  # accepts: 004.01, 004.02
+    new_gateway: Make, s3_vault: str, tmp_path: Path
+) -> None:
+    collector, gateway = _fleet(new_gateway, "--vault", s3_vault, environment=dict(os.environ))
+    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(0, 20))
+    (row,) = collector.json("vault", "status", "--vault", s3_vault)["nodes"]
+    assert (row["trouble"], row["segments"] >= 1) == ("", True)
+    assert collector.json("vault", "verify", "--vault", s3_vault) == {"findings": []}
+    mirror = tmp_path / "mirror"
+    assert collector.json("vault", "pull", str(mirror), "--vault", s3_vault) == {"findings": []}
+    names = sorted(DirectoryStore(mirror).keys(""))
+    assert names == sorted(open_cloud_store(s3_vault).keys(""))
+    assert [*open_vault(s3_vault).keys(names[0].rpartition("/")[0] + "/")] == names[:1]
+    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(20, 40))
+    assert collector.json("vault", "pull", str(mirror), "--vault", s3_vault) == {"findings": []}
+    assert len(list(DirectoryStore(mirror).keys(""))) > len(names)
+    assert collector.json("vault", "verify", "--vault", str(mirror)) == {"findings": []}
+
+
+@pytest.mark.broker
+def test_a_hostile_store_is_told_of(new_gateway: Make, tmp_path: Path) -> None:  # accepts: 004.15, 004.16, 004.24
+    collector, gateway = _fleet(new_gateway)
+    vault = collector.state / "vault"
+    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(0, 10))
+    collector.ok("vault", "status")
+    (manifest,) = vault.rglob("*.hxman")
+    yesterday = manifest.read_bytes()
+    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(10, 20))
+    collector.ok("vault", "status")
+    collector.end()
+    today = manifest.read_bytes()
+
+    manifest.write_bytes(yesterday)
+    told = collector.covey("vault", "status", "--json")
+    assert told.returncode == 1
+    assert [row["trouble"] for row in json.loads(told.stdout)["nodes"]] == ["rollback"]
+    mirror = tmp_path / "mirror"
+    assert collector.covey("vault", "pull", str(mirror)).returncode == 1
+    assert not list(mirror.rglob("*"))
+
+    manifest.write_bytes(today)
+    segment = min(vault.rglob("*.hxseg"))
+    content = bytearray(segment.read_bytes())
+    content[-1] ^= 1
+    segment.write_bytes(content)
+    told = collector.covey("vault", "verify", "--json")
+    assert told.returncode == 1
+    assert [(row["segment"], row["code"]) for row in json.loads(told.stdout)["findings"]] == [(1, "decryption")]
+    assert collector.covey("vault", "pull", str(mirror)).returncode == 1
+    assert not list(mirror.rglob("*.hxman")), "a mirror never lists what it does not have"
+
+    content[-1] ^= 1
+    segment.write_bytes(content)
+    collector.ok("vault", "pull", str(mirror))
+    assert sorted(path.name for path in mirror.rglob("*.hx*")) == sorted(path.name for path in vault.rglob("*.hx*"))
+
+
+def test_keys_are_drawn_once_copied_0600_and_rotated(new_gateway: Make, tmp_path: Path) -> None:
+    gateway = new_gateway("gateway")
+    assert "covey vault init" in gateway.fails("vault", "status", code=1)
+    first = gateway.json("vault", "init", "--vault", str(tmp_path / "vault"))
+    again = gateway.json("vault", "init")
+    assert (first["new"], again["new"], again["vault_id"]) == (True, False, first["vault_id"])
+    assert again["location"] == str(tmp_path / "vault")
+    assert gateway.json("vault", "rotate-key")["keys"] == 2
+    copy = tmp_path / "copy.key"
+    gateway.ok("vault", "export-key", str(copy))
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert copy.read_text() == (gateway.state / "vault.key").read_text()
+    assert "there already" in gateway.fails("vault", "export-key", str(copy), code=2)
+
+
+@pytest.mark.broker
+def test_a_rotated_key_seals_what_lands_next_and_old_segments_still_open(new_gateway: Make) -> None:
+    collector, gateway = _fleet(new_gateway)
+    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(0, 5))
+    rotated = collector.json("vault", "rotate-key")
+    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(5, 10))
+    segments = sorted((collector.state / "vault").rglob("*.hxseg"))
+    ids = [path.read_bytes()[6:14].hex() for path in segments]
+    assert ids[-1] == rotated["key_id"] != ids[0]
+    assert collector.json("vault", "verify") == {"findings": []}
+    wait_until(lambda: gateway.queued() == 0, "everything is acknowledged")
+
+
+def test_a_vault_without_manifests_is_no_updates_and_a_scan_lists(new_gateway: Make) -> None:  # accepts: 004.23
+    gateway = new_gateway("gateway")
+    gateway.ok("vault", "init")
+    (row,) = gateway.json("vault", "status")["nodes"]
+    assert (row["trouble"], row["segments"]) == ("missing", 0)
+    assert gateway.json("vault", "status", "--scan") == {"nodes": [], "waiting_bytes": 0}

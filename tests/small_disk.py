@@ -1,0 +1,86 @@
+"""A real file system of six mebibytes, in memory; and what a device does on one that is full."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from agent.adapters.ballast import Ballast
+from agent.adapters.state_file import StateFile
+from agent.core.limits import BALLAST_BYTES
+from agent.core.records import MessageClass
+from agent.core.sequences import SequenceSet
+from agent.errors import DiskFullError
+from tests.fleet import identity
+
+_SIZE = 6 * 1024 * 1024
+_BEN = b"b" * 32
+
+
+@contextmanager
+def _mounted(folder: Path) -> Iterator[None]:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "tmpfs", str(folder)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(path: Path) -> None:
+    """Write until there is no room at all."""
+    with suppress(OSError), path.open("wb", buffering=0) as filler:
+        while True:
+            filler.write(bytes(4_096))
+
+
+def live_on_a_full_disk(folder: Path) -> None:
+    """Queue until the disk is full, free what is acknowledged, and go on when there is room."""
+    with _mounted(folder):
+        store, _ = StateFile(folder / "state.sqlite").open(lambda: identity("ann"), 100 * _SIZE)
+        ballast = folder / "state.sqlite-ballast"
+
+        def queue(kind: MessageClass = MessageClass.DATA) -> None:
+            with store.transaction():
+                seq, link_seq = store.allocate(_BEN)
+                store.queue(_BEN, seq, link_seq, kind, bytes(3_000), 5)
+
+        with store.transaction():
+            assert ballast.stat().st_size == BALLAST_BYTES
+            assert ballast.stat().st_blocks * 512 >= BALLAST_BYTES
+        for _ in range(40):
+            queue()
+        fill(folder / "filler")
+        with suppress(DiskFullError):
+            while True:
+                queue()
+        assert not ballast.exists()
+        waiting = store.totals()[0]
+        for _ in range(3):  # refused at once, and nothing eats up the room that the ballast gave
+            with pytest.raises(DiskFullError):
+                queue()
+        for acknowledged in range(1, waiting + 1):
+            with store.transaction():
+                assert store.free(_BEN, SequenceSet(acknowledged)) == 1
+        assert store.totals() == (0, 0)
+        queue(MessageClass.CONTROL)
+        (folder / "filler").unlink()
+        store._ballast = Ballast(ballast)  # as after ten seconds
+        store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        queue()
+        assert ballast.stat().st_size == BALLAST_BYTES
+        store.close()
+
+
+def anywhere(folder: Path) -> None:
+    """Do so as root, or as who may be root in a namespace of his own."""
+    if os.geteuid() == 0:
+        live_on_a_full_disk(folder)
+        return
+    code = f"import sys, pathlib, {__name__} as disk; disk.live_on_a_full_disk(pathlib.Path(sys.argv[1]))"
+    subprocess.run(["unshare", "-rm", sys.executable, "-c", code, str(folder)], check=True)

@@ -1,0 +1,42 @@
+"""The ingest from an object store, as a person starts it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+from agent.adapters.cloud_store import open_cloud_store
+from agent.adapters.object_store import DirectoryStore
+from agent.core.limits import MAXIMUM_SEGMENT_BYTES
+from tests.integration.s3_server import S3Server, s3_server, s3_vault
+from tests.spark.fleet import Collector, Device
+
+__all__ = ["s3_server", "s3_vault"]
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_vault_in_s3_becomes_tables(tmp_path: Path, s3_server: S3Server, s3_vault: str) -> None:
+    collector = Collector(tmp_path / "vault")
+    collector.land(Device(collector, 1).measure(4), Device(collector, 2).measure(3))
+    local, remote = DirectoryStore(collector.vault), open_cloud_store(s3_vault)
+    for key in local.keys("vaults/"):
+        remote.put(key, local.get(key, MAXIMUM_SEGMENT_BYTES) or b"")
+    tables = tmp_path / "tables"
+    words = [s3_vault, str(tables), "--key-file", str(collector.key_file), "--available-now"]
+    done = subprocess.run(
+        [sys.executable, "-m", "spark_ingest", *words],
+        env=os.environ | s3_server.environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert ds.dataset(tables / "readings", partitioning="hive").count_rows() == 7
+    assert "not a secret" not in done.stdout + done.stderr

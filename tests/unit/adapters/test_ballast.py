@@ -1,0 +1,11 @@
+"""`agent.adapters.ballast` on a file system that is really full."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.small_disk import anywhere
+
+
+def test_a_full_disk_takes_acknowledgements_and_recovers(tmp_path: Path) -> None:
+    anywhere(tmp_path)

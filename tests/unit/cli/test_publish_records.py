@@ -1,0 +1,31 @@
+"""What `covey publish` gives an agent is what it has read, with its age where it has no time."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.cli.cmd_publish import _record, readings_of_lines
+from agent.core.senml import Reading
+
+_NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9\-:./_]{0,30}", fullmatch=True)
+_VALUES = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.text(max_size=20), st.binary(max_size=20)
+)
+_TIMES = st.one_of(st.none(), st.integers(2**28 * 1_000_000, 2**32 * 1_000_000))
+_NOW_US = 9_000_000
+
+
+@given(st.builds(Reading, _NAMES, st.sampled_from(["", "Cel", "%RH"]), _TIMES, _VALUES), st.integers(0, 9_000))
+def test_a_record_says_what_was_read(reading: Reading, age_ms: int) -> None:
+    line = json.dumps(_record(reading, age_ms / 1000)).encode()
+    [again] = readings_of_lines([line], _NOW_US)
+    assert again is not None
+    assert (again.name, again.unit, again.value) == (reading.name, reading.unit, reading.value)
+    assert type(again.value) is type(reading.value)
+    if reading.time_us is None:
+        assert again.time_us == _NOW_US - age_ms * 1000
+    else:
+        assert again.time_us == reading.time_us

@@ -1,0 +1,60 @@
+"""key_files.json: `identity.key` in each form, and `noise.keys`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent.core import crypto
+from agent.core.limits import ARGON2_MEMORY_KIB_MIN, ARGON2_PASSES_MIN
+from tests.vectors.makers.cast import ALICE, BOB, NOW_US, cbor, flip, keys, seeded
+
+_PASSPHRASE = b"correct horse"
+
+
+def _under_passphrase(plain: bytes) -> bytes:
+    head = [2, seeded("salt", 16), ARGON2_PASSES_MIN, ARGON2_MEMORY_KIB_MIN, seeded("nonce", 24)]
+    key = crypto.argon2id(_PASSPHRASE, seeded("salt", 16), ARGON2_PASSES_MIN, ARGON2_MEMORY_KIB_MIN).reveal()
+    return cbor([*head, crypto.aead_seal(plain, b"covey/1 identity" + cbor(head), seeded("nonce", 24), key)])
+
+
+def _noise(rows: list[list[object]]) -> bytes:
+    head = [1, seeded("noise nonce", 24)]
+    key = crypto.hkdf_sha256(ALICE.signing_seed, b"", b"covey/1 noise keys", 32)
+    return cbor(
+        [*head, crypto.aead_seal(cbor(rows), b"covey/1 noise keys" + cbor(head), seeded("noise nonce", 24), key)]
+    )
+
+
+def make() -> dict[str, Any]:
+    """Return the file; every file is alice's."""
+    seed, rotated = ALICE.signing_seed, [[BOB.noise_secret, 0], [ALICE.noise_secret, NOW_US]]
+    identities: list[tuple[str, str | None, bytes]] = [
+        ("in the clear", None, cbor([3, seed])),
+        ("of an earlier Covey, and of a board", None, cbor([1, seed, ALICE.noise_secret])),
+        ("under a passphrase", None, _under_passphrase(cbor([3, seed]))),
+        ("damaged", "configuration", flip(_under_passphrase(cbor([3, seed])), -1)),
+        ("seed of 31 bytes", "configuration", cbor([3, seed[:31]])),
+        ("unknown form", "configuration", cbor([4, seed])),
+    ]
+    noise: list[tuple[str, str | None, bytes]] = [
+        ("one key", None, _noise([[ALICE.noise_secret, 0]])),
+        ("after a rotation", None, _noise(rotated)),
+        ("none", "configuration", _noise([])),
+        ("damaged", "configuration", flip(_noise(rotated), -1)),
+        ("six keys", "configuration", _noise(rotated * 3)),
+    ]
+    return {
+        "about": "docs/protocol.md, section 14. The passphrase is `passphrase`; noise keys are given newest first.",
+        "keys": keys(),
+        "passphrase": _PASSPHRASE.decode(),
+        "identities": [{"name": name, "file": raw.hex(), "code": code} for name, code, raw in identities],
+        "noise_keys": [
+            {"name": name, "file": raw.hex(), "code": code}
+            | (
+                {"secrets": ([["bob", 0], ["alice", NOW_US]] if "rotation" in name else [["alice", 0]])}
+                if not code
+                else {}
+            )
+            for name, code, raw in noise
+        ],
+    }
