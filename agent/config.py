@@ -11,9 +11,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -275,8 +274,8 @@ def setting(key: str, where: str = "") -> Setting:
     if key not in known:
         section, _, name = key.rpartition(".")
         beside = {each.rpartition(".")[2]: each for each in known if each.rpartition(".")[0] == section}
-        near = [beside[each] for each in get_close_matches(name, beside, 1)] if section else []
-        near = near or get_close_matches(key, known, 1, 0.75)
+        near = [beside[each] for each in _near(name, beside, 1)] if section else []
+        near = near or _near(key, known, 1, 0.75)
         hint = f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(beside.values() or known)}"
         raise ConfigurationError(f"{where}{key} is not a setting", hint=hint)
     return known[key]
@@ -346,7 +345,7 @@ def parse(text: str, where: str) -> dict[str, Value]:
         if name in _SECTIONS and not isinstance(value, dict):
             raise ConfigurationError(f"{where}: [{name}] must be a section")
         if isinstance(value, dict) and name not in _SECTIONS:
-            near = get_close_matches(name, _SECTIONS, 1)
+            near = _near(name, _SECTIONS, 1)
             hint = f"did you mean '[{near[0]}]'?" if near else f"known: {', '.join(_SECTIONS)}"
             raise ConfigurationError(f"{where}: [{name}] is not a section", hint=hint)
         for key, inner in (
@@ -370,7 +369,7 @@ def _variable(name: str) -> Setting | None:
             f"${name} is not a setting: secrets never stand in the environment",
             hint="covey relay --password-file FILE, or systemd's LoadCredential=covey.relay-password",
         )
-    near = get_close_matches(name, known, 1)
+    near = _near(name, known, 1)
     raise ConfigurationError(
         f"${name} is not a setting", hint=f"did you mean ${near[0]}?" if near else "'covey config list' shows all"
     )
@@ -459,3 +458,10 @@ def toml_value(value: Value) -> str:
 
     # A JSON string, number, boolean or array of strings is the same in TOML, except for DEL.
     return json.dumps(value, ensure_ascii=False).replace(chr(0x7F), "\\u007f")
+
+
+def _near(name: str, known: Iterable[str], most: int, alike: float = 0.6) -> list[str]:
+    """Return known names that somebody who wrote this one may have meant."""
+    from difflib import get_close_matches
+
+    return get_close_matches(name, list(known), most, alike)

@@ -9,13 +9,15 @@ table. A micro-batch is compared with it by one row for each message; readings a
    there may be a repeat or late; the table itself is asked. So the file is bounded, and still nothing is lost.
 3. A batch that is committed and not in the file yet is taken in from the table before the next one is compared. So
    tables of an earlier version, or a file that was deleted, need no step of their own.
+4. A file whose last batch is not in the table is ahead of it (somebody took a batch away): it is made anew, since
+   what it calls a repeat would be lost.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -48,7 +50,7 @@ class Heard:
     """The messages of one incarnation that are in the table: surely above `unsure_upto`, at most those below."""
 
     unsure_upto: int = 0
-    sequences: SequenceSet = SequenceSet()
+    sequences: SequenceSet = field(default_factory=SequenceSet)
 
     def add(self, numbers: Iterable[int]) -> Heard:
         """Return it with more messages, bounded by rule 2."""
@@ -78,24 +80,27 @@ def path_in(tables: Path) -> Path:
     return tables / ".heard" / "heard.parquet"
 
 
-def update(tables: Path) -> None:
-    """Take in all committed micro-batches that are not in the file yet (rule 3)."""
+def update(tables: Path) -> pa.Table:
+    """Bring the file up to what is committed (rules 3 and 4), and return its rows."""
     heard, last = read_state(path_in(tables), SCHEMA)
     folders = {int(folder.name.removeprefix("batch=")): folder for folder in (tables / "readings").glob("batch=*")}
+    if last not in folders:
+        heard, last = SCHEMA.empty_table(), -1
     missing = sorted(number for number in folders if number > last)
     for number in missing:
         heard = _merge(heard, _messages(folders[number]))
     if missing:
         replace_state(path_in(tables), heard, missing[-1])
+    return heard
 
 
 def find(tables: Path, staged: Path) -> Repeats:
     """Compare a staged micro-batch with what the committed ones brought."""
-    update(tables)
-    before, _ = read_state(path_in(tables), SCHEMA)
     messages = _messages(staged)
-    heard = _heard(before, messages)
-    known, unsure, counts = [], [], Counter[tuple[str, str, int]]()
+    heard = _heard(update(tables), messages)
+    known: list[tuple[str, str, int]] = []
+    unsure: list[tuple[str, str, int]] = []
+    counts = Counter[tuple[str, str, int]]()
     for (author, incarnation), numbers in messages.items():
         old = heard.get((author, incarnation), Heard())
         for number in numbers:

@@ -17,7 +17,6 @@ cannot be; docs/operations.md says what that means.
 
 from __future__ import annotations
 
-import getpass
 import secrets
 import sys
 from collections.abc import Callable
@@ -205,6 +204,8 @@ def _typed(*, twice: bool) -> bytearray:
             "this device's key needs a passphrase, and nobody is here to type it",
             hint="--passphrase-file FILE, or LoadCredential=covey.passphrase:FILE in the unit",
         )
+    import getpass
+
     typed = getpass.getpass("passphrase: ")
     if twice and getpass.getpass("once more: ") != typed:
         raise UsageError("the two are not the same")

@@ -25,6 +25,7 @@ from agent.adapters.salvage_source import Row, Source
 from agent.adapters.sqlite_inspection import UNREADABLE
 from agent.adapters.sqlite_outbox import check_digest, digest
 from agent.adapters.sqlite_store import SqliteStore
+from agent.adapters.state_file import COMPLETE
 from agent.core.crypto import Identity
 from agent.core.group_manifest import read_manifest, secret_id
 from agent.core.ids import KEY_BYTES
@@ -108,7 +109,7 @@ def finish(path: Path) -> None:
 
 
 def _complete(path: Path) -> Path:
-    return path.with_name(f"{path.name}.salvaged")
+    return path.with_name(f"{path.name}{COMPLETE}")
 
 
 def _aside(path: Path, now_ns: int) -> Path:

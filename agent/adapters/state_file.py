@@ -18,10 +18,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.adapters.ballast import Ballast
 from agent.adapters.key_file import remove_durably, write_secret
-from agent.adapters.salvage import Report, finish, salvage
 from agent.adapters.sqlite_inspection import verify
 from agent.adapters.sqlite_store import SqliteStore
 from agent.adapters.write_ahead_log import commits
@@ -29,6 +29,12 @@ from agent.core.crypto import Identity
 from agent.core.ids import INCARNATION_BYTES
 from agent.core.limits import LOOKED_THROUGH_BYTES
 from agent.errors import DamagedStateError, DiskFullError, StorageError
+
+if TYPE_CHECKING:
+    from agent.adapters.salvage import Report
+
+COMPLETE = ".salvaged"
+"""Ends the name of a salvaged database that is whole and not in place yet."""
 
 _MARK_BYTES = 16
 _PATIENCE_S = 10.0
@@ -62,7 +68,7 @@ class StateFile:
             alone = self._lock(lock)
             reports: list[Report] = []
             if alone:
-                finish(self.path)
+                self._finish_salvage()
                 if self._looks_damaged():
                     reports.append(self._salvage(identity, outbox_bytes))
             written = commits(self.beside("-wal")) if alone else []
@@ -136,7 +142,16 @@ class StateFile:
         except StorageError:
             return True
 
+    def _finish_salvage(self) -> None:
+        """Put in place what an interrupted salvage has finished writing; without one, nothing of it is loaded."""
+        if self.beside(COMPLETE).exists():
+            from agent.adapters.salvage import finish
+
+            finish(self.path)
+
     def _salvage(self, identity: Callable[[], Identity], outbox_bytes: int) -> Report:
+        from agent.adapters.salvage import salvage
+
         report = salvage(self.path, identity(), secrets.token_bytes(INCARNATION_BYTES), outbox_bytes, time.time_ns())
         remove_durably(self.beside("-suspect"))
         return report

@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.adapters.identity_file import (
     MAXIMUM_FILE_BYTES,
@@ -27,7 +28,6 @@ from agent.adapters.identity_file import (
     sealed_file,
 )
 from agent.adapters.key_file import private_folder, read_credential, read_secret, remove_durably, write_secret
-from agent.adapters.salvage import Report
 from agent.adapters.sqlite_store import SqliteStore
 from agent.adapters.state_file import StateFile
 from agent.config import Config, Configuration, Value, changed_text, config_text, read_configuration, read_text
@@ -35,6 +35,9 @@ from agent.core.crypto import Identity, NoiseKey, wipe
 from agent.core.limits import RETIRED_NOISE_KEYS
 from agent.core.vault_keys import KeyRing, VaultKey, key_file_text, key_from_file_text
 from agent.errors import ConfigurationError, LocalError
+
+if TYPE_CHECKING:
+    from agent.adapters.salvage import Report
 
 SYSTEM_STATE = Path("/var/lib/covey")
 """The state of the machine's own agent, as the packaged units run it."""

@@ -19,7 +19,7 @@ from agent.core.ids import device_name, printable
 from agent.core.limits import INVITE_US, MAXIMUM_CERTIFICATES_BYTES
 from agent.core.pake import Side
 from agent.core.topics import rendezvous_topic
-from agent.errors import ConfigurationError, PairingError
+from agent.errors import ConfigurationError, LocalError, PairingError
 from agent.roles.pairing import HostFacts
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def join_by_ceremony(session: Session, meeting: Meeting, *, as_json: bool) -> Ad
     from agent.roles.pairing_guest import attend
 
     secret = meeting.enrolment_password_file
-    needs = lacks_account(session)
+    needs = lacks_account(session) or meeting.relay_url != session.config.relay.url
     own = JoinerIntroduction(session.node.identity.keys, session.config.label, needs)
     begun_us = session.clock.monotonic_us()
     machine = Joiner(
@@ -126,13 +126,16 @@ def join_by_ceremony(session: Session, meeting: Meeting, *, as_json: bool) -> Ad
         refused_s_min=_REFUSED_S_MIN,
     )
     kept: list[Admission] = []
+    own_groups = {group.group_id for group in session.node.membership.groups()}
 
     def tell(news: InviterMet | Admitted) -> None:
-        if isinstance(news, Admitted):
+        if isinstance(news, InviterMet) and news.inviter.group_id in own_groups:
+            machine.leave()
+        elif isinstance(news, Admitted):
             _keep(session, meeting, news.admission, needs=needs)
             kept.append(news.admission)
             machine.stored()
-        else:
+        elif isinstance(news, InviterMet):
             _show(news, words_at(news.verifier), as_json=as_json)
 
     with stop_signals() as stopping:
@@ -140,6 +143,8 @@ def join_by_ceremony(session: Session, meeting: Meeting, *, as_json: bool) -> Ad
     if stopping and not kept:
         raise KeyboardInterrupt
     if not kept:
+        if machine.ending is Ending.CANCELLED and machine.left:
+            raise LocalError("this device is in that group already", hint="'covey group show' shows it")
         assert machine.ending is not None
         raise pairing_error(machine.ending)
     return kept[0]

@@ -56,7 +56,7 @@ def _ask(session: Session, text: str, options: argparse.Namespace) -> tuple[Sess
             if options.json:
                 print_json({"ended": error.code})
             raise
-        return replace(session, config=session.folder.config()), invite.group_id
+        return replace(session, config=session.folder.config(), fresh_account=True), invite.group_id
     assert invite is not None
     session = _with_relay(session, invite)
     with session.store.transaction():

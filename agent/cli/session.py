@@ -44,19 +44,22 @@ if TYPE_CHECKING:
 _POLL_S = 0.1
 _PROBE_S = 0.5
 """A command that asks whether an agent runs holds the agent's lock for a moment."""
+_REFUSED_S, _FRESH_REFUSED_S = 30.0, 2.0
+"""Before a relay that has refused us is asked again."""
 _YIELD_S = 10.0
 """A command that waits notices a starting agent within a second; then it lets go of the relay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One device, opened by one command."""
+    """One device, opened by one command. A fresh account is one that the relay may have to hear of yet."""
 
     folder: StateFolder
     config: Config
     store: SqliteStore
     clock: SystemClock
     node: Node
+    fresh_account: bool = False
 
     def now(self) -> Now:
         """Return both clocks."""
@@ -257,7 +260,8 @@ def speak_with_relay(
     from agent.roles.undertaker import Undertaker
     from agent.runtime import Runtime
 
-    relay = make_relay(session.folder, session.config, session.node.identity)
+    refused_s = _FRESH_REFUSED_S if session.fresh_account else _REFUSED_S
+    relay = make_relay(session.folder, session.config, session.node.identity, refused_s)
     undertaker = Undertaker(session.store)
     host = PairingHost(session.store, relay, host_facts(session.folder, session.config), secrets.token_bytes, report)
     runtime = Runtime(
@@ -279,8 +283,8 @@ def speak_with_relay(
     return bool(stopping)
 
 
-def make_relay(folder: StateFolder, config: Config, identity: Identity) -> MqttRelay:
-    """Return the configured relay, not connected yet.
+def make_relay(folder: StateFolder, config: Config, identity: Identity, refused_s: float = _REFUSED_S) -> MqttRelay:
+    """Return the configured relay, not connected yet; `refused_s` is the shortest wait after it has said no.
 
     Raises:
         ConfigurationError: no relay is set, or it is not usable.
@@ -297,6 +301,7 @@ def make_relay(folder: StateFolder, config: Config, identity: Identity) -> MqttR
         inbox_topic(identity.signing_public),
         ca_file=Path(config.relay.ca_file) if config.relay.ca_file else None,
         client=client_certificate(folder, config),
+        refused_s_min=refused_s,
     )
 
 

@@ -296,6 +296,11 @@ class Joiner:
         self._events: deque[InviterMet | Admitted] = deque()
 
     @property
+    def left(self) -> bool:
+        """Whether it was this side that ended it."""
+        return isinstance(self._message, Farewell)
+
+    @property
     def answered(self) -> bool:
         """Whether anybody has answered at all."""
         return self._answer is not None

@@ -102,6 +102,12 @@ def fresh(tmp_path: Path) -> Iterator[Callable[[str], Gateway]]:
         gateway.kill()
 
 
+def run_agent(gateway: Gateway) -> None:
+    """Start the agent, and wait until it has the relay: a command that speaks with it meanwhile would let go."""
+    gateway.start("run")
+    wait_until(lambda: "relay: connected" in gateway.log.read_text(), "the agent is connected")
+
+
 def members(gateway: Gateway) -> set[str]:
     """Return the signing keys of the only group's members, as a gateway believes."""
     group = gateway.json("group", "show")
@@ -113,7 +119,7 @@ def test_a_fresh_device_becomes_a_member_with_its_own_account(
     agent: bool, broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
 ) -> None:  # accepts: 003.13
     if agent:
-        barn.start("run")
+        run_agent(barn)
     pi = fresh("pi")
     inviting = start(barn, "invite")
     code = inviting.document()["code"]
@@ -137,13 +143,27 @@ def test_a_fresh_device_becomes_a_member_with_its_own_account(
     assert "from the new one" in barn.ok("recv", "--wait", "20")
 
 
+def test_a_member_is_not_paired_again(
+    broker: Broker, barn: Gateway, new_gateway: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:
+    run_agent(barn)
+    pi = new_gateway("pi")
+    barn.invite(pi)
+    inviting = start(barn, "invite", "--yes")
+    code = inviting.document()["code"]
+    assert "in that group already" in pi.fails("join", code, code=1)
+    while "ended" not in (shown := inviting.document()):
+        assert shown["verifier"]
+    assert (shown, inviting.end()) == ({"ended": "left"}, 1)
+
+
 @pytest.mark.parametrize("agent", [True, False])
 def test_a_uri_lets_in_who_has_no_account(
     agent: bool, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
 ) -> None:  # accepts: 003.14
     pi = fresh("pi")
     if agent:
-        barn.start("run")
+        run_agent(barn)
         uri = barn.ok("invite", "--no-wait")
         inviting = None
     else:
@@ -212,7 +232,7 @@ def test_a_declined_joiner_gets_nothing(
 def test_one_guess(
     broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
 ) -> None:
-    barn.start("run")
+    run_agent(barn)
     inviting = start(barn, "invite")
     code = inviting.document()["code"]
     number, first, second = code.split("-")
@@ -229,7 +249,7 @@ def test_the_inviter_takes_its_code_back(
     pi = fresh("pi")
     for cancel in ("interrupt without an agent", "command", "interrupt"):
         if cancel == "command":
-            barn.start("run")
+            run_agent(barn)
         inviting = start(barn, "invite")
         joining = start(pi, "join", inviting.document()["code"], "--relay", broker.url)
         joining.document()
@@ -282,7 +302,7 @@ def test_a_joiner_that_goes_ends_it_at_once(
 def test_an_agent_that_ends_leaves_no_half_pairing(
     broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
 ) -> None:
-    barn.start("run")
+    run_agent(barn)
     inviting = start(barn, "invite")
     joining = start(fresh("pi"), "join", inviting.document()["code"], "--relay", broker.url)
     joining.document()
@@ -296,7 +316,7 @@ def test_an_account_that_nobody_comes_with_is_taken_away(
     tmp_path: Path, broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
 ) -> None:
     pi, passwords = fresh("pi"), tmp_path / "broker" / "passwords"
-    barn.start("run")
+    run_agent(barn)
     inviting = start(barn, "invite", "--yes")
     code = inviting.document()["code"]
     os.kill(inviting.process.pid, signal.SIGSTOP)
@@ -309,6 +329,45 @@ def test_an_account_that_nobody_comes_with_is_taken_away(
     barn.ok("invite", "--cancel")
     wait_until(lambda: pi.author not in passwords.read_text(), "the account is gone")
     assert barn.author in passwords.read_text()
+
+
+def test_a_fleet_ca_gives_certificates(
+    tmp_path: Path, broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:
+    barn.ok("broker", "init", "--ca", str(tmp_path / "ca"))
+    barn.ok("config", "unset", "broker.password_file")
+    barn.ok("config", "set", "broker.ca_folder", str(tmp_path / "ca"))
+    pi = fresh("pi")
+    inviting = start(barn, "invite", "--yes")
+    code = inviting.document()["code"]
+    assert pi.covey("join", code, "--relay", broker.url, "--timeout", "0").returncode == 1
+    bundle = pi.state / "relay.pem"
+    assert bundle.stat().st_mode & 0o777 == 0o600
+    assert bundle.read_text().count("-----BEGIN ") == 2
+    assert pi.json("relay")["client_certificate"] == "relay.pem"
+
+
+def test_a_device_of_another_relay_gets_an_account_at_this_one(
+    tmp_path: Path, broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:
+    pi = fresh("pi")
+    pi.ok("relay", "--url", "mqtt://127.0.0.1:1", "--password-file", "-", feed="of another relay")
+    inviting = start(barn, "invite", "--yes")
+    pi.ok("join", inviting.document()["code"], "--relay", broker.url)
+    assert inviting.end() == 0
+    assert pi.json("relay")["url"] == broker.url
+
+
+def test_a_relay_that_hears_of_the_account_later(
+    broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:
+    barn.ok("config", "unset", "broker.pid_file")  # somebody else has it read the file again
+    pi = fresh("pi")
+    inviting = start(barn, "invite", "--yes")
+    joining = start(pi, "join", inviting.document()["code"], "--relay", broker.url)
+    wait_until(lambda: "refuses this user name" in joining.errors.read_text(), "the relay does not know it yet")
+    broker.reload()
+    assert (joining.end(), inviting.end()) == (0, 0)
 
 
 def test_a_relay_without_the_enrolment_account(tmp_path: Path, broker: Broker, fresh: Callable[[str], Gateway]) -> None:

@@ -30,6 +30,11 @@ def test_the_agent_never_loads_the_spark_side() -> None:
     assert loaded.isdisjoint(_SPARK_SIDE)
 
 
+def test_what_pairs_is_loaded_when_a_ceremony_begins() -> None:
+    modules = [source.module for source in sources("agent")]
+    assert _loaded_after(*(f"import {module}" for module in modules)).isdisjoint({"spake2", "mnemonic", "segno"})
+
+
 def test_the_commands_never_load_the_spark_side() -> None:
     modules = [source.module for source in sources("agent/cli")]
     assert _loaded_after(*(f"import {module}" for module in modules)).isdisjoint(_SPARK_SIDE)

@@ -132,6 +132,36 @@ def test_each_reading_once_whatever_a_kill_left_behind(spark: SparkSession, coll
         assert 1 <= found.latency_p50_s <= found.latency_p99_s <= 50
 
 
+def test_a_message_that_landed_twice_is_in_the_table_once(
+    spark: SparkSession, collector: Collector, tables: Path
+) -> None:
+    """Through two collectors in one micro-batch, imported again in a later one, and replayed after a kill."""
+    other = Collector(collector.vault, seed=5, key=collector.key)
+    device = Device(collector, 1)
+    messages = [device.measure(20) for _ in range(4)]
+    collector.land(*messages[:2])
+    other.land(*messages[1:3], received_at_us=NOW_US + 1_000_000)
+    (first,) = _ingest(spark, collector, tables)
+    assert (first.messages, first.readings, first.repeats) == (3, 60, 1)
+    came_first = {row["collector"] for row in _readings(tables) if row["seq"] == 2}
+    assert came_first == {collector.identity.signing_public.hex()}
+
+    other.land(*messages)
+    (second,) = _ingest(spark, collector, tables)
+    assert (second.messages, second.readings, second.repeats) == (1, 20, 3)
+    expected, expected_devices = _readings(tables), _device_rows(tables)
+    assert [(row["seq"], row["index"]) for row in expected] == [
+        (seq, index) for seq in (1, 2, 3, 4) for index in range(20)
+    ]
+
+    # The second micro-batch is gone from the table: what had been heard of it must not stand in its way.
+    (tables / ".checkpoint" / "commits" / "1").unlink()
+    (tables / ".checkpoint" / "commits" / ".1.crc").unlink(missing_ok=True)
+    shutil.rmtree(tables / "readings" / "batch=1")
+    _ingest(spark, collector, tables)
+    assert (_readings(tables), _device_rows(tables)) == (expected, expected_devices)
+
+
 def _devices_of_batch_0(tables: Path) -> None:
     """Put back the `devices` that batch 0 left: half of everything."""
     table = pq.read_table(devices.path_in(tables))
