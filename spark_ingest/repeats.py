@@ -2,7 +2,9 @@
 
 A message is known by its author, incarnation and `seq`. What has been heard is one small file beside the tables,
 replaced whole after each micro-batch: for each author and incarnation the ranges of `seq` whose readings are in the
-table. A micro-batch is compared with it by one row for each message; readings are neither shuffled nor remembered.
+table. For 100,000 of them that is 4.8 MB without a hole, 8.4 MB with 4 ranges each, 16 MB with 16, which is the most
+(measured, at random ranges). A micro-batch is compared with it by one row for each message; readings are neither
+shuffled (but those of messages that it holds twice) nor remembered.
 
 1. Beyond `unsure_upto` the ranges are exact: what is in them is a repeat, what is not is new.
 2. More than `EXACT_RANGES` ranges are not kept: the oldest melt into one, and `unsure_upto` is its end. What lies in

@@ -58,7 +58,7 @@ def test_each_reading_once_after_the_driver_was_killed(spark: SparkSession, tmp_
     _kill_when(collector, tables, lambda: _batches(tables) > seen)
     assert _batches(tables) < SEGMENTS, "nothing was left to do: the kills came too late to prove anything"
 
-    run(collector.vault, collector.key_file, tables, tables / ".checkpoint", available_now=True, spark=spark)
+    run(str(collector.vault), collector.key_file, tables, tables / ".checkpoint", available_now=True, spark=spark)
     expected = SEGMENTS * 25
     for found in audit(spark, tables):
         assert (found.rows, found.duplicates, found.missing) == (expected, 0, 0)
