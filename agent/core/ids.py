@@ -77,7 +77,7 @@ def key_from_text(kind: str, text: str) -> bytes:
     except ValueError as error:
         raise MalformedError("a key with letters that are none of base32") from error
     public, check = content[:KEY_BYTES], content[KEY_BYTES:]
-    if len(public) != KEY_BYTES or check != _key_check(kind, public):
+    if len(public) != KEY_BYTES or check != _key_check(kind, public) or text.lower() != key_text(kind, public):
         raise MalformedError("a mistyped key")
     return public
 

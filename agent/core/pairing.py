@@ -79,9 +79,12 @@ class Invite:
         encoded = uri[len(_PREFIX) :]
         try:
             raw = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
-            return cls.from_wire(raw)
+            invite = cls.from_wire(raw)
         except (binascii.Error, ValueError, RemoteError) as error:
             raise LocalError("this invite is damaged, or of a newer Covey", hint=hint) from error
+        if invite.to_uri() != uri:
+            raise LocalError("this invite is damaged", hint=hint)
+        return invite
 
     @classmethod
     def from_wire(cls, raw: bytes) -> Invite:

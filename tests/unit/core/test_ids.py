@@ -94,7 +94,7 @@ def test_keys_as_text_have_a_kind_and_a_checksum() -> None:
     key = bytes(range(32))
     text = key_text("sign", key)
     assert text.startswith("covey-sign-")
-    assert key_from_text("sign", text) == key
+    assert key_from_text("sign", text) == key_from_text("sign", text[:11] + text[11:].upper()) == key
     wrong = [
         text.replace("sign", "noise"),
         text[:-1],
@@ -102,6 +102,7 @@ def test_keys_as_text_have_a_kind_and_a_checksum() -> None:
         text[:20] + ("a" if text[20] != "a" else "b") + text[21:],
         text[:20] + "1" + text[21:],
         "",
+        *(text[:-1] + letter for letter in "abcdefghijklmnopqrstuvwxyz234567" if letter != text[-1]),
     ]
     for mistyped in wrong:
         with pytest.raises(MalformedError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import string
 from typing import Any
 
 import pytest
@@ -94,6 +96,16 @@ def test_any_two_words_may_be_drawn() -> None:
     codes = [draw_code(below, 9_999) for below in (lambda _: 0, lambda most: most - 1)]
     assert [str(code) for code in codes] == ["9999-abandon-abandon", "9999-zoo-zoo"]
     assert all(typed_code(str(code)) == code for code in codes)
+
+
+def test_an_invite_is_spelt_in_one_way() -> None:
+    uri = Invite(bytes(32), DeviceKeys(bytes(32), bytes(32)), bytes(16), 1, "mqtt://relay", 7).to_uri()
+    assert len(uri.removeprefix("covey://join/1/")) % 4, "the last letter has bits to spare"
+    spellings = []
+    for letter in string.ascii_letters + string.digits + "-_":
+        with contextlib.suppress(LocalError):
+            spellings.append(Invite.from_uri(uri[:-1] + letter))
+    assert len(set(spellings)) == len(spellings)
 
 
 def test_the_secret_is_not_shown() -> None:  # accepts: 002.32
