@@ -79,6 +79,10 @@ class Client:
         """Return what `covey status --json` prints."""
         return self._json("GET", "/v1/status")
 
+    def outbox(self, limit: int) -> dict[str, Any]:
+        """Return what `covey outbox ls --json` prints, with the oldest `limit` messages of each recipient."""
+        return self._json("GET", "/v1/outbox", {"limit": limit})
+
     def metrics(self, form: str = "openmetrics") -> str:
         """Return the numbers as `openmetrics`, or in the older text format of `prometheus`."""
         return self._ask("GET", "/v1/metrics", {"format": form}).decode()

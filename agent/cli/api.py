@@ -2,6 +2,7 @@
 
 GET    /openapi.json        this, for programs; `openapi.json` beside this file
 GET    /v1/status           as `covey status --json`
+GET    /v1/outbox           as `covey outbox ls --json`; ?limit=N messages of each recipient
 GET    /v1/metrics          OpenMetrics; ?format=prometheus is the older text format
 POST   /v1/publish          readings: application/x-ndjson (SenML records, one a line), application/senml+json or +cbor;
                             all of them are queued, durably, or none; ?batch=N readings to a message
@@ -64,6 +65,7 @@ class _Answers:
         return (
             Route("GET", "/openapi.json", 0, _description),
             Route("GET", "/v1/status", 0, self._status),
+            Route("GET", "/v1/outbox", 0, self._outbox),
             Route("GET", "/v1/metrics", 0, self._metrics),
             Route("POST", "/v1/publish", _PUBLISH_BYTES, self._publish),
             Route("POST", "/v1/send", MAXIMUM_BLOB_BYTES, self._send),
@@ -81,6 +83,14 @@ class _Answers:
         _only(request)
         with self._session() as session:
             return status_of(session)
+
+    def _outbox(self, request: Request) -> Answer:
+        from agent.cli.cmd_outbox import MOST_SHOWN, outbox_of
+
+        _only(request, "limit")
+        limit = _number(request, "limit", 0, MOST_SHOWN)
+        with self._session() as session:
+            return outbox_of(session, limit)
 
     def _metrics(self, request: Request) -> Answer:
         from agent.cli.cmd_metrics import FORMS, families

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from agent.cli.door import answering_agent
 from agent.cli.outbox_files import export_files, import_files
 from agent.cli.session import confirm, open_session, print_json, print_table, report, state_folder
 from agent.core.ids import device_name
@@ -13,7 +14,12 @@ from agent.core.message import read_message
 from agent.core.records import MessageClass, Quarantined
 from agent.errors import CoveyError, LocalError, OutboxFullError, UsageError
 
+if TYPE_CHECKING:
+    from agent.cli.session import Session
+
 _SHOWN = 20
+MOST_SHOWN = 1_000
+"""Messages of each recipient."""
 _TELL_EVERY = 10_000
 
 
@@ -53,25 +59,38 @@ def run(options: argparse.Namespace) -> int:
     return actions[options.action](options)
 
 
+def outbox_of(session: Session, limit: int) -> dict[str, Any]:
+    """Return what waits as JSON values: the oldest `limit` messages of each recipient, and how many there are."""
+    now_us = session.clock.wall_us()
+    messages, size = session.store.totals()
+    shown = [
+        {
+            "recipient": device_name(recipient),
+            "link_seq": link_seq,
+            "class": MessageClass(kind).name.lower(),
+            "bytes": length,
+            "seconds": max(0, (now_us - queued_at_us) // 1_000_000),
+        }
+        for recipient in session.store.recipients_waiting()
+        for link_seq, kind, length, queued_at_us in session.store.waiting(recipient, limit)
+    ]
+    return {"messages": messages, "bytes": size, "shown": shown}
+
+
 def _ls(options: argparse.Namespace) -> int:
     """Show what waits; what stands there is forgotten when its recipient has it."""
-    with open_session(options) as session:
-        now_us = session.clock.wall_us()
-        messages, size = session.store.totals()
-        rows = [
-            {
-                "recipient": device_name(recipient),
-                "link_seq": link_seq,
-                "class": MessageClass(kind).name.lower(),
-                "bytes": length,
-                "seconds": max(0, (now_us - queued_at_us) // 1_000_000),
-            }
-            for recipient in session.store.recipients_waiting()
-            for link_seq, kind, length, queued_at_us in session.store.waiting(recipient, max(0, options.limit))
-        ]
+    if not 0 <= options.limit <= MOST_SHOWN:
+        raise UsageError(f"--limit must be between 0 and {MOST_SHOWN}")
+    agent = answering_agent(options)
+    if agent is not None:
+        waiting = agent.outbox(options.limit)
+    else:
+        with open_session(options) as session:
+            waiting = outbox_of(session, options.limit)
     if options.json:
-        print_json({"messages": messages, "bytes": size, "shown": rows})
+        print_json(waiting)
         return 0
+    messages, size, rows = waiting["messages"], waiting["bytes"], waiting["shown"]
     if rows:
         print_table(["recipient", "number", "class", "bytes", "seconds"], [list(row.values()) for row in rows])
     print(f"{messages} messages, {size} bytes" + (f"; {len(rows)} shown" if len(rows) < messages else ""))

@@ -107,6 +107,14 @@ def test_commands_go_through_the_agent(guests: tuple[Guest, Guest, Gateway, Gate
     second.ok("metrics", "--textfile", str(textfile))
     assert "# TYPE covey_published_readings_total counter\n" in textfile.read_text()
 
+    one.end()
+    second.ok("send", "--text", "when you are back")
+    waiting = json.loads(second.ok("outbox", "ls", "--json"))
+    assert [each["class"] for each in waiting["shown"]] == ["data"]
+    assert second.client.outbox(0)["messages"] == waiting["messages"] == 1
+    assert "1 messages" in second.ok("outbox", "ls")
+    one.start("collect", "--no-sensors")
+
     wait_until(lambda: one.counters().get("landed_messages", 0) >= 2, "telemetry has landed")
     members = json.loads(first.ok("status", "--json"))["members"]
     assert [each["label"] for each in members] == ["two"]
