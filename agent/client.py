@@ -95,18 +95,26 @@ class Client:
         answer = self._json("POST", "/v1/publish", {"batch": batch}, lines, "application/x-ndjson")
         return int(answer["queued_readings"])
 
-    def send(self, content: bytes, group: str | None = None, to: str | None = None) -> int:
+    def send(
+        self, content: bytes, group: str | None = None, to: str | None = None, expires_s: int | None = None
+    ) -> int:
         """Queue a blob durably for every other member of the group, or for one; return how many.
 
-        `group`: beginning of its id. `to`: a member's label, or the beginning of its key.
+        `group`: beginning of its id. `to`: a member's label, or the beginning of its key. `expires_s`: drop it if it
+        has not come after so much running time of the agent, in seconds.
         """
-        answer = self._json("POST", "/v1/send", {"group": group, "to": to}, content, "application/octet-stream")
+        query = {"group": group, "to": to, "expires": expires_s}
+        answer = self._json("POST", "/v1/send", query, content, "application/octet-stream")
         return int(answer["recipients"])
 
-    def inbox(self, follow_s: int = 0, after: int = 0) -> Generator[Blob, None, None]:
-        """Yield the blobs that have arrived, oldest first, then those of the next seconds. They stay until `forget`."""
+    def inbox(self, follow_s: int = 0, after: int = 0, *, in_order: bool = False) -> Generator[Blob, None, None]:
+        """Yield the blobs that have arrived, oldest first, then those of the next seconds. They stay until `forget`.
+
+        `in_order`: each only when all that its sender sent before has come or is reported lost; `after` is not heeded.
+        """
+        query = {"follow": follow_s, "in_order": 1} if in_order else {"follow": follow_s, "after": after}
         with closing(_Connection(self._path)) as connection:
-            answer = connection.ask("GET", "/v1/inbox", {"follow": follow_s, "after": after})
+            answer = connection.ask("GET", "/v1/inbox", query)
             while line := self._read(answer.readline):
                 if line.strip():  # an empty one is a sign of life
                     found = json.loads(line)

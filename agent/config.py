@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from agent.core.limits import (
+    COLLECTOR_SILENT_US,
     MAXIMUM_BATCH_READINGS,
     MAXIMUM_LABEL_BYTES,
     MAXIMUM_RELAY_URL_BYTES,
+    MAXIMUM_RELAYS,
     MIB,
     OUTBOX_BYTES,
     SEGMENT_US,
@@ -42,7 +44,7 @@ def _setting(
 
 @dataclass(frozen=True, slots=True)
 class RelayConfig:
-    """[relay]: the MQTT broker."""
+    """[relay]: the MQTT broker, and further ones."""
 
     url: str = _setting(
         "",
@@ -69,6 +71,14 @@ class RelayConfig:
         "PEM file of the certificate's private key, mode 0600; empty: it stands in the certificate's file",
         "/etc/covey/relay.key",
     )
+    also: tuple[str, ...] = _setting(
+        (),
+        "further brokers at the same time, used in this order after the first; see 'covey relay add'",
+        ("mqtts://cloud.example.org",),
+        "URLs, with commas between them where they are not TOML",
+        0,
+        MAXIMUM_RELAYS - 1,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,15 @@ class BrokerConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PresenceConfig:
+    """[presence]: telling the collector that this device is there."""
+
+    interval_seconds: float = _setting(
+        300.0, "longest silence towards the collector; 0: it is told nothing, and knows less", 60.0, "s", 0, 86_400
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class TelemetryConfig:
     """[telemetry]: how readings become messages."""
 
@@ -94,7 +113,18 @@ class TelemetryConfig:
         "", "group that telemetry goes to; empty: the first one with a collector", "5f" * 32, "64 hexadecimal digits"
     )
     batch_seconds: float = _setting(60.0, "longest time that a reading waits for its batch", 10.0, "s", 0.1, 86_400)
+    keep_days: float = _setting(
+        0.0, "running time after which telemetry that has not come is dropped; 0: never", 30.0, "days", 0, 3_650
+    )
     batch_readings: int = _setting(1_000, "most readings in one message", 200, "readings", 1, MAXIMUM_BATCH_READINGS)
+    takeover_minutes: float = _setting(
+        COLLECTOR_SILENT_US / 6e7,
+        "silence of a collector after which new readings go to the next",
+        120.0,
+        "min",
+        0.05,
+        10_080,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +188,7 @@ class Config:
     )
     relay: RelayConfig = field(default_factory=RelayConfig)
     broker: BrokerConfig = field(default_factory=BrokerConfig)
+    presence: PresenceConfig = field(default_factory=PresenceConfig)
     telemetry: TelemetryConfig = field(default_factory=TelemetryConfig)
     sensors: SensorsConfig = field(default_factory=SensorsConfig)
     outbox: OutboxConfig = field(default_factory=OutboxConfig)
@@ -169,6 +200,7 @@ class Config:
 _SECTIONS: dict[str, type] = {
     "relay": RelayConfig,
     "broker": BrokerConfig,
+    "presence": PresenceConfig,
     "telemetry": TelemetryConfig,
     "sensors": SensorsConfig,
     "outbox": OutboxConfig,

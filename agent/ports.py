@@ -9,9 +9,12 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agent.core.crypto import DeviceKeys
+
+if TYPE_CHECKING:
+    from agent.core.pulse import LastWill
 
 
 class Clock(Protocol):
@@ -36,11 +39,15 @@ Rng = Callable[[int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class RelayUp:
-    """The relay accepted us and our inbox subscription; `maximum_payload` is the most one publish may carry."""
+    """The relay accepted us and our inbox subscription; `maximum_payload` is the most one publish may carry.
+
+    `connection` is the one that our will there speaks of; None where we have left none.
+    """
 
     relay: str
     session_present: bool
     maximum_payload: int
+    connection: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +92,17 @@ class PublishRefusal(Enum):
     TOO_LARGE = "too large"
 
 
-class Relay(Protocol):
+class Topics(Protocol):
+    """Where one speaks and listens: a relay, or several as one."""
+
+    def publish(self, topic: str, payload: bytes) -> int | PublishRefusal:
+        """Hand over one publish (QoS 1); return its handle, unique for this adapter's life, or why not."""
+
+    def listen(self, topics: Collection[str]) -> None:
+        """Beside the inbox, listen to these topics from now on, and to no others. Each delivery names its topic."""
+
+
+class Relay(Topics, Protocol):
     """A dumb broker: carries bytes to topics at least once, perhaps, in some order."""
 
     name: str
@@ -93,17 +110,14 @@ class Relay(Protocol):
     def start(self, deliver: Callable[[RelayEvent], None]) -> None:
         """Begin connecting, in the background, for good. `deliver` is called from another thread and must not block."""
 
-    def publish(self, topic: str, payload: bytes) -> int | PublishRefusal:
-        """Hand over one publish (QoS 1); return its handle, unique for this adapter's life, or why not."""
-
     def acknowledge(self, delivered: Delivered) -> None:
         """Let the relay forget a delivery. A delivery of an earlier connection is ignored: it comes again."""
 
+    def bequeath(self, will: LastWill | None) -> None:
+        """Have the relay publish a will when the next connection, and each one after it, ends without a farewell."""
+
     def alive(self) -> bool:
         """Say whether the background work goes on; being offline is no reason to say no."""
-
-    def listen(self, topics: Collection[str]) -> None:
-        """Beside the inbox, listen to these topics from now on, and to no others. Each delivery names its topic."""
 
     def stop(self) -> None:
         """Disconnect cleanly and end the background work."""

@@ -26,7 +26,6 @@ from agent.ports import (
     Clock,
     Delivered,
     PublishRefusal,
-    Relay,
     RelayDown,
     RelayEvent,
     RelayUp,
@@ -35,6 +34,7 @@ from agent.ports import (
     Supervisor,
     Transactions,
 )
+from agent.relays import Relays
 
 _POLL_US = 250_000
 """How soon a message queued by another process is noticed; four look-ups a second cost nothing measurable."""
@@ -78,7 +78,7 @@ class Runtime:
     def __init__(
         self,
         store: RuntimeStore,
-        relay: Relay,
+        relays: Relays,
         clock: Clock,
         make_node: Callable[[], Node],
         roles: Sequence[Role],
@@ -88,25 +88,26 @@ class Runtime:
     ) -> None:
         self._store = store
         self._rendezvous = rendezvous
-        self._relay = relay
+        self._relays = relays
         self._clock = clock
         self._roles = roles
         self._report = report
         self._supervisor = supervisor
         self._moved_at = 0
-        self._relay_state = ""
+        self._relay_states: dict[str, str] = {}
         self._offline_since: int | None = None
         self._inputs: SimpleQueue[RelayEvent] = SimpleQueue()
-        self._published: dict[int, tuple[bytes, int]] = {}
-        self._connected = False
-        self._relay_full = False
         self._storage_fails = False
         self.node = make_node()
 
     def run(self, until: Callable[[], bool]) -> None:
         """Run until the condition holds; it is asked after every turn, at least four times a second."""
-        self._note_relay(_CONNECTING, self._now())  # what an earlier process has left there holds no more
-        self._relay.start(self._inputs.put)
+        now = self._now()
+        self._guarded(lambda: self._tend_groups(now))
+        for name in self._relays.names:
+            self._note_relay(name, _CONNECTING, now)  # what an earlier process has left there holds no more
+            self._relays.bequeath(name, self.node.last_will(now))
+        self._relays.start(self._inputs.put)
         deadline: int | None = None
         try:
             while not until():
@@ -116,9 +117,10 @@ class Runtime:
             if self._supervisor is not None:
                 self._supervisor.stopping()
             self.finish()
-            self._note_relay(_ENDED, self._now())
+            for name in self._relays.names:
+                self._note_relay(name, _ENDED, self._now())
         finally:
-            self._relay.stop()
+            self._relays.stop()
 
     def _now(self) -> Now:
         return Now(self._clock.monotonic_us(), self._clock.wall_us())
@@ -148,7 +150,7 @@ class Runtime:
         self._report_events()
         if self._storage_fails:
             self._try_storage(now)
-        if not self._relay_full:  # what is due cannot go before the relay says something
+        if not self._relays.full(now.monotonic_us):  # what is due cannot go before a relay says something
             deadlines.append(self.node.next_deadline())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
@@ -157,10 +159,10 @@ class Runtime:
         now = self._clock.monotonic_us()
         due = self.node.next_deadline()
         overdue = due is not None and due < now - _POLL_US
-        stuck = self._connected and not self._storage_fails and (self._relay_full or overdue)
+        stuck = self._relays.connected and not self._storage_fails and (self._relays.full(now) or overdue)
         if not stuck:
             self._moved_at = now
-        return self._relay.alive() and now - self._moved_at < _STALLED_US
+        return self._relays.alive() and now - self._moved_at < _STALLED_US
 
     def finish(self) -> None:
         """Bring to an end what is open: the last turn of this process."""
@@ -168,6 +170,7 @@ class Runtime:
             self._guarded(lambda role=role: role.stop(self.node, self._now()))  # type: ignore[misc]
         now = self._now()
         self.node.answer_now(now)
+        self.node.pulse.end()
         self._guarded(lambda: self._release(now))
 
     def _guarded(self, step: Callable[[], None]) -> None:
@@ -200,17 +203,19 @@ class Runtime:
         try:
             if self._store.changed_elsewhere():
                 self.node.refresh()
-            envelopes = [event.payload for event in delivered if not is_rendezvous(event.topic)]
+            envelopes = [event for event in delivered if not is_rendezvous(event.topic)]
             if envelopes:
                 with self._store.transaction():
-                    for envelope in envelopes:
-                        self.node.receive_envelope(envelope, now)
+                    for event in envelopes:
+                        speaker = self.node.receive_envelope(event.payload, now)
+                        if speaker is not None:
+                            self._relays.heard(speaker[0], event.relay, news=speaker[1])
             for event in delivered:
                 if is_rendezvous(event.topic):
                     self._rendezvous(event.topic, event.payload)
         finally:
             for event in delivered:
-                self._relay.acknowledge(event)
+                self._relays.acknowledge(event)
             for other in events:
                 self._take_relay_news(other, now)
 
@@ -221,33 +226,39 @@ class Runtime:
 
     def _take_relay_news(self, event: RelayEvent, now: Now) -> None:
         if isinstance(event, RelayUp):
-            self._connected, self._relay_full = True, False
             self._moved_at = now.monotonic_us
-            self.node.connected(now)
-            self._note_relay(_UP, now)
+            if not self._relays.connected:
+                self.node.connected(now)
+            self._relays.came_up(event.relay)
+            self.node.pulse.connected(event.relay, event.connection)
+            self._relays.bequeath(event.relay, self.node.last_will(now))  # for the connection after this one
+            self._note_relay(event.relay, _UP, now)
         elif isinstance(event, RelayDown):
-            self._connected = False
-            self._published.clear()
-            self.node.connection_lost()
-            self._note_relay(event.reason, now)
+            self._relays.went_down(event.relay)
+            self.node.connection_lost(event.relay if self._relays.connected else None)
+            self.node.pulse.connection_lost(event.relay)
+            self._relays.bequeath(event.relay, self.node.last_will(now))  # to the collector of the moment
+            self._note_relay(event.relay, event.reason, now)
         elif isinstance(event, Released):
-            self._relay_full = False
             self._moved_at = self._clock.monotonic_us()
-            message = self._published.pop(event.handle, None)
+            message = self._relays.released(event)
             if message is not None and event.reason_code == _SUCCESS:
                 self.node.relayed(*message)
 
-    def _note_relay(self, state: str, now: Now) -> None:
-        """Keep how the relay is and since when; a state that lasts is told once, however often it is tried."""
-        if state == self._relay_state:
+    def _note_relay(self, name: str, state: str, now: Now) -> None:
+        """Keep how a relay is and since when; a state that lasts is told once, however often it is tried."""
+        if state == self._relay_states.get(name):
             return
-        self._relay_state = state
+        before = self._reached()
+        self._relay_states[name] = state
         offline_us = 0 if self._offline_since is None else now.monotonic_us - self._offline_since
-        self._offline_since = None if state == _UP else now.monotonic_us
+        self._offline_since = None if self._reached() == _UP else now.monotonic_us
 
         def note() -> None:
             with self._store.transaction():
-                self._store.set_condition("relay", state, now.wall_us)
+                self._store.set_condition(f"relay {name}", state, now.wall_us)
+                if self._reached() != before:
+                    self._store.set_condition("relay", self._reached(), now.wall_us)
                 if offline_us:
                     self._store.count("offline_seconds", round(offline_us / 1e6))
 
@@ -255,33 +266,37 @@ class Runtime:
         if state == _ENDED:
             return
         if self._supervisor is not None:
-            self._supervisor.status(f"relay: {state}")
+            self._supervisor.status(f"relay: {self._reached()}")
+        which = "relay" if len(self._relays.names) == 1 else f"relay {name}"
         if state == _UP:
-            self._report("info", "relay: connected")
+            self._report("info", f"{which}: connected")
         elif state != _CONNECTING:
-            self._report("warning", f"relay: {state}")
+            self._report("warning", f"{which}: {state}")
+
+    def _reached(self) -> str:
+        """Return how this device is connected: up where any relay is, else the preferred one's state."""
+        states = [self._relay_states[name] for name in self._relays.names if name in self._relay_states]
+        return _UP if _UP in states else next(iter(states), "")
 
     def _release(self, now: Now) -> None:
-        """Publish what the node has to say, as far as the relay takes it."""
-        if not self._connected or self._relay_full:
+        """Publish what the node has to say, as far as relays take it."""
+        if not self._relays.connected or self._relays.full(now.monotonic_us):
             return
         too_large: list[Outgoing] = []
         for outgoing in self.node.envelopes_to_send(now):
-            result = self._relay.publish(outgoing.topic, outgoing.envelope)
+            retries = self.node.retries(outgoing.recipient)
+            result = self._relays.send(outgoing, retries, now.monotonic_us)
             if result is PublishRefusal.TOO_LARGE:
                 too_large.append(outgoing)
             elif isinstance(result, PublishRefusal):
-                self._relay_full = True
                 break
-            elif outgoing.entry is not None:
-                self._published[result] = (outgoing.recipient, outgoing.entry.link_seq)
-            self.node.sent(outgoing, now)
+            self.node.sent(outgoing, now, result if isinstance(result, str) else "")
         for outgoing in too_large:
             self._set_aside(outgoing, now)
 
     def _set_aside(self, outgoing: Outgoing, now: Now) -> None:
         """Give a message up that the relay calls too large again and again: what follows it must not suffer."""
-        if outgoing.entry is None or outgoing.entry.sends < POISON_TRIES:
+        if outgoing.entry is None or outgoing.entry.sends < POISON_TRIES or not self._relays.complete:
             self._report("warning", f"the relay's size limit refuses a message of {len(outgoing.envelope)} bytes")
             return
         with self._store.transaction():

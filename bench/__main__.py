@@ -8,6 +8,8 @@ from importlib import import_module
 
 _BENCHES = {
     "throughput": "readings/s and bytes on the wire, against paho with JSON",
+    "small": "messages/s of 200 bytes, one by one, against raw paho and a crash-safe bridge of two brokers",
+    "outage": "envelopes sent for each message of a backlog, after an hour without the relay or the recipient",
     "ingest": "readings/s from a vault into Spark, against Spark's own JSON and Parquet sources",
     "manifests": "size and accept time of group manifests; a merge against a perfect broadcast",
     "board": "readings/s and bytes on a serial line, against JSON",

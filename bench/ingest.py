@@ -1,11 +1,20 @@
 """The ingest beside Spark's own sources, on the same readings in the same run: 10 sensors at 1 Hz.
 
-Prints the decoder alone (one core), then medians of interleaved rounds, source to no-op sink and source to Parquet,
-at 1,000 and at 100 readings for each message; and bytes at rest. Ratios are what counts on a shared machine.
+1. The decoder alone, on one core: microseconds for each message, with signatures and without. The difference is
+   Ed25519, which no reader of signed messages comes below.
+2. Source to no-op sink and source to Parquet, at 1,000 and at 100 readings for each message. Sources take turns, forth
+   and back; rounds that warm up are not counted. Printed are medians, the spread, and what is aimed at. Ratios are what
+   counts on a shared machine, and there the CPU seconds of all processes together tell more than the clock.
+3. The fixed part: the same with a vault, a table of one message. What it takes of each run is told, since readings
+   enough make any source look fast that starts slowly, and too few make it look slow.
+4. Bytes at rest. Then, without Spark, the vault's growth and the state for 100,000 devices (`bench/vault_growth.py`).
+
+`python -m bench.ingest --readings 4000000 --rounds 5` for figures to quote.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import random
 import shutil
@@ -13,14 +22,16 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from pyspark.sql import DataFrame, SparkSession
 
 from agent.core.crypto import Identity
 from agent.core.ids import node_id
 from agent.core.message import NO_GROUP, MessageType, write_message
-from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading
+from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, numbered
 from agent.core.vault import (
     SegmentEntry,
     SegmentRecord,
@@ -33,6 +44,7 @@ from agent.core.vault import (
 )
 from agent.core.vault_keys import VaultKey, key_file_text
 from agent.core.vault_reading import Floor, VaultReader
+from bench import vault_growth
 from spark_ingest.key_file import read_key_file
 from spark_ingest.object_stores import DirectoryStore
 from spark_ingest.rows import Origin, Verify, segment_rows
@@ -42,27 +54,41 @@ from spark_ingest.tables import readings
 
 READINGS = 1_000_000
 ROUNDS = 3
+WARM_UP = 2
 SENSORS = 10
 DEVICES = 20
 SEGMENT_READINGS = 100_000
 NOW_US = 1_800_000_000_000_000
 BOOT = bytes(8)
+SIZES = (1_000, 100)
+
+REACH = {
+    ("no-op", 1_000): {"JSON": 6.0, "Parquet": 0.85},
+    ("no-op", 100): {"Parquet": 0.65},
+    ("Parquet", 1_000): {"Parquet": 0.9},
+}
+"""What is aimed at, by sink and readings for each message: times the rate of Spark's own source."""
 
 
-def main() -> None:
+def main(readings_in_all: int = READINGS, rounds: int = ROUNDS) -> None:
     """Run and print."""
     with tempfile.TemporaryDirectory(prefix="covey-bench-") as work:
         root = Path(work)
-        vaults = {size: root / f"vault-{size}" for size in (1_000, 100)}
+        vaults = {size: root / f"vault-{size}" for size in SIZES}
         for size, vault in vaults.items():
-            build_vault(vault, size, READINGS)
-            for verify in (Verify.ALL, Verify.NONE):
-                rate = decode_rate(vault, verify)
-                print(f"one core {size:6,} per message, verify={verify}: {rate:5.2f} M/s", flush=True)
-        measure(spark_session("covey bench"), root, vaults, READINGS, ROUNDS)
+            build_vault(vault, size, readings_in_all)
+            every, unsigned = (size / decode_rate(vault, verify) for verify in (Verify.ALL, Verify.NONE))
+            print(
+                f"one core, {size:5,} per message: {every:6.1f} us a message, {size / every:5.2f} M/s; of it Ed25519"
+                f" {every - unsigned:5.1f} us: alone {size / (every - unsigned):5.2f} M/s",
+                flush=True,
+            )
+        build_vault(root / "tiny", 100, 100, 100)
+        measure(spark_session("covey bench"), root, vaults, readings_in_all, rounds)
+    vault_growth.main()
 
 
-def build_vault(vault: Path, per_message: int, total: int) -> None:
+def build_vault(vault: Path, per_message: int, total: int, per_segment: int = SEGMENT_READINGS) -> None:
     """Land `total` readings of slowly drifting sensors, signed by 20 devices, in segments of 100,000 readings."""
     rng = random.Random(per_message)
     collector = Identity.from_seeds(rng.randbytes(32), rng.randbytes(32))
@@ -70,9 +96,9 @@ def build_vault(vault: Path, per_message: int, total: int) -> None:
     node = node_id(collector.signing_public)
     fleet = [_Device(rng, collector.signing_public) for _ in range(DEVICES)]
     entries: list[SegmentEntry] = []
-    for number in range(1, total // SEGMENT_READINGS + 1):
+    for number in range(1, total // per_segment + 1):
         records = []
-        for _ in range(SEGMENT_READINGS // per_message):
+        for _ in range(per_segment // per_message):
             device = rng.choice(fleet)
             message = device.message(per_message)
             records.append(SegmentRecord(device.now_us + 500_000, message))
@@ -104,9 +130,11 @@ class _Device:
                 jittered_us = self.now_us + self._rng.randrange(2_000) - NOW_US
                 builder.add(f"sensor/{sensor}", "Cel", jittered_us, self._state[sensor] / 10)
         self._seq += 1
-        body = builder.body(ClockReading(BOOT, self.now_us - NOW_US, self.now_us, ClockKind.SYNCHRONISED))
-        numbers = (self._seq, self._seq, self.now_us)
-        return write_message(self._identity, MessageType.TELEMETRY, self._recipient, NO_GROUP, BOOT, *numbers, body)
+        clock = ClockReading(BOOT, self.now_us - NOW_US, self.now_us, ClockKind.SYNCHRONISED)
+        body = numbered(self._seq, builder.body(clock))
+        sequences = (self._seq, self._seq, self.now_us)
+        telemetry = MessageType.TELEMETRY, self._recipient, NO_GROUP, BOOT
+        return write_message(self._identity, *telemetry, *sequences, body)
 
 
 def _put(path: Path, content: bytes) -> None:
@@ -134,22 +162,33 @@ def decode_rate(vault: Path, verify: Verify) -> float:
     return max(rates)
 
 
-def measure(spark: SparkSession, root: Path, vaults: dict[int, Path], total: int, rounds: int) -> None:
-    """Run every source into every sink, in turn, and print medians."""
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one run took, in seconds: by the clock, and of all processors together."""
 
-    def covey(size: int) -> DataFrame:
-        source = spark.read.format(FORMAT).option("keyFile", str(vaults[size] / "vault.key"))
-        return readings(source.load(str(vaults[size])))
+    clock: float
+    cpu: float
+
+
+def measure(spark: SparkSession, root: Path, vaults: dict[int, Path], total: int, rounds: int) -> None:
+    """Run every source into every sink, in turn, and print."""
+
+    def covey(vault: Path) -> DataFrame:
+        source = spark.read.format(FORMAT).option("keyFile", str(vault / "vault.key"))
+        return readings(source.load(str(vault)))
 
     json, parquet = str(root / "json"), str(root / "parquet")
-    covey(1_000).coalesce(2).write.option("compression", "zstd").parquet(parquet)
+    covey(vaults[1_000]).coalesce(2).write.option("compression", "zstd").parquet(parquet)
     schema = spark.read.parquet(parquet).schema
     spark.read.parquet(parquet).write.json(json)
+    covey(root / "tiny").coalesce(1).write.parquet(str(root / "tiny-parquet"))
     sources: dict[str, Callable[[], DataFrame]] = {
-        "Spark JSON": lambda: spark.read.schema(schema).json(json),
-        "Spark Parquet": lambda: spark.read.schema(schema).parquet(parquet),
-        "covey, 1,000 per message": lambda: covey(1_000),
-        "covey, 100 per message": lambda: covey(100),
+        "JSON": lambda: spark.read.schema(schema).json(json),
+        "Parquet": lambda: spark.read.schema(schema).parquet(parquet),
+        "1000": lambda: covey(vaults[1_000]),
+        "100": lambda: covey(vaults[100]),
+        "fixed, Parquet": lambda: spark.read.schema(schema).parquet(str(root / "tiny-parquet")),
+        "fixed, covey": lambda: covey(root / "tiny"),
     }
     sinks: dict[str, Callable[[DataFrame], None]] = {
         "no-op": lambda frame: frame.write.format("noop").mode("overwrite").save(),
@@ -158,22 +197,59 @@ def measure(spark: SparkSession, root: Path, vaults: dict[int, Path], total: int
         ),
     }
     for sink, write in sinks.items():
-        times: dict[str, list[float]] = {name: [] for name in sources}
-        for _ in range(rounds + 1):  # the first round warms up
-            for name, frame in sources.items():
-                started = time.monotonic()
-                write(frame())
-                times[name].append(time.monotonic() - started)
-        rates = {name: total / statistics.median(took[1:]) for name, took in times.items()}
-        for name, rate in rates.items():
-            against = (rate / rates["Spark JSON"], rate / rates["Spark Parquet"])
-            print(f"{sink:8} {name:26} {rate / 1e6:5.2f} M/s   x JSON {against[0]:5.2f}   x Parquet {against[1]:5.2f}")
-    for name, size in {
-        "Parquet (zstd)": _size(Path(parquet), ".parquet"),
-        "JSON, gzip": _gzip_size(Path(json)),
-        **{f"vault, {size:,} per message": _size(vault, ".hxseg") for size, vault in vaults.items()},
-    }.items():
-        print(f"at rest  {name:26} {size / total:6.2f} bytes a reading")
+        costs: dict[str, list[Cost]] = {name: [] for name in sources}
+        for number in range(WARM_UP + rounds):
+            for name in list(sources) if number % 2 else reversed(sources):
+                cost = _cost(write, sources[name])
+                if number >= WARM_UP:
+                    costs[name].append(cost)
+        _print_costs(sink, costs, total)
+    _print_at_rest(Path(parquet), Path(json), vaults, total)
+
+
+def _cost(write: Callable[[DataFrame], None], source: Callable[[], DataFrame]) -> Cost:
+    clock, cpu = time.monotonic(), _cpu_seconds()
+    write(source())
+    return Cost(time.monotonic() - clock, _cpu_seconds() - cpu)
+
+
+def _cpu_seconds() -> float:
+    """Return what this process and all below it have used so far: the JVM, and its Python workers."""
+    here = psutil.Process()
+    used = [process.cpu_times() for process in [here, *here.children(recursive=True)]]
+    return sum(times.user + times.system + times.children_user + times.children_system for times in used)
+
+
+def _print_costs(sink: str, costs: dict[str, list[Cost]], total: int) -> None:
+    for name, runs in costs.items():
+        clocks = sorted(run.clock for run in runs)
+        clock, cpu = statistics.median(clocks), statistics.median(run.cpu for run in runs)
+        rate = "" if name.startswith("fixed") else f"{total / clock / 1e6:6.2f} M/s "
+        print(f"{sink:8} {name:15} {rate:12} {clock:6.2f} s ({clocks[0]:.2f} to {clocks[-1]:.2f}), CPU {cpu:6.2f} s")
+    for size in SIZES:
+        for other in ("JSON", "Parquet"):
+            asked = REACH.get((sink, size), {}).get(other)
+            ratios = [theirs.clock / ours.clock for theirs, ours in zip(costs[other], costs[str(size)], strict=True)]
+            of_cpu = statistics.median(run.cpu for run in costs[other]) / statistics.median(
+                run.cpu for run in costs[str(size)]
+            )
+            print(
+                f"{sink:8} {size:5,} per message, x {other:8} {statistics.median(ratios):5.2f}"
+                f" ({min(ratios):.2f} to {max(ratios):.2f}), by CPU {of_cpu:5.2f}"
+                f"{f'   aim {asked}' if asked else ''}",
+                flush=True,
+            )
+
+
+def _print_at_rest(parquet: Path, json: Path, vaults: dict[int, Path], total: int) -> None:
+    packed_json, packed_parquet = _gzip_size(json) / total, _size(parquet, ".parquet") / total
+    print(f"at rest  JSON, gzip {packed_json:.2f}, Parquet (zstd) {packed_parquet:.2f} bytes a reading")
+    for size, vault in vaults.items():
+        ours = _size(vault, ".hxseg") / total
+        print(
+            f"at rest  vault, {size:5,} per message {ours:.2f} bytes a reading:"
+            f" {ours / packed_json:.2f} of JSON (aim 0.33), {ours / packed_parquet:.2f} of Parquet (aim 1.2)"
+        )
 
 
 def _size(folder: Path, suffix: str) -> int:
@@ -190,4 +266,8 @@ def _gzip_size(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(prog="python -m bench.ingest", description=__doc__)
+    parser.add_argument("--readings", type=int, default=READINGS, help="in each vault, by the hundred thousand")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="that are counted")
+    given = parser.parse_args()
+    main(given.readings, given.rounds)

@@ -2,8 +2,10 @@
 
 Neither end is durable: no sync, no acknowledgement beyond the broker's.
 
-    python -m bench.raw_paho publish PORT USERNAME TOPIC COUNT      password on stdin
-    python -m bench.raw_paho subscribe PORT USERNAME TOPIC COUNT FILE
+    python -m bench.raw_paho publish PORT USERNAME TOPIC COUNT SIZE      password on stdin
+    python -m bench.raw_paho subscribe PORT USERNAME TOPIC COUNT FILE SESSION_SECONDS
+
+`SIZE` is the least size of a message: a reading is padded with blanks, which JSON allows.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from pathlib import Path
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
 from bench.readings import readings
 
@@ -27,7 +31,7 @@ def _client(username: str, password: str) -> mqtt.Client:
     return client
 
 
-def publish(port: int, username: str, password: str, topic: str, count: int) -> None:
+def publish(port: int, username: str, password: str, topic: str, count: int, size: int) -> None:
     """Publish, and return when the broker has acknowledged every reading."""
     client = _client(username, password)
     outstanding = threading.Semaphore(1000)
@@ -44,17 +48,22 @@ def publish(port: int, username: str, password: str, topic: str, count: int) -> 
     client.on_publish = on_publish
     client.connect("127.0.0.1", port)
     client.loop_start()
-    prepared = list(readings(count))
+    prepared = [
+        json.dumps({"n": name, "u": unit, "t": time_us / 1e6, "v": value}).ljust(size)
+        for name, unit, time_us, value in readings(count)
+    ]
     print("ready", flush=True)
     sys.stdin.readline()
-    for name, unit, time_us, value in prepared:
+    for payload in prepared:
         outstanding.acquire()
-        client.publish(topic, json.dumps({"n": name, "u": unit, "t": time_us / 1e6, "v": value}), qos=1)
+        client.publish(topic, payload, qos=1)
     done.wait()
     client.loop_stop()
 
 
-def subscribe(port: int, username: str, password: str, topic: str, count: int, file: Path) -> None:
+def subscribe(
+    port: int, username: str, password: str, topic: str, count: int, file: Path, session_seconds: int
+) -> None:
     """Append every payload to a file, and return when all have come."""
     client = _client(username, password)
     done = threading.Event()
@@ -71,7 +80,9 @@ def subscribe(port: int, username: str, password: str, topic: str, count: int, f
 
         client.on_message = on_message
         client.on_subscribe = lambda *_arguments: print("ready", flush=True)
-        client.connect("127.0.0.1", port)
+        lasting = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call] # paho types only some of its calls
+        lasting.SessionExpiryInterval = session_seconds
+        client.connect("127.0.0.1", port, clean_start=not session_seconds, properties=lasting)
         client.subscribe(topic, qos=1)
         client.loop_start()
         done.wait()
@@ -82,6 +93,6 @@ if __name__ == "__main__":
     _role, _port, _username, _topic, _count, *_rest = sys.argv[1:]
     _password = sys.stdin.readline().strip()
     if _role == "publish":
-        publish(int(_port), _username, _password, _topic, int(_count))
+        publish(int(_port), _username, _password, _topic, int(_count), int(_rest[0]))
     else:
-        subscribe(int(_port), _username, _password, _topic, int(_count), Path(_rest[0]))
+        subscribe(int(_port), _username, _password, _topic, int(_count), Path(_rest[0]), int(_rest[1]))

@@ -6,13 +6,11 @@ durable at both ends. The peer counts until its subscriber has written the last 
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+from bench.processes import await_ready, feed, go, start
 from demo.fleet import Fleet
 
 _BATCH = 600
@@ -46,8 +44,8 @@ def main() -> None:
 def _ours(fleet: Fleet) -> tuple[float, float]:
     device = fleet.agents[0]
     before = fleet.tap.bytes_of(device.name)
-    sender = _start("bench.sender", str(device.folder), str(_OURS), str(_BATCH))
-    seconds = _go([sender])
+    sender = start("bench.sender", str(device.folder), str(_OURS), str(_BATCH))
+    seconds = go([sender])
     return _OURS / seconds, (fleet.tap.bytes_of(device.name) - before) / _OURS
 
 
@@ -57,48 +55,15 @@ def _peer(fleet: Fleet, number: int) -> tuple[float, float]:
     port = fleet.tap.port_for(f"peer-{number}")
     topic = f"covey/1/in/{names[1]}"
     file = fleet.folder / f"peer-{number}.ndjson"
-    subscriber = _start("bench.raw_paho", "subscribe", str(fleet.broker.port), names[1], topic, str(_PEER), str(file))
-    _feed(subscriber, passwords[1])
-    _await_ready(subscriber)
-    publisher = _start("bench.raw_paho", "publish", str(port), names[0], topic, str(_PEER))
-    _feed(publisher, passwords[0])
-    seconds = _go([publisher, subscriber], ready=1)
-    return _PEER / seconds, fleet.tap.bytes_of(f"peer-{number}") / _PEER
-
-
-def _start(module: str, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", module, *words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
+    subscriber = start(
+        "bench.raw_paho", "subscribe", str(fleet.broker.port), names[1], topic, str(_PEER), str(file), "0"
     )
-
-
-def _feed(process: subprocess.Popen[str], line: str) -> None:
-    assert process.stdin is not None
-    process.stdin.write(line + "\n")
-    process.stdin.flush()
-
-
-def _await_ready(process: subprocess.Popen[str]) -> None:
-    assert process.stdout is not None
-    if process.stdout.readline() != "ready\n":
-        raise RuntimeError("a benchmark process did not start")
-
-
-def _go(processes: list[subprocess.Popen[str]], ready: int | None = None) -> float:
-    """Start the prepared ones together; return the seconds until all have ended."""
-    for process in processes[:ready]:
-        _await_ready(process)
-    start = time.perf_counter()
-    for process in processes[:ready]:
-        _feed(process, "")
-    for process in processes:
-        if process.wait(timeout=300):
-            raise RuntimeError("a benchmark process failed")
-    return time.perf_counter() - start
+    feed(subscriber, passwords[1])
+    await_ready(subscriber)
+    publisher = start("bench.raw_paho", "publish", str(port), names[0], topic, str(_PEER), "0")
+    feed(publisher, passwords[0])
+    seconds = go([publisher, subscriber], ready=1)
+    return _PEER / seconds, fleet.tap.bytes_of(f"peer-{number}") / _PEER
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ except ImportError:
 GROUP = bytes(range(32))
 WALL_US = 1_780_000_000_000_000
 STEP_US = 5_000
+SEALED, LINKED = 1, 2  # versions of envelopes
 
 
 class Files:
@@ -50,19 +51,33 @@ class Sensor:
 
 
 class Collector:
-    """Takes each message once, and acknowledges what is contiguous and what is not."""
+    """Takes each message once, and acknowledges what is contiguous and what is not. It sees to the rules of link keys."""
 
     def __init__(self):
         self.identity = messages.Identity(b"\x07" * 32, b"\x08" * 32)
+        self.keys = {}  # tag: link key
+        self.versions = []  # of the envelopes that came, in order
+        self.unreadable = 0
+        self._envelopes = {}  # by nonce, and by the message that went in a link envelope
         self.links = {}  # incarnation: {link_seq: (type, body)}
         self.resumed = []
+        self.lost = []  # [first, last] of telemetry numbers
         self.readings = 0
         self.board = None
 
     def receive(self, envelope):
-        """Open, verify and take a board's envelope; return the sealed acknowledgement, or None for a resumption."""
-        message = messages.open_sealed(envelope, self.identity.noise_secret)
+        """Open, verify and take a board's envelope; return the sealed acknowledgement, or None if it does not open."""
+        message = self.open(envelope)
+        if message is None:
+            self.unreadable += 1
+            return None
         kind, author, recipient, group, incarnation, _, link_seq, _, body = messages.read_message(message)
+        if self.versions[-1] == LINKED:
+            assert kind not in (messages.LINK, messages.RESUME), "by link"
+            self.once((incarnation, link_seq, body), envelope)
+        if kind == messages.LINK:
+            tag, key = cbor.record(cbor.decode(body, 64), 16, 32)
+            self.keys[tag] = key
         assert author == self.board.signing_public, "somebody else's"
         assert recipient == self.identity.signing_public, "not for us"
         assert group == (GROUP if kind == messages.TELEMETRY else messages.NO_GROUP), "group"
@@ -77,13 +92,34 @@ class Collector:
         else:
             taken[link_seq] = kind, body
             if kind == messages.TELEMETRY:
-                self.readings += cbor.decode(body, 4096)[5]
+                self.readings += cbor.decode(body, 4096)[1][5]
             if kind == messages.LOSS:
-                first, last, _ = cbor.decode(body, 64)
-                assert 0 < first <= last < link_seq, "loss"
-                for number in range(first, last + 1):
-                    taken.setdefault(number, None)
+                reason, places, numbers = cbor.decode(body, 2560)
+                assert reason == messages.OUTBOX_FULL, "reason"
+                self.lost += numbers
+                for first, last in places:
+                    assert 0 < first <= last < link_seq, "loss"
+                    for number in range(first, last + 1):
+                        taken.setdefault(number, None)
         return self.acknowledgement(incarnation)
+
+    def open(self, envelope):
+        """Return the message in an envelope of either kind; None for a link key that is not there."""
+        fields = cbor.decode(envelope, 4096)
+        self.versions.append(fields[0])
+        if fields[0] != LINKED:
+            return messages.open_sealed(envelope, self.identity.noise_secret)
+        _, tag, counter, box = cbor.record(fields, (LINKED, LINKED), 16, (1, 1 << 62), bytes)
+        nonce = tag + counter.to_bytes(8, "big")
+        self.once(nonce, envelope)
+        if tag not in self.keys:
+            return None
+        return nacl.crypto_secretbox_open(box, nonce, self.keys[tag]).rstrip(b"\0")[:-1]
+
+    def once(self, what, envelope):
+        """Check that a nonce is used, and a message sent by link, only once; a line may bring an envelope twice."""
+        digest = nacl.crypto_hash(envelope)[:8]
+        assert self._envelopes.setdefault(what, digest) == digest, "twice by link"
 
     def acknowledgement(self, incarnation):
         """Return what is known of a link, sealed for the board."""
@@ -114,7 +150,7 @@ class Collector:
 
 def counters_of(body):
     """Return the values of the first series of a batch (docs/protocol.md, section 11)."""
-    columns = cbor.decode(cbor.decode(body, 4096)[8], 4096)
+    columns = cbor.decode(cbor.decode(body, 4096)[1][8], 4096)
     first, width, planes = columns[2]
     count = len(planes) // width
     values = [first]
@@ -148,7 +184,9 @@ class Gateway:
                 self.link.acknowledge(event.token)
             event = self.link.next_event()
         while self.waiting and not self.away:
-            self.link.send(messages.to_line(messages.DELIVER, self.collector.receive(self.waiting.pop(0))))
+            answer = self.collector.receive(self.waiting.pop(0))
+            if answer is not None:
+                self.link.send(messages.to_line(messages.DELIVER, answer))
 
     def receive(self, message, now_us):
         """Take one message of the board."""

@@ -56,7 +56,9 @@ class LiveGateway:
         elif kind == messages.REPORT:
             self.reports.append(dict(fields[0]))  # type: ignore[call-overload]
         elif kind == messages.CARRY and self.identities:
-            self.link.send(messages.to_line(messages.DELIVER, self.collector.receive(fields[1])))
+            answer = self.collector.receive(fields[1])
+            if answer is not None:
+                self.link.send(messages.to_line(messages.DELIVER, answer))
 
     def _identify(self, signing: object, noise: object, proof: object, collector: object, _software: object) -> None:
         assert messages.noise_key_is_proven(signing, noise, proof)

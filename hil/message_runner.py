@@ -41,13 +41,13 @@ def _acknowledgement(body):
     return "%s:[%d,[%s]]" % (_hex(incarnation), upto, ranges)  # noqa: UP031
 
 
-def _batch(kind, boot_id, now_us, wall_us, readings):
+def _batch(number, kind, boot_id, now_us, wall_us, readings):
     collected = batch.Batch()
     for name, unit, scale, value, time_us in json.loads(_bytes(readings).decode()):
         if scale is None:
             value = struct.unpack("<d", unhexlify(value))[0]  # noqa: PLW2901
         assert collected.add(name, unit, scale, value, time_us)
-    return _hex(collected.body(_bytes(boot_id), int(kind), int(now_us), int(wall_us)))
+    return _hex(collected.body(int(number), _bytes(boot_id), int(kind), int(now_us), int(wall_us)))
 
 
 FUNCTIONS = {
@@ -58,7 +58,7 @@ FUNCTIONS = {
     "write": _write,
     "read": _read,
     "ack": _acknowledgement,
-    "loss": lambda *numbers: _hex(messages.write_loss(*[int(number) for number in numbers])),
+    "loss": lambda fields: _hex(messages.write_loss(*json.loads(_bytes(fields).decode()))),
     "batch": _batch,
 }
 

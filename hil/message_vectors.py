@@ -79,8 +79,8 @@ def messages() -> Iterator[str]:
         answer = entry["code"] or f"{entry['incarnation']}:{json.dumps(entry['received'], separators=(',', ':'))}"
         yield f"ack {entry['body'] or '-'} {answer}"
     for entry in loaded["losses"]:
-        if entry["code"] is None:
-            yield f"loss {' '.join(map(str, entry['loss']))} {entry['body']}"
+        if entry["code"] is None and len(entry["loss"]) == 3:  # a board has no earlier incarnation to speak of
+            yield f"loss {json.dumps(entry['loss']).encode().hex()} {entry['body']}"
 
 
 def batches() -> Iterator[str]:
@@ -89,14 +89,13 @@ def batches() -> Iterator[str]:
         kinds = {series[2] for series in entry.get("series", [])}
         if entry["code"] is not None or not kinds <= {Kind.DECIMAL, Kind.FLOAT} or entry["clock"]["kind"] == 2:
             continue
-        fields = wire.decode(bytes.fromhex(entry["body"]), 10**6)
-        assert isinstance(fields, list)
+        number, fields = wire.decode(bytes.fromhex(entry["body"]), 10**6)
         columns = zlib.decompress(fields[8], -15) if fields[6] else fields[8]
         if len(columns) > BATCH_BYTES_MAX:
             continue
-        body = wire.encode([*fields[:6], 0, len(columns), columns])
+        body = wire.encode([number, [*fields[:6], 0, len(columns), columns]])
         clock = entry["clock"]
-        head = f"{clock['kind']} {clock['boot_id']} {clock['monotonic_us']} {clock['wall_us']}"
+        head = f"{number} {clock['kind']} {clock['boot_id']} {clock['monotonic_us']} {clock['wall_us']}"
         yield f"batch {head} {_readings(entry).encode().hex()} {body.hex()}"
 
 

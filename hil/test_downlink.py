@@ -13,6 +13,7 @@ from firmware_bridge.shared import cbor, messages
 from hil.firmware_simulation import GROUP, World
 
 INCARNATION = b"collects"
+EXPIRED = 2  # docs/protocol.md, section 7
 
 
 class Downlink:
@@ -78,7 +79,7 @@ def test_blobs_count_once_and_in_order(got: list[bytes]) -> None:
 
 def test_what_never_comes_is_gone_on_without(got: list[bytes]) -> None:
     downlink = Downlink()
-    assert downlink.send(messages.LOSS, 3, messages.write_loss(1, 2, messages.EXPIRED)) == (INCARNATION, 3)
+    assert downlink.send(messages.LOSS, 3, messages.write_loss(EXPIRED, [(1, 2)], [])) == (INCARNATION, 3)
     assert downlink.send(messages.RESUME, 1, cbor.encode([[4, 9]])) == (INCARNATION, 9)
     assert downlink.send(messages.BLOB, 10, b"ten") == (INCARNATION, 10)
     assert downlink.send(messages.BLOB, 1, b"anew", b"another!") == (b"another!", 1)

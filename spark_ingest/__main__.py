@@ -11,34 +11,26 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.errors import CoveyError
-from spark_ingest.rows import Verify
+from agent.errors import CoveyError, UsageError
 
 if TYPE_CHECKING:
-    from spark_ingest.job import Progress
+    from spark_ingest.metrics import IngestMetrics
+    from spark_ingest.progress import Lag, Progress
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the ingest until it is done or told to stop (SIGINT, SIGTERM)."""
-    options = _parser().parse_args(arguments)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        from spark_ingest.job import run
+        if words[:1] == ["report"]:
+            from spark_ingest import report_command
 
-        run(
-            options.vault,
-            options.key_file,
-            options.tables,
-            options.checkpoint or options.tables / ".checkpoint",
-            available_now=options.available_now,
-            trigger_seconds=options.trigger_seconds,
-            on_progress=_print_json if options.json else _print_line,
-            verify=Verify(options.verify),
-            segments_per_trigger=options.max_segments_per_trigger,
-            stop=stop,
-        )
+            return report_command.main(words[1:])
+        try:
+            _ingest(_parser().parse_args(words))
+        finally:
+            if sys.stdout.isatty():
+                print()
     except CoveyError as error:
         print(f"error: {error}", file=sys.stderr)
         if error.hint:
@@ -47,9 +39,38 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _ingest(options: argparse.Namespace) -> None:
+    teller, stop = _Teller(options), threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    from spark_ingest.job import run
+    from spark_ingest.rows import Verify
+    from spark_ingest.tables import Sink
+
+    run(
+        options.vault,
+        options.key_file,
+        options.tables,
+        options.checkpoint or options.tables / ".checkpoint",
+        available_now=options.available_now,
+        trigger_seconds=options.trigger_seconds,
+        on_progress=teller.written,
+        on_lag=teller.lags,
+        verify=Verify(options.verify),
+        segments_per_trigger=options.max_segments_per_trigger,
+        bytes_per_trigger=options.max_bytes_per_trigger,
+        sink=Sink(options.sink),
+        stop=stop,
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
+    from spark_ingest.rows import Verify  # not at the top: the report needs none of what that imports
+
     parser = argparse.ArgumentParser(
-        prog="covey ingest", description="Turn a vault's telemetry into tables, each reading once."
+        prog="covey ingest",
+        description="Turn a vault's telemetry into tables, each reading once.",
+        epilog="covey ingest report TABLES says how the fleet and its telemetry are: covey ingest report --help.",
     )
     parser.add_argument("vault", help="the vault: a directory, or s3://BUCKET/PREFIX")
     parser.add_argument("tables", type=Path, help="where the tables go")
@@ -59,7 +80,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trigger-seconds", type=_seconds, default=2.0, help="time between micro-batches (default 2)")
     parser.add_argument("--verify", choices=[each.value for each in Verify], default=Verify.ALL.value)
     parser.add_argument("--max-segments-per-trigger", type=int, default=256, metavar="N")
+    parser.add_argument("--max-bytes-per-trigger", type=int, metavar="N", help="bytes of segments in one micro-batch")
+    parser.add_argument("--sink", choices=["parquet", "delta"], default="parquet", help="what the tables are")
     parser.add_argument("--json", action="store_true", help="one JSON object for each micro-batch")
+    parser.add_argument("--metrics-file", type=Path, metavar="FILE", help="for node_exporter; ends in .prom")
+    parser.add_argument(
+        "--metrics-listen", type=_address, metavar="HOST:PORT", help="serve metrics to Prometheus there"
+    )
     return parser
 
 
@@ -70,7 +97,39 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _print_line(progress: Progress) -> None:
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 1 <= int(port) <= 65_535:
+        raise argparse.ArgumentTypeError("write it like 127.0.0.1:9410")
+    return host.strip("[]"), int(port)
+
+
+class _Teller:
+    """Tells of each micro-batch: on the terminal, and to Prometheus where that is wanted."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        if options.metrics_file and options.metrics_file.suffix != ".prom":
+            raise UsageError("--metrics-file must end in .prom", hint="node_exporter reads no other name")
+        self._show = _print_json if options.json else _print_line
+        self._lag: Lag | None = None
+        self._metrics: IngestMetrics | None = None
+        if options.metrics_file or options.metrics_listen:
+            from spark_ingest.metrics import IngestMetrics
+
+            self._metrics = IngestMetrics(options.metrics_file, options.metrics_listen)
+
+    def written(self, progress: Progress) -> None:
+        if self._metrics:
+            self._metrics.note(progress)
+        self._show(progress, self._lag)
+
+    def lags(self, lag: Lag) -> None:
+        self._lag = lag
+        if self._metrics:
+            self._metrics.note_lag(lag)
+
+
+def _print_line(progress: Progress, lag: Lag | None) -> None:
     told = f"batch {progress.batch_id}: {progress.readings} readings in {progress.messages} messages"
     if progress.losses:
         told += f", {progress.losses} losses"
@@ -78,11 +137,18 @@ def _print_line(progress: Progress) -> None:
         told += f", {progress.repeats} messages once more"
     if progress.quarantined:
         told += f", {progress.quarantined} quarantined"
-    print(f"{told}, {progress.seconds:.1f} s", flush=True)
+    told += f", {progress.seconds:.1f} s, {progress.readings / max(progress.seconds, 0.001):.0f}/s"
+    if lag and lag.segments:
+        told += f", {lag.segments} segments behind ({lag.seconds:.0f} s)"
+    if sys.stdout.isatty():
+        print(f"\r\x1b[K{told}", end="", flush=True)
+    else:
+        print(told, flush=True)
 
 
-def _print_json(progress: Progress) -> None:
-    print(json.dumps(asdict(progress)), flush=True)
+def _print_json(progress: Progress, lag: Lag | None) -> None:
+    behind = {"lag_segments": lag.segments, "lag_seconds": lag.seconds} if lag else {}
+    print(json.dumps(asdict(progress) | behind), flush=True)
 
 
 if __name__ == "__main__":

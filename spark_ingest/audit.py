@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
 
 from spark_ingest.session import spark_path
+from spark_ingest.table_files import table_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,10 @@ class DeviceAudit:
 
 def audit(spark: SparkSession, tables: Path) -> list[DeviceAudit]:
     """Audit every device in the tables, ordered by author. Shuffles the readings once: for tests and reports."""
-    folder = tables.absolute() / "readings"
-    if not any(folder.glob("batch=*")):
+    files = table_files(tables.absolute(), "readings")
+    if not files:
         return []
-    readings = spark.read.parquet(spark_path(folder))
+    readings = spark.read.parquet(*map(spark_path, files))
     messages = (
         readings.groupBy("author", "incarnation", "seq")
         .agg(

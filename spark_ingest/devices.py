@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
 
+from spark_ingest import gaps
 from spark_ingest.schema import TIMESTAMP
 from spark_ingest.session import spark_path
 from spark_ingest.state_file import read_state, replace_state
@@ -52,7 +53,15 @@ def update(spark: SparkSession, tables: Path, readings: Path, batch_id: int) -> 
     path = path_in(tables)
     before, last = read_state(path, SCHEMA)
     if last < batch_id:
-        replace_state(path, merge(before, _summary(spark, readings)), batch_id)
+        known = before.drop_columns(["open_gaps"]) if "open_gaps" in before.column_names else before
+        merged = merge(known, _summary(spark, readings))
+        replace_state(path, _with_open_gaps(merged, gaps.open_gaps(tables)), batch_id)
+
+
+def _with_open_gaps(devices: pa.Table, lacking: pa.Table) -> pa.Table:
+    places = pc.index_in(devices["author"], value_set=lacking["author"].combine_chunks())
+    counts = pc.fill_null(lacking["numbers_sum"].combine_chunks().take(places.combine_chunks()), 0)
+    return devices.append_column("open_gaps", counts)
 
 
 def _summary(spark: SparkSession, readings: Path) -> pa.Table:

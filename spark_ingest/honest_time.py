@@ -16,6 +16,7 @@ readings may be history: from 2000 on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -71,6 +72,30 @@ def honest_times(clock: ClockReading, times: Integers, received_at_us: int) -> t
         raise MalformedError("neither the device nor the collector knew the time")
     anchor = max(clock.wall_us, int(times.max())) if asserted and times.size else clock.monotonic_us
     return _by_arrival(times, anchor, received_at_us), TimeQuality.ARRIVAL
+
+
+def honest_times_together(
+    clocks: Sequence[ClockReading], times: Integers, received_at_us: Sequence[int]
+) -> tuple[Integers, list[TimeQuality]]:
+    """Say of many batches what `honest_times` says of each; `times` has a row for each.
+
+    Raises:
+        MalformedError: rule 5, for any of them.
+    """
+    arrivals = np.array(received_at_us, np.int64)
+    anchors = np.array([clock.wall_us for clock in clocks], np.int64)
+    monotonic = np.array([min(clock.monotonic_us, 2**61) for clock in clocks], np.int64)
+    asserted = np.array([clock.kind is ClockKind.ASSERTED for clock in clocks], np.bool_)
+    arrival_known = (arrivals >= CLOCK_FROM_US) & (arrivals <= CLOCK_UNTIL_US)
+    until = np.where(arrival_known, np.minimum(arrivals, CLOCK_UNTIL_US) + AHEAD_US, CLOCK_UNTIL_US)
+    believed = asserted | ((anchors >= CLOCK_FROM_US) & (anchors <= until))
+    walls = times + np.where(asserted | ~believed, 0, anchors - monotonic)[:, np.newaxis]
+    if times.shape[1]:
+        believed &= (walls.min(axis=1) >= HISTORY_FROM_US) & (walls.max(axis=1) <= until)
+    qualities = [_QUALITIES[clock.kind] for clock in clocks]
+    for row in np.flatnonzero(~believed).tolist():
+        walls[row], qualities[row] = honest_times(clocks[row], times[row], received_at_us[row])
+    return walls, qualities
 
 
 def _by_arrival(times: Integers, anchor: int, received_at_us: int) -> Integers:

@@ -8,38 +8,29 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from agent.errors import CoveyError, TransientError
 from spark_ingest.object_stores import absolute_location
+from spark_ingest.progress import OnLag, OnProgress, Progress, Teller, segments_behind
 from spark_ingest.rows import Verify
 from spark_ingest.session import spark_path, spark_session
 from spark_ingest.source import FORMAT, SEGMENTS_PER_TRIGGER, SourceOptions
-from spark_ingest.tables import BatchWritten, Tables
+from spark_ingest.tables import BatchWritten, Sink, Tables
 
 _POLL_SECONDS = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """One micro-batch, for the terminal and for logs."""
-
-    batch_id: int
-    seconds: float
-    messages: int
-    readings: int
-    losses: int
-    quarantined: int
-    repeats: int
-
-
-OnProgress = Callable[[Progress], None]
 
 
 def run(
@@ -51,8 +42,11 @@ def run(
     available_now: bool = False,
     trigger_seconds: float = 2.0,
     on_progress: OnProgress | None = None,
+    on_lag: OnLag | None = None,
     verify: Verify = Verify.ALL,
     segments_per_trigger: int = SEGMENTS_PER_TRIGGER,
+    bytes_per_trigger: int | None = None,
+    sink: Sink = Sink.PARQUET,
     spark: SparkSession | None = None,
     stop: threading.Event | None = None,
 ) -> None:
@@ -63,13 +57,16 @@ def run(
         CoveyError: what the source or the tables met; start again, nothing is lost.
     """
     memory = checkpoint.absolute() / "covey-manifests"
-    asked = SourceOptions(absolute_location(vault), key_file.absolute(), verify, segments_per_trigger, memory)
+    asked = SourceOptions(
+        absolute_location(vault), key_file.absolute(), verify, segments_per_trigger, memory, bytes_per_trigger
+    )
     options = SourceOptions.parse(asked.to_options())
     keys, _ = options.open()
-    with Tables(tables.absolute()) as sink:
-        sink.belong_to(checkpoint.absolute(), keys.vault_id)
+    with Tables(tables.absolute(), sink) as held:
+        held.belong_to(checkpoint.absolute(), keys.vault_id)
         session = spark or spark_session("covey ingest")
-        writer = _Writer(sink, on_progress)
+        teller = Teller(on_progress, on_lag)
+        writer, listener = _Writer(held, teller), _Listener(teller)
         stream = session.readStream.format(FORMAT).options(**options.to_options()).load()
         start = (
             stream.writeStream.queryName("covey-ingest")
@@ -81,15 +78,20 @@ def run(
             if available_now
             else start.trigger(processingTime=f"{trigger_seconds} seconds")
         )
-        _wait(trigger.start(), writer, stop or threading.Event())
+        session.streams.addListener(listener)
+        try:
+            _wait(trigger.start(), writer, stop or threading.Event())
+        finally:
+            teller.finish()
+            session.streams.removeListener(listener)
 
 
 class _Writer:
     """What `foreachBatch` calls; keeps the error that Spark would only show as text."""
 
-    def __init__(self, tables: Tables, on_progress: OnProgress | None) -> None:
+    def __init__(self, tables: Tables, teller: Teller) -> None:
         self._tables = tables
-        self._on_progress = on_progress
+        self._teller = teller
         self.error: Exception | None = None
 
     def __call__(self, messages: DataFrame, batch_id: int) -> None:
@@ -102,18 +104,28 @@ class _Writer:
         self._tell(written, time.monotonic() - started)
 
     def _tell(self, written: BatchWritten, seconds: float) -> None:
-        if self._on_progress is not None:
-            self._on_progress(
-                Progress(
-                    written.batch_id,
-                    round(seconds, 3),
-                    written.messages,
-                    written.readings,
-                    written.losses,
-                    written.quarantined,
-                    written.repeats,
-                )
-            )
+        self._teller.written(Progress(seconds=round(seconds, 3), **asdict(written)))
+
+
+class _Listener(StreamingQueryListener):
+    """Hears from Spark how far the source had come after each micro-batch, and how far the vault reached."""
+
+    def __init__(self, teller: Teller) -> None:
+        self._teller = teller
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - the API's names
+        """Nothing to do."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Tell of the micro-batch."""
+        for source in event.progress.sources:
+            self._teller.lags(event.progress.batchId, segments_behind(source.endOffset, source.latestOffset))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Nothing to do."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Nothing to do."""
 
 
 def _wait(query: StreamingQuery, writer: _Writer, stop: threading.Event) -> None:

@@ -5,14 +5,18 @@
 1. An offset changes only when there is something to read or to tell, so that an idle vault starts no micro-batch.
 2. A manifest that is missing, damaged, rolled back or forked keeps the node's position. The change of `trouble`
    makes one micro-batch, in which the quarantine is told; the next good manifest clears it.
-3. The range between two offsets names the same segments for ever: numbers are never used again. A range that was
-   promised and cannot be looked up any more is an error, never a smaller range: a replay must give the same rows.
+3. The range between two offsets names the same messages for ever: positions are never used again, and a merged segment
+   keeps each message at its own. A range that was promised and cannot be looked up any more is an error, never a
+   smaller range: a replay must give the same rows.
+4. Segments are looked up in the newest good manifest, and a micro-batch ends where a segment ends, unless the query
+   does: so a merged segment is opened once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from agent.core.vault import SegmentEntry, VaultManifest
 from agent.core.vault_reading import Floor, Trouble, VaultReader
@@ -59,16 +63,53 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Work for one task: contiguous segments of one node, or the news of its trouble."""
+    """Work for one task: positions of one node, in contiguous segments, or the news of its trouble.
+
+    Only `first` to `last` are wanted: a merged segment at either end may hold what is another micro-batch's.
+    """
 
     node: str
     collector: str | None
     entries: tuple[SegmentEntry, ...]
     trouble: str = ""
+    first: int = 0
+    last: int = 0
 
 
-def latest_offset(reader: VaultReader, start: Offset, segments: int | None, until: Offset | None = None) -> Offset:
-    """Return the offset after at most `segments` more, shared fairly between nodes, and not beyond `until`."""
+class Room:
+    """The bytes that a micro-batch may still take in; each of its nodes has an equal share of what is left."""
+
+    def __init__(self, size: int | None, nodes: int) -> None:
+        self._left = size
+        self._nodes = nodes
+        self._taken = False
+
+    def take(self, entries: tuple[SegmentEntry, ...]) -> tuple[SegmentEntry, ...]:
+        """Return the first of a node's segments: as many as its share holds, or one that fits at all."""
+        if self._left is None:
+            return entries
+        share, ends = self._left // self._nodes, list(accumulate(entry.size for entry in entries))
+        count = sum(end <= share for end in ends)
+        if count == 0 and (ends[0] <= self._left or not self._taken):
+            count = 1
+        if count:
+            self._left = max(self._left - ends[count - 1], 0)
+            self._taken = True
+        self._nodes -= 1
+        return entries[:count]
+
+
+def latest_offset(
+    reader: VaultReader,
+    start: Offset,
+    segments: int | None,
+    until: Offset | None = None,
+    size: int | None = None,
+) -> Offset:
+    """Return the offset after at most `segments` and `size` bytes more, shared fairly, and not beyond `until`.
+
+    A segment larger than `size` is read alone. Bytes go to the longest backlogs first, so that no node starves.
+    """
     positions: dict[str, Position] = {}
     manifests: dict[str, VaultManifest] = {}
     backlog: dict[str, int] = {}
@@ -83,23 +124,32 @@ def latest_offset(reader: VaultReader, start: Offset, segments: int | None, unti
                 last = min(last, Position.of(until, node).last_number)
             manifests[node] = manifest
             backlog[node] = max(last - position.last_number, 0)
-    for node, count in _shares(backlog, segments).items():
-        positions[node] = _moved(reader, node, positions[node], manifests[node], count)
+    shares = {node: count for node, count in _shares(backlog, segments).items() if count}
+    room = Room(size, len(shares))
+    for node in sorted(shares, key=lambda node: (-backlog[node], node)):
+        most = positions[node].last_number + backlog[node]
+        positions[node] = _moved(reader, node, positions[node], manifests[node], shares[node], most, room)
     return {node: position.to_json() for node, position in positions.items() if node in start or position != Position()}
 
 
-def _moved(reader: VaultReader, node: str, position: Position, manifest: VaultManifest, count: int) -> Position:
-    """Promise `count` more segments, once their entries are known: old ones stand in objects that may be damaged."""
+def _moved(
+    reader: VaultReader, node: str, position: Position, manifest: VaultManifest, count: int, most: int, room: Room
+) -> Position:
+    """Promise `count` more positions, to the end of a segment (rule 4), but none above `most`, as far as there is room.
+
+    Their entries must be known: old ones stand in objects that may be damaged.
+    """
     first, last = position.last_number + 1, position.last_number + count
-    if count == 0:
-        return position
     found = reader.entries(node, manifest, first, last)
     if isinstance(found, Trouble):
         return replace(position, trouble=found.mark)
+    fitting = room.take(found)
+    if not fitting:
+        return position
     return replace(
         position,
         manifest_seq=manifest.manifest_seq,
-        last_number=last,
+        last_number=min(fitting[-1].number, most),
         hash=manifest.hash.hex()[:_HASH_DIGITS],
     )
 
@@ -132,16 +182,18 @@ def ranges(reader: VaultReader, start: Offset, end: Offset) -> Iterator[Work]:
             entries = reader.entries(node, manifest, before.last_number + 1, after.last_number)
             if isinstance(entries, Trouble):
                 raise _broken_promise(node, entries)
+            collector = manifest.signing_public.hex()
             for part in _parts(entries):
-                yield Work(node, manifest.signing_public.hex(), part)
+                yield Work(node, collector, part, "", before.last_number + 1, after.last_number)
 
 
 def _promised(reader: VaultReader, node: str, position: Position) -> VaultManifest:
-    """Return a manifest that lists what a planned micro-batch reads."""
+    """Return a manifest that lists what a planned micro-batch reads; one that was only remembered where need be."""
+    found = None if reader.has_met(node) else reader.manifest(node, position.floor)
     held = reader.held(node)
     if held and held.manifest_seq >= position.manifest_seq and held.last_number >= position.last_number:
         return held
-    found = reader.manifest(node, position.floor)
+    found = found or reader.manifest(node, position.floor)
     if isinstance(found, Trouble):
         raise _broken_promise(node, found)
     return found

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain
 from typing import Any
@@ -17,13 +17,15 @@ import numpy as np
 import pyarrow as pa
 
 from agent.core.ids import printable
-from agent.core.message import Loss, Message, MessageType, read_message
-from agent.core.telemetry_reading import KnownLayouts, read_batch
+from agent.core.limits import MAXIMUM_COUNTER
+from agent.core.message import Loss, MessageType, read_message
+from agent.core.telemetry import Batch
+from agent.core.telemetry_reading import KnownLayouts, read_telemetry
 from agent.core.vault import SegmentEntry, SegmentRecord, open_segment
 from agent.core.vault_keys import VaultKey
 from agent.errors import MalformedError, RemoteError
-from spark_ingest.decode import batch_values, column_integers
-from spark_ingest.honest_time import honest_times
+from spark_ingest.decode import alike, batch_values, column_integers
+from spark_ingest.honest_time import honest_times_together
 from spark_ingest.schema import MESSAGE_SCHEMA, TIMESTAMP, RowKind
 
 READINGS_PER_BATCH = 200_000
@@ -55,17 +57,29 @@ class Origin:
 
 
 def segment_rows(
-    key: VaultKey, origin: Origin, entry: SegmentEntry, content: bytes, verify: Verify
+    key: VaultKey,
+    origin: Origin,
+    entry: SegmentEntry,
+    content: bytes,
+    verify: Verify,
+    span: tuple[int, int] = (0, MAXIMUM_COUNTER),
 ) -> Iterator[pa.RecordBatch]:
-    """Open a segment and yield its rows, in Arrow batches of bounded size."""
+    """Open a segment and yield the rows of the positions in `span`, in Arrow batches of bounded size.
+
+    A row says where its message was landed, so that merging changes no row.
+    """
     try:
         records = open_segment(key, bytes.fromhex(origin.node), entry, content)
     except RemoteError as error:
         yield quarantine_rows(origin, error.code, str(error))
         return
     rows, known = Rows(), KnownLayouts()
-    for number, record in enumerate(records):
-        _add_record(rows, known, origin, number, record, verify)
+    for record in records:
+        if not span[0] <= record.number <= span[1]:
+            continue
+        if record.number != origin.segment:
+            origin = replace(origin, segment=record.number)
+        _add_record(rows, known, origin, record, verify)
         if rows.readings >= READINGS_PER_BATCH:
             yield rows.close()
     if rows.count:
@@ -75,17 +89,15 @@ def segment_rows(
 def quarantine_rows(origin: Origin, reason: str, detail: str) -> pa.RecordBatch:
     """Return one row that tells of something damaged as a whole."""
     rows = Rows()
-    rows.add(_common(RowKind.QUARANTINE, origin) | {"reason": reason, "detail": printable(detail)})
+    rows.add(_common(origin) | {"reason": reason, "detail": printable(detail)})
     return rows.close()
 
 
-def _add_record(
-    rows: Rows, known: KnownLayouts, origin: Origin, number: int, record: SegmentRecord, verify: Verify
-) -> None:
-    """Add the one row of a message. A row is added last, when nothing can fail any more."""
-    common = _common(RowKind.QUARANTINE, origin) | {"record": number, "received_at": record.received_at_us}
+def _add_record(rows: Rows, known: KnownLayouts, origin: Origin, record: SegmentRecord, verify: Verify) -> None:
+    """Add the rows of a message, added last, when nothing but the numbers in its columns can fail any more."""
+    common = _common(origin) | {"record": record.place, "received_at": record.received_at_us}
     try:
-        message = read_message(record.message, verify=verify.wants(number))
+        message = read_message(record.message, verify=verify.wants(record.place))
         common |= {
             "author": message.author.hex(),
             "incarnation": message.incarnation.hex(),
@@ -93,49 +105,34 @@ def _add_record(
             "link_seq": message.link_seq,
         }
         if message.type is MessageType.TELEMETRY:
-            _add_telemetry(rows, known, common, message, record.received_at_us)
+            number, batch = read_telemetry(message.body, known)
+            rows.add_telemetry(common, Telemetry(record.received_at_us, number, batch))
         elif message.type is MessageType.LOSS:
-            loss = Loss.from_wire(message.body)
-            told: dict[str, object] = {"first": loss.first, "last": loss.last, "reason": loss.reason.name.lower()}
-            if loss.incarnation is not None:
-                told["incarnation"] = loss.incarnation.hex()
-            rows.add(common | told | {"kind": RowKind.LOSS})
+            _add_losses(rows, common, Loss.from_wire(message.body))
         else:
             raise MalformedError(f"a {message.type.name} message has no place in a vault")
     except RemoteError as error:
-        rows.add(common | {"reason": error.code, "detail": printable(str(error))})
+        rows.add(common | _failure(error))
 
 
-def _add_telemetry(
-    rows: Rows, known: KnownLayouts, common: dict[str, object], message: Message, received_at_us: int
-) -> None:
-    batch = read_batch(message.body, known)
-    values = batch_values(batch)
-    times, quality = honest_times(batch.clock, column_integers(batch.times), received_at_us)
-    rows.add(
-        common
-        | {
-            "kind": RowKind.TELEMETRY,
-            "boot": batch.clock.boot_id.hex(),
-            "time_quality": quality,
-            "booleans_from": values.booleans[0],
-            "booleans_until": values.booleans[1],
-        },
-        {
-            "names": [entry.name for entry in batch.series],
-            "units": [entry.unit for entry in batch.series],
-            "series": values.series,
-            "times": times,
-            "values": values.numbers,
-            "texts": values.texts,
-            "data": values.data,
-        },
-    )
+def _failure(error: RemoteError) -> dict[str, object]:
+    return {"reason": error.code, "detail": printable(str(error))}
 
 
-def _common(kind: RowKind, origin: Origin) -> dict[str, object]:
+def _add_losses(rows: Rows, common: dict[str, object], loss: Loss) -> None:
+    """Add a row for each range of link sequences, then one for each range of telemetry numbers."""
+    told = common | {"kind": RowKind.LOSS.value, "reason": loss.reason.name.lower()}
+    if loss.incarnation is not None:
+        told["incarnation"] = loss.incarnation.hex()
+    for first, last in loss.places:
+        rows.add(told | {"first": first, "last": last})
+    for first, last in loss.numbers:
+        rows.add(told | {"first_number": first, "last_number": last})
+
+
+def _common(origin: Origin) -> dict[str, object]:
     return {
-        "kind": kind,
+        "kind": RowKind.QUARANTINE.value,
         "collector": origin.collector,
         "node": origin.node,
         "segment": origin.segment,
@@ -144,35 +141,95 @@ def _common(kind: RowKind, origin: Origin) -> dict[str, object]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """A batch whose columns are still packed, its number, and when the collector had it."""
+
+    received_at_us: int
+    number: int
+    batch: Batch
+
+
+@dataclass(slots=True)
+class _Row:
+    scalars: dict[str, object]
+    lists: dict[str, Sized]
+    """Those that are not named are empty."""
+
+
 class Rows:
-    """Rows on their way into an Arrow batch."""
+    """Rows on their way into an Arrow batch, in the order of their messages."""
 
     def __init__(self) -> None:
-        self._scalars: list[dict[str, object]] = []
-        self._lists: list[dict[str, Sized]] = []
+        self._rows: list[_Row] = []
+        self._packed: dict[tuple[int, int, int], list[tuple[_Row, Telemetry]]] = {}
         self.readings = 0
 
     @property
     def count(self) -> int:
         """How many rows stand open."""
-        return len(self._scalars)
+        return len(self._rows)
 
-    def add(self, scalars: dict[str, object], lists: dict[str, Sized] | None = None) -> None:
-        """Add one message's row; lists that are not given are empty."""
-        self._scalars.append(scalars)
-        self._lists.append(lists or {})
-        self.readings += len(lists["times"]) if lists else 0
+    def add(self, scalars: dict[str, object]) -> None:
+        """Add a row without readings."""
+        self._rows.append(_Row(scalars, {}))
+
+    def add_telemetry(self, scalars: dict[str, object], telemetry: Telemetry) -> None:
+        """Add the row of a batch. It is decoded with all that are alike; what fails then goes into quarantine."""
+        row = _Row(scalars, {})
+        self._rows.append(row)
+        self._packed.setdefault(alike(telemetry.batch), []).append((row, telemetry))
+        self.readings += telemetry.batch.count
 
     def close(self) -> pa.RecordBatch:
         """Return the rows as an Arrow batch of `MESSAGE_SCHEMA` and start anew."""
+        for group in self._packed.values():
+            _decode(group)
         columns = []
         for field in MESSAGE_SCHEMA:
             if pa.types.is_list(field.type):
-                columns.append(_list_column(field.type, [row.get(field.name, ()) for row in self._lists]))
+                columns.append(_list_column(field.type, [row.lists.get(field.name, ()) for row in self._rows]))
             else:
-                columns.append(pa.array([row.get(field.name) for row in self._scalars], field.type))
-        self._scalars, self._lists, self.readings = [], [], 0
+                columns.append(pa.array([row.scalars.get(field.name) for row in self._rows], field.type))
+        self._rows, self._packed, self.readings = [], {}, 0
         return pa.RecordBatch.from_arrays(columns, schema=MESSAGE_SCHEMA)
+
+
+def _decode(group: list[tuple[_Row, Telemetry]]) -> None:
+    """Complete the rows of batches that are alike. If one fails, each is tried alone: its neighbours come through."""
+    batches = [telemetry.batch for _, telemetry in group]
+    try:
+        values = batch_values(batches)
+        taken = column_integers([batch.times for batch in batches])
+        received = [telemetry.received_at_us for _, telemetry in group]
+        times, qualities = honest_times_together([batch.clock for batch in batches], taken, received)
+    except MalformedError as error:
+        if len(group) == 1:
+            group[0][0].scalars |= _failure(error)
+            return
+        for alone in group:
+            _decode([alone])
+        return
+    shape = values.shape
+    told = zip(group, times, qualities, values.numbers, values.texts, values.data, strict=True)
+    for (row, telemetry), row_times, quality, numbers, texts, data in told:
+        row.scalars |= {
+            "kind": RowKind.TELEMETRY.value,
+            "batch_number": telemetry.number,
+            "boot": telemetry.batch.clock.boot_id.hex(),
+            "time_quality": quality,
+            "booleans_from": shape.booleans[0],
+            "booleans_until": shape.booleans[1],
+        }
+        row.lists = {
+            "names": shape.names,
+            "units": shape.units,
+            "series": shape.series,
+            "times": row_times,
+            "values": numbers,
+            "texts": texts,
+            "data": data,
+        }
 
 
 def _list_column(kind: pa.ListType, parts: list[Any]) -> pa.ListArray:

@@ -19,7 +19,8 @@ class RowKind(StrEnum):
 
     TELEMETRY = "telemetry"
     LOSS = "loss"
-    """A signed admission that messages `first` to `last` of the author's link to the collector will never come."""
+    """A signed admission that messages will never come: rows with `first` to `last` on the author's link to the
+    collector, and rows with `first_number` to `last_number` of the batches among them, which count over all links."""
     QUARANTINE = "quarantine"
     """Something that failed: where, and why."""
 
@@ -43,6 +44,7 @@ MESSAGE_SCHEMA = pa.schema(
         pa.field("incarnation", pa.string()),
         pa.field("seq", pa.int64()),
         pa.field("link_seq", pa.int64()),  # contiguous from the author to this collector: what gaps are found by
+        pa.field("batch_number", pa.int64()),  # of the batch among all of its author's
         pa.field("received_at", TIMESTAMP),
         pa.field("boot", pa.string()),
         pa.field("time_quality", pa.string()),
@@ -57,6 +59,8 @@ MESSAGE_SCHEMA = pa.schema(
         _list("data", pa.binary()),
         pa.field("first", pa.int64()),
         pa.field("last", pa.int64()),
+        pa.field("first_number", pa.int64()),
+        pa.field("last_number", pa.int64()),
         pa.field("reason", pa.string()),
         pa.field("detail", pa.string()),
     ]

@@ -5,6 +5,8 @@ Options:
     keyFile: path of the vault key file, the same on driver and executors. Required. No key stands in options or plans.
     verify: `all` (default), `sample` or `none`: whose Ed25519 signatures the executors check.
     maxSegmentsPerTrigger: segments in one micro-batch (default 256).
+    maxBytesPerTrigger: their bytes in the vault, by what the signed manifests say (default: no such bound). A segment
+        that is larger is read alone.
     manifestMemory: a directory for the last good manifest of each node, on the driver. With it, a planned micro-batch
         can be replayed although the store has lost or rolled back a manifest since, and no restart forgets what was
         seen.
@@ -33,13 +35,13 @@ from agent.errors import ConfigurationError, RemoteError
 from spark_ingest.key_file import read_key_file
 from spark_ingest.manifest_memory import FolderMemory
 from spark_ingest.object_stores import open_vault
-from spark_ingest.offsets import Offset, Work, latest_offset, ranges
+from spark_ingest.offsets import Offset, Position, Work, latest_offset, ranges
 from spark_ingest.rows import Origin, Verify, quarantine_rows, segment_rows
 from spark_ingest.schema import MESSAGE_SCHEMA
 
 FORMAT = "covey"
 SEGMENTS_PER_TRIGGER = 256
-_OPTIONS = ("path", "keyFile", "verify", "maxSegmentsPerTrigger", "manifestMemory")
+_OPTIONS = ("path", "keyFile", "verify", "maxSegmentsPerTrigger", "maxBytesPerTrigger", "manifestMemory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class SourceOptions:
     verify: Verify = Verify.ALL
     segments_per_trigger: int = SEGMENTS_PER_TRIGGER
     memory: Path | None = None
+    bytes_per_trigger: int | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -71,11 +74,10 @@ class SourceOptions:
             raise ConfigurationError(
                 f"option verify is {given['verify']!r}", hint="it is all, sample or none"
             ) from None
-        limit = given.get("maxsegmentspertrigger", str(SEGMENTS_PER_TRIGGER))
-        if not limit.isascii() or not limit.isdecimal() or not 1 <= int(limit) <= 1_000_000:
-            raise ConfigurationError(f"option maxSegmentsPerTrigger is {limit!r}", hint="a number from 1 to 1000000")
+        segments = _number(given, "maxSegmentsPerTrigger", 1_000_000) or SEGMENTS_PER_TRIGGER
+        size = _number(given, "maxBytesPerTrigger", 2**50)
         memory = Path(given["manifestmemory"]) if given.get("manifestmemory") else None
-        return cls(given["path"], Path(given["keyfile"]), verify, int(limit), memory)
+        return cls(given["path"], Path(given["keyfile"]), verify, segments, memory, size)
 
     def to_options(self) -> dict[str, str]:
         """Return what `parse` reads."""
@@ -85,6 +87,8 @@ class SourceOptions:
             "verify": self.verify.value,
             "maxSegmentsPerTrigger": str(self.segments_per_trigger),
         }
+        if self.bytes_per_trigger is not None:
+            options["maxBytesPerTrigger"] = str(self.bytes_per_trigger)
         return options | ({"manifestMemory": str(self.memory)} if self.memory else {})
 
     def open(self) -> tuple[KeyRing, VaultReader]:
@@ -97,6 +101,16 @@ class SourceOptions:
         store = open_vault(self.vault)
         memory = FolderMemory(self.memory) if self.memory else None
         return keys, VaultReader(store, keys, memory)
+
+
+def _number(given: Mapping[str, str], name: str, most: int) -> int | None:
+    """Return a numeric option, or None where it is not given."""
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdecimal() or len(text) > 16 or not 1 <= int(text) <= most:
+        raise ConfigurationError(f"option {name} is {text[:40]!r}", hint=f"a number from 1 to {most}")
+    return int(text)
 
 
 class Segments(InputPartition):
@@ -151,6 +165,7 @@ class VaultStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._planner: VaultReader | None = None
         self._until: Offset | None = None
+        self._nodes: list[str] = []
 
     def _reader(self) -> VaultReader:
         if self._planner is None:
@@ -162,13 +177,26 @@ class VaultStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Bound micro-batches by `maxSegmentsPerTrigger`."""
+        """Bound micro-batches by `maxSegmentsPerTrigger`; `latestOffset` adds `maxBytesPerTrigger`."""
         return ReadMaxFiles(self._options.segments_per_trigger)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the next offset (rule 1 of `offsets`)."""
-        segments = limit.max_files if isinstance(limit, ReadMaxFiles) else None
-        return latest_offset(self._reader(), start, segments, self._until)
+        segments, size = None, None
+        if isinstance(limit, ReadMaxFiles):  # not where Spark asks for all that there is
+            segments, size = limit.max_files, self._options.bytes_per_trigger
+        end = latest_offset(self._reader(), start, segments, self._until, size)
+        self._nodes = [*end]
+        return end
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return how far the manifests that were looked at reach: what is between is the lag. Reads nothing."""
+        held = {node: self._reader().held(node) for node in self._nodes}
+        return {
+            node: Position(manifest.manifest_seq, manifest.last_number).to_json()
+            for node, manifest in held.items()
+            if manifest is not None
+        }
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of an AvailableNow query at what the vault lists now."""
@@ -193,18 +221,17 @@ def _read(options: SourceOptions, partition: InputPartition) -> Iterator[pa.Reco
         told = f"the node's vault manifest or a range of it ({mark}) was not followed; its last good position is kept"
         yield quarantine_rows(Origin(work.node, None, None), code, told)
     keys, reader = options.open()
-    for entry in work.entries:
-        origin = Origin(work.node, work.collector, entry.number)
+    for planned in work.entries:
+        origin = Origin(work.node, work.collector, planned.number)
+        span = max(work.first, planned.first), min(work.last, planned.number)
         try:
-            content = reader.segment(work.node, entry)
-            if content is None:
-                yield quarantine_rows(origin, "missing", "the vault manifest lists this segment; it is not there")
-                continue
-            key = keys.for_object(content)
+            for entry, content in reader.contents(work.node, planned):
+                if content is None:
+                    yield quarantine_rows(origin, "missing", "the vault manifest lists this segment; it is not there")
+                else:
+                    yield from segment_rows(keys.for_object(content), origin, entry, content, options.verify, span)
         except RemoteError as error:
             yield quarantine_rows(origin, error.code, str(error))
-            continue
-        yield from segment_rows(key, origin, entry, content, options.verify)
 
 
 def register(spark: SparkSession) -> None:

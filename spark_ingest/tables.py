@@ -4,6 +4,7 @@
     losses/batch=N/       ranges of messages that their author says will never come
     quarantine/batch=N/   what failed, where, why
     devices/devices.parquet   one row for each device, replaced whole
+    gaps/gaps.parquet         numbers of telemetry that are missing, and why, replaced whole: see `gaps`
     .heard/heard.parquet      which messages are in `readings`, replaced whole: see `repeats`
 
 How a kill at any moment leaves each reading once:
@@ -18,8 +19,10 @@ How a kill at any moment leaves each reading once:
     6. One writer: a lock on the tables. Tables belong to one checkpoint and one vault, and say so. The JVM of a killed
        driver lives on for some seconds, but all it can do without us is to write into a staging folder of no use.
 
-Spark's own Parquet sink lets other readers see the files of failed attempts; a transactional table format does what 1
-and 2 do, on stores that have no rename. No readings are shuffled but those of messages that a micro-batch holds twice.
+Spark's own Parquet sink lets other readers see the files of failed attempts. With `Sink.DELTA` each table has a
+transaction log that follows these files: `delta_log`.
+
+No readings are shuffled but those of messages that a micro-batch holds twice.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ import os
 import shutil
 import uuid
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -38,23 +42,28 @@ from pyspark.sql import DataFrame, Observation, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
 
 from agent.errors import ConfigurationError, StorageError
-from spark_ingest import devices, repeats
+from spark_ingest import devices, gaps, repeats
+from spark_ingest.delta_log import DeltaLog, is_delta
 from spark_ingest.repeats import Repeats
 from spark_ingest.schema import RowKind
 from spark_ingest.session import spark_path
 
 _READINGS = """
-    SELECT author, substr(author, 1, 8) AS device, get(names, series) AS name, get(units, series) AS unit, time,
+    SELECT author, device, get(names, series) AS name, get(units, series) AS unit, time,
            IF(truth, NULL, number) AS value, IF(truth, number != 0, NULL) AS flag,
            get(texts, index - size(values)) AS text, get(data, index - size(values) - size(texts)) AS data,
-           time_quality, incarnation, seq, index, boot, collector, received_at
+           time_quality, incarnation, seq, index, batch_number, boot, collector, received_at
     FROM (SELECT *, get(series_of, index) AS series, get(values, index) AS number,
                  index >= booleans_from AND index < booleans_until AS truth
-          FROM (SELECT * EXCEPT (series), series AS series_of, posexplode(times) AS (index, time) FROM {messages}))
+          FROM (SELECT * EXCEPT (series), series AS series_of, posexplode(times) AS (index, time)
+                FROM (SELECT *, substr(author, 1, 8) AS device FROM {messages})))
 """
 
 _MESSAGE = ["author", "incarnation", "seq"]
-_LOSSES = ["author", "incarnation", "first", "last", "reason", "seq", "collector", "received_at"]
+_LOSSES = [
+    *("author", "incarnation", "first", "last", "first_number", "last_number"),
+    *("reason", "seq", "collector", "received_at"),
+]
 _QUARANTINE = [
     *("reason", "detail", "collector", "node", "segment", "record"),
     *("author", "incarnation", "seq", "received_at"),
@@ -80,6 +89,15 @@ def _messages(rows: DataFrame, keys: list[tuple[str, str, int]]) -> DataFrame:
     return rows.sparkSession.createDataFrame(keys, "author string, incarnation string, seq bigint")
 
 
+class Sink(StrEnum):
+    """What the tables are."""
+
+    PARQUET = "parquet"
+    """Files in folders: for one reader beside the ingest."""
+    DELTA = "delta"
+    """The same with a transaction log: for many readers, and with merged files."""
+
+
 @dataclass(frozen=True, slots=True)
 class BatchWritten:
     """What one micro-batch brought; zeros where it had been committed by an earlier run."""
@@ -91,13 +109,21 @@ class BatchWritten:
     quarantined: int = 0
     repeats: int = 0
     """Messages left out of `readings`, since they are in there already."""
+    unverified: int = 0
+    """What is quarantined since a signature or a seal does not hold."""
+    newest_us: int | None = None
+    """The newest arrival at a collector."""
+    bytes: int = 0
+    """Of the files of `readings`."""
 
 
 class Tables:
     """The tables' directory, held by one writer. Use as a context manager."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, sink: Sink = Sink.PARQUET) -> None:
         self.root = root
+        self._sink = sink
+        self._log: DeltaLog | None = None
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> Self:
@@ -125,9 +151,13 @@ class Tables:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Release the lock."""
-        if self._lock is not None:
-            self._lock.close()
+        """Bring the logs up to date, unless something went wrong, and release the lock."""
+        try:
+            if self._log is not None and error is None:
+                self._log.publish(last=True)
+        finally:
+            if self._lock is not None:
+                self._lock.close()
 
     @property
     def _staging(self) -> Path:
@@ -141,8 +171,11 @@ class Tables:
         """Bind tables, checkpoint and vault together, at first use for good (rule 6).
 
         Raises:
-            ConfigurationError: they were bound otherwise; batch numbers would be mistaken for each other.
+            ConfigurationError: they were bound otherwise; batch numbers would be mistaken for each other. Or they are
+                Delta tables and are not to be.
         """
+        if self._sink is Sink.PARQUET and is_delta(self.root / "readings"):
+            raise ConfigurationError(f"the tables at {self.root} are Delta tables", hint="start with --sink delta")
         here, there = self.root / "covey.json", checkpoint / "covey.json"
         binding = _read_binding(there) or {"ingest": uuid.uuid4().hex, "vault_id": vault_id.hex()}
         if (_read_binding(here) or binding) != binding or binding["vault_id"] != vault_id.hex():
@@ -154,6 +187,8 @@ class Tables:
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 _replace(path, json.dumps(binding).encode())
+        if self._sink is Sink.DELTA:
+            self._log = DeltaLog(self.root, binding["ingest"])
 
     def write(self, messages: DataFrame, batch_id: int) -> BatchWritten:
         """Write one micro-batch to all tables; do nothing where that has happened before (`foreachBatch`).
@@ -165,8 +200,11 @@ class Tables:
             written = BatchWritten(batch_id)
             if not self.folder("readings", batch_id).exists():
                 written = self._write_new(messages, batch_id)
+            gaps.update(self.root)
             devices.update(messages.sparkSession, self.root, self.folder("readings", batch_id), batch_id)
             repeats.update(self.root)
+            if self._log is not None:
+                self._log.publish()
         except OSError as error:
             raise StorageError(f"the tables at {self.root} refused batch {batch_id}: {error}") from error
         return written
@@ -179,6 +217,8 @@ class Tables:
             F.coalesce(F.sum(F.size("times")), F.lit(0)).alias("readings"),
             F.count_if(F.col("kind") == RowKind.LOSS.value).alias("losses"),
             F.count_if(F.col("kind") == RowKind.QUARANTINE.value).alias("quarantined"),
+            F.count_if(F.col("reason").isin("signature", "decryption")).alias("unverified"),
+            F.max(F.unix_micros("received_at")).alias("newest_us"),
         )
         staged = self._stage(readings(counted), "readings", batch_id)
         written = BatchWritten(batch_id, **counts.get)
@@ -186,6 +226,7 @@ class Tables:
         if found.copies:
             staged, left = self._without(found, messages.sparkSession.read.parquet(spark_path(staged)), batch_id)
             written = replace(written, messages=written.messages - found.copies, readings=left, repeats=found.copies)
+        written = replace(written, bytes=sum(file.stat().st_size for file in staged.glob("*.parquet")))
         self._write_others(messages, written)
         self._commit(staged, "readings", batch_id)
         return written

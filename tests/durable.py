@@ -72,10 +72,13 @@ class DurableDevice(Device):
     def put_files(self, files: dict[str, bytes], *, in_place: bool = False) -> None:
         """Put an earlier state back: into the same files, or as new ones."""
         for path in self.path.parent.glob(f"{self.path.name}*"):
-            if not in_place or path.name not in files:
+            if path.name not in files:
                 path.unlink()
         for name, content in files.items():
-            (self.path.parent / name).write_bytes(content)
+            path = self.path.parent / name
+            written = path if in_place else path.with_name(f"new-{name}")  # beside the old one: never its inode
+            written.write_bytes(content)
+            written.rename(path)
 
 
 def folder_for(parent: Path, name: str) -> Path:

@@ -12,7 +12,9 @@
    because servers have been seen to lose one while connected.
 6. A server that leaves a publish unanswered for two keep-alives is left: a slot of the window that it never
    frees cannot be had back otherwise (a resend within a connection is forbidden, §4.4).
-7. One thread does all network work. Nothing that a server sends ends it; other threads only post to it.
+7. A will is set at CONNECT, with a delay (§3.1.3.2.2), so that a short interruption does not publish it. A clean end
+   takes it back (§3.14.4).
+8. One thread does all network work. Nothing that a server sends ends it; other threads only post to it.
 
 When to connect again is `mqtt_relay`'s business.
 """
@@ -43,6 +45,8 @@ from agent.ports import Delivered, PublishRefusal, RelayEvent, RelayUp, Released
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
+
+    from agent.core.pulse import LastWill
 
 _log = logging.getLogger(__name__)
 
@@ -141,12 +145,14 @@ class Connection:
         inbox: Inbox,
         handles: Iterator[int],
         deliver: Callable[[RelayEvent], None],
+        will: LastWill | None = None,
     ) -> None:
         self.generation = generation
         self._name = name
         self._settings = settings
         self._inbox = inbox
         self._deliver = deliver
+        self._will = will
 
         # Shared with callers, under the lock.
         self._lock = threading.Lock()
@@ -246,6 +252,10 @@ class Connection:
         client.username_pw_set(self._settings.username, self._settings.password)
         if self._settings.tls:
             client.tls_set_context(self._settings.tls)
+        if self._will is not None:
+            delay = Properties(PacketTypes.WILLMESSAGE)  # type: ignore[no-untyped-call]
+            delay.WillDelayInterval = self._will.delay_s
+            client.will_set(self._will.topic, self._will.envelope, qos=1, properties=delay)
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
         client.on_unsubscribe = self._on_unsubscribe
@@ -395,7 +405,8 @@ class Connection:
             self._open = True
         overhead = publish_bytes(len(self._inbox.topic.encode()), self._packet_bytes_max) - self._packet_bytes_max
         most = max(0, min(self._settings.payload_bytes_max, self._packet_bytes_max - overhead))
-        self._deliver(RelayUp(self._name, self._session_present, most))
+        connection = self._will.connection if self._will is not None else None
+        self._deliver(RelayUp(self._name, self._session_present, most, connection))
 
     def _on_unsubscribe(
         self, _client: object, _data: object, mid: int, _reasons: list[ReasonCode], _answer: Properties | None

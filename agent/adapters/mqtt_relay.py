@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
+    from agent.core.pulse import LastWill
+
 
 class MqttRelay:
     """One MQTT 5 broker and our inbox on it, kept connected for good."""
@@ -88,6 +90,7 @@ class MqttRelay:
         self._inbox = Inbox(inbox_topic)
         self._handles = itertools.count(1)
         self._connection: Connection | None = None
+        self._will: LastWill | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -126,6 +129,10 @@ class MqttRelay:
         if connection and connection.generation == generation:
             connection.acknowledge(packet_id)
 
+    def bequeath(self, will: LastWill | None) -> None:
+        """Have the server publish a will when the next connection, and each one after it, ends without a farewell."""
+        self._will = will
+
     def alive(self) -> bool:
         """Say whether the connecting goes on."""
         return self._thread is not None and self._thread.is_alive()
@@ -148,7 +155,9 @@ class MqttRelay:
 
     def _run(self, deliver: Callable[[RelayEvent], None]) -> None:
         for generation in itertools.count(1):
-            connection = Connection(self.name, generation, self._settings, self._inbox, self._handles, deliver)
+            connection = Connection(
+                self.name, generation, self._settings, self._inbox, self._handles, deliver, self._will
+            )
             self._connection = connection
             if self._stopping.is_set():
                 connection.abandon()

@@ -144,8 +144,10 @@ def _sound_inbox(row: Row) -> None:
 
 
 def _sound_landing(row: Row) -> None:
-    message = read_message(row["message"])
-    if (message.author, message.incarnation, message.link_seq) != (row["author"], row["incarnation"], row["link_seq"]):
+    message, place = read_message(row["message"]), (row["author"], row["incarnation"], row["link_seq"])
+    if row.get("digest") is not None:
+        check_digest(row["digest"], *place, row["message"])
+    elif (message.author, message.incarnation, message.link_seq) != place:
         raise MalformedError("not the message that the row speaks of")
 
 
@@ -187,7 +189,6 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "landing": (("id",), _sound_landing),
     "quarantine": (("id",), _anything),
     "salvage": (("id",), _anything),
-    "untold_loss": (("recipient", "incarnation", "first"), _anything),
 }
 """Each table's key, and what shows that a row of it is what was written."""
 
@@ -201,9 +202,13 @@ def _fill(source: Source, target: sqlite3.Connection, identity: Identity, report
         _take_table(source, target, "landing_plan", ("one",), _anything, report)
     queue = Queue(target, identity)
     _take_device(source, target, queue, report)
-    peers_whole = _visit(source, "peer", ("id",), queue.take_peer, lambda: [(None, queue.highest_peer)], report)
+    peers_whole = _visit(source, "peer", ("id",), queue.take_peer, lambda: [(1, queue.highest_peer)], report)
     _visit(source, "earlier", ("peer", "base"), queue.take_earlier, list, report)
-    _visit(source, "outbox", ("peer", "link_seq"), queue.take_message, queue.to_seek, report)
+    if source.has("outbox", "id"):
+        _visit(source, "outbox", ("id",), queue.take_message, queue.to_seek, report)
+    else:  # of an earlier Covey
+        _visit(source, "outbox", ("peer", "link_seq"), queue.take_message, list, report)
+    _visit(source, "untold_loss", ("peer", "first"), queue.take_gone, list, report)
     queue.finish(peers_whole)
     report.saved["outbox"] = queue.messages
     if (missing := queue.missing) is not None:
@@ -232,7 +237,7 @@ def _take_table(
             highest = max(highest, row["id"])
         return True
 
-    return _visit(source, table, keys, take, lambda: [(None, highest)] if table in _NUMBERED else [], report)
+    return _visit(source, table, keys, take, lambda: [(1, highest)] if table in _NUMBERED else [], report)
 
 
 def _visit(
@@ -240,7 +245,7 @@ def _visit(
     table: str,
     keys: tuple[str, ...],
     take: Callable[[Row], bool],
-    seek: Callable[[], list[tuple[Any, int]]],
+    seek: Callable[[], list[tuple[int, int]]],
     report: Report,
 ) -> bool:
     """Hand each row of a table over; count; return whether all of it could be read and taken."""

@@ -6,12 +6,13 @@ import sqlite3
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.adapters.sqlite_outbox import check_digest, digest
+from agent.adapters.sqlite_outbox import BYTES_OF_CLASS, PLACE_BITS, check_digest, digest
 from agent.core.crypto import Identity
 from agent.core.eras import Era
 from agent.core.ids import INCARNATION_BYTES, KEY_BYTES
-from agent.core.message import read_message
+from agent.core.message import LossReason, Message, MessageType, read_message
 from agent.core.records import MessageClass
+from agent.core.telemetry import split_number
 from agent.errors import MalformedError
 
 
@@ -41,6 +42,7 @@ class Queue:
         self._incarnation: bytes | None = None
         self._queued_messages: int | None = None
         self._highest_seq = 0
+        self._next_number = 1
         self.messages = 0
         self.missing: int | None = None
 
@@ -48,6 +50,7 @@ class Queue:
         """Take what the device row says of the whole."""
         if len(row["incarnation"]) == INCARNATION_BYTES:
             self._incarnation, self._queued_messages = row["incarnation"], row["queued_messages"]
+            self._next_number = max(1, row.get("next_number", 1))
         return True
 
     def take_peer(self, row: dict[str, Any]) -> bool:
@@ -76,9 +79,12 @@ class Queue:
         """The highest number of a recipient's row so far."""
         return max(self._old_ids, default=0) + 64
 
-    def to_seek(self) -> list[tuple[Any, int]]:
-        """Return (row number of a recipient, highest place) of where messages may be."""
-        return [(number, recipient.next_place) for number, recipient in self._old_ids.items()]
+    def to_seek(self) -> list[tuple[int, int]]:
+        """Return (first key, last key) of where messages may be."""
+        return [
+            (number << PLACE_BITS, number << PLACE_BITS | recipient.next_place)
+            for number, recipient in self._old_ids.items()
+        ]
 
     def take_message(self, row: dict[str, Any]) -> bool:
         """Take a message that is ours and what was queued.
@@ -94,7 +100,7 @@ class Queue:
             raise MalformedError("not a message of this device")
         old = self._old_ids.get(row["peer"])
         if old is not None and old.signing_public != message.recipient:
-            raise MalformedError("a message in another recipient's queue")
+            self._rename(old, message.recipient)
         era = self._era_that_signs_anew(row["peer"], old, place)
         if era is not None:
             raw = era.as_sent(place, raw, self._identity)
@@ -105,17 +111,16 @@ class Queue:
         if base < 0 or (known is not None and known.base != base):
             raise MalformedError("a message in the wrong place")
         last = max(place, known.last if known else 0)
+        number = _number(message)
+        self._next_number = max(self._next_number, 1 + (number or 0))
         self._target.execute(
-            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO outbox (id, seq, class, size, queued_at, number, expires, digest, message) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                recipient.id,
-                place,
-                row["seq"],
-                kind,
-                len(raw),
-                max(0, row["queued_at"]),
-                raw,
+                recipient.id << PLACE_BITS | place,
+                *(row["seq"], kind, len(raw), max(0, row["queued_at"]), number, row.get("expires")),
                 digest(place, row["seq"], int(kind), raw),
+                raw,
             ),
         )
         recipient.eras[message.incarnation] = Era(message.incarnation, base, last)
@@ -123,6 +128,36 @@ class Queue:
         recipient.held += 1
         self._highest_seq = max(self._highest_seq, row["seq"])
         self.messages += 1
+        return True
+
+    def _rename(self, recipient: _Recipient, signing_public: bytes) -> None:
+        """Correct a recipient's row, of which nothing but its messages can prove whose it is.
+
+        Raises:
+            MalformedError: other messages, or another row, say otherwise.
+        """
+        if recipient.held or signing_public in self._recipients:
+            raise MalformedError("a message in another recipient's queue")
+        del self._recipients[recipient.signing_public]
+        recipient.signing_public = signing_public
+        self._recipients[signing_public] = recipient
+
+    def take_gone(self, row: dict[str, Any]) -> bool:
+        """Take what was lost before and is still to be told, of an incarnation that is known.
+
+        Raises:
+            MalformedError: it is not.
+        """
+        old = self._old_ids.get(row["peer"])
+        eras = [*self._stored_eras.get(row["peer"], []), *([old.present] if old and old.present else [])]
+        era = next((era for era in eras if era.base < row["first"] <= row["last"] <= era.last), None)
+        if old is None or era is None:
+            raise MalformedError("a loss in nobody's queue")
+        old.eras.setdefault(era.incarnation, era)
+        self._target.execute(
+            "INSERT OR IGNORE INTO untold_loss VALUES (?, ?, ?, ?, ?)",
+            (old.id, row["first"], row["last"], LossReason(row["reason"]), row["number"]),
+        )
         return True
 
     def _era_that_signs_anew(self, peer: int, old: _Recipient | None, place: int) -> Era | None:
@@ -134,7 +169,7 @@ class Queue:
     def _of(self, signing_public: bytes) -> _Recipient:
         recipient = self._recipients.get(signing_public)
         if recipient is None:
-            recipient = _Recipient(len(self._recipients) + 1, signing_public)
+            recipient = _Recipient(max((each.id for each in self._recipients.values()), default=0) + 1, signing_public)
             self._recipients[signing_public] = recipient
         return recipient
 
@@ -151,10 +186,14 @@ class Queue:
                 last = each.next_place - 1 if era.incarnation == self._incarnation else era.last
                 execute("INSERT INTO earlier VALUES (?, ?, ?, ?, 0)", (each.id, era.incarnation, era.base, last))
         execute(
-            "UPDATE device SET next_seq = max(next_seq, ?), queued_messages = (SELECT count(*) FROM outbox), "
+            "UPDATE device SET next_seq = max(next_seq, ?), next_number = ?, "
+            "queued_messages = (SELECT count(*) FROM outbox), "
             "queued_bytes = (SELECT coalesce(sum(size), 0) FROM outbox)",
-            (self._highest_seq + 1,),
+            (self._highest_seq + 1, self._next_number),
         )
+        for kind, column in BYTES_OF_CLASS.items():
+            total = "SELECT coalesce(sum(size), 0) FROM outbox WHERE class = ?"
+            execute(f"UPDATE device SET {column} = ({total})", (kind,))  # noqa: S608 - our names
         known = [each.queued for each in self._recipients.values() if each.queued is not None]
         if peers_whole and self._incarnation is not None and sum(known) == self._queued_messages:
             self.missing = sum(self._note_losses(each, self._incarnation) for each in self._recipients.values())
@@ -165,7 +204,8 @@ class Queue:
         if missing <= 0 or recipient.present is None:
             return 0
         base = recipient.present.base
-        held = {row[0] for row in self._target.execute("SELECT link_seq FROM outbox WHERE peer = ?", (recipient.id,))}
+        rows = self._target.execute("SELECT link_seq, number FROM outbox WHERE peer = ?", (recipient.id,))
+        held = dict(rows.fetchall())
         wanted = missing
         place = recipient.next_place - 1
         while place > base and wanted:
@@ -174,10 +214,33 @@ class Queue:
                 place -= 1
                 wanted -= 1
             if place < last:
+                number = self._number_of(place + 1, last, held, recipient.next_place)
                 self._target.execute(
-                    "INSERT OR IGNORE INTO untold_loss VALUES (?, ?, ?, ?)",
-                    (recipient.signing_public, incarnation, place + 1 - base, last - base),
+                    "INSERT OR IGNORE INTO untold_loss VALUES (?, ?, ?, ?, ?)",
+                    (recipient.id, place + 1, last, LossReason.DAMAGED, number),
+                )
+                self._target.execute(
+                    "INSERT OR IGNORE INTO earlier VALUES (?, ?, ?, ?, 0)",
+                    (recipient.id, incarnation, base, recipient.next_place - 1),
                 )
             else:
                 place -= 1
         return missing
+
+    def _number_of(self, first: int, last: int, held: dict[int, int | None], next_place: int) -> int | None:
+        """Return the telemetry number of the first of some lost places, where its neighbours leave just so many."""
+        before = held.get(first - 1)
+        after = self._next_number if last + 1 == next_place else held.get(last + 1)
+        if before is None or after is None or after - before != last + 1 - (first - 1):
+            return None
+        return before + 1
+
+
+def _number(message: Message) -> int | None:
+    """Return a batch's number; one that an earlier Covey has queued has none."""
+    if message.type is not MessageType.TELEMETRY:
+        return None
+    try:
+        return split_number(message.body)[0]
+    except MalformedError:
+        return None

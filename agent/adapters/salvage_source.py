@@ -17,7 +17,7 @@ from typing import Any
 
 from agent.adapters.key_file import remove_durably
 from agent.adapters.sqlite_inspection import UNREADABLE, read_only
-from agent.adapters.sqlite_store import SqliteStore
+from agent.adapters.sqlite_store import PAGE_BYTES, SqliteStore
 from agent.errors import CoveyError, StorageError
 
 Row = dict[str, Any]
@@ -25,7 +25,6 @@ Row = dict[str, Any]
 _FAILURES = 20_000
 """How often reading may fail in one table before the rest of it is given up."""
 
-_PAGE_BYTES = 4_096
 _INTERIOR = 0x05
 _PAGE_COUNT = slice(28, 32)
 _FIRST_HEADER = 100
@@ -58,16 +57,15 @@ class Source:
         with suppress(StorageError):
             remove_durably(self._copy)
 
-    def rows(self, table: str, keys: tuple[str, ...], seen: Callable[[], list[tuple[Any, int]]]) -> Iterator[Row]:
+    def rows(self, table: str, keys: tuple[str, ...], seen: Callable[[], list[tuple[int, int]]]) -> Iterator[Row]:
         """Yield a table's rows, some perhaps twice; raise sqlite3.DatabaseError at the end if some were unreadable.
 
-        `keys` order it. Where the last of them is a number, what lies between unreadable places is sought; `seen`
-        gives, after a first pass, (the other key, the highest number) of where to seek.
+        `keys` order it. Where that is one number, what lies between unreadable places is sought; `seen` gives, after a
+        first pass, (lowest, highest) of where to seek.
         """
         if self._database is None:
             raise sqlite3.DatabaseError("nothing can be read")
         failure: sqlite3.Error | UnicodeDecodeError | None = None
-        order = ", ".join(keys)
         for direction in ("ASC", "DESC"):
             by = ", ".join(f"{key} {direction}" for key in keys)
             try:
@@ -77,26 +75,32 @@ class Source:
             else:
                 return
         self._failures = 0
-        for first_key, highest in seen():
-            where = f"{keys[0]} = ? AND " if len(keys) > 1 else ""
-            parameters = (first_key,) if len(keys) > 1 else ()
-            query = f"SELECT * FROM {table} WHERE {where}{keys[-1]} BETWEEN ? AND ? ORDER BY {order}"  # noqa: S608
-            yield from self._between(query, parameters, 1, highest)
+        for lowest, highest in seen():
+            query = f"SELECT * FROM {table} WHERE {keys[0]} BETWEEN ? AND ? ORDER BY {keys[0]}"  # noqa: S608
+            yield from self._between(query, lowest, highest)
         if failure is not None:
             raise failure
 
-    def _between(self, query: str, parameters: tuple[Any, ...], first: int, last: int) -> Iterator[Row]:
+    def has(self, table: str, column: str) -> bool:
+        """Say whether a table has a column."""
+        with suppress(*UNREADABLE):
+            if self._database is not None:
+                self._database.execute(f"SELECT {column} FROM {table} LIMIT 0")  # noqa: S608 - our names
+                return True
+        return False
+
+    def _between(self, query: str, first: int, last: int) -> Iterator[Row]:
         """Yield what can be read of a range of numbers: where it fails, of its halves."""
         if first > last or self._failures > _FAILURES:
             return
         try:
-            yield from self._select(query, (*parameters, first, last))
+            yield from self._select(query, (first, last))
         except UNREADABLE:
             self._failures += 1
             if first < last:
                 middle = (first + last) // 2
-                yield from self._between(query, parameters, first, middle)
-                yield from self._between(query, parameters, middle + 1, last)
+                yield from self._between(query, first, middle)
+                yield from self._between(query, middle + 1, last)
 
     def _select(self, query: str, parameters: tuple[Any, ...] = ()) -> Iterator[Row]:
         assert self._database is not None
@@ -127,14 +131,14 @@ def _patched(path: Path, copy: Path) -> sqlite3.Connection:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         said = int.from_bytes(file.read(_FIRST_HEADER)[_PAGE_COUNT])
-        pages = max(size // _PAGE_BYTES + 1, *schema)
+        pages = max(size // PAGE_BYTES + 1, *schema)
         if pages < said < 2 * pages + 1_000:  # it was cut off: what is missing reads as zeros
             pages = said
-        file.truncate(pages * _PAGE_BYTES)
+        file.truncate(pages * PAGE_BYTES)
         first = bytearray(schema[1])
         first[_PAGE_COUNT] = pages.to_bytes(4)
         for number, content in {**schema, 1: bytes(first)}.items():
-            file.seek((number - 1) * _PAGE_BYTES)
+            file.seek((number - 1) * PAGE_BYTES)
             file.write(content)
     return read_only(copy, immutable=True)
 
@@ -143,7 +147,7 @@ def _schema_pages(database: bytes) -> dict[int, bytes]:
     """Return the pages of a database's own table of tables (https://www.sqlite.org/fileformat2.html#b_tree_pages)."""
 
     def page(number: int) -> bytes:
-        return database[(number - 1) * _PAGE_BYTES : number * _PAGE_BYTES]
+        return database[(number - 1) * PAGE_BYTES : number * PAGE_BYTES]
 
     first = page(1)
     found = {1: first}

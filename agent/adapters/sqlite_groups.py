@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from agent.adapters.sqlite_outbox import OF_PEER, OLDEST
 from agent.core.group_manifest import manifest_hash
 from agent.core.limits import MAXIMUM_EARLY_MANIFESTS, MAXIMUM_MEMBERS
 from agent.core.records import MessageClass
@@ -154,9 +155,8 @@ class GroupTables(ABC):
         return [
             row[0]
             for row in self._run(
-                "SELECT farewell.signing_public FROM farewell LEFT JOIN peer USING (signing_public) "
-                "WHERE coalesce(queued_messages, 0) = 0 OR "
-                "(SELECT queued_at FROM outbox WHERE peer = peer.id ORDER BY link_seq LIMIT 1) < ?",
+                "SELECT farewell.signing_public FROM farewell LEFT JOIN peer USING (signing_public) "  # noqa: S608
+                f"WHERE coalesce(queued_messages, 0) = 0 OR ({OLDEST}) < ?",
                 (before_us,),
             )
         ]
@@ -176,8 +176,8 @@ class GroupTables(ABC):
     def control_messages(self, recipient: bytes) -> list[tuple[int, bytes]]:
         """Return (link_seq, message) of the control messages that wait for a recipient."""
         return self._run(
-            "SELECT link_seq, message FROM outbox WHERE peer = (SELECT id FROM peer WHERE signing_public = ?) "
-            "AND class = ? ORDER BY link_seq",
+            f"SELECT link_seq, message FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608 - our names
+            "WHERE signing_public = ? AND class = ? ORDER BY outbox.id",
             (recipient, MessageClass.CONTROL),
         )
 

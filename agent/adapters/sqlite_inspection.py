@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from agent.adapters.sqlite_outbox import check_digest
+from agent.adapters.sqlite_outbox import OF_PEER, check_digest
 from agent.core.eras import Era, era_of
 from agent.core.message import read_message
 from agent.errors import CoveyError, StorageError
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _COMPLAINTS = 10
-_WITH_DIGESTS = 7
-"""The schema from which on rows have them."""
+_KNOWN_SCHEMA = 10
+"""Of files of before it nothing but their pages is looked at: they are about to be converted."""
 
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 """What reading a damaged file raises: its own words may be in an error's text."""
@@ -28,11 +28,11 @@ _TOTALS = {
     "the number of messages that wait": "SELECT queued_messages = (SELECT count(*) FROM outbox) FROM device",
     "their bytes": "SELECT queued_bytes = (SELECT coalesce(sum(size), 0) FROM outbox) FROM device",
     "their bytes by class": "SELECT queued_bytes = control_bytes + data_bytes + telemetry_bytes FROM device",
-    "the number for each recipient": "SELECT coalesce(min(queued_messages = "
-    "(SELECT count(*) FROM outbox WHERE peer = peer.id)), 1) FROM peer",
+    "the number for each recipient": "SELECT coalesce(min(queued_messages = "  # noqa: S608 - our names
+    f"(SELECT count(*) FROM outbox WHERE {OF_PEER})), 1) FROM peer",
     "who they are for": "SELECT NOT EXISTS (SELECT 1 FROM outbox WHERE peer NOT IN (SELECT id FROM peer))",
-    "the next places": "SELECT coalesce(min(next_link_seq > coalesce((SELECT max(link_seq) FROM outbox "
-    "WHERE peer = peer.id), 0) AND base < next_link_seq), 1) FROM peer",
+    "the next places": "SELECT coalesce(min(next_link_seq > coalesce((SELECT link_seq FROM outbox "  # noqa: S608
+    f"WHERE {OF_PEER} ORDER BY outbox.id DESC LIMIT 1), 0) AND base < next_link_seq), 1) FROM peer",
     "the inbox's bytes": "SELECT inbox_bytes = (SELECT coalesce(sum(length(body)), 0) FROM inbox) FROM device",
     "the landing's bytes": "SELECT landing_bytes = (SELECT coalesce(sum(length(message)), 0) FROM landing) FROM device",
 }
@@ -83,7 +83,7 @@ def verify(path: Path, progress: Callable[[int], None] = lambda _: None) -> list
             (version,) = database.execute("PRAGMA user_version").fetchone()
             if version == 0:
                 return ["it holds nothing"]
-            if version >= _WITH_DIGESTS:
+            if version >= _KNOWN_SCHEMA:
                 return [*_wrong_totals(database), *_wrong_rows(database, progress)]
     except UNREADABLE as error:
         return [str(error)]
@@ -113,7 +113,9 @@ def _wrong_rows(database: sqlite3.Connection, progress: Callable[[int], None]) -
         )
         eras = [*(Era(*row) for row in earlier), Era(incarnation, *present)]
         for row in database.execute(
-            "SELECT digest, link_seq, seq, class, message, size FROM outbox WHERE peer = ?", (peer,)
+            f"SELECT digest, link_seq, seq, class, message, size FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608
+            "WHERE peer.id = ? ORDER BY outbox.id",
+            (peer,),
         ):
             yield from _compared("a message that waits", *row[:5])
             yield from _misplaced(recipient, era_of(eras, row[1]), *row[1:])

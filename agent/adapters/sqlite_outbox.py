@@ -1,6 +1,7 @@
 """The table of what waits, and which incarnation each part of it belongs to. Part of `SqliteStore`.
 
 A place in a recipient's queue is counted on through all incarnations (`core/eras.py`); `outbox.link_seq` is a place.
+A row's key joins recipient and place in one number, so that a queue is one range of keys.
 """
 
 from __future__ import annotations
@@ -8,10 +9,20 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from agent.core.eras import Era
-from agent.core.limits import DOUBT_US, MESSAGE_OVERHEAD_BYTES, OUTBOX_BYTES, OUTBOX_DROP_SHARE
+from agent.core.eras import Era, Gone
+from agent.core.limits import (
+    DOUBT_US,
+    EXPIRED_AT_ONCE,
+    MAXIMUM_LOSS_RANGES,
+    MESSAGE_OVERHEAD_BYTES,
+    OUTBOX_BYTES,
+    OUTBOX_DROP_SHARE,
+    UPKEEP_US,
+)
+from agent.core.message import LossReason
 from agent.core.records import MessageClass, QueueSummary
 from agent.core.sequences import Range, SequenceSet
 from agent.errors import DamagedStateError, DiskFullError, OutboxFullError
@@ -19,7 +30,43 @@ from agent.errors import DamagedStateError, DiskFullError, OutboxFullError
 _DIGEST_BYTES = 8
 """Against chance, not against people: who can write here has the keys, too."""
 
+_TOLD_AT_ONCE = 16 * MAXIMUM_LOSS_RANGES
+"""Runs of places that are told at a time; the others with the next occasion."""
+
 _PEER = "(SELECT id FROM peer WHERE signing_public = ?)"
+
+PLACE_BITS = 40
+
+BYTES_OF_CLASS = {
+    MessageClass.CONTROL: "control_bytes",
+    MessageClass.DATA: "data_bytes",
+    MessageClass.TELEMETRY: "telemetry_bytes",
+}
+"""The device row's total of each class."""
+
+_QUEUED = {
+    kind: f"UPDATE device SET queued_messages = queued_messages + 1, queued_bytes = queued_bytes + ?1, "  # noqa: S608
+    f"{column} = {column} + ?1 RETURNING queued_bytes"
+    for kind, column in BYTES_OF_CLASS.items()
+}
+_OF_CLASSES = "coalesce(sum(size) FILTER (WHERE class = {}), 0)"
+_COUNTED = (
+    "SELECT count(*), coalesce(sum(size), 0), "  # noqa: S608 - our names
+    + ", ".join(_OF_CLASSES.format(int(kind)) for kind in BYTES_OF_CLASS)
+    + " FROM outbox WHERE id BETWEEN ? AND ?"
+)
+"""Messages, bytes, and the bytes of each class."""
+
+_FORGOTTEN = "UPDATE device SET queued_messages = queued_messages - ?, queued_bytes = queued_bytes - ?, " + ", ".join(  # noqa: S608
+    f"{column} = {column} - ?" for column in BYTES_OF_CLASS.values()
+)
+
+LAST_PLACE = (1 << PLACE_BITS) - 1
+OF_PEER = f"outbox.id BETWEEN peer.id << {PLACE_BITS} AND peer.id << {PLACE_BITS} | {LAST_PLACE}"
+"""Joins a recipient's row to its queue."""
+
+OLDEST = f"SELECT queued_at FROM outbox WHERE {OF_PEER} ORDER BY outbox.id LIMIT 1"  # noqa: S608 - our names
+"""When the first message of a recipient's queue was queued."""
 
 
 def digest(*parts: object) -> bytes:
@@ -88,12 +135,15 @@ class OutboxTables(ABC):
     def renew(self, incarnation: bytes) -> None:
         """Begin another incarnation; what waits keeps its own."""
         self._run(
-            "INSERT INTO earlier SELECT id, (SELECT incarnation FROM device), base, next_link_seq - 1, anew FROM peer "
-            "WHERE EXISTS (SELECT 1 FROM outbox WHERE peer = peer.id AND link_seq > peer.base)"
+            "INSERT INTO earlier SELECT id, (SELECT incarnation FROM device), base, next_link_seq - 1, anew FROM peer "  # noqa: S608
+            f"WHERE EXISTS (SELECT 1 FROM outbox WHERE {OF_PEER} AND outbox.id > peer.id << {PLACE_BITS} | base) "
+            "OR EXISTS (SELECT 1 FROM untold_loss WHERE peer = peer.id AND last > peer.base)"
         )
         self._run(
-            "DELETE FROM earlier WHERE NOT EXISTS (SELECT 1 FROM outbox "
-            "WHERE outbox.peer = earlier.peer AND link_seq BETWEEN base + 1 AND last)"
+            "DELETE FROM earlier WHERE NOT EXISTS (SELECT 1 FROM outbox WHERE outbox.id "  # noqa: S608 - our names
+            f"BETWEEN (earlier.peer << {PLACE_BITS}) + base + 1 AND (earlier.peer << {PLACE_BITS}) + earlier.last) "
+            "AND NOT EXISTS (SELECT 1 FROM untold_loss "
+            "WHERE untold_loss.peer = earlier.peer AND untold_loss.last > base AND first <= earlier.last)"
         )
         self._run("UPDATE peer SET base = next_link_seq - 1, anew = 0")
         self._run("UPDATE device SET incarnation = ?", (incarnation,))
@@ -112,20 +162,63 @@ class OutboxTables(ABC):
         if doubted is None:
             return False
         self._run(
-            "UPDATE peer SET anew = next_link_seq - 1, base = coalesce("
-            "(SELECT min(link_seq) FROM outbox WHERE peer = peer.id AND link_seq > peer.base), next_link_seq) - 1"
+            "UPDATE peer SET anew = next_link_seq - 1, base = min("  # noqa: S608 - our names
+            f"coalesce((SELECT link_seq FROM outbox WHERE {OF_PEER} AND outbox.id > peer.id << {PLACE_BITS} | base "
+            "ORDER BY outbox.id LIMIT 1), next_link_seq), "
+            "coalesce((SELECT min(max(first, base + 1)) FROM untold_loss WHERE peer = peer.id AND last > base), "
+            "next_link_seq)) - 1"
         )
         self._run("UPDATE device SET incarnation = ?", (incarnation,))
         self.count("incarnations")
         return True
 
-    def untold_losses(self) -> list[tuple[bytes, bytes, int, int]]:
-        """Return (recipient, incarnation, first, last) of what a damaged disk lost and no record tells yet."""
-        return self._run("SELECT recipient, incarnation, first, last FROM untold_loss")
+    # -- what is lost -------------------------------------------------------------------------------------------------
 
-    def losses_told(self) -> None:
-        """Forget them: signed records are queued."""
-        self._run("DELETE FROM untold_loss")
+    def recipients_untold(self) -> list[bytes]:
+        """Return the recipients that have not been told of everything that is gone."""
+        query = "SELECT signing_public FROM peer WHERE id IN (SELECT peer FROM untold_loss)"
+        return [row[0] for row in self._run(query)]
+
+    def losses_to_tell(self, recipient: bytes) -> list[Gone]:
+        """Return what is gone and no record tells yet; nothing as long as an earlier record waits for the recipient."""
+        return [
+            Gone(first, last, LossReason(reason), number)
+            for first, last, reason, number in self._run(
+                "SELECT first, last, reason, number FROM untold_loss JOIN peer ON peer.id = untold_loss.peer "  # noqa: S608
+                f"WHERE signing_public = ? AND NOT EXISTS (SELECT 1 FROM outbox WHERE "
+                f"outbox.id = peer.id << {PLACE_BITS} | told_place) ORDER BY first LIMIT ?",
+                (recipient, _TOLD_AT_ONCE),
+            )
+        ]
+
+    def losses_told(self, recipient: bytes, last_place: int) -> None:
+        """Forget what is gone up to a place: signed records are queued, and the last one is what waits now."""
+        self._run(f"DELETE FROM untold_loss WHERE peer = {_PEER} AND last <= ?", (recipient, last_place))  # noqa: S608
+        self._run("UPDATE peer SET told_place = next_link_seq - 1 WHERE signing_public = ?", (recipient,))
+
+    def _note_gone(self, recipient: bytes, reason: LossReason, rows: Sequence[tuple[int, int | None]]) -> list[Range]:
+        """Note (place, number) of what will never come, ascending; return the places' ranges."""
+        runs: list[Gone] = []
+        for place, number in rows:
+            if runs and _continues(runs[-1], place, number):
+                runs[-1] = replace(runs[-1], last=place)
+            else:
+                runs.append(Gone(place, place, reason, number))
+        peer = self._one("SELECT id FROM peer WHERE signing_public = ?", recipient)
+        for run in runs:
+            query = "SELECT first, number FROM untold_loss WHERE peer = ? AND last = ? AND reason = ?"
+            before = self._first(query, (peer, run.first - 1, reason))
+            if before is not None:
+                known = Gone(before[0], run.first - 1, reason, before[1])
+                if _continues(known, run.first, run.number):
+                    query = "UPDATE untold_loss SET last = ? WHERE peer = ? AND first = ?"
+                    self._run(query, (run.last, peer, known.first))
+                    continue
+            self._run("INSERT INTO untold_loss VALUES (?, ?, ?, ?, ?)", (peer, run.first, run.last, reason, run.number))
+        ranges: list[Range] = []
+        for run in runs:
+            _extend(ranges, run.first, run.last)
+        return ranges
 
     # -- into it ------------------------------------------------------------------------------------------------------
 
@@ -139,12 +232,27 @@ class OutboxTables(ABC):
         )
         return seq, link_seq
 
-    def queue(self, recipient: bytes, seq: int, link_seq: int, kind: MessageClass, message: bytes, now_us: int) -> None:
-        """Append a signed message to the outbox.
+    def allocate_number(self) -> int:
+        """Return the next telemetry number of this device."""
+        return self._one("UPDATE device SET next_number = next_number + 1 RETURNING next_number - 1")
+
+    def queue(
+        self,
+        recipient: bytes,
+        seq: int,
+        link_seq: int,
+        kind: MessageClass,
+        message: bytes,
+        now_us: int,
+        number: int | None = None,
+        *,
+        beyond: bool = False,
+    ) -> None:
+        """Append a signed message to the outbox; `number` is a telemetry batch's own.
 
         Raises:
             DiskFullError: the disk is full, or was a moment ago; control messages are tried.
-            OutboxFullError: the outbox has reached its bound; control messages may exceed it.
+            OutboxFullError: the outbox has reached its bound; control messages may exceed it, and what goes `beyond`.
         """
         if self._lean and kind is not MessageClass.CONTROL:
             raise DiskFullError(
@@ -152,11 +260,10 @@ class OutboxTables(ABC):
             )
         size = len(message)
         total = self._one(
-            "UPDATE device SET queued_messages = queued_messages + 1, queued_bytes = queued_bytes + ? "
-            "RETURNING queued_bytes",
+            _QUEUED[kind],
             size,
         )
-        if total > self._outbox_bytes and kind is not MessageClass.CONTROL:
+        if total > self._outbox_bytes and kind is not MessageClass.CONTROL and not beyond:
             raise OutboxFullError(
                 f"the outbox holds {total - size} of {self._outbox_bytes} bytes",
                 hint="'covey status' shows for whom messages wait; raise outbox.maximum_bytes if there is room",
@@ -167,8 +274,14 @@ class OutboxTables(ABC):
         )
         place = base + link_seq
         self._run(
-            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (peer, place, seq, kind, size, now_us, message, digest(place, seq, int(kind), message)),
+            "INSERT INTO outbox (id, seq, class, size, queued_at, number, digest, message) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                peer << PLACE_BITS | place,
+                *(seq, kind, size, now_us, number),
+                digest(place, seq, int(kind), message),
+                message,
+            ),
         )
 
     # -- out of it ----------------------------------------------------------------------------------------------------
@@ -177,9 +290,8 @@ class OutboxTables(ABC):
         """Return (place, message) of a recipient in order: up to `limit`, until their bytes reach `size`."""
         rows: list[tuple[int, bytes]] = []
         for link_seq, seq, kind, message, stored in self._each(
-            f"SELECT link_seq, seq, class, message, digest FROM outbox WHERE peer = {_PEER} "  # noqa: S608 - our names
-            "AND link_seq > ? ORDER BY link_seq LIMIT ?",
-            (recipient, after_link_seq, limit),
+            "SELECT link_seq, seq, class, message, digest FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
+            (*self._places(recipient, after_link_seq + 1), limit),
         ):
             check_digest(stored, link_seq, seq, kind, message)
             rows.append((link_seq, message))
@@ -194,100 +306,134 @@ class OutboxTables(ABC):
         missing = queued + size - self._outbox_bytes
         if missing <= 0:
             return []
-        wanted = max(missing, self._outbox_bytes // OUTBOX_DROP_SHARE)
-        ranges: list[Range] = []
-        freed = rows = 0
-        for link_seq, row_size in self._each(
-            f"SELECT link_seq, size FROM outbox WHERE peer = {_PEER} AND class = ? ORDER BY link_seq",  # noqa: S608
-            (recipient, MessageClass.TELEMETRY),
+        wanted = max(missing + MESSAGE_OVERHEAD_BYTES, self._outbox_bytes // OUTBOX_DROP_SHARE)  # with a record of it
+        lost: list[tuple[int, int | None]] = []
+        freed = 0
+        for place, number, row_size in self._each(
+            "SELECT link_seq, number, size FROM outbox WHERE id BETWEEN ? AND ? AND class = ? ORDER BY id",
+            (*self._places(recipient), MessageClass.TELEMETRY),
         ):
-            _extend(ranges, link_seq)
+            lost.append((place, number))
             freed += row_size
-            rows += 1
-            if freed - len(ranges) * MESSAGE_OVERHEAD_BYTES >= wanted:
+            if freed >= wanted:
                 break
-        if freed - len(ranges) * MESSAGE_OVERHEAD_BYTES < missing:
+        if freed < missing:
             return []
-        self.drop(recipient, ranges)
-        self.count("dropped_outbox_full", rows)
-        return ranges
-
-    def drop(self, recipient: bytes, places: Sequence[Range]) -> None:
-        """Forget what stands at some places."""
+        places = self._note_gone(recipient, LossReason.OUTBOX_FULL, lost)
         for first, last in places:
-            rows = self._run(
-                f"DELETE FROM outbox WHERE peer = {_PEER} AND link_seq BETWEEN ? AND ? RETURNING size",  # noqa: S608
-                (recipient, first, last),
-            )
-            self._forgotten(recipient, len(rows), sum(row[0] for row in rows))
+            self._drop(recipient, first, last)
+        self.count("dropped_outbox_full", len(lost))
+        return places
 
-    def withdraw(self, recipient: bytes, link_seq: int, code: str, now_us: int) -> bool:
-        """Move the message of a place from the outbox to quarantine; False where it is gone already."""
+    # -- lifetimes ----------------------------------------------------------------------------------------------------
+
+    def limit_life(self, recipient: bytes, link_seq: int, lifetime_us: int) -> None:
+        """Let a message that was just queued expire when this state has aged by its lifetime, and not before.
+
+        The age is told every `UPKEEP_US`; what it may lack now is added.
+        """
+        self._run(
+            "UPDATE outbox SET expires = (SELECT aged FROM device) + ? "  # noqa: S608 - our names
+            f"WHERE id = (SELECT id << {PLACE_BITS} | base + ? FROM peer WHERE signing_public = ?)",
+            (lifetime_us + UPKEEP_US, link_seq, recipient),
+        )
+
+    def grow_older(self, elapsed_us: int) -> None:
+        """Add to this state's age: the time that agents have run on it, which no clock can set."""
+        self._run("UPDATE device SET aged = aged + ?", (elapsed_us,))
+
+    def expire(self) -> list[tuple[bytes, list[Range]]]:
+        """Forget what has outlived its lifetime, a bounded number; return whose places, which are to be told."""
+        rows = self._run(
+            "SELECT signing_public, link_seq, number FROM outbox JOIN peer ON peer.id = outbox.peer "
+            "WHERE expires <= (SELECT aged FROM device) ORDER BY expires LIMIT ?",
+            (EXPIRED_AT_ONCE,),
+        )
+        lost: dict[bytes, list[tuple[int, int | None]]] = {}
+        for recipient, place, number in rows:
+            lost.setdefault(recipient, []).append((place, number))
+        expired: list[tuple[bytes, list[Range]]] = []
+        for recipient, places in lost.items():
+            ranges = self._note_gone(recipient, LossReason.EXPIRED, sorted(places))
+            for first, last in ranges:
+                self._drop(recipient, first, last)
+            expired.append((recipient, ranges))
+        if rows:
+            self.count("expired_messages", len(rows))
+        return expired
+
+    def _drop(self, recipient: bytes, first: int = 0, last: int = LAST_PLACE) -> int:
+        """Forget what stands at some places; return how many messages that was."""
+        bounds = self._places(recipient, first, last)
+        [(rows, size, *of_classes)] = self._run(_COUNTED, bounds)
+        if rows:
+            self._run("DELETE FROM outbox WHERE id BETWEEN ? AND ?", bounds)
+            self._run(
+                "UPDATE peer SET queued_messages = queued_messages - ? WHERE signing_public = ?", (rows, recipient)
+            )
+            self._run(_FORGOTTEN, (rows, size, *of_classes))
+        return int(rows)
+
+    def withdraw(
+        self, recipient: bytes, link_seq: int, code: str, now_us: int, reason: LossReason | None = None
+    ) -> bool:
+        """Move the message of a place from the outbox to quarantine; False where it is gone already.
+
+        With a reason, its recipient is to be told.
+        """
         found = self.queued(recipient, link_seq - 1, 1, 1)
         if not found or found[0][0] != link_seq:
             return False
         self.quarantine(code, found[0][1], now_us, recipient)
-        self.drop(recipient, [(link_seq, link_seq)])
+        if reason is not None:
+            place, _ = self._places(recipient, link_seq, link_seq)
+            number = self._first("SELECT number FROM outbox WHERE id = ?", (place,))[0]
+            self._note_gone(recipient, reason, [(link_seq, number)])
+        self._drop(recipient, link_seq, link_seq)
         return True
 
     def withdraw_all(self, recipient: bytes) -> list[Range]:
-        """Forget what waits for a recipient, control messages apart; return its places."""
-        rows = self._run(
-            f"DELETE FROM outbox WHERE peer = {_PEER} AND class <> ? RETURNING link_seq, size",  # noqa: S608
-            (recipient, MessageClass.CONTROL),
+        """Forget what waits for a recipient, control messages and batches apart; return its places, to be told."""
+        lost = self._run(
+            "SELECT link_seq, number FROM outbox WHERE id BETWEEN ? AND ? AND class <> ? AND number IS NULL "
+            "ORDER BY id",
+            (*self._places(recipient), MessageClass.CONTROL),
         )
-        self._forgotten(recipient, len(rows), sum(size for _, size in rows))
+        places = self._note_gone(recipient, LossReason.WITHDRAWN, lost) if lost else []
+        for first, last in places:
+            self._drop(recipient, first, last)
+        return places
+
+    def forget_queue(self, recipient: bytes, *, but_telemetry: bool = False) -> int:
+        """Forget whatever waits for a recipient, or was to be told to it; return how many messages that was."""
+        self._run(f"DELETE FROM untold_loss WHERE peer = {_PEER}", (recipient,))  # noqa: S608 - our names
+        if not but_telemetry:
+            return self._drop(recipient)
         ranges: list[Range] = []
-        for link_seq in sorted(link_seq for link_seq, _ in rows):
-            _extend(ranges, link_seq)
-        return ranges
+        query = "SELECT link_seq FROM outbox WHERE id BETWEEN ? AND ? AND number IS NULL ORDER BY id"
+        for (place,) in self._run(query, self._places(recipient)):
+            _extend(ranges, place, place)
+        return sum(self._drop(recipient, first, last) for first, last in ranges)
 
-    def forget_queue(self, recipient: bytes) -> int:
-        """Forget whatever waits for a recipient; return how many messages that was."""
-        rows = self._run(f"DELETE FROM outbox WHERE peer = {_PEER} RETURNING size", (recipient,))  # noqa: S608
-        self._forgotten(recipient, len(rows), sum(row[0] for row in rows))
-        return len(rows)
-
-    def _forgotten(self, recipient: bytes, rows: int, size: int) -> None:
-        """Take messages out of the totals."""
-        self._run("UPDATE peer SET queued_messages = queued_messages - ? WHERE signing_public = ?", (rows, recipient))
-        self._run(
-            "UPDATE device SET queued_messages = queued_messages - ?, queued_bytes = queued_bytes - ?", (rows, size)
-        )
+    def _places(self, recipient: bytes, first: int = 0, last: int = LAST_PLACE) -> tuple[int, int]:
+        """Return the keys of a queue's places, both ends included; none are there where nothing was ever queued."""
+        row = self._first("SELECT id FROM peer WHERE signing_public = ?", (recipient,))
+        base = (row[0] if row else 0) << PLACE_BITS
+        return base + max(0, first), base + min(last, LAST_PLACE)
 
     def free(self, recipient: bytes, received: SequenceSet) -> int:
         """Forget the places that the recipient holds; return how many messages that were."""
-        peer = self._first("SELECT id FROM peer WHERE signing_public = ?", (recipient,))
-        if peer is None:
-            return 0
-        freed = size = 0
-        for first, last in ((0, received.upto), *received.ranges):
-            bounds = (peer[0], first, last)
-            [(count, total)] = self._run(
-                "SELECT count(*), coalesce(sum(size), 0) FROM outbox WHERE peer = ? AND link_seq BETWEEN ? AND ?",
-                bounds,
-            )
-            if count:
-                self._run("DELETE FROM outbox WHERE peer = ? AND link_seq BETWEEN ? AND ?", bounds)
-                freed += count
-                size += total
+        freed = sum(self._drop(recipient, first, last) for first, last in ((0, received.upto), *received.ranges))
         if freed:
-            self._run(
-                "UPDATE peer SET queued_messages = queued_messages - ?, acknowledged = acknowledged + ? WHERE id = ?",
-                (freed, freed, peer[0]),
-            )
-            self._run(
-                "UPDATE device SET queued_messages = queued_messages - ?, queued_bytes = queued_bytes - ?",
-                (freed, size),
-            )
+            self._run("UPDATE peer SET acknowledged = acknowledged + ? WHERE signing_public = ?", (freed, recipient))
         return freed
 
     def let_go(self, recipient: bytes, era: Era, received: SequenceSet) -> list[Range]:
         """Return the link sequences of an era that its recipient lacks and the outbox does not hold."""
-        query = f"SELECT link_seq FROM outbox WHERE peer = {_PEER} AND link_seq > ? ORDER BY link_seq LIMIT 1"  # noqa: S608
+        query = "SELECT link_seq FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1"
         gone: list[Range] = []
         for first, last in (*received.holes(), (received.highest() + 1, era.last - era.base)):
-            held = self._first(query, (recipient, era.base + first - 1))
+            held = self._first(query, self._places(recipient, era.base + first))
             if first <= last and (held is None or held[0] - era.base > first):
                 gone.append((first, last if held is None else min(last, held[0] - era.base - 1)))
         return gone
@@ -303,16 +449,15 @@ class OutboxTables(ABC):
         return [
             QueueSummary(*row)
             for row in self._run(
-                "SELECT signing_public, queued_messages, acknowledged, "
-                "(SELECT queued_at FROM outbox WHERE peer = peer.id ORDER BY link_seq LIMIT 1) FROM peer ORDER BY id"
+                f"SELECT signing_public, queued_messages, acknowledged, ({OLDEST}) FROM peer ORDER BY id"  # noqa: S608
             )
         ]
 
     def waiting(self, recipient: bytes, limit: int) -> list[tuple[int, int, int, int]]:
         """Return the oldest (place, class, bytes, queued_at_us) of a recipient."""
         return self._run(
-            f"SELECT link_seq, class, size, queued_at FROM outbox WHERE peer = {_PEER} ORDER BY link_seq LIMIT ?",  # noqa: S608
-            (recipient, limit),
+            "SELECT link_seq, class, size, queued_at FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
+            (*self._places(recipient), limit),
         )
 
     def totals(self) -> tuple[int, int]:
@@ -321,9 +466,15 @@ class OutboxTables(ABC):
         return messages, size
 
 
-def _extend(ranges: list[Range], place: int) -> None:
-    """Add a place to ascending ranges."""
-    if ranges and ranges[-1][1] == place - 1:
-        ranges[-1] = (ranges[-1][0], place)
+def _continues(run: Gone, place: int, number: int | None) -> bool:
+    """Say whether a place with its telemetry number goes on where a run ends."""
+    following = None if run.number is None else run.number + place - run.first
+    return place == run.last + 1 and number == following
+
+
+def _extend(ranges: list[Range], first: int, last: int) -> None:
+    """Add places to ascending ranges."""
+    if ranges and ranges[-1][1] == first - 1:
+        ranges[-1] = (ranges[-1][0], last)
     else:
-        ranges.append((place, place))
+        ranges.append((first, last))

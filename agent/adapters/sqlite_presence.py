@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from agent.core.presence import Attendance, State
 from agent.core.records import MessageClass
 
 _HEARD_US = 60_000_000
 """A busy link notes a sign of life no more often than this: it costs its commits no page worth counting."""
+
+_ATTENDANCE = "SELECT device, counter, state, interval_seconds, connections, since, heard_at FROM attendance"
+
+
+def _attendance(
+    counter: int, state: int, interval_s: int, connections: str, since_us: int, heard_us: int
+) -> Attendance:
+    held = tuple(int(each) for each in connections.split())
+    return Attendance(counter, State(state), interval_s, held, since_us, heard_us)
 
 
 class PresenceTables:
@@ -27,7 +37,37 @@ class PresenceTables:
 
     def last_heard(self) -> dict[bytes, int]:
         """Return when each device was last heard, by its signing key, to a minute."""
-        return {bytes(row[0]): row[1] for row in self._run("SELECT device, heard_at FROM heard")}
+        rows = self._run(
+            "SELECT device, max(heard_at) FROM (SELECT device, heard_at FROM heard UNION ALL "
+            "SELECT device, heard_at FROM attendance) GROUP BY device"
+        )
+        return {bytes(row[0]): row[1] for row in rows}
+
+    def presence(self, device: bytes) -> Attendance | None:
+        """Return what a device has last told of itself."""
+        rows = self._run(f"{_ATTENDANCE} WHERE device = ?", (device,))
+        return _attendance(*rows[0][1:]) if rows else None
+
+    def presences(self) -> dict[bytes, Attendance]:
+        """Return what each device has last told of itself, as far as it is written: to a minute."""
+        return {bytes(row[0]): _attendance(*row[1:]) for row in self._run(_ATTENDANCE)}
+
+    def note_presence(self, device: bytes, told: Attendance) -> None:
+        """Keep what a device has told of itself."""
+        connections = " ".join(map(str, told.connections))
+        self._run(
+            "INSERT OR REPLACE INTO attendance VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (device, told.counter, int(told.state), told.interval_s, connections, told.since_us, told.heard_at_us),
+        )
+
+    def presence_floor(self) -> int:
+        """Return below which counters of this device's own presence may have been used."""
+        [(floor,)] = self._run("SELECT presence_floor FROM device")
+        return int(floor)
+
+    def set_presence_floor(self, floor: int) -> None:
+        """Raise that: all below may be used now."""
+        self._run("UPDATE device SET presence_floor = ?", (floor,))
 
     def bytes_by_class(self) -> dict[MessageClass, int]:
         """Return the outbox's bytes of each class."""

@@ -12,23 +12,27 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from agent.adapters.ballast import Ballast
 from agent.adapters.key_file import synchronise_folder
 from agent.adapters.sqlite_boards import BoardTables
+from agent.adapters.sqlite_collecting import CollectingTables
 from agent.adapters.sqlite_groups import GroupTables
-from agent.adapters.sqlite_outbox import OutboxTables, check_digest, digest
+from agent.adapters.sqlite_link_keys import LinkKeyTables
+from agent.adapters.sqlite_outbox import check_digest, digest
 from agent.adapters.sqlite_pairing import PairingTables
 from agent.adapters.sqlite_presence import PresenceTables
 from agent.core.ids import INCARNATION_BYTES
+from agent.core.inbox import ready_in_order
 from agent.core.limits import (
     INBOX_BYTES,
     LANDING_BYTES,
-    LOG_PAGES,
+    LOG_BYTES,
     OUTBOX_BYTES,
     QUARANTINED_MESSAGES,
 )
@@ -40,6 +44,9 @@ from agent.errors import ConfigurationError, DamagedStateError, DiskFullError, S
 _BUSY_MS = 10_000
 _PAGE_CACHE_KIB = 512
 
+PAGE_BYTES = 1_024
+"""Of a new file. Each commit writes some pages whole of which it changes a few bytes (measured, docs/adr/0020)."""
+
 _LEANED_ON = (
     "SELECT count(incarnation), count(next_link_seq) FROM peer LEFT JOIN earlier ON earlier.peer = peer.id",
     "SELECT count(digest) FROM received",
@@ -49,7 +56,7 @@ _LEANED_ON = (
 """The small tables, as far as they are not history; reading them takes less than opening the file."""
 
 
-class SqliteStore(OutboxTables, GroupTables, PairingTables, BoardTables, PresenceTables):
+class SqliteStore(CollectingTables, GroupTables, PairingTables, BoardTables, PresenceTables, LinkKeyTables):
     """Implements `core.records.Records`; its calls belong inside `transaction()`, except the ones that only look.
 
     Raises (all methods):
@@ -70,18 +77,23 @@ class SqliteStore(OutboxTables, GroupTables, PairingTables, BoardTables, Presenc
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         with _translated():
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_MS / 1000, cached_statements=64)
+            self._db = self._connect(path)
             self._enter_wal()
             self._db.execute("PRAGMA synchronous = FULL")
             self.frames_read: int = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
             self._db.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
-            self._db.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+            self._db.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // self._one('PRAGMA page_size')}")
             self._db.execute("PRAGMA secure_delete = FAST")  # else each freed message is written once more, as zeros
             self._migrate(new_incarnation)
             if new:  # a journal of its first moment, come back after a power cut, would undo everything
                 synchronise_folder(path.parent)
             self._look_through()
         self._seen_version = self._data_version()
+
+    def _connect(self, path: Path) -> sqlite3.Connection:
+        database = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_MS / 1000, cached_statements=64)
+        database.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # an older file keeps its own
+        return database
 
     def _enter_wal(self) -> None:
         """Use a write-ahead log. SQLite does not wait for another process that is just doing the same: we do."""
@@ -102,9 +114,7 @@ class SqliteStore(OutboxTables, GroupTables, PairingTables, BoardTables, Presenc
         Raises:
             ConfigurationError: a newer Covey wrote the file; nothing was changed.
         """
-        scripts = sorted(
-            (int(entry.name.split("_")[0]), entry) for entry in (Path(__file__).parent / "schema").glob("*.sql")
-        )
+        scripts = _scripts()
         newest = scripts[-1][0]
         if self._schema_version() == newest:
             return
@@ -115,7 +125,9 @@ class SqliteStore(OutboxTables, GroupTables, PairingTables, BoardTables, Presenc
                     f"the state was written by a newer Covey (schema {version}, this one knows {newest})",
                     hint="upgrade Covey, or start with another --state folder",
                 )
-            for number, script in scripts[version:]:
+            for number, script in scripts:
+                if number <= version:
+                    continue
                 for statement in _statements(script.read_text()):
                     self._db.execute(statement)
                 self._db.execute(f"PRAGMA user_version = {number}")
@@ -212,11 +224,13 @@ class SqliteStore(OutboxTables, GroupTables, PairingTables, BoardTables, Presenc
         if self._lean or not self._take_room("inbox_bytes", len(message.body), INBOX_BYTES):
             return False
         self._run(
-            "INSERT INTO inbox (group_id, author, seq, sent_at, received_at, body, digest) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO inbox (group_id, author, incarnation, link_seq, seq, sent_at, received_at, body, digest) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 message.group_id,
                 message.author,
+                message.incarnation,
+                message.link_seq,
                 message.seq,
                 message.sent_at_us,
                 now_us,
@@ -245,6 +259,18 @@ class SqliteStore(OutboxTables, GroupTables, PairingTables, BoardTables, Presenc
             check_digest(row[6], row[1], row[2], row[5])
         return [row[:6] for row in rows]
 
+    def arrived_in_order(self, limit: int, but: Container[int] = ()) -> list[tuple[int, bytes, bytes, int, int, bytes]]:
+        """Return as `arrived` does, with the blobs of each author in the order of sending; `but` leaves some out.
+
+        A blob is held back until all that its author sent before it on the same link has come, or never will.
+        """
+        entries = self._run("SELECT id, author, seq, incarnation, link_seq FROM inbox")
+        links = {(author, incarnation) for _, author, _, incarnation, _ in entries if incarnation is not None}
+        complete = {link: self.received(*link).upto for link in links}
+        ready = [identifier for identifier in ready_in_order(entries, complete) if identifier not in but]
+        found = [row for identifier in ready[:limit] for row in self.arrived(1, identifier - 1) if row[0] == identifier]
+        return found or (self.arrived_in_order(limit, but) if ready else [])  # another process has taken them
+
     def consume(self, identifier: int) -> None:
         """Forget a blob that the application has taken; another process may have done so."""
         for (size,) in self._run("DELETE FROM inbox WHERE id = ? RETURNING length(body)", (identifier,)):
@@ -254,12 +280,21 @@ class SqliteStore(OutboxTables, GroupTables, PairingTables, BoardTables, Presenc
 
     def land(self, message: Message, now_us: int) -> bool:
         """Keep a message for the collector; False where too much waits for the vault."""
-        size = len(message.raw)
-        if self._lean or not self._take_room("landing_bytes", size, LANDING_BYTES):
+        return self._land((message.author, message.incarnation, message.link_seq), message.raw, now_us)
+
+    def land_queued(self, recipient: bytes, place: int, message: Message, now_us: int) -> bool:
+        """Keep a copy of what waits for a recipient, for this device's own node; False as for `land`."""
+        if self._first("SELECT 1 FROM landing WHERE recipient = ? AND link_seq = ?", (recipient, place)):
+            return True
+        return self._land((message.author, message.incarnation, place), message.raw, now_us, recipient)
+
+    def _land(self, where: tuple[bytes, bytes, int], raw: bytes, now_us: int, recipient: bytes | None = None) -> bool:
+        if self._lean or not self._take_room("landing_bytes", len(raw), LANDING_BYTES):
             return False
         self._run(
-            "INSERT INTO landing (author, incarnation, link_seq, received_at, size, message) VALUES (?, ?, ?, ?, ?, ?)",
-            (message.author, message.incarnation, message.link_seq, now_us, size, message.raw),
+            "INSERT INTO landing (author, incarnation, link_seq, received_at, size, message, recipient, digest) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (*where, now_us, len(raw), raw, recipient, digest(*where, raw)),
         )
         return True
 
@@ -268,7 +303,8 @@ class SqliteStore(OutboxTables, GroupTables, PairingTables, BoardTables, Presenc
         return {
             row[0]
             for row in self._run(
-                "SELECT link_seq FROM landing WHERE author = ? AND incarnation = ?", (author, incarnation)
+                "SELECT link_seq FROM landing WHERE author = ? AND incarnation = ? AND recipient IS NULL",
+                (author, incarnation),
             )
         }
 
@@ -304,7 +340,8 @@ class SqliteStore(OutboxTables, GroupTables, PairingTables, BoardTables, Presenc
         return [
             LandedMessage(*row)
             for row in self._run(
-                "SELECT author, incarnation, link_seq, received_at, message FROM landing WHERE id <= ? ORDER BY id",
+                "SELECT author, incarnation, link_seq, received_at, message, recipient FROM landing "
+                "WHERE id <= ? ORDER BY id",
                 (last_id,),
             )
         ]
@@ -317,8 +354,13 @@ class SqliteStore(OutboxTables, GroupTables, PairingTables, BoardTables, Presenc
         """Forget a plan and its messages: they are in the vault, listed by that manifest."""
         size = self._one("SELECT coalesce(sum(size), 0) FROM landing WHERE id <= ?", plan.last_id)
         self._run("DELETE FROM landing WHERE id <= ?", (plan.last_id,))
-        self._run("UPDATE device SET landing_bytes = landing_bytes - ?, manifest_floor = ?", (size, manifest_seq))
-        self._run("DELETE FROM landing_plan")
+        self._run("UPDATE device SET landing_bytes = landing_bytes - ?", (size,))
+        self.note_manifest(manifest_seq)
+        self._run("DELETE FROM landing_plan WHERE number = ?", (plan.number,))
+
+    def note_manifest(self, manifest_seq: int) -> None:
+        """Remember that a vault manifest was published."""
+        self._run("UPDATE device SET manifest_floor = max(manifest_floor, ?)", (manifest_seq,))
 
     # -- what people ask ----------------------------------------------------------------------------------------------
 
@@ -397,6 +439,12 @@ class SqliteStore(OutboxTables, GroupTables, PairingTables, BoardTables, Presenc
         if row is None:
             raise DamagedStateError("the state database lacks a row that it must have")
         return row[0]  # type: ignore[no-any-return] # STRICT tables give what the caller's column says
+
+
+@cache
+def _scripts() -> list[tuple[int, Path]]:
+    """Return the numbered migrations, first to last."""
+    return sorted((int(entry.name.split("_")[0]), entry) for entry in (Path(__file__).parent / "schema").glob("*.sql"))
 
 
 def _statements(script: str) -> Iterator[str]:

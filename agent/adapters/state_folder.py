@@ -5,6 +5,7 @@ noise.keys       the noise secrets, mode 0600
 state.sqlite     everything durable              relay.password   the broker's credential, mode 0600
 vault.key        a collector's vault key         agent.lock       held while an agent runs
 relay-ca.pem     whom to trust at the broker, where an inviter told
+relays/          credentials for further brokers
 state.sqlite-…   its log, lock, mark, ballast    state.sqlite.damaged-…  what a damaged one was saved from
 """
 
@@ -195,7 +196,8 @@ class StateFolder:
 
     def _remove_everything(self) -> None:
         secrets = [self.path / name for name in ("identity.key", "noise.keys", "relay.password", "relay.pem")]
-        for path in (*secrets, *self.state_file.companions()):
+        further = sorted((self.path / "relays").glob("*/*"))
+        for path in (*secrets, *further, *self.state_file.companions()):
             remove_durably(path)
 
     def config(self) -> Config:

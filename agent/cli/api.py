@@ -6,10 +6,12 @@ GET    /v1/outbox           as `covey outbox ls --json`; ?limit=N messages of ea
 GET    /v1/metrics          OpenMetrics; ?format=prometheus is the older text format
 POST   /v1/publish          readings: application/x-ndjson (SenML records, one a line), application/senml+json or +cbor;
                             all of them are queued, durably, or none; ?batch=N readings to a message
-POST   /v1/send?group=ID&to=MEMBER    a blob to every member of the group, or to one; `group` may be left out where
+POST   /v1/send?group=ID&to=MEMBER&expires=SECONDS
+                               a blob to every member of the group, or to one; `group` may be left out where
                             there is only one
 GET    /v1/inbox            the blobs that have arrived, oldest first, one JSON document a line; ?follow=SECONDS goes on
-                            with those to come; ?after=ID leaves out what the client has seen
+                            with those to come; ?after=ID leaves out what the client has seen; ?in_order=1 shows a
+                            blob only when all that its sender sent before has come or is reported lost
 DELETE /v1/inbox/ID         forget a blob: the client has it, durably. Until then it comes again.
 """
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 _PUBLISH_BYTES = 16 * MIB
 """Readings of one request: they are held in memory until all of them are known to be good."""
 _FOLLOW_S_MAX = 86_400
+_EXPIRES_S_MAX = 3_650 * 86_400
 _LOOK_S = 0.1
 _SIGN_OF_LIFE_S = 15.0
 """An empty line, so that a client and its agent notice each other's end."""
@@ -115,26 +118,33 @@ class _Answers:
     def _send(self, request: Request) -> Answer:
         from agent.cli.cmd_group import pick_member
 
-        _only(request, "group", "to")
+        _only(request, "group", "to", "expires")
+        expires_s = _number(request, "expires", 0, _EXPIRES_S_MAX)
         with self._session() as session:
             group = session.pick_group(request.query.get("group"))
             to = pick_member(group, request.query["to"]).keys.signing_public if "to" in request.query else None
             with session.store.transaction():
-                recipients = session.node.send_blob(group.group_id, request.body, session.now(), to)
+                lifetime_us = expires_s * 1_000_000 or None
+                recipients = session.node.send_blob(group.group_id, request.body, session.now(), to, lifetime_us)
         return {"bytes": len(request.body), "recipients": recipients}
 
     def _inbox(self, request: Request) -> Answer:
-        _only(request, "after", "follow")
-        return self._blobs(_number(request, "after", 0, 2**62), _number(request, "follow", 0, _FOLLOW_S_MAX))
+        _only(request, "after", "follow", "in_order")
+        in_order = bool(_number(request, "in_order", 0, 1))
+        after, follow_s = _number(request, "after", 0, 2**62), _number(request, "follow", 0, _FOLLOW_S_MAX)
+        return self._blobs(after, follow_s, in_order=in_order)
 
-    def _blobs(self, after: int, follow_s: int) -> Iterator[dict[str, Any] | None]:
+    def _blobs(self, after: int, follow_s: int, *, in_order: bool) -> Iterator[dict[str, Any] | None]:
+        shown: set[int] = set()
         deadline = time.monotonic() + follow_s
         spoken_at = time.monotonic()
         with self._session() as session:
             while True:
-                rows = session.store.arrived(_BLOBS, after)
+                store = session.store
+                rows = store.arrived_in_order(_BLOBS, shown) if in_order else store.arrived(_BLOBS, after)
                 for row in rows:
                     yield _blob(row)
+                    shown.add(row[0])
                     after, spoken_at = row[0], time.monotonic()
                 now = time.monotonic()
                 if not rows and now >= deadline:

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.cli.findings import Device, Level, Seen, error, ok, warning
+
+if TYPE_CHECKING:
+    from agent.adapters.relay_credential import RelayAccount
 
 _CERTIFICATE_DAYS = 30
 """A gateway that is away for a month must still trust the relay when it is back."""
 
 
 def relay(device: Device) -> Iterator[Seen]:
-    """The relay: reachable, and who it says it is, for longer than the longest outage."""
+    """Each relay: reachable, and who it says it is, for longer than the longest outage."""
+    from agent.adapters.relay_credential import accounts
+
+    for account in accounts(device.folder, device.configuration.config):
+        yield from _reached(account, device.clock.wall_us())
+
+
+def _reached(account: RelayAccount, now_us: int) -> Iterator[Seen]:
     from agent.adapters.mqtt_settings import parse_url
     from agent.adapters.relay_probe import reach
-    from agent.cli.session import client_certificate
 
-    settings = device.configuration.config.relay
-    if not settings.url:
-        yield error("no relay is set", "covey relay --url mqtts://HOST")
-        return
-    host, _, encrypted = parse_url(settings.url)
-    reached = reach(
-        settings.url,
-        Path(settings.ca_file) if settings.ca_file else None,
-        client_certificate(device.folder, device.configuration.config),
-    )
+    host, _, encrypted = parse_url(account.url)
+    reached = reach(account.url, account.ca_file, account.client)
     if not encrypted and host not in {"localhost", "127.0.0.1", "::1"}:
         yield warning(
             f"{reached.place} without TLS: the network reads the password and who talks to whom",
@@ -36,7 +37,7 @@ def relay(device: Device) -> Iterator[Seen]:
     if reached.certificate_ends_at is None:
         yield ok(f"{reached.place} answers")
         return
-    days = int((reached.certificate_ends_at - device.clock.wall_us() / 1e6) // 86_400)
+    days = int((reached.certificate_ends_at - now_us / 1e6) // 86_400)
     line = f"{reached.place} answers with {reached.protocol}; its certificate ends in {days} days"
     if days < _CERTIFICATE_DAYS:
         yield warning(line, "renew it in time: a gateway that was away must still trust it")
@@ -45,32 +46,43 @@ def relay(device: Device) -> Iterator[Seen]:
 
 
 def credential(device: Device) -> Iterator[Seen]:
-    """Whether the relay accepts this device: asked only while no agent is signed in, whom it would throw out."""
-    condition, since_us = device.store.conditions().get("relay", ("never connected", device.clock.wall_us()))
+    """Whether each relay accepts this device: asked only while no agent is signed in, whom it would throw out."""
     lock = None if device.folder.agent_runs() else device.folder.lock_relay()
     if lock is None:
-        seconds = max(0, device.clock.wall_us() - since_us) // 1_000_000
-        if condition == "up":
-            yield ok(f"the agent is signed in, since {seconds} s")
-        else:
-            yield error(f"the agent is not signed in, since {seconds} s: {condition}", "journalctl -u covey shows more")
+        yield from _signed_in(device)
         return
     from agent.adapters.relay_probe import sign_in
-    from agent.cli.session import make_relay
+    from agent.cli.session import make_relays
 
     try:
-        up = sign_in(make_relay(device.folder, device.configuration.config, device.identity))
+        relays = make_relays(device.folder, device.configuration.config, device.identity)
+        for relay in relays:
+            up = sign_in(relay)
+            which = "the relay" if len(relays) == 1 else relay.name
+            yield ok(f"{which} accepts this device, messages up to {up.maximum_payload} bytes")
     finally:
         os.close(lock)
-    yield ok(f"the relay accepts this device, messages up to {up.maximum_payload} bytes")
+
+
+def _signed_in(device: Device) -> Iterator[Seen]:
+    """What the agent that runs has noted of each relay."""
+    from agent.cli.cmd_status import relay_conditions
+
+    now_us = device.clock.wall_us()
+    config = device.configuration.config
+    for url, (condition, since_us) in relay_conditions(config, device.store.conditions(), now_us):
+        seconds = max(0, now_us - since_us) // 1_000_000
+        where = f" at {url}" if config.relay.also else ""
+        if condition == "up":
+            yield ok(f"the agent is signed in{where}, since {seconds} s")
+        else:
+            line = f"the agent is not signed in{where}, since {seconds} s: {condition}"
+            yield error(line, "journalctl -u covey shows more")
 
 
 def acl(device: Device) -> Iterator[Seen]:
     """Whether this device can read what is sent to others. Like its credential, asked only while no agent is there."""
-    from agent.adapters.acl_probe import look_around
-    from agent.adapters.mqtt_settings import parse_url, tls_context
-    from agent.adapters.mqtt_visitor import Place
-    from agent.cli.session import client_certificate
+    from agent.adapters.relay_credential import accounts
 
     lock = None if device.folder.agent_runs() else device.folder.lock_relay()
     if lock is None:
@@ -80,15 +92,22 @@ def acl(device: Device) -> Iterator[Seen]:
             "systemctl stop covey, then covey check",
         )
         return
-    config = device.configuration.config
-    host, port, encrypted = parse_url(config.relay.url)
-    ca_file = Path(config.relay.ca_file) if config.relay.ca_file else None
-    tls = tls_context(ca_file, client_certificate(device.folder, config)) if encrypted else None
-    user_name = device.identity.signing_public.hex()
     try:
-        openings = look_around(Place(host, port, tls), user_name, device.folder.relay_password(config))
+        for account in accounts(device.folder, device.configuration.config):
+            for level, line, hint in _openings(account, device.identity.signing_public.hex()):
+                yield level, f"{account.name}: {line}" if device.configuration.config.relay.also else line, hint
     finally:
         os.close(lock)
+
+
+def _openings(account: RelayAccount, user_name: str) -> Iterator[Seen]:
+    from agent.adapters.acl_probe import look_around
+    from agent.adapters.mqtt_settings import parse_url, tls_context
+    from agent.adapters.mqtt_visitor import Place
+
+    host, port, encrypted = parse_url(account.url)
+    tls = tls_context(account.ca_file, account.client) if encrypted else None
+    openings = look_around(Place(host, port, tls), user_name, account.password)
     rules = "give the broker the rules of broker_conf/mosquitto/acl; 'covey broker check' tries them all"
     if openings.overhears:
         yield error("this device can read what is sent to others", rules)

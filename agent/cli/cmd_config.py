@@ -90,7 +90,10 @@ def _change(folder: StateFolder, key: str, text: str | None) -> None:
     """Write one setting, and say so where something above the file hides it."""
     about = setting(key)
     value = None if text is None else about.read(text, key)
-    if value is not None:
+    if key == "relay.also" and isinstance(value, tuple):
+        for url in value:
+            _check_meaning("relay.url", url)
+    elif value is not None:
         _check_meaning(key, str(value))
     folder.change_config({key: value})
     configuration = folder.configuration()
@@ -121,6 +124,8 @@ def check_meanings(configuration: Configuration) -> None:
     """
     for key in ("relay.url", "relay.ca_file", "telemetry.group"):
         _check_meaning(key, str(configuration.value(key)))
+    for url in configuration.config.relay.also:
+        _check_meaning("relay.url", url)
 
 
 def _check_meaning(key: str, value: str) -> None:

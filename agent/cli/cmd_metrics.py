@@ -9,13 +9,16 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent import errors
+from agent.cli.cmd_status import relay_conditions
 from agent.cli.door import answering_agent
 from agent.cli.session import Session, open_session
+from agent.core.presence import CONDITIONS, condition
 
 Sample = tuple[dict[str, str], float]
 
@@ -98,7 +101,14 @@ def _about_the_agent(session: Session) -> Iterator[Family]:
     offline_s = session.store.counters().get("offline_seconds", 0) + outage_s
     yield Family("covey_build", "info", "What runs here", [({"version": version("covey")}, 1)])
     yield Family("covey_agent_running", "gauge", "1 while an agent runs on this state", [({}, running)])
-    yield Family("covey_relay_connected", "gauge", "1 while the relay accepts the agent", [({}, up)])
+    yield Family("covey_relay_connected", "gauge", "1 while a relay accepts the agent", [({}, up)])
+    relays: list[Sample] = [
+        ({"rank": str(rank)}, running and relay_state == "up")
+        for rank, (_, (relay_state, _)) in enumerate(
+            relay_conditions(session.config, session.store.conditions(), now_us), start=1
+        )
+    ]
+    yield Family("covey_relay_up", "gauge", "1 while the relay of this rank in the settings accepts the agent", relays)
     yield Family(
         "covey_offline_seconds", "counter", "Time that the agent ran without a relay", [({}, offline_s)], "seconds"
     )
@@ -137,6 +147,12 @@ def _about_groups(session: Session) -> Iterator[Family]:
     members: list[Sample] = [(label, len(each.members)) for label, each in groups]
     yield Family("covey_manifest_version", "gauge", "Version of the group manifest held", versions)
     yield Family("covey_group_members", "gauge", "Members of the group", members)
+    heard, told, now_us = session.store.last_heard(), session.store.presences(), session.clock.wall_us()
+    others = {member.keys.signing_public for _, group in groups for member in group.members}
+    others.discard(session.node.identity.signing_public)
+    states = Counter(condition(told.get(key), heard.get(key), now_us)[0] for key in others)
+    presences: list[Sample] = [({"presence": each}, states[each]) for each in CONDITIONS]
+    yield Family("covey_devices", "gauge", "Other members, by what they tell of their presence", presences)
 
 
 def _remote_errors() -> Iterator[type[errors.RemoteError]]:

@@ -20,6 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="wait for a blob if there is none")
     parser.add_argument("--all", action="store_true", help="take all that is there, one after the other")
+    parser.add_argument(
+        "--in-order", action="store_true", help="each sender's blobs in its order: one waits for those sent before it"
+    )
     parser.add_argument("--json", action="store_true", help="a JSON line for each blob: author, times, body as base64")
 
 
@@ -27,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the oldest blob, or all; each is forgotten after it was printed."""
     agent = answering_agent(options)
     if agent is not None:
-        taken = _take(options, _from_agent(agent, options.wait), agent.forget)
+        taken = _take(options, _from_agent(agent, options.wait, options.in_order), agent.forget)
     else:
         with open_session(options) as session:
 
@@ -35,26 +38,27 @@ def run(options: argparse.Namespace) -> int:
                 with session.store.transaction():
                     session.store.consume(identifier)
 
-            taken = _take(options, _from_state(session, options.wait), forget)
+            taken = _take(options, _from_state(session, options.wait, options.in_order), forget)
     if not taken:
         print("nothing has arrived", file=sys.stderr)
     return 0 if taken or options.all else 1
 
 
-def _from_agent(agent: Client, seconds: float) -> Iterator[Blob]:
+def _from_agent(agent: Client, seconds: float, in_order: bool) -> Iterator[Blob]:
     """Yield what has arrived, waiting for the first."""
-    with closing(agent.inbox(follow_s=ceil(seconds))) as awaited:
+    with closing(agent.inbox(follow_s=ceil(seconds), in_order=in_order)) as awaited:
         first = next(awaited, None)
     if first is not None:
         yield first
-        yield from agent.inbox(after=first.id)
+        yield from agent.inbox(in_order=True) if in_order else agent.inbox(after=first.id)
 
 
-def _from_state(session: Session, seconds: float) -> Iterator[Blob]:
+def _from_state(session: Session, seconds: float, in_order: bool) -> Iterator[Blob]:
     """Do the same from the state itself."""
-    if seconds and not session.store.arrived(1):
-        wait_until(session, lambda: bool(session.store.arrived(1)), seconds)
-    while rows := session.store.arrived(1):
+    arrived = session.store.arrived_in_order if in_order else session.store.arrived
+    if seconds and not arrived(1):
+        wait_until(session, lambda: bool(arrived(1)), seconds)
+    while rows := arrived(1):
         identifier, group_id, author, sent_at_us, received_at_us, body = rows[0]
         yield Blob(identifier, author.hex(), device_name(author), group_id.hex(), sent_at_us, received_at_us, body)
 

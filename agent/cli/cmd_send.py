@@ -9,9 +9,12 @@ from pathlib import Path
 
 from agent.cli.cmd_group import pick_member
 from agent.cli.door import answering_agent, waiting_after, waiting_at
+from agent.cli.quantities import read_us
 from agent.cli.session import open_session, print_json
 from agent.core.limits import MAXIMUM_BLOB_BYTES
 from agent.errors import UsageError
+
+_LONGEST_US = 3_650 * 86_400_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,22 +25,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", metavar="MEMBER", help="one member alone, a board too: its label, or the beginning of its key"
     )
+    parser.add_argument(
+        "--expires", metavar="TIME", help="drop it if it has not come after so much running time of the agent: 36h, 2d"
+    )
     parser.add_argument("--wait", type=float, metavar="SECONDS", help="wait until every member has acknowledged")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Queue durably; with --wait, also deliver."""
+    lifetime_us = None if options.expires is None else read_us("--expires", options.expires, _LONGEST_US, 1_000_000)
     content = options.text.encode() if options.text is not None else _read(options.file)
     agent = answering_agent(options)
     if agent is not None:
-        _tell(options, content, agent.send(content, options.group, options.to))
+        _tell(
+            options, content, agent.send(content, options.group, options.to, lifetime_us and lifetime_us // 1_000_000)
+        )
         return _conclude(options, lambda seconds: waiting_at(agent, seconds))
     with open_session(options) as session:
         group = session.pick_group(options.group)
         to = pick_member(group, options.to).keys.signing_public if options.to else None
         with session.store.transaction():
-            recipients = session.node.send_blob(group.group_id, content, session.now(), to)
+            recipients = session.node.send_blob(group.group_id, content, session.now(), to, lifetime_us)
         _tell(options, content, recipients)
         return _conclude(options, lambda seconds: waiting_after(session, seconds))
 

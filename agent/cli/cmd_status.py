@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.door import answering_agent
 from agent.cli.session import Session, open_session, print_json, print_table
 from agent.core.ids import device_name, printable
+from agent.core.presence import condition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from agent.config import Config
+    from agent.ports import AttachedBoard
 
 
+DEVICES_HEAD = ("device", "label", "presence", "heard", "waiting", "since", "acknowledged")
 _SHOWN = 20
 _DAY_S = 86_400
 _NEARLY_FULL = 0.8
@@ -54,16 +59,15 @@ def status_of(session: Session) -> dict[str, Any]:
     def age(since_us: int | None) -> int | None:
         return None if since_us is None else max(0, now_us - since_us) // 1_000_000
 
-    relay, since_us = store.conditions().get("relay", ("never connected", now_us))
+    conditions = store.conditions()
+    relay, since_us = conditions.get("relay", ("never connected", now_us))
     running = session.folder.agent_runs()
     groups = session.node.membership.groups()
-    own = session.node.identity.signing_public
-    labels = {member.keys.signing_public: member.label for group in groups for member in group.members}
-    heard = store.last_heard()
+    labels = _labels(session)
     queues = store.queues()
     messages, size = store.totals()
     status = {
-        "device": device_name(own),
+        "device": device_name(session.node.identity.signing_public),
         "label": session.config.label,
         "agent": "running" if running else "not running",
         "relay": {
@@ -71,6 +75,10 @@ def status_of(session: Session) -> dict[str, Any]:
             "state": relay if running else "agent not running",
             "seconds": age(since_us),
         },
+        "relays": [
+            {"url": url, "state": state if running else "agent not running", "seconds": age(changed_us)}
+            for url, (state, changed_us) in relay_conditions(session.config, conditions, now_us)
+        ],
         "clock_synchronised": session.clock.synchronised(),
         "outbox": {
             "messages": messages,
@@ -90,30 +98,68 @@ def status_of(session: Session) -> dict[str, Any]:
             for queue in queues
         ],
         "members": [
-            {"device": device_name(key), "label": label, "heard_seconds": age(heard.get(key))}
-            for key, label in labels.items()
-            if key != own
+            {
+                "device": device_name(key),
+                "label": label,
+                "heard_seconds": age(heard_us),
+                "presence": presence,
+                "presence_seconds": age(present_us),
+            }
+            for key, label, heard_us, presence, present_us in _members(session, now_us)
         ],
         "groups": [
             {"group_id": group.group_id.hex(), "version": group.version, "members": len(group.members)}
             for group in groups
         ],
-        "boards": [
-            {
-                "port": board.port,
-                "device": device_name(board.keys.signing_public),
-                "software": board.software,
-                "enrolled": board.enrolled,
-                "up": board.up,
-                "seconds": age(board.changed_at_us),
-            }
-            for board in store.boards()
-        ],
+        "boards": [{**_board(board), "seconds": age(board.changed_at_us)} for board in store.boards()],
+        "salvage": _last_salvage(session, now_us),
         "pending_joins": len(store.pending_joins()),
         "landing_bytes": store.landing_bytes(),
         "counters": store.counters(),
     }
     return {**status, "troubles": list(_troubles(status))}
+
+
+def _last_salvage(session: Session, now_us: int) -> dict[str, Any] | None:
+    salvages = session.store.salvages()
+    if not salvages:
+        return None
+    at_us, about = salvages[-1]
+    return {"seconds": max(0, now_us - at_us) // 1_000_000, "lost": about["lost"], "file": about["aside"]}
+
+
+def _board(board: AttachedBoard) -> dict[str, Any]:
+    return {
+        "port": board.port,
+        "device": device_name(board.keys.signing_public),
+        "software": board.software,
+        "enrolled": board.enrolled,
+        "up": board.up,
+    }
+
+
+def _members(session: Session, now_us: int) -> Iterator[tuple[bytes, str, int | None, str, int | None]]:
+    """Yield (signing key, label, heard at, presence, since when) of every other member."""
+    heard, told = session.store.last_heard(), session.store.presences()
+    for key, label in _labels(session).items():
+        if key != session.node.identity.signing_public:
+            yield key, label, heard.get(key), *condition(told.get(key), heard.get(key), now_us)
+
+
+def _labels(session: Session) -> dict[bytes, str]:
+    groups = session.node.membership.groups()
+    return {member.keys.signing_public: member.label for group in groups for member in group.members}
+
+
+def relay_conditions(
+    config: Config, conditions: Mapping[str, tuple[str, int]], now_us: int
+) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Yield each configured relay's URL, and its state with its beginning; the preferred one first."""
+    from agent.adapters.relay_credential import place
+
+    for url in (config.relay.url, *config.relay.also):
+        if url:
+            yield url, conditions.get(f"relay {place(url)}", ("never connected", now_us))
 
 
 def _troubles(status: dict[str, Any]) -> Iterator[str]:
@@ -123,6 +169,10 @@ def _troubles(status: dict[str, Any]) -> Iterator[str]:
         yield "the agent is not running"
     elif status["relay"]["state"] != "up":
         yield "the relay is not connected"
+    else:
+        away = [each["url"] for each in status["relays"] if each["state"] != "up"]
+        if away:
+            yield f"{len(away)} of {len(status['relays'])} relays not connected"
     if outbox["bytes"] > _NEARLY_FULL * outbox["maximum_bytes"]:
         yield "the outbox is nearly full"
     if (outbox["oldest_seconds"] or 0) > _DAY_S:
@@ -137,7 +187,7 @@ def _show(status: dict[str, Any]) -> None:
         print(line)
     rows = list(devices(status))
     if rows:
-        print_table(["device", "label", "heard", "waiting", "since", "acknowledged"], rows[:_SHOWN])
+        print_table(DEVICES_HEAD, rows[:_SHOWN])
     if len(rows) > _SHOWN:
         print(f"and {len(rows) - _SHOWN} more: --json shows all")
     if status["boards"]:
@@ -152,10 +202,15 @@ def overview(status: dict[str, Any]) -> Iterator[str]:
     yield f"device   {status['device']} {printable(status['label'])}".rstrip()
     yield f"health   {'well' if not status['troubles'] else printable('; '.join(status['troubles']))}"
     yield f"agent    {status['agent']}"
-    yield f"relay    {relay['url'] or 'not set'}: {printable(relay['state'])}, for {duration(relay['seconds'])}"
+    for each in status["relays"] or [relay]:
+        yield f"relay    {each['url'] or 'not set'}: {printable(each['state'])}, for {duration(each['seconds'])}"
     yield f"clock    {'synchronised' if status['clock_synchronised'] else 'not synchronised'}"
     for group in status["groups"]:
         yield f"group    {group['group_id'][:8]} version {group['version']}, {group['members']} members"
+    if salvage := status["salvage"]:
+        counts = {name: "unknown" if count is None else count for name, count in salvage["lost"].items() if count != 0}
+        lost = ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing"
+        yield f"damage   {duration(salvage['seconds'])} ago; what could be read was saved, lost: {lost}"
     if status["pending_joins"]:
         yield f"joining  {status['pending_joins']} requests without an answer yet"
     line = f"outbox   {outbox['messages']} messages, {outbox['bytes']} of {outbox['maximum_bytes']} bytes"
@@ -171,9 +226,9 @@ def devices(status: dict[str, Any]) -> Iterator[tuple[object, ...]]:
     members = {each["device"]: each for each in status["members"]}
     gone = [each for each in status["queues"] if each["recipient"] not in members and each["queued"]]
     found = []
-    for name, label, heard in [
-        *((each["device"], each["label"], each["heard_seconds"]) for each in members.values()),
-        *((each["recipient"], each["label"], None) for each in gone),
+    for name, label, heard, presence in [
+        *((each["device"], each["label"], each["heard_seconds"], _presence(each)) for each in members.values()),
+        *((each["recipient"], each["label"], None, "-") for each in gone),
     ]:
         queue = queues.get(name, {"queued": 0, "acknowledged": 0, "oldest_seconds": None})
         since = queue["oldest_seconds"]
@@ -181,6 +236,7 @@ def devices(status: dict[str, Any]) -> Iterator[tuple[object, ...]]:
         row = (
             name,
             printable(label) or "-",
+            presence,
             "itself" if name == status["device"] else "never" if heard is None else f"{duration(heard)} ago",
             queue["queued"],
             "-" if since is None else duration(since),
@@ -188,6 +244,12 @@ def devices(status: dict[str, Any]) -> Iterator[tuple[object, ...]]:
         )
         found.append((order, row))
     yield from (row for _, row in sorted(found))
+
+
+def _presence(member: dict[str, Any]) -> str:
+    if member["presence"] == "unknown":
+        return "-"
+    return f"{member['presence']} for {duration(member['presence_seconds'])}"
 
 
 def boards(status: dict[str, Any]) -> Iterator[tuple[object, ...]]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.cmd_status import boards, devices, overview, read_status
+from agent.cli.cmd_status import DEVICES_HEAD, boards, devices, overview, read_status
 from agent.cli.session import table_lines
 from agent.errors import UsageError
 
@@ -103,7 +103,7 @@ class _View:
         rows = list(devices(status))
         if rows:
             yield ""
-            yield from table_lines(["device", "label", "heard", "waiting", "since", "acknowledged"], rows)
+            yield from table_lines(DEVICES_HEAD, rows)
         if status["boards"]:
             yield ""
             yield from table_lines(["board", "device", "state", "software"], list(boards(status)))

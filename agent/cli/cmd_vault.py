@@ -1,15 +1,19 @@
-"""`covey vault init|status|verify|pull|export-key|rotate-key`: looking after a vault and its keys."""
+"""`covey vault init|status|push|pull|verify|compact|export-key|rotate-key`: looking after a vault and its keys."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.cli.quantities import read_bytes, read_us
 from agent.cli.session import Session, open_session, print_json, print_table
+from agent.core.ids import node_id
+from agent.core.limits import MAXIMUM_SEGMENT_BYTES
 from agent.errors import LocalError, UsageError
 
 if TYPE_CHECKING:
@@ -17,6 +21,8 @@ if TYPE_CHECKING:
 
     from agent.ports import ObjectStore
     from agent.roles.vault_survey import Finding, NodeState, Progress, VaultSurvey
+
+_LONGEST_US = 3_650 * 86_400_000_000
 
 _SEEN_FOLDER = "vault-seen"
 """In the state folder: the last good manifest of each node that this device has looked at."""
@@ -30,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("status", "show what each node has put into the vault"),
         ("verify", "open everything, and verify every signature"),
         ("pull", "mirror the vault into a directory or another store; goes on where it was interrupted"),
+        ("compact", "merge this device's small segments into larger ones, and delete what was replaced long ago"),
+        ("push", "land what waits here for a collector, as segments of this device's own; for who has the vault's key"),
         ("export-key", "write a copy of the keys for the ingest, mode 0600"),
         ("rotate-key", "seal what lands from now on with a new key"),
     ):
@@ -38,11 +46,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             action.add_argument("destination", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX")
         if name == "export-key":
             action.add_argument("file", metavar="FILE", help="the file to write")
-        if name in {"init", "status", "verify", "pull"}:
+        if name == "compact":
+            _add_compaction(action)
+        if name in {"init", "status", "verify", "pull", "compact", "push"}:
             action.add_argument("--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (vault.location)")
         if name in {"status", "verify", "pull"}:
             action.add_argument("--scan", action="store_true", help="list the vault for nodes that no group names")
         action.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_compaction(action: argparse.ArgumentParser) -> None:
+    action.add_argument("--target-size", metavar="SIZE", default="4MiB", help="merge up to this size (default 4MiB)")
+    action.add_argument("--older-than", metavar="TIME", default="1h", help="merge what is older than this (default 1h)")
+    action.add_argument(
+        "--grace", metavar="TIME", default="7d", help="delete what was replaced longer ago than this (default 7d)"
+    )
+    action.add_argument("--dry-run", action="store_true", help="only say what would be done")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -79,7 +98,8 @@ def _status(options: argparse.Namespace) -> int:
         return 1 if troubled else 0
     if rows:
         print_table(
-            ["node", "manifest", "segments", "bytes", "newest", "trouble"], [list(row.values()) for row in rows]
+            ["node", "manifest", "segments", "bytes", "newest", "tombstones", "trouble"],
+            [list(row.values()) for row in rows],
         )
     print(f"{waiting} bytes have arrived and wait to be landed by this device")
     return 1 if troubled else 0
@@ -96,6 +116,7 @@ def _status_row(state: NodeState, now_us: int) -> dict[str, object]:
         "segments": manifest.last_number if manifest else 0,
         "listed_bytes": sum(entry.size for entry in manifest.segments) if manifest else 0,
         "newest_seconds": newest,
+        "tombstones": len(manifest.tombstones) if manifest else 0,
         "trouble": state.trouble,
     }
 
@@ -113,6 +134,59 @@ def _pull(options: argparse.Namespace) -> int:
         mirror = open_object_store(options.destination, Path.cwd())
         findings = list(survey.pull(_nodes(session, survey, options.scan), mirror, progress))
     return _tell(findings, options.json, f"{options.destination} has what the vault has")
+
+
+def _compact(options: argparse.Namespace) -> int:
+    import secrets
+
+    from agent.roles.compactor import Compactor
+    from agent.roles.node_vault import NodeVault
+
+    target = read_bytes("--target-size", options.target_size, 4_096, MAXIMUM_SEGMENT_BYTES // 2)
+    older = read_us("--older-than", options.older_than, _LONGEST_US)
+    grace = read_us("--grace", options.grace, _LONGEST_US)
+    with open_session(options) as session, _progress("merged") as progress:
+        _require_keys(session)
+        store, identity = session.store, session.node.identity
+        objects = _open_store(session, options.vault)
+        node = NodeVault(identity, session.folder.vault_keys, store, objects, secrets.token_bytes)
+        compactor = Compactor(node, store, secrets.token_bytes)
+        now_us = session.clock.wall_us()
+        if options.dry_run:
+            outcome = compactor.plan(target, now_us - older, grace, now_us)
+        else:
+            outcome = compactor.compact(target, now_us - older, grace, now_us, progress)
+    if options.json:
+        print_json({"dry_run": options.dry_run} | dataclasses.asdict(outcome))
+    else:
+        would = "would be " if options.dry_run else ""
+        print(f"{outcome.segments} segments {would}merged into {outcome.merged}")
+        print(f"{outcome.deleted} replaced objects {would}deleted")
+        print(f"{outcome.waiting} replaced objects wait for the end of their grace time")
+        for number in outcome.unreadable:
+            print(f"segment {number} is damaged or missing: nothing beside it was merged", file=sys.stderr)
+    return 1 if outcome.unreadable else 0
+
+
+def _push(options: argparse.Namespace) -> int:
+    import secrets
+
+    from agent.core.now import Now
+    from agent.roles.collector import Collector
+
+    with open_session(options) as session, _progress("pushed") as progress:
+        _require_keys(session)
+        keys, objects = session.folder.vault_keys, _open_store(session, options.vault)
+        identity = session.node.identity
+        collector = Collector(identity, keys, session.store, objects, secrets.token_bytes, 0, lambda *_: None)
+        now = Now(session.clock.monotonic_us(), session.clock.wall_us())
+        name = node_id(identity.signing_public).hex()
+        pushed = collector.push(session.node, now, lambda done: progress(name, done, done))
+    if options.json:
+        print_json({"messages": pushed, "node": name})
+    else:
+        print(f"{pushed} messages landed as node {name}")
+    return 0
 
 
 def _tell(findings: list[Finding], as_json: bool, well: str) -> int:
@@ -161,6 +235,8 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "status": _status,
     "verify": _verify,
     "pull": _pull,
+    "compact": _compact,
+    "push": _push,
     "export-key": _export_key,
     "rotate-key": _rotate_key,
 }
@@ -199,7 +275,6 @@ def _survey(options: argparse.Namespace) -> Iterator[tuple[Session, VaultSurvey]
 def _nodes(session: Session, survey: VaultSurvey, scan: bool) -> Iterable[str]:
     """Return the nodes to look at: this device and the collectors of its groups, without listing; all with `--scan`."""
     from agent.core.group_manifest import COLLECTOR
-    from agent.core.ids import node_id
 
     if scan:
         return survey.listed_nodes()
@@ -220,7 +295,7 @@ def _progress(verb: str) -> Iterator[Progress]:
         nonlocal told
         if sys.stderr.isatty() and (done == of or time.monotonic() - told > 0.1):
             told = time.monotonic()
-            print(f"\r\033[K{node[:8]}: {done} of {of} segments {verb}", end="", file=sys.stderr, flush=True)
+            print(f"\r\033[K{node[:8]}: {done} of {of} {verb}", end="", file=sys.stderr, flush=True)
 
     yield tell
     if told:

@@ -38,7 +38,6 @@ from agent.roles.publisher import Publisher, telemetry_group
 
 if TYPE_CHECKING:
     from agent.adapters.mqtt_relay import MqttRelay
-    from agent.adapters.mqtt_settings import ClientCertificate
     from agent.core.crypto import Identity
 
 _POLL_S = 0.1
@@ -65,9 +64,19 @@ class Session:
         """Return both clocks."""
         return Now(self.clock.monotonic_us(), self.clock.wall_us())
 
-    def make_node(self, *, lands_telemetry: bool = False) -> Node:
+    def make_node(self, *, lands_telemetry: bool = False, presence_us: int = 0) -> Node:
         """Return a node over the committed state."""
-        return Node(self.node.identity, self.store, secrets.token_bytes, _jitter, lands_telemetry=lands_telemetry)
+        node = Node(
+            self.node.identity,
+            self.store,
+            secrets.token_bytes,
+            _jitter,
+            lands_telemetry=lands_telemetry,
+            presence_us=presence_us,
+            silent_us=int(self.config.telemetry.takeover_minutes * 6e7),
+        )
+        node.keep_telemetry(self.config.telemetry.keep_days)
+        return node
 
     def publisher(self, batch_readings: int | None = None) -> Publisher:
         """Return what turns readings into queued batches, as configured."""
@@ -165,6 +174,7 @@ def session_on(folder: StateFolder, identity: Identity, config: Config) -> Itera
     try:
         try:
             node = Node(identity, store, secrets.token_bytes, _jitter)
+            node.keep_telemetry(config.telemetry.keep_days)
         except (RemoteError, ValueError) as error:  # what was checked when it was stored
             raise DamagedStateError(f"the state database is damaged: {error}") from error
         yield Session(folder, config, store, SystemClock(), node)
@@ -251,24 +261,28 @@ def speak_with_relay(
 ) -> bool:
     """Run the loop in this process, holding the relay's lock; return whether a signal ended it before `until` did.
 
+    An agent has a supervisor, and tells the collector that it is there; a command comes and goes untold.
+
     Raises:
         ConfigurationError: no relay is set.
     """
     from agent.cli.ceremonies import host_facts
+    from agent.relays import Relays
     from agent.roles.locksmith import Locksmith
     from agent.roles.pairing import PairingHost
     from agent.roles.undertaker import Undertaker
     from agent.runtime import Runtime
 
+    presence_us = 0 if supervisor is None else int(session.config.presence.interval_seconds * 1e6)
     refused_s = _FRESH_REFUSED_S if session.fresh_account else _REFUSED_S
-    relay = make_relay(session.folder, session.config, session.node.identity, refused_s)
+    relays = Relays(make_relays(session.folder, session.config, session.node.identity, refused_s))
     undertaker = Undertaker(session.store)
-    host = PairingHost(session.store, relay, host_facts(session.folder, session.config), secrets.token_bytes, report)
+    host = PairingHost(session.store, relays, host_facts(session.folder, session.config), secrets.token_bytes, report)
     runtime = Runtime(
         session.store,
-        relay,
+        relays,
         session.clock,
-        lambda: session.make_node(lands_telemetry=lands_telemetry),
+        lambda: session.make_node(lands_telemetry=lands_telemetry, presence_us=presence_us),
         [*roles, Locksmith(session.folder, session.store, report), host, undertaker],  # type: ignore[list-item] # roles are structural; runtime.Role is not loaded by light commands
         report,
         supervisor,
@@ -283,38 +297,30 @@ def speak_with_relay(
     return bool(stopping)
 
 
-def make_relay(folder: StateFolder, config: Config, identity: Identity, refused_s: float = _REFUSED_S) -> MqttRelay:
-    """Return the configured relay, not connected yet; `refused_s` is the shortest wait after it has said no.
+def make_relays(
+    folder: StateFolder, config: Config, identity: Identity, refused_s: float = _REFUSED_S
+) -> list[MqttRelay]:
+    """Return the configured relays, not connected yet; `refused_s` is the shortest wait after one has said no.
 
     Raises:
-        ConfigurationError: no relay is set, or it is not usable.
+        ConfigurationError: no relay is set, or one is not usable.
     """
     from agent.adapters.mqtt_relay import MqttRelay
+    from agent.adapters.relay_credential import accounts
 
-    if not config.relay.url:
-        raise ConfigurationError("no relay is set", hint="covey relay --url mqtt://HOST")
-    return MqttRelay(
-        "relay",
-        config.relay.url,
-        identity.signing_public.hex(),
-        folder.relay_password(config),
-        inbox_topic(identity.signing_public),
-        ca_file=Path(config.relay.ca_file) if config.relay.ca_file else None,
-        client=client_certificate(folder, config),
-        refused_s_min=refused_s,
-    )
-
-
-def client_certificate(folder: StateFolder, config: Config) -> ClientCertificate | None:
-    """Return where this device's certificate for the broker lies; None where it has none."""
-    from agent.adapters.mqtt_settings import ClientCertificate
-
-    relay = config.relay
-    if not relay.client_certificate:
-        return None
-    return ClientCertificate(
-        folder.path / relay.client_certificate, folder.path / relay.client_key if relay.client_key else None
-    )
+    return [
+        MqttRelay(
+            account.name,
+            account.url,
+            identity.signing_public.hex(),
+            account.password,
+            inbox_topic(identity.signing_public),
+            ca_file=account.ca_file,
+            client=account.client,
+            refused_s_min=refused_s,
+        )
+        for account in accounts(folder, config)
+    ]
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from agent.core.message import NO_GROUP, Message, MessageType
 from agent.core.records import OpenInvite
 from agent.errors import NotAMemberError
 
+_OF_LINKS = frozenset({MessageType.LOSS, MessageType.LINK})
 _OF_GROUPS = frozenset({MessageType.GROUP_MANIFEST, MessageType.GROUP_PULL, MessageType.REVOKE})
 
 
@@ -25,9 +26,9 @@ def authorise(membership: Membership, message: Message, now_us: int) -> OpenInvi
         return membership.invitations.find(message, now_us)
     if message.type is MessageType.GROUP_INVITE:
         may_invite(membership, message.author)
-    elif message.type is MessageType.LOSS or not message.link_seq:  # of a link, which all have who share a group
+    elif message.type in _OF_LINKS or not message.link_seq:  # which all have who share a group
         stranger = membership.address(message.author) is None
-        if stranger or (message.type is MessageType.LOSS and message.group_id != NO_GROUP):
+        if stranger or (message.type in _OF_LINKS and message.group_id != NO_GROUP):
             raise NotAMemberError(f"a {message.type.name} by a stranger")
     elif message.type in _OF_GROUPS:
         membership.authorise(message)

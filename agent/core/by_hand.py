@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agent.core.crypto import NoiseKey
 from agent.core.forwarding import board_member
 from agent.core.inbox import ReceiveLink, ReceiveLinks
 from agent.core.membership import Membership
@@ -11,6 +12,7 @@ from agent.core.message import Acknowledgement, Message, MessageType, read_messa
 from agent.core.now import Now
 from agent.core.records import OpenInvite, Quarantined, Records
 from agent.core.sending import Sending
+from agent.core.telemetry import split_number
 
 
 class ByHand:
@@ -21,7 +23,14 @@ class ByHand:
     _sending: Sending
     _receiving: ReceiveLinks
 
-    def _handle(self, message: Message, link: ReceiveLink, invite: OpenInvite | None, now: Now) -> bool:
+    def _handle(
+        self,
+        message: Message,
+        link: ReceiveLink,
+        invite: OpenInvite | None,
+        now: Now,
+        sealed_for: NoiseKey | None = None,
+    ) -> bool:
         raise NotImplementedError
 
     def carried(self, recipient: bytes, after: int) -> list[tuple[int, bytes]]:
@@ -55,6 +64,9 @@ class ByHand:
         """
         message = read_message(quarantined.message, verify=False)
         if quarantined.recipient is not None:
-            self._sending.queue(message.recipient, message.type, message.group_id, message.body, now)
+            if message.type is MessageType.TELEMETRY:  # its number was told lost
+                self._sending.queue_batch(message.recipient, message.group_id, split_number(message.body)[1], now)
+            else:
+                self._sending.queue(message.recipient, message.type, message.group_id, message.body, now)
             return True
         return self._handle(message, self._receiving.of(message.author, message.incarnation), None, now)

@@ -230,6 +230,23 @@ def box_open(ciphertext: bytes, nonce: bytes, sender_public: bytes, recipient_se
         raise DecryptionError("envelope does not open") from error
 
 
+def secretbox_seal(plaintext: bytes, nonce: bytes, key: bytes) -> bytes:
+    """Seal with NaCl `crypto_secretbox` (XSalsa20-Poly1305); no nonce may be used twice with one key."""
+    return bytes(bindings.crypto_secretbox(plaintext, nonce, key))
+
+
+def secretbox_open(ciphertext: bytes, nonce: bytes, key: bytes) -> bytes:
+    """Open what `secretbox_seal` made.
+
+    Raises:
+        DecryptionError: it does not open.
+    """
+    try:
+        return bytes(bindings.crypto_secretbox_open(ciphertext, nonce, key))
+    except (CryptoError, ValueError, TypeError) as error:
+        raise DecryptionError("envelope does not open") from error
+
+
 def check_noise_key(noise_public: bytes) -> None:
     """Refuse a key that nothing can be sealed for.
 

@@ -1,7 +1,9 @@
 """Envelopes: all that a relay ever sees (docs/protocol.md, "Envelopes").
 
 A sealed envelope is the array `[1, ephemeral_pub, nonce24, ciphertext]`: NaCl `crypto_box` from a fresh key pair to
-the recipient's noise key. The plaintext is padded, so that its length says little (000.10).
+the recipient's noise key. A link envelope is `[2, tag16, counter, ciphertext]`: NaCl `crypto_secretbox` under a key
+that a sealed message has set up (`link_keys.py`), with the nonce `tag || counter`; it costs no X25519. The plaintext of
+both is padded, so that its length says little (000.10).
 
 Padding (PADMÉ, Nikitin et al., PETS 2019): 0x80, then zeros, up to a length whose low bits are zero. Overhead is at
 most 12 %, and a length leaks O(log log n) bits.
@@ -9,12 +11,18 @@ most 12 %, and a length leaks O(log log n) bits.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Any
+
 from agent.core import crypto, wire
 from agent.core.ids import KEY_BYTES
 from agent.core.limits import MAXIMUM_ENVELOPE_BYTES, MAXIMUM_MESSAGE_BYTES
 from agent.errors import DecryptionError, LimitError, MalformedError
 
 SEALED = 1
+LINKED = 2
+TAG_BYTES = 16
+_DOES_NOT_OPEN = "envelope does not open"
 _SMALLEST = 64
 """Everything shorter looks alike."""
 
@@ -54,36 +62,105 @@ def seal(message: bytes, recipient_noise_public: bytes, ephemeral_secret: bytes,
         LimitError: the message is longer than a relay will carry.
         DecryptionError: the recipient's key is unusable.
     """
-    if len(message) > MAXIMUM_MESSAGE_BYTES:
-        raise LimitError(f"message longer than {MAXIMUM_MESSAGE_BYTES} bytes")
-    ciphertext = crypto.box_seal(pad(message), nonce, recipient_noise_public, ephemeral_secret)
+    ciphertext = crypto.box_seal(_padded(message), nonce, recipient_noise_public, ephemeral_secret)
     return wire.encode([SEALED, crypto.scalar_base(ephemeral_secret), nonce, ciphertext])
 
 
-def open_sealed(raw: bytes, *noise_secrets: bytes) -> bytes:
-    """Open an envelope with the first secret that fits, and return the message bytes.
+def seal_by_link(message: bytes, key: bytes, tag: bytes, counter: int) -> bytes:
+    """Return a link envelope. No `counter` may be used twice with one key and tag.
+
+    Raises:
+        LimitError: the message is longer than a relay will carry.
+    """
+    return wire.encode([LINKED, tag, counter, crypto.secretbox_seal(_padded(message), _link_nonce(tag, counter), key)])
+
+
+def _padded(message: bytes) -> bytes:
+    if len(message) > MAXIMUM_MESSAGE_BYTES:
+        raise LimitError(f"message longer than {MAXIMUM_MESSAGE_BYTES} bytes")
+    return pad(message)
+
+
+def _link_nonce(tag: bytes, counter: int) -> bytes:
+    """Return 24 bytes: all that a relay could change beside the ciphertext stands in them."""
+    return tag + counter.to_bytes(8)
+
+
+@dataclass(frozen=True, slots=True)
+class SealedEnvelope:
+    """An envelope for whoever has the secret of a noise key."""
+
+    ephemeral_public: bytes
+    nonce: bytes
+    ciphertext: bytes = field(repr=False)
+
+    def open(self, noise_secret: bytes) -> bytes:
+        """Return the message.
+
+        Raises:
+            MalformedError: badly padded.
+            DecryptionError: sealed for another key, or tampered with.
+        """
+        if len(self.ciphertext) < crypto.SEAL_BYTES or not crypto.is_reduced(self.ephemeral_public):
+            raise DecryptionError(_DOES_NOT_OPEN)
+        return unpad(crypto.box_open(self.ciphertext, self.nonce, self.ephemeral_public, noise_secret))
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEnvelope:
+    """An envelope for whoever holds the link key that goes by a tag."""
+
+    tag: bytes
+    counter: int
+    ciphertext: bytes = field(repr=False)
+
+    def open(self, key: bytes) -> bytes:
+        """Return the message.
+
+        Raises:
+            MalformedError: badly padded.
+            DecryptionError: another key's, or tampered with.
+        """
+        if len(self.ciphertext) < crypto.SEAL_BYTES:
+            raise DecryptionError(_DOES_NOT_OPEN)
+        return unpad(crypto.secretbox_open(self.ciphertext, _link_nonce(self.tag, self.counter), key))
+
+
+def read_envelope(raw: bytes) -> SealedEnvelope | LinkEnvelope:
+    """Parse an envelope.
 
     Raises:
         LimitError: larger than any envelope; nothing was parsed.
-        MalformedError: not an envelope of a known version, or badly padded.
-        DecryptionError: sealed for none of these keys, or tampered with.
+        MalformedError: not an envelope of a known version.
     """
-    version, ephemeral_public, nonce, ciphertext = wire.record(
-        wire.decode(raw, MAXIMUM_ENVELOPE_BYTES),
-        "envelope",
-        wire.uint(255),
-        wire.octets(KEY_BYTES),
-        wire.octets(crypto.NONCE_BYTES),
-        wire.octets_to(MAXIMUM_ENVELOPE_BYTES),
+    fields: Any = wire.decode(raw, MAXIMUM_ENVELOPE_BYTES)
+    ciphertext = wire.octets_to(MAXIMUM_ENVELOPE_BYTES)
+    if isinstance(fields, list) and fields[:1] == [LINKED]:
+        return LinkEnvelope(
+            *wire.record(fields, "link envelope", wire.uint(255), wire.octets(TAG_BYTES), wire.uint(), ciphertext)[1:]
+        )
+    version, *sealed = wire.record(
+        fields, "envelope", wire.uint(255), wire.octets(KEY_BYTES), wire.octets(crypto.NONCE_BYTES), ciphertext
     )
     if version != SEALED:
         raise MalformedError(f"envelope version {version}: a newer Covey?")
-    if len(ciphertext) < crypto.SEAL_BYTES or not crypto.is_reduced(ephemeral_public):
-        raise DecryptionError("envelope does not open")
+    return SealedEnvelope(*sealed)
+
+
+def open_sealed(raw: bytes, *noise_secrets: bytes) -> bytes:
+    """Open a sealed envelope with the first secret that fits, and return the message bytes.
+
+    Raises:
+        LimitError: larger than any envelope; nothing was parsed.
+        MalformedError: not a sealed envelope, or badly padded.
+        DecryptionError: sealed for none of these keys, or tampered with.
+    """
+    envelope = read_envelope(raw)
+    if not isinstance(envelope, SealedEnvelope):
+        raise MalformedError("not a sealed envelope")
     for secret in noise_secrets:
         try:
-            padded = crypto.box_open(ciphertext, nonce, ephemeral_public, secret)
+            return envelope.open(secret)
         except DecryptionError:
             continue
-        return unpad(padded)
-    raise DecryptionError("envelope does not open")
+    raise DecryptionError(_DOES_NOT_OPEN)

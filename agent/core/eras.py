@@ -14,9 +14,10 @@ waited before keeps its place in the queue. Rules (docs/protocol.md, "Restored a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.core.crypto import Identity
+from agent.core.limits import MAXIMUM_LOSS_RANGES
 from agent.core.message import Loss, LossReason, MessageType, read_message, write_message
 from agent.core.sequences import Range, SequenceSet
 
@@ -54,7 +55,7 @@ class Era:
         body = message.body
         if message.type is MessageType.LOSS:
             loss = Loss.from_wire(body)
-            body = Loss(loss.first, loss.last, loss.reason, loss.incarnation or message.incarnation).to_wire()
+            body = replace(loss, incarnation=loss.incarnation or message.incarnation).to_wire()
         return write_message(
             identity,
             message.type,
@@ -73,11 +74,45 @@ def era_of(eras: Sequence[Era], place: int) -> Era:
     return next((era for era in eras if place <= era.last), eras[-1])
 
 
-def losses(eras: Sequence[Era], places: Sequence[Range], reason: LossReason) -> Iterator[Loss]:
-    """Yield what to tell of places that will never come, in the numbers of their incarnations."""
-    present = eras[-1]
-    for first, last in places:
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Places of a queue, one after the other, that will never come; if they held telemetry, the first one's number.
+
+    Their numbers are consecutive, too; None where there are none, or nobody knows them.
+    """
+
+    first: int
+    last: int
+    reason: LossReason
+    number: int | None = None
+
+    def between(self, first: int, last: int) -> Gone | None:
+        """Return the part that lies between two places, both included."""
+        low, high = max(first, self.first), min(last, self.last)
+        if low > high:
+            return None
+        return Gone(low, high, self.reason, None if self.number is None else self.number + low - self.first)
+
+
+def losses(eras: Sequence[Era], gone: Sequence[Gone]) -> Iterator[Loss]:
+    """Yield the records that tell of what is gone, in the numbers of their incarnations, as few as there may be."""
+    for reason in LossReason:
         for era in eras:
-            low, high = max(first, era.base + 1), min(last, era.last)
-            if low <= high:
-                yield Loss(low - era.base, high - era.base, reason, None if era is present else era.incarnation)
+            parts = [each.between(era.base + 1, era.last) for each in gone if each.reason is reason]
+            incarnation = None if era is eras[-1] else era.incarnation
+            places, numbers = SequenceSet(), SequenceSet()
+            for part in parts:
+                if part is None:
+                    continue
+                if max(len(_spans(places)), len(_spans(numbers))) >= MAXIMUM_LOSS_RANGES:
+                    yield Loss(reason, _spans(places), _spans(numbers), incarnation)
+                    places, numbers = SequenceSet(), SequenceSet()
+                places = places.add(part.first - era.base, part.last - era.base)
+                if part.number is not None:
+                    numbers = numbers.add(part.number, part.number + part.last - part.first)
+            if places != SequenceSet():
+                yield Loss(reason, _spans(places), _spans(numbers), incarnation)
+
+
+def _spans(numbers: SequenceSet) -> tuple[Range, ...]:
+    return ((1, numbers.upto), *numbers.ranges) if numbers.upto else numbers.ranges

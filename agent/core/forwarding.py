@@ -31,7 +31,16 @@ from agent.core.message import Message, MessageType
 from agent.core.records import Records
 from agent.errors import LocalError, MalformedError, NotAMemberError
 
-_OF_BOARDS = frozenset({MessageType.BLOB, MessageType.TELEMETRY, MessageType.LOSS, MessageType.ACK, MessageType.RESUME})
+_OF_BOARDS = frozenset(
+    {
+        MessageType.BLOB,
+        MessageType.LINK,
+        MessageType.TELEMETRY,
+        MessageType.LOSS,
+        MessageType.ACK,
+        MessageType.RESUME,
+    }
+)
 _KEPT_OF_ONE = 4
 """Envelopes of one author for one board: an acknowledgement does not push out a blob that came just before it."""
 _FRAMING_BYTES = 64

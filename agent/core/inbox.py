@@ -14,7 +14,7 @@ A link is one author and one of its incarnations. Rules (docs/protocol.md, "The 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 
 from agent.core.limits import (
@@ -26,6 +26,27 @@ from agent.core.limits import (
 from agent.core.records import Records
 from agent.core.sequences import SequenceSet
 from agent.errors import LimitError
+
+
+def ready_in_order(
+    entries: Iterable[tuple[int, bytes, int, bytes | None, int | None]], complete: Mapping[tuple[bytes, bytes], int]
+) -> list[int]:
+    """Return the ids of an inbox's blobs that may be shown in their senders' orders.
+
+    Entries are (id, author, seq, incarnation, link_seq); `complete` is up to where each link has everything. What one
+    author sent goes by `seq`, which counts on through its incarnations; one that waits for what comes before it holds
+    up the later ones. Those of different authors go in the order in which they became ready.
+    """
+    ready: list[tuple[int, int, int]] = []
+    latest: dict[bytes, int] = {}
+    held: set[bytes] = set()
+    for identifier, author, seq, incarnation, link_seq in sorted(entries, key=lambda entry: (entry[1], entry[2])):
+        if incarnation is not None and link_seq is not None and link_seq > complete[author, incarnation]:
+            held.add(author)
+        if author not in held:
+            latest[author] = max(latest.get(author, 0), identifier)
+            ready.append((latest[author], seq, identifier))
+    return [identifier for _, _, identifier in sorted(ready)]
 
 
 class Arrival(Enum):
@@ -89,6 +110,10 @@ class ReceiveLink:
     def acknowledgement(self) -> SequenceSet:
         """Return what is durable here. Call `answered` once it has gone."""
         return self.received.without(self.unlanded) if self.unlanded else self.received
+
+    def has_answered(self, link_seq: int) -> bool:
+        """Say whether an acknowledgement of a sequence has gone, and none is due."""
+        return self._deadline_us is None and link_seq in self.acknowledgement()
 
     def answered(self) -> None:
         """Note that the acknowledgement has gone, or that nobody is there to have it."""

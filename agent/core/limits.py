@@ -60,6 +60,9 @@ MAXIMUM_SEQUENCE_GAP = 10_000
 MAXIMUM_ACKNOWLEDGED_RANGES = 64
 """Ranges in one acknowledgement. What does not fit is told by the next one, after the first holes closed."""
 
+MAXIMUM_LOSS_RANGES = 64
+"""Ranges of link sequences, and of telemetry numbers, in one loss record; more are told by another one."""
+
 ACKNOWLEDGE_DELAY_US = 200_000
 """An acknowledgement waits this long for company."""
 
@@ -85,8 +88,14 @@ DOUBT_US = 86_400_000_000
 """How often one recipient may have a device begin another incarnation. Others remember 1,024 of a device: one hostile
 member must not use them up."""
 
-LOG_PAGES = 400
-"""Pages of 4 KiB in the write-ahead log before they are folded into the database: few enough for the ballast."""
+EXPIRED_AT_ONCE = 1_000
+"""Messages that one step of upkeep lets expire: a commit of this size takes a fraction of a second on a Pi."""
+
+EXPIRE_AGAIN_US = 1_000_000
+"""Before the next such step, where more have expired."""
+
+LOG_BYTES = 1_600 * KIB
+"""The write-ahead log before it is folded into the database: small enough for the ballast."""
 
 BALLAST_BYTES = 2 * MIB
 """Room kept for what must be written on a full disk: the database grows by what its log holds, then the log is empty
@@ -106,6 +115,45 @@ LANDING_BYTES = 64 * MIB
 
 INCARNATIONS = 1_024
 """Incarnations of one author whose links are remembered: a device that lost its state so often is broken or hostile."""
+
+# Relays and presence
+MAXIMUM_RELAYS = 8
+"""Relays of one device at once: each costs a connection, a thread and a subscription for good."""
+
+WILL_DELAY_US = 60_000_000
+"""How long a relay holds a will back: a device that is back by then was not gone. Never longer than the interval."""
+
+COLLECTOR_SILENT_US = 1_800_000_000
+"""How long a collector may acknowledge nothing before new telemetry goes to the next one: longer than it restarts."""
+
+COLLECTOR_CHECK_US = 60_000_000
+"""Between two looks at the collectors, and at what waits for those that are none any more."""
+
+REDIRECTED_AT_ONCE = 256
+"""Messages that one commit moves to another collector: others are not held up for long."""
+
+PRESENCE_BLOCK = 256
+"""Counters of presence that are taken from the store at a time: at one beat in five minutes a write a day."""
+
+PRESENCE_WRITE_US = 60_000_000
+"""Signs of life of a fleet are written together, once in this time: an SD card has a budget."""
+
+# Link keys
+LINK_AFTER_ENVELOPES = 8
+"""Sealed envelopes for one device, within the life of a link key, before a key is given to it: that costs a message and
+its acknowledgement, which one envelope in eight makes good."""
+
+LINK_KEY_ENVELOPES = 65_536
+"""Envelopes under one link key: what one stolen key opens is bounded, and a new one costs next to nothing by then."""
+
+LINK_KEY_US = 3_600_000_000
+"""How long a link key is used: an hour, for the same reason."""
+
+LINK_KEYS_KEPT = 4
+"""Link keys of one author that its recipient keeps: one in use, its successor, and what a restart or two left."""
+
+LINK_KEY_KEPT_US = 8 * 86_400_000_000
+"""How long it keeps one at most: a relay holds envelopes for a week after the last one was written."""
 
 # Groups
 MAXIMUM_MEMBERS = 1_000
@@ -282,6 +330,9 @@ SEGMENT_US = 2_000_000
 MAXIMUM_SEGMENT_RECORDS = 20_000
 """Messages in one segment: small ones reach this before the segment is full in bytes."""
 
+MAXIMUM_SEGMENT_PARTS = 1_000
+"""Positions that one merged segment stands for; with the records, the CBOR items of a structure."""
+
 MAXIMUM_VAULT_MANIFEST_BYTES = 8 * MIB
 """A vault manifest as stored."""
 
@@ -291,8 +342,11 @@ MAXIMUM_VAULT_SEGMENTS = 10_000
 MAXIMUM_VAULT_RANGES = 100_000
 """Ranges in one vault manifest: a hundred million segments, and what fits into its bytes."""
 
+MAXIMUM_VAULT_TOMBSTONES = 1_000
+"""Tombstones in one vault manifest: a million replaced segments that still wait for their deletion."""
+
 MAXIMUM_VAULT_ITEMS = 880_000
-"""CBOR items of a vault manifest or range: eight for each segment and range that its bounds allow."""
+"""CBOR items of a vault manifest, range or tombstone: eight for each segment and range that its bounds allow."""
 
 VAULT_RANGE_SEGMENTS = 1_000
 """Segments of a range. A node folds its oldest ones when it lists twice as many (004.11)."""

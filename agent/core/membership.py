@@ -149,11 +149,16 @@ class Membership:
     def collector_of(self, group_id: bytes, device: bytes | None = None) -> Member | None:
         """Return the collector that the telemetry of a device (this one, if none is named) goes to.
 
-        Rendezvous hashing over the collectors in the manifest: devices spread, and few move when one more comes.
+        Rendezvous hashing over the collectors in the manifest: devices spread, and few move when one more comes. This
+        device's own goes past silent ones (`collecting.py`).
         """
+        silent = self._records.silent_collectors() if device is None else set()
         return max(
             self.group(group_id).with_capability(COLLECTOR),
-            key=lambda member: crypto.digest(b"covey/1 rendez", (device or self._own) + member.keys.signing_public),
+            key=lambda member: (
+                member.keys.signing_public not in silent,
+                crypto.digest(b"covey/1 rendez", (device or self._own) + member.keys.signing_public),
+            ),
             default=None,
         )
 

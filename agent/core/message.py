@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 from typing import Any
 
-from agent.core import crypto, wire
+from agent.core import crypto, wire, wire_shapes
 from agent.core.crypto import Identity
 from agent.core.ids import GROUP_ID_BYTES, INCARNATION_BYTES, KEY_BYTES
-from agent.core.limits import MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_MESSAGE_BYTES
+from agent.core.limits import MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_LOSS_RANGES, MAXIMUM_MESSAGE_BYTES
 from agent.core.sequences import Range, SequenceSet
 from agent.errors import MalformedError
 
@@ -35,6 +36,7 @@ class MessageType(IntEnum):
     GROUP_MANIFEST = 0x04
     REVOKE = 0x05
     JOIN = 0x06
+    LINK = 0x07
     ACK = 0x08
     TELEMETRY = 0x09
     LOSS = 0x0A
@@ -44,9 +46,11 @@ class MessageType(IntEnum):
     RESUME = 0x0E
     FORWARD = 0x0F
     COLLECTOR_KEY = 0x10
+    PRESENCE = 0x11
+    REDIRECTED = 0x12
 
 
-_UNSEQUENCED = frozenset({MessageType.ACK, MessageType.RESUME})
+_UNSEQUENCED = frozenset({MessageType.ACK, MessageType.RESUME, MessageType.PRESENCE})
 _EITHER = frozenset({MessageType.FORWARD})
 
 
@@ -119,16 +123,8 @@ def read_message(raw: bytes, *, verify: bool = True) -> Message:
         MalformedError: not a message, or of an unknown version or type.
         SignatureError: not signed by the author it names.
     """
-    outer = wire.record(
-        wire.decode(raw, MAXIMUM_MESSAGE_BYTES),
-        "message",
-        wire.octets(crypto.SIGNATURE_BYTES),
-        wire.octets_to(MAXIMUM_MESSAGE_BYTES),
-    )
-    signature, signed = outer
-    version, kind, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body = wire.record(
-        wire.decode(signed, MAXIMUM_MESSAGE_BYTES), "signed message", *_READERS
-    )
+    signature, signed, fields = _read_quickly(raw) or _read_strictly(raw)
+    version, kind, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body = fields
     if version != _VERSION:
         raise MalformedError(f"message version {version}: a newer Covey?")
     if verify:
@@ -139,8 +135,42 @@ def read_message(raw: bytes, *, verify: bool = True) -> Message:
         raise MalformedError(f"message type {kind:#04x}: a newer Covey?") from error
     unsequenced = link_seq == 0 if message_type in _EITHER else message_type in _UNSEQUENCED
     if (seq == 0) != (link_seq == 0) or (link_seq == 0) != unsequenced:
-        raise MalformedError("only acknowledgements and resumptions are unsequenced")
+        raise MalformedError("only acknowledgements, resumptions and presences are unsequenced")
     return Message(message_type, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body, raw)
+
+
+def _read_strictly(raw: bytes) -> tuple[bytes, bytes, list[Any]]:
+    signature, signed = wire.record(
+        wire.decode(raw, MAXIMUM_MESSAGE_BYTES),
+        "message",
+        wire.octets(crypto.SIGNATURE_BYTES),
+        wire.octets_to(MAXIMUM_MESSAGE_BYTES),
+    )
+    return signature, signed, wire.record(wire.decode(signed, MAXIMUM_MESSAGE_BYTES), "signed message", *_READERS)
+
+
+_SHAPE = wire_shapes.shape(
+    rb"\x82\x58\x40(.{64})(%(octets)b)\x8a(%(uint8)b)(%(uint8)b)\x58\x20(.{32})\x58\x20(.{32})\x58\x20(.{32})\x48(.{8})"
+    rb"(%(uint)b)(%(uint)b)(%(uint)b)(%(octets)b)"
+    % {b"octets": wire_shapes.OCTETS, b"uint8": wire_shapes.UINT_8, b"uint": wire_shapes.UINT}
+)
+
+
+def _read_quickly(raw: bytes) -> tuple[bytes, bytes, list[Any]] | None:
+    """Return what `_read_strictly` does, or None where it has to judge."""
+    found = _SHAPE.match(raw) if len(raw) <= MAXIMUM_MESSAGE_BYTES else None
+    if found is None:
+        return None
+    uint, length = wire_shapes.uint, wire_shapes.length
+    signature, size, version, kind, author, recipient, group_id, incarnation, seq, link_seq, sent_at, rest = (
+        found.groups()
+    )
+    signed, body = raw[found.end(2) :], raw[found.end() :]
+    if length(size) != len(signed) or length(rest) != len(body):
+        return None
+    numbers = uint(seq), uint(link_seq), uint(sent_at)
+    fields = [uint(version), uint(kind), author, recipient, group_id, incarnation, *numbers, body]
+    return signature, signed, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,34 +244,48 @@ class LossReason(IntEnum):
 class Loss:
     """A signed admission: these link sequences will never come (docs/protocol.md, "Loss records").
 
-    `incarnation` names an earlier one of the author; None is the record's own.
+    `numbers` are those of the telemetry among them, as far as they are known. `incarnation` names an earlier one of the
+    author, which both then count in; None is the record's own. Ranges ascend and do not touch each other.
     """
 
-    first: int
-    last: int
     reason: LossReason
+    places: tuple[Range, ...]
+    numbers: tuple[Range, ...] = ()
     incarnation: bytes | None = None
 
+    @property
+    def last(self) -> int:
+        """The highest of the link sequences."""
+        return self.places[-1][1]
+
     def to_wire(self) -> bytes:
-        """Return the body `[first, last, reason]`, with an earlier incarnation after it."""
+        """Return the body `[reason, [[first, last], ...], [[first, last], ...]]`, an earlier incarnation after it."""
         earlier = [] if self.incarnation is None else [self.incarnation]
-        return wire.encode([self.first, self.last, int(self.reason), *earlier])
+        places, numbers = ([list(span) for span in spans] for spans in (self.places, self.numbers))
+        return wire.encode([int(self.reason), places, numbers, *earlier])
 
     @classmethod
     def from_wire(cls, body: bytes) -> Loss:
         """Parse the body.
 
         Raises:
-            RemoteError: malformed, or an empty range.
+            RemoteError: malformed, beyond a bound, or of nothing.
         """
-        fields = wire.decode(body, 64)
-        readers: list[Any] = [wire.uint(), wire.uint(), wire.uint(255)]
-        if isinstance(fields, list) and len(fields) == len(readers) + 1:
-            readers.append(wire.octets(INCARNATION_BYTES))
-        first, last, reason, *earlier = wire.record(fields, "loss", *readers)
-        if not 1 <= first <= last:
-            raise MalformedError("an empty loss")
+        fields = wire.decode(body, _LOSS_BYTES)
+        spans = wire.many(_span, MAXIMUM_LOSS_RANGES)
+        earlier = (wire.octets(INCARNATION_BYTES),) if isinstance(fields, list) and len(fields) > 3 else ()
+        reason, places, numbers, *incarnation = wire.record(fields, "loss", wire.uint(255), spans, spans, *earlier)
+        if not places or not _apart(places) or not _apart(numbers):
+            raise MalformedError("the ranges of a loss record ascend and do not touch")
         try:
-            return cls(first, last, LossReason(reason), *earlier)
+            return cls(LossReason(reason), places, numbers, *incarnation)
         except ValueError as error:
             raise MalformedError(f"loss reason {reason}") from error
+
+
+_LOSS_BYTES = 2_560
+"""Two lists of `MAXIMUM_LOSS_RANGES` ranges at their longest."""
+
+
+def _apart(spans: tuple[Range, ...]) -> bool:
+    return all(before[1] + 1 < after[0] for before, after in pairwise(spans))

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from agent.core.authority import authorise
 from agent.core.by_hand import ByHand
-from agent.core.crypto import Identity
-from agent.core.envelope import open_sealed
+from agent.core.collecting import Collecting, Collectors, read_redirected
+from agent.core.crypto import Identity, NoiseKey
 from agent.core.events import BlobArrived, EnvelopeDropped, Event, StateDoubted
 from agent.core.forwarding import (
     Forward,
@@ -37,38 +38,43 @@ from agent.core.group_policy import Action
 from agent.core.group_requests import as_invite, invite_member, receive_group_invite
 from agent.core.group_tending import GroupTending
 from agent.core.inbox import Arrival, ReceiveLink, ReceiveLinks
-from agent.core.key_rotation import announce_everywhere, wiped
-from agent.core.limits import MAXIMUM_BLOB_BYTES, MAXIMUM_BOARD_BLOB_BYTES, MAXIMUM_COUNTER, UPKEEP_US
-from agent.core.membership import Edit, Membership
-from agent.core.message import (
-    Acknowledgement,
-    Loss,
-    Message,
-    MessageType,
-    Resumption,
-    read_message,
+from agent.core.key_keeping import KeyKeeping
+from agent.core.limits import (
+    COLLECTOR_SILENT_US,
+    EXPIRE_AGAIN_US,
+    MAXIMUM_BLOB_BYTES,
+    MAXIMUM_BOARD_BLOB_BYTES,
+    MAXIMUM_COUNTER,
+    UPKEEP_US,
 )
+from agent.core.link_keys import DEFAULT_TERMS, LinkTerms, open_envelope
+from agent.core.membership import Edit, Membership
+from agent.core.message import Acknowledgement, Loss, Message, MessageType, Resumption, read_message
 from agent.core.now import Now
 from agent.core.outbox import Jitter
 from agent.core.pairing import Invite, JoinRequest
 from agent.core.pairing_records import GroupRequest
+from agent.core.pulse import Pulse
+from agent.core.reach import Reach
 from agent.core.records import OpenInvite, Records
 from agent.core.sending import Outgoing, Sending
 from agent.core.sequences import SequenceSet
 from agent.core.upkeep import give_up
 from agent.core.voting import Voting, receive_vote
 from agent.core.voting import vote as cast_vote
-from agent.core.ways import Ways, address
+from agent.core.ways import Ways, address, may_link
 from agent.errors import LimitError, LocalError, MalformedError, NotForUsError, OutboxFullError, RemoteError
 
-_LANDS = frozenset({MessageType.TELEMETRY, MessageType.LOSS})
+_LANDS = frozenset({MessageType.TELEMETRY, MessageType.REDIRECTED, MessageType.LOSS})
 """What a collector puts into its vault before it acknowledges."""
 
 
-class Node(ByHand):
+class Node(ByHand, Reach, KeyKeeping, Collecting):
     """One device's protocol state. Everything durable is in `records`; the rest can be lost at any time.
 
     `lands_telemetry` says whether a collector empties the landing; without one, telemetry stays at its sender.
+    `silent_us` is how long a collector may acknowledge nothing before new telemetry goes to the next one.
+    `presence_us` is the longest silence towards this device's collectors; 0: it does not tell them that it is there.
     """
 
     def __init__(
@@ -79,6 +85,9 @@ class Node(ByHand):
         jitter: Jitter,
         *,
         lands_telemetry: bool = False,
+        presence_us: int = 0,
+        silent_us: int = COLLECTOR_SILENT_US,
+        link_terms: LinkTerms = DEFAULT_TERMS,
     ) -> None:
         self.identity = identity
         self.membership = Membership(identity, records, rng)
@@ -86,12 +95,15 @@ class Node(ByHand):
         self._upkeep_at_us = 0
         self._records = records
         self._rng = rng
-        self._sending = Sending(identity, records, self._address, rng, jitter)
+        self._sending = Sending(identity, records, self._address, rng, jitter, link_terms)
         self.routes = Routes(records)
         self._ways = Ways(identity, records, self._sending, self.routes)
+        self._collectors = Collectors(identity.signing_public, records, self._sending, silent_us)
         self._lands_telemetry = lands_telemetry
         self._events: deque[Event] = deque()
         self._receiving = ReceiveLinks(records)
+        self.pulse = Pulse(identity.signing_public, records, self._sending, rng, presence_us)
+        self._speaker: tuple[bytes, bool] | None = None
         self._resumptions: dict[tuple[bytes, bytes], Resumption] = {}
         self.refresh()
 
@@ -103,6 +115,8 @@ class Node(ByHand):
     def rolled_back(self) -> None:
         """Take back what was not committed: everything is read from the store again."""
         self._sending.rolled_back()
+        self.pulse.rolled_back()
+        self._collectors.rolled_back()
         self._receiving.clear()
         self._resumptions.clear()
         self._events.clear()
@@ -139,10 +153,13 @@ class Node(ByHand):
         self.request_join(as_invite(request), label, now)
         self._records.drop_group_request(request.group_id)
 
-    def send_blob(self, group_id: bytes, content: bytes, now: Now, to: bytes | None = None) -> int:
+    def send_blob(
+        self, group_id: bytes, content: bytes, now: Now, to: bytes | None = None, lifetime_us: int | None = None
+    ) -> int:
         """Queue one separately sealed blob for a member, or for every other one (001.01, 001.03); return for how many.
 
-        Boards are sent to only by name, and listen to their collector alone.
+        Boards are sent to only by name, and listen to their collector alone. A blob that outlives its lifetime is
+        dropped (`Sending.expire`), and its recipient is told.
 
         Raises:
             LocalError: too large, or the outbox is full: then the caller rolls back, and nothing was queued.
@@ -156,24 +173,9 @@ class Node(ByHand):
         ):
             raise LocalError(f"a blob has at most {MAXIMUM_BLOB_BYTES} bytes, for a board {MAXIMUM_BOARD_BLOB_BYTES}")
         for recipient in recipients:
-            self._sending.queue(recipient.keys.signing_public, MessageType.BLOB, group_id, content, now)
+            key = recipient.keys.signing_public
+            self._sending.queue(key, MessageType.BLOB, group_id, content, now, lifetime_us=lifetime_us)
         return len(recipients)
-
-    def send_telemetry(self, group_id: bytes, batch: bytes, readings: int, now: Now) -> None:
-        """Queue one batch for this device's collector, and count its readings as published.
-
-        Where the outbox is full, the oldest telemetry goes, and a signed loss record says so.
-
-        Raises:
-            LocalError: the group has no collector, or the outbox is full: then the caller rolls back.
-            UnknownGroupError: this device is not in the group.
-        """
-        collector = self.membership.collector_of(group_id)
-        if collector is None:
-            raise LocalError("the group has no collector", hint="invite one: covey invite --capability collector")
-        self._sending.queue_telemetry(collector.keys.signing_public, MessageType.TELEMETRY, group_id, batch, now)
-        self._records.count("published_readings", readings)
-        self._records.count("published_messages")
 
     def forward(self, board: bytes, recipient: bytes, envelope: bytes, now: Now) -> None:
         """Queue an envelope of a board that hangs on this device (`forwarding.py`).
@@ -207,24 +209,9 @@ class Node(ByHand):
         self._sending.forget_committed(now)
         yield from self._acknowledgements(now)
         yield from self._answers(now)
-        for outgoing in self._sending.envelopes():
+        yield from self._beats(now)
+        for outgoing in self._sending.envelopes(now):
             yield from self._ways.of(self.membership, outgoing, now)
-
-    def sent(self, outgoing: Outgoing, now: Now) -> None:
-        """Note that the relay took an envelope."""
-        self._sending.sent(outgoing, now)
-
-    def relayed(self, recipient: bytes, link_seq: int) -> None:
-        """Note that the relay says it has stored an envelope."""
-        self._sending.relayed(recipient, link_seq)
-
-    def connected(self, now: Now) -> None:
-        """Note that the relay can be reached."""
-        self._sending.connected(now)
-
-    def connection_lost(self) -> None:
-        """Note that the relay cannot be reached."""
-        self._sending.connection_lost()
 
     def next_deadline(self) -> int | None:
         """Return when `handle_deadline` and `envelopes_to_send` should be called next; None while unconnected."""
@@ -232,12 +219,13 @@ class Node(ByHand):
             return None
         deadlines = self._sending.deadlines()
         deadlines += self._receiving.deadlines()
-        deadlines.append(self._tending.next_deadline())
+        deadlines += [self._tending.next_deadline(), self.pulse.next_deadline()]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def restless(self, now: Now) -> bool:
         """Say whether `tend_groups` has something to do."""
-        return now.monotonic_us >= self._upkeep_at_us or self._tending.restless(self.membership, now)
+        due = now.monotonic_us >= self._upkeep_at_us or self._sending.link_keys.wanted or self.pulse.restless(now)
+        return due or self._collectors.restless(now) or self._tending.restless(self.membership, now)
 
     def tend_groups(self, now: Now) -> None:
         """Do what is due in groups: end conflicts, ask for what is missing, give up what has waited too long.
@@ -245,10 +233,15 @@ class Node(ByHand):
         Writes, so inside a transaction.
         """
         if now.monotonic_us >= self._upkeep_at_us:
-            self._upkeep_at_us = now.monotonic_us + UPKEEP_US
+            more = self._sending.expire(now)
+            self._upkeep_at_us = now.monotonic_us + (EXPIRE_AGAIN_US if more else UPKEEP_US)
             self._events += give_up(self.membership, self._records, self._sending, now)
-            self._sending.tell_untold_losses(now)
+            self._sending.tell_losses(now)
+            self.forget_link_keys(now)
+        self._sending.begin_links(lambda device: may_link(self.membership, device), now)
         self._queue_all(self._tending.handle_deadline(self.membership, now), now)
+        self.pulse.write(now)
+        self._collectors.tend(self.membership, now)
 
     def add_device(self, group_id: bytes, newcomer: Member, relay_url: str, now: Now) -> Invite:
         """Let a device in by its keys, and tell everybody; the invite is for it alone.
@@ -306,16 +299,20 @@ class Node(ByHand):
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
-    def receive_envelope(self, raw: bytes, now: Now) -> None:
-        """Deal with one envelope from the relay."""
+    def receive_envelope(self, raw: bytes, now: Now) -> tuple[bytes, bool] | None:
+        """Deal with one envelope from a relay; return who wants an answer or was heard, and whether it was news."""
+        self._speaker = None
         self._receive(raw, None, now)
+        return self._speaker
 
     def _receive(self, raw: bytes, carrier: bytes | None, now: Now) -> bool:
         """Deal with an envelope that the relay or a member brought; return False where there is no room for it."""
         author = None
         try:
-            message = read_message(open_sealed(raw, *self._noise_secrets()))
+            opened = open_envelope(raw, self.identity.noise, self._records)
+            message = read_message(opened.message)
             author = message.author
+            opened.check_author(message)
             if message.recipient != self.identity.signing_public:
                 raise NotForUsError("the message names another recipient")
             if carrier is not None:
@@ -324,10 +321,13 @@ class Node(ByHand):
                 self._receive_acknowledgement(message, now)
                 return True
             invite = authorise(self.membership, message, now.wall_us)
+            self._sending.link_keys.heard(message.author)
             if message.link_seq:
-                return self._receive_sequenced(message, invite, carrier, now)
+                return self._receive_sequenced(message, invite, carrier, opened.sealed_for, now)
             if message.type is MessageType.RESUME:
                 self._receive_resumption(message, now)
+            elif message.type is MessageType.PRESENCE:
+                self._speaker = (message.author, True) if self.pulse.receive(self.membership, message, now) else None
             else:
                 self.routes.keep(message.author, read_downward(self.membership, message))
         except RemoteError as error:
@@ -352,8 +352,10 @@ class Node(ByHand):
             if self._sending.doubt(message.author, now):
                 self._events.append(StateDoubted(message.author))
             return
-        if self._sending.free(message.author, era.places(acknowledgement.received)):
+        if self._sending.free(message.author, era.places(acknowledgement.received), now):
             self._records.heard(message.author, now.wall_us)
+            self._collectors.answered(message.author, now)
+            self._speaker = message.author, True
         gone = self._records.let_go(message.author, era, acknowledgement.received)
         if gone:
             self._resumptions[message.author, era.incarnation] = Resumption(tuple(gone))
@@ -368,10 +370,13 @@ class Node(ByHand):
             self._records.set_received(message.author, message.incarnation, link.received)
             link.answer_soon(now.monotonic_us)
 
-    def _receive_sequenced(self, message: Message, invite: OpenInvite | None, carrier: bytes | None, now: Now) -> bool:
+    def _receive_sequenced(
+        self, message: Message, invite: OpenInvite | None, carrier: bytes | None, sealed_for: NoiseKey | None, now: Now
+    ) -> bool:
         if carrier is not None:
             self._receiving.restarted(message.author, message.incarnation)
         link = self._receiving.of(message.author, message.incarnation)
+        self._speaker = message.author, False
         try:
             arrival = link.classify(message.link_seq)
         except LimitError:
@@ -381,10 +386,12 @@ class Node(ByHand):
             self._records.count("duplicates")
             if carrier is not None:
                 self.routes.brought(message.author, carrier, new=False)
+            if sealed_for is not None and link.has_answered(message.link_seq):
+                self._sending.link_keys.end(message.author)  # our acknowledgement may not have opened there
             link.answer_soon(now.monotonic_us)
             return True
         try:
-            taken = self._handle(message, link, invite, now)
+            taken = self._handle(message, link, invite, now, sealed_for)
         except RemoteError as error:
             self._records.quarantine(error.code, message.raw, now.wall_us)
             self._records.count(f"quarantined_{error.code}")
@@ -399,11 +406,19 @@ class Node(ByHand):
         link.take(message.link_seq, message.link_seq, lands_later=lands_later)
         self._records.set_received(message.author, message.incarnation, link.received)
         self._records.heard(message.author, now.wall_us)
+        self._speaker = message.author, True
         if not lands_later:
             link.answer_soon(now.monotonic_us)
         return True
 
-    def _handle(self, message: Message, link: ReceiveLink, invite: OpenInvite | None, now: Now) -> bool:
+    def _handle(
+        self,
+        message: Message,
+        link: ReceiveLink,
+        invite: OpenInvite | None,
+        now: Now,
+        sealed_for: NoiseKey | None = None,
+    ) -> bool:
         """Apply a new message by its type; return False where there is no room for it now."""
         if message.type is MessageType.BLOB:
             if not self._records.deliver(message, now.wall_us):
@@ -411,8 +426,13 @@ class Node(ByHand):
             self._events.append(BlobArrived(message.author, len(message.body)))
         elif message.type is MessageType.TELEMETRY:
             return self._lands_telemetry and self._records.land(message, now.wall_us)
+        elif message.type is MessageType.REDIRECTED:
+            redirected = replace(message, raw=read_redirected(message))
+            return self._lands_telemetry and self._records.land(redirected, now.wall_us)
         elif message.type is MessageType.LOSS:
             return self._receive_loss(message, link, now)
+        elif message.type is MessageType.LINK:
+            self._take_link(message, sealed_for, now)
         elif message.type is MessageType.FORWARD:
             forward = Forward.from_wire(message.body)
             if forward.to != self.identity.signing_public:
@@ -439,7 +459,7 @@ class Node(ByHand):
         elif message.type is MessageType.REVOKE:
             self._queue_all(self.membership.receive_revoke(message, now.wall_us), now)
             if self.membership.shares_nothing_with(message.author):  # it knows, and may be gone before it answers
-                self._sending.free(message.author, SequenceSet(MAXIMUM_COUNTER))
+                self._sending.free(message.author, SequenceSet(MAXIMUM_COUNTER), now)
 
     def _queue_all(self, sends: list[GroupSend], now: Now) -> None:
         self._sending.queue_all(sends, self.membership.take_departed(), now)
@@ -453,23 +473,13 @@ class Node(ByHand):
         if self._lands_telemetry and not self._records.land(message, now.wall_us):
             return False
         about = link if loss.incarnation is None else self._receiving.of(message.author, loss.incarnation)
-        self._records.count("lost_messages", about.received.missing(loss.first, loss.last))
-        about.take(loss.first, loss.last)
+        for first, last in loss.places:
+            self._records.count("lost_messages", about.received.missing(first, last))
+            about.take(first, last)
         if about is not link:
             self._records.set_received(message.author, loss.incarnation or b"", about.received)
             about.answer_soon(now.monotonic_us)
         return True
-
-    def rotate_noise_key(self, now: Now) -> None:
-        """Tell every group the noise key that is current now; it must be stored already. Inside a transaction."""
-        self._queue_all(announce_everywhere(self.membership, self.identity, self._records, now.wall_us), now)
-
-    def noise_keys_to_wipe(self, now: Now) -> list[bytes]:
-        """Return the retired noise keys that nothing needs any more."""
-        return wiped(self.membership, self.identity, self._records, now.wall_us)
-
-    def _noise_secrets(self) -> Iterator[bytes]:
-        return (key.secret.reveal() for key in self.identity.noise.keys)
 
     def _address(self, device: bytes) -> bytes | None:
         return address(self.membership, self._records, device)

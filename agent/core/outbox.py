@@ -47,6 +47,7 @@ class InFlight:
     sent_at_us: int | None = None
     sends: int = 0
     relayed: bool = False
+    relay: str = ""
 
 
 class Wanted(NamedTuple):
@@ -73,6 +74,7 @@ class SendLink:
         self._deviation_us = 0.0
         self._deadline_us: int | None = None
         self._connected_at_us = 0
+        self.retries = 0
 
     @property
     def idle(self) -> bool:
@@ -109,8 +111,9 @@ class SendLink:
             waiting = sorted(waiting[: max(0, room)], key=lambda entry: entry.link_seq)
         yield from waiting
 
-    def sent(self, entry: InFlight, now_us: int) -> None:
+    def sent(self, entry: InFlight, now_us: int, relay: str = "") -> None:
         """Note that a relay took the message."""
+        entry.relay = relay
         entry.sent_at_us = now_us
         entry.sends += 1
         entry.relayed = False
@@ -123,12 +126,13 @@ class SendLink:
         if entry is not None:
             entry.relayed = True
 
-    def connection_lost(self) -> None:
-        """Send again what the relay had not answered; no retry runs without a relay."""
+    def connection_lost(self, relay: str | None = None) -> None:
+        """Send again what a relay had not answered; without a name, what none had: no retry runs without a relay."""
         for entry in self._window.values():
-            if not entry.relayed:
+            if not entry.relayed and relay in {None, entry.relay}:
                 entry.sent_at_us = None
-        self._deadline_us = None
+        if relay is None:
+            self._deadline_us = None
 
     def connected(self, now_us: int) -> None:
         """Let retries run again."""
@@ -149,6 +153,7 @@ class SendLink:
             return False
         self._allowed = min(LINK_WINDOW_MESSAGES, 2 * self._allowed + len(freed))
         self._retry_us = self._base_retry_us()
+        self.retries = 0
         in_flight = any(entry.sent_at_us is not None for entry in self._window.values())
         self._deadline_us = now_us + self._retry_us if in_flight else None
         return True
@@ -169,6 +174,7 @@ class SendLink:
         for entry in self._window.values():
             entry.sent_at_us = None
         self._allowed = 1
+        self.retries += 1
         self._retry_us = min(RETRY_US_MAX, jitter(RETRY_US_MIN, max(RETRY_US_MIN, 3 * self._retry_us)))
         self._deadline_us = now_us + self._retry_us if self._window else None
 

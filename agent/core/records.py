@@ -6,15 +6,16 @@ decides what to write; it never knows where. `adapters/sqlite_store.py` implemen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
 from agent.core.crypto import DeviceKeys
-from agent.core.eras import Era
-from agent.core.message import Message
+from agent.core.eras import Era, Gone
+from agent.core.link_keys import LinkKeyRecords
+from agent.core.message import LossReason, Message
 from agent.core.pairing_records import GroupRequest
+from agent.core.presence import Attendance
 from agent.core.sequences import Range, SequenceSet
 
 
@@ -47,7 +48,7 @@ class PendingJoin:
     expires_at_us: int
 
 
-class Records(Protocol):
+class Records(LinkKeyRecords, Protocol):
     """The durable state of one device."""
 
     def incarnation(self) -> bytes:
@@ -62,21 +63,50 @@ class Records(Protocol):
         What waits in it is signed anew. False where the same recipient has said so a short time ago: nothing changes.
         """
 
-    def untold_losses(self) -> list[tuple[bytes, bytes, int, int]]:
-        """Return (recipient, incarnation, first, last) of what a damaged disk lost and no record tells yet."""
+    def recipients_untold(self) -> list[bytes]:
+        """Return the recipients that have not been told of everything that is gone."""
 
-    def losses_told(self) -> None:
-        """Forget them: signed records are queued."""
+    def losses_to_tell(self, recipient: bytes) -> list[Gone]:
+        """Return what is gone and no record tells yet; nothing as long as an earlier record waits for the recipient.
+
+        So what is lost meanwhile keeps company, in one record. A bounded number, by place.
+        """
+
+    def losses_told(self, recipient: bytes, last_place: int) -> None:
+        """Forget what is gone up to a place: signed records are queued, and the last one is what waits now."""
+
+    def allocate_number(self) -> int:
+        """Return the next telemetry number of this device; it is never given again."""
 
     def allocate(self, recipient: bytes) -> tuple[int, int]:
         """Return the next (seq, link_seq) for a message to a recipient; neither is ever given again."""
 
-    def queue(self, recipient: bytes, seq: int, link_seq: int, kind: MessageClass, message: bytes, now_us: int) -> None:
-        """Append a signed message to the outbox.
+    def queue(
+        self,
+        recipient: bytes,
+        seq: int,
+        link_seq: int,
+        kind: MessageClass,
+        message: bytes,
+        now_us: int,
+        number: int | None = None,
+        *,
+        beyond: bool = False,
+    ) -> None:
+        """Append a signed message to the outbox; `number` is a telemetry batch's own.
 
         Raises:
             OutboxFullError: the outbox has reached its bound; control messages may exceed it.
         """
+
+    def limit_life(self, recipient: bytes, link_seq: int, lifetime_us: int) -> None:
+        """Let a message that was just queued expire when this state has aged by its lifetime, and not before."""
+
+    def grow_older(self, elapsed_us: int) -> None:
+        """Add to this state's age: the time that agents have run on it, which no clock can set."""
+
+    def expire(self) -> list[tuple[bytes, list[Range]]]:
+        """Forget what has outlived its lifetime, a bounded number; return whose places, which are to be told."""
 
     def queued(self, recipient: bytes, after_link_seq: int, limit: int, size: int) -> list[tuple[int, bytes]]:
         """Return (place, message) of a recipient in order: up to `limit`, until their bytes reach `size`."""
@@ -84,14 +114,16 @@ class Records(Protocol):
     def make_room(self, recipient: bytes, size: int) -> list[Range]:
         """Where `size` more bytes would not fit, forget the recipient's oldest telemetry; return the places.
 
-        Where that would not suffice, nothing is forgotten: `queue` will refuse.
+        They are to be told. Where that would not suffice, nothing is forgotten: `queue` will refuse.
         """
 
-    def drop(self, recipient: bytes, places: Sequence[Range]) -> None:
-        """Forget what stands at some places of a recipient's queue."""
+    def withdraw(
+        self, recipient: bytes, link_seq: int, code: str, now_us: int, reason: LossReason | None = None
+    ) -> bool:
+        """Move the message of a place from the outbox to quarantine; False where it is gone already.
 
-    def withdraw(self, recipient: bytes, link_seq: int, code: str, now_us: int) -> bool:
-        """Move the message of a place from the outbox to quarantine; False where it is gone already."""
+        With a reason, its recipient is to be told.
+        """
 
     def recipients_waiting(self) -> list[bytes]:
         """Return the recipients that the outbox holds messages for."""
@@ -100,10 +132,19 @@ class Records(Protocol):
         """Forget the places that the recipient holds; return how many messages that were."""
 
     def withdraw_all(self, recipient: bytes) -> list[Range]:
-        """Forget what waits for a recipient, control messages apart; return its places."""
+        """Forget what waits for a recipient, control messages and batches apart; return its places, to be told."""
 
-    def forget_queue(self, recipient: bytes) -> int:
-        """Forget whatever waits for a recipient; return how many messages that was."""
+    def silent_collectors(self) -> set[bytes]:
+        """Return the collectors that new telemetry does not go to."""
+
+    def set_silent(self, device: bytes, since_us: int | None) -> None:
+        """Note that a collector is silent, or, with None, that it is not."""
+
+    def moved(self, recipient: bytes, place: int) -> None:
+        """Forget a place of a queue whose message goes another way: nothing of it is lost, and nothing told."""
+
+    def forget_queue(self, recipient: bytes, *, but_telemetry: bool = False) -> int:
+        """Forget whatever waits for a recipient, or was to be told to it; return how many messages that was."""
 
     def control_waits(self) -> bool:
         """Say whether any control message waits for an acknowledgement."""
@@ -131,6 +172,18 @@ class Records(Protocol):
 
     def heard(self, device: bytes, now_us: int) -> None:
         """Note that something new came from a device: a message, or an acknowledgement of what was not acknowledged."""
+
+    def presence(self, device: bytes) -> Attendance | None:
+        """Return what a device has last told of itself."""
+
+    def note_presence(self, device: bytes, told: Attendance) -> None:
+        """Keep that."""
+
+    def presence_floor(self) -> int:
+        """Return below which counters of this device's own presence may have been used."""
+
+    def set_presence_floor(self, floor: int) -> None:
+        """Raise that: all below may be used now."""
 
     def deliver(self, message: Message, now_us: int) -> bool:
         """Put a message into the application's inbox; False where the inbox is full."""
@@ -267,6 +320,8 @@ class LandedMessage:
     link_seq: int
     received_at_us: int
     message: bytes
+    recipient: bytes | None = None
+    """Of a message of this device's own that waits for somebody: `link_seq` is its place in that queue."""
 
 
 @dataclass(frozen=True, slots=True)

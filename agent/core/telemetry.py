@@ -1,7 +1,8 @@
 """Telemetry batches: many readings of one device, packed in columns (docs/protocol.md, "Telemetry").
 
-The body of a TELEMETRY message is `[1, boot_id, clock, anchor_monotonic_us, anchor_wall_us, count, codec, inflated,
-packed]`. `packed`, inflated, is the CBOR array `[series, times, numbers, floats, texts]`:
+The body of a TELEMETRY message is `[number, batch]`: the batch's place among all of its author's, given when it is
+queued. A batch is `[1, boot_id, clock, anchor_monotonic_us, anchor_wall_us, count, codec, inflated, packed]`. `packed`,
+inflated, is the CBOR array `[series, times, numbers, floats, texts]`:
 
 * series: `[name, unit, kind, scale, count]` each, ordered by kind. Readings stand series after series in this one
   order everywhere, and a reading's index is its place in it.
@@ -280,6 +281,28 @@ def _utf8_bytes(text: str) -> int:
         return len(text.encode())
     except UnicodeEncodeError as error:  # JSON can spell half a surrogate pair
         raise ReadingError("a name, unit or text must be Unicode") from error
+
+
+_PAIR = b"\x82"
+_LONG_NUMBERS = {0x18: 1, 0x19: 2, 0x1A: 4, 0x1B: 8}
+
+
+def numbered(number: int, batch: bytes) -> bytes:
+    """Return the body of a TELEMETRY message. The batch is written before its number is known, and stays as it is."""
+    return _PAIR + wire.encode(number) + batch
+
+
+def split_number(body: bytes) -> tuple[int, bytes]:
+    """Return (number, batch) of a body that this device has written; the batch is not looked at.
+
+    Raises:
+        MalformedError: not such a body.
+    """
+    head = body[1] if len(body) > 1 and body[:1] == _PAIR else 0xFF
+    end = 2 + _LONG_NUMBERS.get(head, 0)
+    if head > max(_LONG_NUMBERS) or not end < len(body):
+        raise MalformedError("a batch without a number")
+    return int.from_bytes(body[2:end]) if end > 2 else head, body[end:]
 
 
 def _write_batch(

@@ -8,10 +8,12 @@ node's segments; it is signed by the node and sealed with the vault key. Whoever
     2. The ids inside are those of the key.
     3. The manifest is signed by a key whose node id is the one it stands under.
     4. `manifest_seq` is not below the highest one seen (004.15, 004.16); the caller keeps that floor.
-    5. Segment numbers ascend from 1 without a gap, so that a position is one number.
+    5. Segment numbers ascend from 1 without a gap, so that a position is one number. A merged segment stands for all
+       positions of those that it replaces (`vault_merging.py`).
 
 A manifest lists its newest segments one by one. The older ones stand in sealed, immutable ranges of 1,000, each named
-by first and last number and hash (004.11), so that a manifest stays small however long a node writes.
+by first and last number and hash (004.11), so that a manifest stays small however long a node writes. Tombstones name
+what merged segments have replaced.
 
 Clear header of all: a 6-byte magic and the 8-byte id of the vault key. Ids are checked before they stand in a path.
 """
@@ -22,17 +24,33 @@ from dataclasses import dataclass, replace
 
 from agent.core import crypto, wire
 from agent.core.crypto import Identity
-from agent.core.ids import INCARNATION_BYTES, KEY_BYTES, NODE_ID_BYTES, VAULT_ID_BYTES, from_hex, node_id
+from agent.core.ids import INCARNATION_BYTES, KEY_BYTES, NODE_ID_BYTES, VAULT_ID_BYTES, node_id
 from agent.core.limits import (
     MAXIMUM_CAPABILITIES,
     MAXIMUM_CAPABILITY_BYTES,
     MAXIMUM_MESSAGE_BYTES,
     MAXIMUM_SEGMENT_BYTES,
+    MAXIMUM_SEGMENT_PARTS,
     MAXIMUM_SEGMENT_RECORDS,
     MAXIMUM_VAULT_ITEMS,
     MAXIMUM_VAULT_MANIFEST_BYTES,
     MAXIMUM_VAULT_RANGES,
     MAXIMUM_VAULT_SEGMENTS,
+    MAXIMUM_VAULT_TOMBSTONES,
+)
+from agent.core.vault_entries import (
+    SegmentEntry,
+    SegmentPart,
+    SegmentRange,
+    SegmentRecord,
+    Tombstone,
+    entry_key,
+    manifest_key,
+    manifest_prefix,
+    node_of_manifest_key,
+    range_key,
+    segment_key,
+    tombstone_key,
 )
 from agent.core.vault_keys import VaultKey
 from agent.errors import (
@@ -43,7 +61,36 @@ from agent.errors import (
     WrongVaultError,
 )
 
-_SEGMENT_MAGIC = b"HXSEG\x01"
+__all__ = [
+    "SegmentEntry",
+    "SegmentPart",
+    "SegmentRange",
+    "SegmentRecord",
+    "Tombstone",
+    "VaultManifest",
+    "entry_key",
+    "is_segment",
+    "manifest_key",
+    "manifest_prefix",
+    "merged_binding",
+    "next_manifest",
+    "node_of_manifest_key",
+    "open_object",
+    "open_parts",
+    "open_range",
+    "open_segment",
+    "open_vault_manifest",
+    "range_key",
+    "rewritten_manifest",
+    "seal_object",
+    "seal_range",
+    "seal_segment",
+    "seal_vault_manifest",
+    "segment_key",
+    "tombstone_key",
+]
+
+SEGMENT_MAGIC = b"HXSEG\x01"
 _MANIFEST_MAGIC = b"HXMAN\x01"
 _RANGE_MAGIC = b"HXRNG\x01"
 _HEADER_BYTES = 6 + 8
@@ -51,82 +98,6 @@ _MANIFEST_DOMAIN = b"covey/1 vault manifest"
 _HASH_DOMAIN = b"covey/1 vm hash"
 _NO_HASH = bytes(32)
 SUPPORTS = ("segments", "tombstones")
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentRecord:
-    """One landed message: when the collector had it (its wall clock, microseconds) and its exact bytes."""
-
-    received_at_us: int
-    message: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentEntry:
-    """What a vault manifest says of a segment."""
-
-    number: int
-    incarnation: bytes
-    hash: bytes
-    size: int
-    created_at_us: int
-    records: int
-
-    def to_wire(self) -> list[object]:
-        """Return the entry's array."""
-        return [self.number, self.incarnation, self.hash, self.size, self.created_at_us, self.records]
-
-    @classmethod
-    def from_wire(cls, value: object) -> SegmentEntry:
-        """Parse an entry.
-
-        Raises:
-            RemoteError: malformed or beyond a bound.
-        """
-        return cls(
-            *wire.record(
-                value,
-                "segment entry",
-                wire.uint(),
-                wire.octets(INCARNATION_BYTES),
-                wire.octets(32),
-                wire.uint(MAXIMUM_SEGMENT_BYTES),
-                wire.uint(),
-                wire.uint(MAXIMUM_SEGMENT_RECORDS),
-            )
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentRange:
-    """Older segments that a manifest names together: their entries stand in an object of their own."""
-
-    first: int
-    last: int
-    hash: bytes
-    size: int
-
-    def to_wire(self) -> list[object]:
-        """Return the range's array."""
-        return [self.first, self.last, self.hash, self.size]
-
-    @classmethod
-    def from_wire(cls, value: object) -> SegmentRange:
-        """Parse a range.
-
-        Raises:
-            RemoteError: malformed or beyond a bound.
-        """
-        return cls(
-            *wire.record(
-                value,
-                "segment range",
-                wire.uint(),
-                wire.uint(),
-                wire.octets(32),
-                wire.uint(MAXIMUM_VAULT_MANIFEST_BYTES),
-            )
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +112,7 @@ class VaultManifest:
     created_at_us: int
     ranges: tuple[SegmentRange, ...]
     segments: tuple[SegmentEntry, ...]
+    tombstones: tuple[Tombstone, ...] = ()
     raw: bytes = b""
 
     @property
@@ -164,38 +136,6 @@ class VaultManifest:
         return self.ranges[-1].last if self.ranges else 0
 
 
-def manifest_prefix(vault_id: bytes) -> str:
-    """Return the prefix under which all nodes' manifests lie."""
-    return f"vaults/{vault_id.hex()}/objects/manifests/"
-
-
-def manifest_key(vault_id: bytes, node: bytes) -> str:
-    """Return the key of a node's manifest (004.02)."""
-    return f"{manifest_prefix(vault_id)}{node.hex()}.hxman"
-
-
-def node_of_manifest_key(key: str) -> bytes:
-    """Return the node id that a manifest's key names.
-
-    Raises:
-        MalformedError: not a manifest's key.
-    """
-    name = key.rpartition("/")[2]
-    if not name.endswith(".hxman"):
-        raise MalformedError("not a vault manifest's key")
-    return from_hex(name.removesuffix(".hxman"), NODE_ID_BYTES)
-
-
-def segment_key(vault_id: bytes, node: bytes, number: int, incarnation: bytes) -> str:
-    """Return the key of a segment."""
-    return f"vaults/{vault_id.hex()}/objects/segments/{node.hex()}/{number:016x}-{incarnation.hex()}.hxseg"
-
-
-def range_key(vault_id: bytes, node: bytes, first: int, last: int) -> str:
-    """Return the key of a range of older segments."""
-    return f"vaults/{vault_id.hex()}/objects/ranges/{node.hex()}/{first:016x}-{last:016x}.hxrange"
-
-
 def _range_binding(vault_id: bytes, node: bytes, first: int, last: int) -> bytes:
     return wire.encode(["covey/1 range", vault_id, node, first, last])
 
@@ -204,16 +144,27 @@ def _segment_binding(vault_id: bytes, node: bytes, number: int, incarnation: byt
     return wire.encode(["covey/1 segment", vault_id, node, number, incarnation])
 
 
+def merged_binding(vault_id: bytes, node: bytes, first: int, last: int) -> bytes:
+    """Return what a merged segment is bound to."""
+    return wire.encode(["covey/1 merged segment", vault_id, node, first, last])
+
+
 def _manifest_binding(vault_id: bytes, node: bytes) -> bytes:
     return wire.encode(["covey/1 vault manifest", vault_id, node])
 
 
-def _seal(magic: bytes, key: VaultKey, binding: bytes, nonce: bytes, plaintext: bytes) -> bytes:
+def seal_object(magic: bytes, key: VaultKey, binding: bytes, nonce: bytes, plaintext: bytes) -> bytes:
+    """Return `header || nonce || sealed`, as all objects of a vault are."""
     header = magic + key.key_id
     return header + nonce + crypto.aead_seal(plaintext, header + binding, nonce, key.key)
 
 
-def _open(magic: bytes, key: VaultKey, binding: bytes, content: bytes, maximum: int) -> bytes:
+def open_object(magic: bytes, key: VaultKey, binding: bytes, content: bytes, maximum: int) -> bytes:
+    """Return what `seal_object` sealed.
+
+    Raises:
+        RemoteError: too long, of another kind, or sealed with another key or for another place.
+    """
     if len(content) > maximum:
         raise LimitError(f"a vault object longer than {maximum} bytes")
     header, nonce = content[:_HEADER_BYTES], content[_HEADER_BYTES : _HEADER_BYTES + crypto.NONCE_BYTES]
@@ -236,7 +187,9 @@ def seal_segment(
     """Return a segment's entry and content. The same arguments give the same bytes, so a crash can repeat it."""
     node = node_id(signing_public)
     plaintext = wire.encode([1, created_at_us, [[each.received_at_us, each.message] for each in records]])
-    content = _seal(_SEGMENT_MAGIC, key, _segment_binding(key.vault_id, node, number, incarnation), nonce, plaintext)
+    content = seal_object(
+        SEGMENT_MAGIC, key, _segment_binding(key.vault_id, node, number, incarnation), nonce, plaintext
+    )
     entry = SegmentEntry(
         number,
         incarnation,
@@ -259,22 +212,56 @@ def open_segment(key: VaultKey, node: bytes, entry: SegmentEntry, content: bytes
     Raises:
         RemoteError: another segment's bytes, tampered with, or malformed.
     """
+    return tuple([record for part in open_parts(key, node, entry, content) for record in part.records])
+
+
+def open_parts(key: VaultKey, node: bytes, entry: SegmentEntry, content: bytes) -> tuple[SegmentPart, ...]:
+    """Open a segment that a manifest lists; a merged one has several parts.
+
+    Raises:
+        RemoteError: another segment's bytes, tampered with, or malformed.
+    """
     if not is_segment(entry, content):
         raise DecryptionError("the segment is not the one that the manifest lists")
-    binding = _segment_binding(key.vault_id, node, entry.number, entry.incarnation)
-    plaintext = _open(_SEGMENT_MAGIC, key, binding, content, MAXIMUM_SEGMENT_BYTES)
-    version, _, records = wire.record(
-        wire.decode(plaintext, MAXIMUM_SEGMENT_BYTES),
-        "segment",
-        wire.uint(255),
-        wire.uint(),
-        wire.many(_read_record, MAXIMUM_SEGMENT_RECORDS),
-    )
+    if entry.covers == 1:
+        binding = _segment_binding(key.vault_id, node, entry.number, entry.incarnation)
+    else:
+        binding = merged_binding(key.vault_id, node, entry.first, entry.number)
+    plaintext = open_object(SEGMENT_MAGIC, key, binding, content, MAXIMUM_SEGMENT_BYTES)
+    value = wire.decode(plaintext, MAXIMUM_SEGMENT_BYTES)
+    parts = _read_plain(entry, value) if entry.covers == 1 else _read_merged(entry, value)
+    if sum(len(part.records) for part in parts) != entry.records:
+        raise MalformedError("segment: a lying number of records")
+    return parts
+
+
+def _read_plain(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
+    records = wire.many(_read_record, MAXIMUM_SEGMENT_RECORDS)
+    version, created_at_us, found = wire.record(value, "segment", wire.uint(255), wire.uint(), records)
     if version != 1:
         raise MalformedError(f"segment version {version}: a newer Covey?")
-    if len(records) != entry.records:
-        raise MalformedError("segment: a lying number of records")
-    return tuple(records)
+    return (_part(entry.number, created_at_us, found),)
+
+
+def _read_merged(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
+    version, parts = wire.record(value, "merged segment", wire.uint(255), wire.many(_read_part, MAXIMUM_SEGMENT_PARTS))
+    if version != 2:
+        raise MalformedError(f"merged segment version {version}: a newer Covey?")
+    if [part.number for part in parts] != list(range(entry.first, entry.number + 1)):
+        raise MalformedError("the merged segment does not hold the positions that it stands for")
+    return tuple(parts)
+
+
+def _read_part(value: object) -> SegmentPart:
+    records = wire.many(_read_record, MAXIMUM_SEGMENT_RECORDS)
+    return _part(*wire.record(value, "part", wire.uint(), wire.uint(), records))
+
+
+def _part(number: int, created_at_us: int, records: tuple[SegmentRecord, ...]) -> SegmentPart:
+    placed = [
+        SegmentRecord(record.received_at_us, record.message, number, place) for place, record in enumerate(records)
+    ]
+    return SegmentPart(number, created_at_us, tuple(placed))
 
 
 def _read_record(value: object) -> SegmentRecord:
@@ -285,7 +272,7 @@ def seal_vault_manifest(key: VaultKey, manifest: VaultManifest, identity: Identi
     """Sign, seal and return a vault manifest's content."""
     raw = _manifest_document(manifest)
     signed = wire.encode([crypto.sign(_MANIFEST_DOMAIN, raw, identity), raw])
-    return _seal(_MANIFEST_MAGIC, key, _manifest_binding(key.vault_id, manifest.node_id), nonce, signed)
+    return seal_object(_MANIFEST_MAGIC, key, _manifest_binding(key.vault_id, manifest.node_id), nonce, signed)
 
 
 def _manifest_document(manifest: VaultManifest) -> bytes:
@@ -301,7 +288,7 @@ def _manifest_document(manifest: VaultManifest) -> bytes:
             manifest.created_at_us,
             [each.to_wire() for each in manifest.ranges],
             [entry.to_wire() for entry in manifest.segments],
-            [],
+            [each.to_wire() for each in manifest.tombstones],
             {"format_version": 0, "supports": list(SUPPORTS)},
         ]
     )
@@ -317,7 +304,9 @@ def open_vault_manifest(key: VaultKey, node: bytes, content: bytes, floor: int =
         RollbackError: rule 4: `manifest_seq` is below `floor`.
         MalformedError: rule 5, or not a manifest.
     """
-    signed = _open(_MANIFEST_MAGIC, key, _manifest_binding(key.vault_id, node), content, MAXIMUM_VAULT_MANIFEST_BYTES)
+    signed = open_object(
+        _MANIFEST_MAGIC, key, _manifest_binding(key.vault_id, node), content, MAXIMUM_VAULT_MANIFEST_BYTES
+    )
     signature, document = wire.record(
         wire.decode(signed, MAXIMUM_VAULT_MANIFEST_BYTES),
         "vault manifest",
@@ -337,7 +326,7 @@ def open_vault_manifest(key: VaultKey, node: bytes, content: bytes, floor: int =
         wire.uint(),
         wire.many(SegmentRange.from_wire, MAXIMUM_VAULT_RANGES),
         wire.many(SegmentEntry.from_wire, MAXIMUM_VAULT_SEGMENTS),
-        wire.many(wire.octets(32), MAXIMUM_VAULT_SEGMENTS),
+        wire.many(Tombstone.from_wire, MAXIMUM_VAULT_TOMBSTONES),
         _read_capabilities,
     )
     (
@@ -351,7 +340,7 @@ def open_vault_manifest(key: VaultKey, node: bytes, content: bytes, floor: int =
         created_at,
         ranges,
         segments,
-        _,
+        tombstones,
         _,
     ) = fields
     if version != 1:
@@ -362,7 +351,7 @@ def open_vault_manifest(key: VaultKey, node: bytes, content: bytes, floor: int =
     if manifest_seq < max(floor, 1):
         raise RollbackError(f"manifest_seq {manifest_seq} where {floor} was seen")
     manifest = VaultManifest(
-        vault_id, signing_public, incarnation, manifest_seq, prev, created_at, ranges, segments, raw=document
+        vault_id, signing_public, incarnation, manifest_seq, prev, created_at, ranges, segments, tombstones, document
     )
     _check_numbers(manifest)
     return manifest
@@ -375,17 +364,25 @@ def _check_numbers(manifest: VaultManifest) -> None:
         if each.first != expected or each.last < each.first:
             raise MalformedError("ranges must ascend from 1 without a gap")
         expected = each.last + 1
-    if any(entry.number != number for number, entry in enumerate(manifest.segments, expected)):
-        raise MalformedError("segment numbers must ascend from 1 without a gap")
+    _check_run(manifest.segments, expected)
+    if any(not 1 <= each.first <= each.last <= manifest.last_number for each in manifest.tombstones):
+        raise MalformedError("a tombstone of positions that nobody has")
+
+
+def _check_run(entries: tuple[SegmentEntry, ...], expected: int) -> None:
+    for entry in entries:
+        if entry.first != expected:
+            raise MalformedError("segment numbers must ascend from 1 without a gap")
+        expected = entry.number + 1
 
 
 def seal_range(
     key: VaultKey, signing_public: bytes, entries: tuple[SegmentEntry, ...], nonce: bytes
 ) -> tuple[SegmentRange, bytes]:
     """Return the range that names these contiguous segments, and its object's content."""
-    first, last = entries[0].number, entries[-1].number
+    first, last = entries[0].first, entries[-1].number
     binding = _range_binding(key.vault_id, node_id(signing_public), first, last)
-    content = _seal(_RANGE_MAGIC, key, binding, nonce, wire.encode([entry.to_wire() for entry in entries]))
+    content = seal_object(_RANGE_MAGIC, key, binding, nonce, wire.encode([entry.to_wire() for entry in entries]))
     return SegmentRange(first, last, crypto.digest(b"covey/1 range", content), len(content)), content
 
 
@@ -398,11 +395,12 @@ def open_range(key: VaultKey, node: bytes, named: SegmentRange, content: bytes) 
     if len(content) != named.size or not crypto.same(crypto.digest(b"covey/1 range", content), named.hash):
         raise DecryptionError("the range is not the one that the manifest names")
     binding = _range_binding(key.vault_id, node, named.first, named.last)
-    plaintext = _open(_RANGE_MAGIC, key, binding, content, MAXIMUM_VAULT_MANIFEST_BYTES)
+    plaintext = open_object(_RANGE_MAGIC, key, binding, content, MAXIMUM_VAULT_MANIFEST_BYTES)
     entries = wire.many(SegmentEntry.from_wire, MAXIMUM_VAULT_SEGMENTS)(
         wire.decode(plaintext, MAXIMUM_VAULT_MANIFEST_BYTES, MAXIMUM_VAULT_ITEMS)
     )
-    if [entry.number for entry in entries] != list(range(named.first, named.last + 1)):
+    _check_run(entries, named.first)
+    if not entries or entries[-1].number != named.last:
         raise MalformedError("the range does not hold the segments that it is named after")
     return entries
 
@@ -434,7 +432,34 @@ def next_manifest(
     ranges = before.ranges if before else ()
     if folded is not None:
         ranges = (*ranges, folded)
-        listed = tuple(entry for entry in listed if entry.number > folded.last)
+        listed = tuple([entry for entry in listed if entry.number > folded.last])
+    tombstones = before.tombstones if before else ()
+    return _following(before, key, signing_public, incarnation, created_at_us, ranges, (*listed, *added), tombstones)
+
+
+def rewritten_manifest(
+    before: VaultManifest,
+    key: VaultKey,
+    created_at_us: int,
+    ranges: tuple[SegmentRange, ...],
+    segments: tuple[SegmentEntry, ...],
+    tombstones: tuple[Tombstone, ...],
+) -> VaultManifest:
+    """Return the manifest that follows `before` and names the same positions by other objects."""
+    own = before.signing_public
+    return _following(before, key, own, before.incarnation, created_at_us, ranges, segments, tombstones)
+
+
+def _following(
+    before: VaultManifest | None,
+    key: VaultKey,
+    signing_public: bytes,
+    incarnation: bytes,
+    created_at_us: int,
+    ranges: tuple[SegmentRange, ...],
+    segments: tuple[SegmentEntry, ...],
+    tombstones: tuple[Tombstone, ...],
+) -> VaultManifest:
     manifest = VaultManifest(
         key.vault_id,
         signing_public,
@@ -443,6 +468,7 @@ def next_manifest(
         before.hash if before else _NO_HASH,
         created_at_us,
         ranges,
-        (*listed, *added),
+        segments,
+        tombstones,
     )
     return replace(manifest, raw=_manifest_document(manifest))

@@ -15,16 +15,19 @@ from agent.core.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTE
 from agent.core.vault import (
     SegmentEntry,
     SegmentRange,
+    Tombstone,
     VaultManifest,
+    entry_key,
     manifest_key,
     manifest_prefix,
     node_of_manifest_key,
     open_range,
     open_vault_manifest,
     range_key,
-    segment_key,
+    tombstone_key,
 )
 from agent.core.vault_keys import KeyRing
+from agent.core.vault_merging import Replaced, open_tombstone
 from agent.errors import CoveyError, MalformedError, RemoteError, RollbackError, StorageError
 
 _RANGES_HELD = 64
@@ -82,6 +85,7 @@ class VaultReader:
         self._keys = keys
         self._memory = memory
         self._good: dict[str, tuple[bytes, VaultManifest]] = {}
+        self._met: set[str] = set()
         self._ranges: dict[bytes, tuple[SegmentEntry, ...]] = {}
 
     def nodes(self) -> list[str]:
@@ -99,7 +103,7 @@ class VaultReader:
 
         1. It is not below the floor, nor another one of the same sequence.
         2. The next sequence names the one before by its hash.
-        3. It lists all that the one before listed.
+        3. It lists all that the one before listed, or merged segments in its place.
         """
         key = manifest_key(self._keys.vault_id, bytes.fromhex(node))
         content = b""
@@ -118,6 +122,7 @@ class VaultReader:
         before = held if held and held.manifest_seq >= floor.manifest_seq else None
         if before:
             if self._good[node][0] == sealed_hash:
+                self._met.add(node)
                 return before
             floor = Floor(before.manifest_seq, max(before.last_number, floor.last_number), before.hash.hex())
         manifest = self._open(node, content, floor.manifest_seq)
@@ -125,6 +130,7 @@ class VaultReader:
         if self._memory:
             self._memory.save(node, content)
         self._good[node] = (sealed_hash, manifest)
+        self._met.add(node)
         return manifest
 
     def _open(self, node: str, content: bytes, floor: int) -> VaultManifest:
@@ -142,25 +148,33 @@ class VaultReader:
         good = self._good.get(node)
         return good[1] if good else None
 
+    def has_met(self, node: str) -> bool:
+        """Say whether the last good manifest stood in the store in this process's time: a memory may be old."""
+        return node in self._met
+
     def entries(self, node: str, manifest: VaultManifest, first: int, last: int) -> tuple[SegmentEntry, ...] | Trouble:
-        """Return what a manifest says of the segments `first` to `last`, opening the ranges that it needs."""
+        """Return the segments that hold the positions `first` to `last`, opening the ranges that it needs.
+
+        A merged segment at either end may hold others, too.
+        """
         found: list[SegmentEntry] = []
         for named in manifest.ranges:
             if named.last < first or named.first > last:
                 continue
-            opened = self._range(node, named)
+            opened = self.range_entries(node, named)
             if isinstance(opened, Trouble):
                 return opened
             found += opened
         found += manifest.segments
-        return tuple([entry for entry in found if first <= entry.number <= last])
+        return tuple([entry for entry in found if entry.first <= last and entry.number >= first])
 
-    def _range(self, node: str, named: SegmentRange) -> tuple[SegmentEntry, ...] | Trouble:
+    def range_entries(self, node: str, named: SegmentRange) -> tuple[SegmentEntry, ...] | Trouble:
+        """Return the entries of a range that a manifest names."""
         if named.hash in self._ranges:
             return self._ranges[named.hash]
         content = b""
         try:
-            key = range_key(self._keys.vault_id, bytes.fromhex(node), named.first, named.last)
+            key = range_key(self._keys.vault_id, bytes.fromhex(node), named)
             found = self._store.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
             if found is None:
                 return Trouble("missing", named.hash.hex()[:8])
@@ -175,8 +189,34 @@ class VaultReader:
 
     def segment(self, node: str, entry: SegmentEntry) -> bytes | None:
         """Return a segment's sealed bytes, or None where there are none."""
-        key = segment_key(self._keys.vault_id, bytes.fromhex(node), entry.number, entry.incarnation)
-        return self._store.get(key, MAXIMUM_SEGMENT_BYTES)
+        return self._store.get(entry_key(self._keys.vault_id, bytes.fromhex(node), entry), MAXIMUM_SEGMENT_BYTES)
+
+    def contents(self, node: str, entry: SegmentEntry) -> list[tuple[SegmentEntry, bytes | None]]:
+        """Return a segment with its sealed bytes, None where there are none.
+
+        Where it was merged and deleted since its entry was read, those that hold its positions now. Raises as `get`.
+        """
+        content = self.segment(node, entry)
+        successors = () if content is not None else self._successors(node, entry)
+        return [(each, self.segment(node, each)) for each in successors] or [(entry, content)]
+
+    def _successors(self, node: str, entry: SegmentEntry) -> tuple[SegmentEntry, ...]:
+        manifest = self.manifest(node, Floor())
+        found = () if isinstance(manifest, Trouble) else self.entries(node, manifest, entry.first, entry.number)
+        return () if isinstance(found, Trouble) or entry in found else found
+
+    def tombstone(self, node: str, named: Tombstone) -> Replaced | Trouble:
+        """Return what a tombstone of a manifest says."""
+        content = b""
+        try:
+            key = tombstone_key(self._keys.vault_id, bytes.fromhex(node), named)
+            found = self._store.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
+            if found is None:
+                return Trouble("missing", named.hash.hex()[:8])
+            content = found
+            return open_tombstone(self._keys.for_object(content), bytes.fromhex(node), named, content)
+        except (RemoteError, StorageError) as error:
+            return _trouble(error, content)
 
 
 def _sealed_hash(content: bytes) -> bytes:
@@ -199,7 +239,17 @@ def _check_descent(manifest: VaultManifest, floor: Floor, before: VaultManifest 
 
 
 def _lists_all_of(manifest: VaultManifest, before: VaultManifest) -> bool:
-    """Say whether a manifest still names the ranges, and lists alike the segments, that both list one by one."""
-    offset = manifest.last_in_ranges - before.last_in_ranges
-    still = before.segments[max(offset, 0) :]
-    return manifest.ranges[: len(before.ranges)] == before.ranges and manifest.segments[: len(still)] == still
+    """Say whether what both list one by one is listed alike, but for merged segments in the place of what they replace.
+
+    What stands in ranges is not opened for this: only the node itself could have signed anything else.
+    """
+    now = {entry.first: entry for entry in manifest.segments}
+    merged_upto = 0
+    for entry in before.segments:
+        if entry.number <= manifest.last_in_ranges or entry.number <= merged_upto:
+            continue
+        listed = now.get(entry.first)
+        if listed is None or (listed != entry and listed.number <= entry.number):
+            return False
+        merged_upto = listed.number
+    return True

@@ -21,6 +21,11 @@ def address(membership: Membership, records: Records, device: bytes) -> bytes | 
     return membership.address(device)
 
 
+def may_link(membership: Membership, device: bytes) -> bool:
+    """Say whether a link key may be given to a device: it shares a group with us, and is no board."""
+    return not membership.shares_nothing_with(device) and board_member(membership, device) is None
+
+
 class Ways:
     """What a node puts on its way."""
 
@@ -44,10 +49,13 @@ class Ways:
         if noise_public is None:
             return
         message = self._sending.unsequenced(recipient, kind, body, now, incarnation)
-        outgoing = self._sending.seal(recipient, message, address=noise_public)
         if board_member(membership, recipient) is None:
-            yield outgoing
+            if kind is MessageType.ACK:  # one that is lost is asked for again, and ends the link key
+                yield self._sending.by_link(recipient, message, noise_public, now)
+            else:
+                yield self._sending.seal(recipient, message, address=noise_public)
             return
+        outgoing = self._sending.seal(recipient, message, address=noise_public)
         for carrier in self._routes.ways(recipient):
             yield from self._carried(membership, outgoing, carrier, now)
 

@@ -6,6 +6,9 @@ Each segment goes through four steps, and a crash after any of them repeats from
     2. The segment is put into the vault.
     3. The node's vault manifest that lists it is put, one `manifest_seq` higher.
     4. The messages leave the landing, in one commit; now their senders are told.
+
+Somebody may compact the node's segments meanwhile (`compactor.py`): then the manifest that stands there has all
+positions that this one knows, and step 3 is tried again from it.
 """
 
 from __future__ import annotations
@@ -17,26 +20,23 @@ from typing import Protocol
 
 from agent.core import vault
 from agent.core.crypto import NONCE_BYTES, Identity
-from agent.core.ids import node_id
-from agent.core.limits import (
-    MAXIMUM_SEGMENT_BYTES,
-    MAXIMUM_SEGMENT_RECORDS,
-    MAXIMUM_VAULT_MANIFEST_BYTES,
-    SEGMENT_BYTES,
-    VAULT_RANGE_SEGMENTS,
-)
+from agent.core.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS
+from agent.core.message import Message
 from agent.core.node import Node
 from agent.core.now import Now
 from agent.core.records import LandedMessage, LandingPlan, Records
-from agent.core.vault import SegmentEntry, SegmentRange, SegmentRecord, VaultManifest
+from agent.core.vault import SegmentEntry, SegmentRange, SegmentRecord
 from agent.core.vault_keys import KeyRing, VaultKey
 from agent.errors import ConflictError, StorageError
-from agent.ports import ObjectStore, Report, Transactions
+from agent.ports import ObjectStore, Report
+from agent.roles.node_vault import FloorStore, NodeVault
 
 _RETRY_US = 5_000_000
+_TRIES = 3
+"""A compaction publishes now and then; whoever is always quicker than this collector is no compaction."""
 
 
-class LandingStore(Records, Transactions, Protocol):
+class LandingStore(Records, FloorStore, Protocol):
     """What a collector keeps on its way to the vault."""
 
     def landing_bytes(self) -> int:
@@ -51,14 +51,14 @@ class LandingStore(Records, Transactions, Protocol):
     def landing_waiting(self, maximum_bytes: int, maximum_records: int) -> tuple[int, int] | None:
         """Return (last id, bytes) of what fits the next segment."""
 
+    def land_queued(self, recipient: bytes, place: int, message: Message, now_us: int) -> bool:
+        """Keep a copy of what waits for a recipient, for this device's own node; False where there is no room."""
+
     def landing_until(self, last_id: int) -> list[LandedMessage]:
         """Return the messages of a plan."""
 
     def finish_landing(self, plan: LandingPlan, manifest_seq: int) -> None:
         """Forget a plan and its messages, and remember the manifest that lists them."""
-
-    def manifest_floor(self) -> int:
-        """Return the highest `manifest_seq` that this device has published."""
 
 
 def _rival() -> StorageError:
@@ -87,10 +87,7 @@ class Collector:
             StorageError: the vault holds an older manifest than this device has published, or cannot be read.
             RemoteError: the manifest there is damaged, or not of this vault.
         """
-        self._identity = identity
-        self._node_id = node_id(identity.signing_public)
-        self._read_keys = read_keys
-        self._manifest_key = vault.manifest_key(read_keys().vault_id, self._node_id)
+        self._vault = NodeVault(identity, read_keys, store, objects, rng)
         self._store = store
         self._objects = objects
         self._rng = rng
@@ -98,24 +95,7 @@ class Collector:
         self._report = report
         self._failing = False
         self._deadline_us: int | None = None
-        self._sealed: bytes | None = None
-        self._manifest: VaultManifest | None = None
-        self._known = False
-        self._load_manifest()
-
-    def _load_manifest(self) -> None:
-        """Read what stands in the vault: at the start, and where a put may or may not have happened."""
-        floor = self._store.manifest_floor()
-        content = self._objects.get(self._manifest_key, MAXIMUM_VAULT_MANIFEST_BYTES)
-        manifest = None
-        if content is not None:
-            manifest = vault.open_vault_manifest(self._read_keys().for_object(content), self._node_id, content, floor)
-        elif floor:
-            raise StorageError(
-                f"the vault has lost this collector's manifest {floor}",
-                hint="restore the vault, or name an empty one and a new vault.key",
-            )
-        self._sealed, self._manifest, self._known = content, manifest, True
+        self._vault.load()
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Close a segment if it is due; return when to be called next, in monotonic microseconds."""
@@ -150,32 +130,69 @@ class Collector:
             return None
         return now.monotonic_us + (0 if waiting >= SEGMENT_BYTES else self._segment_us)
 
+    def push(self, node: Node, now: Now, progress: Callable[[int], None]) -> int:
+        """Land this device's own telemetry that waits for others; return how many messages that were.
+
+        A message leaves its queue when the vault's manifest lists it.
+
+        Raises:
+            StorageError: the vault refused; what is not landed stays where it was.
+        """
+        own = node.queued_telemetry()
+        pushed, more = 0, True
+        while more:
+            self._land_everything(node, now)
+            with self._store.transaction():
+                staged = 0
+                more = False
+                for recipient, place, message in own:
+                    if not self._store.land_queued(recipient, place, message, now.wall_us):
+                        raise StorageError("too much waits for the vault", hint="covey vault status")
+                    staged += 1
+                    if self._store.landing_bytes() >= SEGMENT_BYTES:
+                        more = True
+                        break
+            self._land_everything(node, now)
+            pushed += staged
+            progress(pushed)
+        return pushed
+
+    def _land_everything(self, node: Node, now: Now) -> None:
+        while self._store.landing_bytes():
+            self._land(node, now)
+
     def _land(self, node: Node, now: Now) -> None:
-        if not self._known:
-            self._load_manifest()
-        plan = self._store.landing_plan() or self._plan(now)
+        self._vault.ensure_known()
+        plan = self._plan(now)
         if plan is None:
             return
         messages = self._store.landing_until(plan.last_id)
         if not self._lists(plan):
             self._write(plan, messages, now)
-        assert self._manifest is not None
+        assert self._vault.manifest is not None
         with self._store.transaction():
-            self._store.finish_landing(plan, self._manifest.manifest_seq)
+            self._store.finish_landing(plan, self._vault.manifest.manifest_seq)
+            for message in messages:
+                if message.recipient is not None:
+                    node.pushed(message.recipient, message.link_seq)
             self._store.count("landed_messages", len(messages))
         links = defaultdict(set)
         for message in messages:
+            if message.recipient is not None:
+                continue
             links[message.author, message.incarnation].add(message.link_seq)
         for (author, incarnation), link_seqs in links.items():
             node.landed(author, incarnation, link_seqs, now)
 
     def _plan(self, now: Now) -> LandingPlan | None:
-        waiting = self._store.landing_waiting(SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS)
-        if waiting is None:
-            return None
-        number = self._manifest.last_number + 1 if self._manifest else 1
-        plan = LandingPlan(number, self._store.incarnation(), waiting[0], now.wall_us, self._rng(NONCE_BYTES))
+        """Return the plan that is committed, by this process or another one of the device, or commit one."""
         with self._store.transaction():
+            planned = self._store.landing_plan()
+            waiting = self._store.landing_waiting(SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS)
+            if planned is not None or waiting is None:
+                return planned
+            number = self._vault.manifest.last_number + 1 if self._vault.manifest else 1
+            plan = LandingPlan(number, self._store.incarnation(), waiting[0], now.wall_us, self._rng(NONCE_BYTES))
             self._store.plan_landing(plan)
         return plan
 
@@ -185,9 +202,10 @@ class Collector:
         Raises:
             StorageError: it lists another one under that number.
         """
-        if self._manifest is None or self._manifest.last_number < plan.number:
+        manifest = self._vault.manifest
+        if manifest is None or manifest.last_number < plan.number:
             return False
-        newest = self._manifest.segments[-1]
+        newest = manifest.segments[-1]
         if (newest.number, newest.incarnation, newest.created_at_us) == (
             plan.number,
             plan.incarnation,
@@ -198,21 +216,30 @@ class Collector:
 
     def _write(self, plan: LandingPlan, messages: list[LandedMessage], now: Now) -> None:
         """Put the segment and then the manifest that lists it."""
-        key = self._read_keys().newest
         entry = self._put_segment(plan, [SegmentRecord(each.received_at_us, each.message) for each in messages])
-        manifest = vault.next_manifest(
-            self._manifest,
-            key,
-            self._identity.signing_public,
-            plan.incarnation,
-            now.wall_us,
-            (entry,),
-            self._fold(key),
-        )
-        sealed = vault.seal_vault_manifest(key, manifest, self._identity, self._rng(NONCE_BYTES))
-        self._known = False  # until the store says yes, it may hold either
-        self._objects.replace(self._manifest_key, sealed, self._sealed)
-        self._sealed, self._manifest, self._known = sealed, manifest, True
+        for _ in range(_TRIES):
+            try:
+                self._publish(plan, entry, now)
+            except ConflictError:
+                self._vault.load()
+                if self._lists(plan):
+                    return
+            else:
+                return
+        raise _rival()
+
+    def _publish(self, plan: LandingPlan, entry: SegmentEntry, now: Now) -> None:
+        """Put the manifest that lists a segment.
+
+        Raises:
+            StorageError: another one stands there, or the store refused.
+        """
+        before = self._vault.manifest
+        if (before.last_number if before else 0) + 1 != plan.number:
+            raise _rival()
+        key, own = self._vault.newest_key, self._vault.identity.signing_public
+        folded = self._fold(key)
+        self._vault.publish(vault.next_manifest(before, key, own, plan.incarnation, now.wall_us, (entry,), folded))
 
     def _put_segment(self, plan: LandingPlan, records: list[SegmentRecord]) -> SegmentEntry:
         """Put a plan's segment, or find what an earlier attempt has put, perhaps under a key that was the newest then.
@@ -220,11 +247,11 @@ class Collector:
         Raises:
             StorageError: another segment lies there.
         """
-        keys = self._read_keys()
+        keys = self._vault.read_keys()
         sealed = (
             vault.seal_segment(
                 key,
-                self._identity.signing_public,
+                self._vault.identity.signing_public,
                 plan.number,
                 plan.incarnation,
                 plan.created_at_us,
@@ -233,7 +260,7 @@ class Collector:
             )
             for key in keys.keys
         )
-        name = vault.segment_key(keys.vault_id, self._node_id, plan.number, plan.incarnation)
+        name = vault.segment_key(keys.vault_id, self._vault.node, plan.number, plan.incarnation)
         entry, content = next(sealed)
         try:
             self._objects.replace(name, content, None)
@@ -247,9 +274,11 @@ class Collector:
 
     def _fold(self, key: VaultKey) -> SegmentRange | None:
         """Put the oldest listed segments into a range when the list has grown long (004.11)."""
-        if self._manifest is None or len(self._manifest.segments) < 2 * VAULT_RANGE_SEGMENTS:
+        manifest = self._vault.manifest
+        if manifest is None or len(manifest.segments) < 2 * VAULT_RANGE_SEGMENTS:
             return None
-        entries = self._manifest.segments[:VAULT_RANGE_SEGMENTS]
-        named, content = vault.seal_range(key, self._identity.signing_public, entries, self._rng(NONCE_BYTES))
-        self._objects.put(vault.range_key(key.vault_id, self._node_id, named.first, named.last), content)
+        entries = manifest.segments[:VAULT_RANGE_SEGMENTS]
+        own = self._vault.identity.signing_public
+        named, content = vault.seal_range(key, own, entries, self._rng(NONCE_BYTES))
+        self._objects.put(vault.range_key(key.vault_id, self._vault.node, named), content)
         return named

@@ -29,7 +29,7 @@ from agent.core.pake import Side
 from agent.core.records import OpenInvite, Records
 from agent.core.topics import rendezvous_topic
 from agent.errors import CoveyError, RemoteError
-from agent.ports import Credentials, Relay, Report, Transactions
+from agent.ports import Credentials, Report, Topics, Transactions
 
 
 class PairingStore(Records, PairingRecords, Transactions, Protocol):
@@ -66,7 +66,7 @@ class PairingHost:
     """Waits at the rendezvous of each open code; lets in whom the person accepts."""
 
     def __init__(
-        self, store: PairingStore, relay: Relay, facts: HostFacts, rng: Callable[[int], bytes], report: Report
+        self, store: PairingStore, relay: Topics, facts: HostFacts, rng: Callable[[int], bytes], report: Report
     ) -> None:
         self._store = store
         self._relay = relay

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from agent.core import vault
-from agent.core.limits import MAXIMUM_VAULT_MANIFEST_BYTES
+from agent.core.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
 from agent.core.message import read_message
-from agent.core.vault import SegmentEntry, VaultManifest
+from agent.core.vault import SegmentEntry, SegmentRange, VaultManifest
 from agent.core.vault_keys import KeyRing
 from agent.core.vault_reading import Floor, Trouble, VaultReader
 from agent.errors import LimitError, RemoteError
@@ -66,6 +66,20 @@ class Finding:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The objects that a manifest names, by key: segments, ranges with tombstones, and what tombstones name."""
+
+    segments: dict[str, SegmentEntry]
+    others: frozenset[str]
+    buried: frozenset[str]
+
+    @property
+    def all(self) -> set[str]:
+        """Every key."""
+        return {*self.segments, *self.others, *self.buried}
+
+
 class VaultSurvey:
     """One vault, seen through its store."""
 
@@ -105,6 +119,10 @@ class VaultSurvey:
             for done, entry in enumerate(entries, 1):
                 yield from self._verify_segment(state.node, entry)
                 progress(state.node, done, len(entries))
+            for named in state.manifest.tombstones:
+                buried = self._reader.tombstone(state.node, named)
+                if isinstance(buried, Trouble):
+                    yield Finding(state.node, None, buried.code, "a tombstone cannot be read")
 
     def _verify_segment(self, node: str, entry: SegmentEntry) -> Iterator[Finding]:
         content = self._reader.segment(node, entry)
@@ -127,7 +145,8 @@ class VaultSurvey:
         """Bring a mirror up to date: segments first, then the manifest that lists them. Yield what cannot be had.
 
         What the mirror has is not fetched again; a pull that was interrupted goes on where it was. A node with
-        anything missing keeps its old manifest in the mirror, so that the mirror is always a whole vault.
+        anything missing keeps its old manifest in the mirror, so that the mirror is always a whole vault. What a
+        compaction has replaced is not fetched, and goes from the mirror when no tombstone names it any more.
 
         Raises:
             StorageError: one of the two stores refused.
@@ -138,11 +157,21 @@ class VaultSurvey:
             if isinstance(found, Trouble):
                 yield Finding(node, None, found.code, "the manifest was not followed")
                 continue
-            missing = list(self._pull_objects(node, found, mirror, progress))
+            mirrored = VaultReader(mirror, self._keys)
+            there = mirrored.manifest(node, Floor())
+            common = set(found.ranges).intersection(() if isinstance(there, Trouble) else there.ranges)
+            before = None if isinstance(there, Trouble) else self._listing(mirrored, node, there, common)
+            after = self._listing(self._reader, node, found, common)
+            if after is None:
+                yield Finding(node, None, "missing", "a range of older segments, or a tombstone, cannot be read")
+                continue
+            missing = list(self._pull_objects(node, after, before, mirror, progress))
             yield from missing
             content = self._objects.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
             if not missing and content is not None and self._opens_as(node, content, found):
                 mirror.put(key, content)
+                for gone in sorted((before.all - after.all) if before else ()):
+                    mirror.delete(gone)
 
     def _opens_as(self, node: str, content: bytes, manifest: VaultManifest) -> bool:
         """Say whether a manifest that was read again is the one that was followed; a newer one waits for next time."""
@@ -151,33 +180,49 @@ class VaultSurvey:
         except RemoteError:
             return False
 
-    def _pull_objects(
-        self, node: str, manifest: VaultManifest, mirror: ObjectStore, progress: Progress
-    ) -> Iterator[Finding]:
-        first = self._mirrored(node, mirror) + 1
-        entries = self._reader.entries(node, manifest, first, manifest.last_number)
-        if isinstance(entries, Trouble):
-            yield Finding(node, None, entries.code, "a range of older segments cannot be read")
-            return
-        for done, entry in enumerate(entries, 1):
-            yield from self._pull_segment(node, entry, mirror)
-            progress(node, done, len(entries))
+    def _listing(
+        self, reader: VaultReader, node: str, manifest: VaultManifest, apart_from: set[SegmentRange]
+    ) -> _Listing | None:
+        """Return what a manifest names, but for some ranges and what these name; None where not all can be read."""
+        vault_id, name = self._keys.vault_id, bytes.fromhex(node)
+        segments: dict[str, SegmentEntry] = {}
+        others: set[str] = set()
+        buried: set[str] = set()
         for named in manifest.ranges:
-            key = vault.range_key(self._keys.vault_id, bytes.fromhex(node), named.first, named.last)
-            if named.last >= first or mirror.get(key, MAXIMUM_VAULT_MANIFEST_BYTES) is None:
+            if named in apart_from:
+                continue
+            others.add(vault.range_key(vault_id, name, named))
+            entries = reader.range_entries(node, named)
+            if isinstance(entries, Trouble):
+                return None
+            segments |= {vault.entry_key(vault_id, name, entry): entry for entry in entries}
+        segments |= {vault.entry_key(vault_id, name, entry): entry for entry in manifest.segments}
+        for tombstone in manifest.tombstones:
+            others.add(vault.tombstone_key(vault_id, name, tombstone))
+            replaced = reader.tombstone(node, tombstone)
+            if isinstance(replaced, Trouble):
+                return None
+            buried |= {vault.entry_key(vault_id, name, entry) for entry in replaced.segments}
+            buried |= {vault.range_key(vault_id, name, named) for named in replaced.ranges}
+        return _Listing(segments, frozenset(others), frozenset(buried))
+
+    def _pull_objects(
+        self, node: str, after: _Listing, before: _Listing | None, mirror: ObjectStore, progress: Progress
+    ) -> Iterator[Finding]:
+        wanted = [key for key in after.segments if before is None or key not in before.segments]
+        for done, key in enumerate(wanted, 1):
+            yield from self._pull_segment(node, key, after.segments[key], mirror)
+            progress(node, done, len(wanted))
+        for key in sorted(after.others):
+            if before is None or key not in before.others or mirror.get(key, MAXIMUM_VAULT_MANIFEST_BYTES) is None:
                 content = self._objects.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
                 if content is None:
-                    yield Finding(node, None, "missing", "a range of older segments is not there")
+                    yield Finding(node, None, "missing", "a range of older segments, or a tombstone, is not there")
                 else:
                     mirror.put(key, content)
 
-    def _mirrored(self, node: str, mirror: ObjectStore) -> int:
-        """Return the last segment that the mirror's own manifest lists: all up to it is there."""
-        held = VaultReader(mirror, self._keys).manifest(node, Floor())
-        return 0 if isinstance(held, Trouble) else held.last_number
-
-    def _pull_segment(self, node: str, entry: SegmentEntry, mirror: ObjectStore) -> Iterator[Finding]:
-        there = VaultReader(mirror, self._keys).segment(node, entry)
+    def _pull_segment(self, node: str, key: str, entry: SegmentEntry, mirror: ObjectStore) -> Iterator[Finding]:
+        there = mirror.get(key, MAXIMUM_SEGMENT_BYTES)
         if there is not None and vault.is_segment(entry, there):
             return
         content = self._reader.segment(node, entry)
@@ -186,5 +231,4 @@ class VaultSurvey:
         elif not vault.is_segment(entry, content):
             yield Finding(node, entry.number, "decryption", "the segment is not the one that the manifest lists")
         else:
-            key = vault.segment_key(self._keys.vault_id, bytes.fromhex(node), entry.number, entry.incarnation)
             mirror.put(key, content)

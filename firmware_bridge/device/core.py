@@ -3,12 +3,11 @@
 1. The identity is drawn here at the first start, stored before anybody is told of it, and never leaves.
 2. Every start draws a new incarnation, so that no sequence is ever used twice, whatever the power does.
 3. Until a gateway's ENROL has named a collector nothing is sampled. One that has been named stays.
-4. Readings → batch → signed message → `outbox` → sealed for the collector → CARRY, one at a time.
+4. Readings → batch → signed message → `outbox` → envelope for the collector → CARRY, one at a time. Envelopes are
+   sealed with a fresh key each until `link_keys` has one, which spares them the X25519.
 5. A computation that takes long begins one turn after BUSY has told the gateway so; one in each turn.
 6. Time is the gateway's word, with its doubts: without a TIME, or an hour after it, batches say UNSYNCHRONISED.
 7. What arrives can neither raise nor grow anything beyond the bounds of `link_machine` and `outbox`.
-
-Envelopes are sealed with a fresh key each (section 4); the protocol has no cheaper kind yet.
 """
 
 try:
@@ -21,18 +20,24 @@ except ImportError:
     import messages
     import tweetnacl as nacl
 try:
+    from .link_keys import LinkKeys
     from .outbox import Outbox
 except ImportError:
+    from link_keys import LinkKeys
     from outbox import Outbox
+try:
+    from micropython import const
+except ImportError:
+    const = int
 
 SOFTWARE = "covey-board 0.1.0"
 IDENTITY_FILE = "identity.key"
 SYNCHRONISED_US = 3_600_000_000  # section 18
-BUSY_MS = 4_000  # verifying a signature on a Cortex-M0, twice over
-_WAIT_US = 1_000_000  # before the line's full queue is tried again
-_OUT_OF_MEMORY_MAX = 10
+_BUSY_MS = const(4_000)  # verifying a signature on a Cortex-M0, twice over
+_WAIT_US = const(1_000_000)  # before the line's full queue is tried again
+_OUT_OF_MEMORY_MAX = const(10)
 _NOBODY = bytes(32)
-_DRAWN = 256  # random bytes for a secret of 32: a poor source gets eight chances
+_DRAWN = const(256)  # random bytes for a secret of 32: a poor source gets eight chances
 
 
 class Settings:
@@ -101,6 +106,7 @@ class Core:
         self._collector = self._stored_collector()
         self._incarnation, self._boot_id = nacl.randombytes(8), nacl.randombytes(8)
         self._proof = messages.prove_noise_key(self.identity)
+        self._links = LinkKeys()
         self._batch = batch.Batch(self._settings.batch_bytes)
         self._readings = []  # sampled, and not in a batch yet
         self._sample_at_us = self._samples = 0
@@ -267,7 +273,8 @@ class Core:
         time = self._time
         right = time is not None and time[2] and now_us - time[1] <= SYNCHRONISED_US
         clock = batch.SYNCHRONISED if right else batch.UNSYNCHRONISED
-        body = self._batch.body(self._boot_id, clock, now_us, self._wall_us(now_us))
+        number = self.outbox.next_number
+        body = self._batch.body(number, self._boot_id, clock, now_us, self._wall_us(now_us))
         self._batch = batch.Batch(self._settings.batch_bytes)
         self.outbox.add(self._write(messages.TELEMETRY, self._collector[0], body, now_us))
 
@@ -286,7 +293,7 @@ class Core:
         if job is None:
             self._announced = False
         elif self._up and not self._announced:
-            self.link.busy(BUSY_MS)
+            self.link.busy(_BUSY_MS)
             self._announced = True
         else:
             self._announced = False
@@ -309,31 +316,45 @@ class Core:
             return self._send_reply
         if self.outbox.loss_to_write():
             return self._write_loss
+        if self._links.wanted:
+            return self._write_link
         return self._send_due if self.outbox.due(now_us) else None
 
     def _write_loss(self, now_us):
         loss = self.outbox.loss_to_write()
-        body = messages.write_loss(loss[0], loss[1], messages.OUTBOX_FULL)
-        self.outbox.add(self._write(messages.LOSS, messages.NO_GROUP, body, now_us), loss)
+        body = messages.write_loss(messages.OUTBOX_FULL, loss, self.outbox.numbers_of(loss))
+        self.outbox.add_record(self._write(messages.LOSS, messages.NO_GROUP, body, now_us), loss)
+
+    def _write_link(self, now_us):
+        link = nacl.randombytes(16), nacl.randombytes(32)
+        message = self._write(messages.LINK, messages.NO_GROUP, cbor.encode(link), now_us)
+        self._links.begin(*link, self.outbox.add_record(message), now_us)
 
     def _send_reply(self, now_us):
         kind, body = self._reply
         self._reply = None
-        self._seal(self._write(kind, messages.NO_GROUP, body, now_us, sequenced=False), None, now_us)
+        message = self._write(kind, messages.NO_GROUP, body, now_us, sequenced=False)
+        self._send(message, None, kind == messages.ACK, now_us)
 
     def _send_due(self, now_us):
         entry = self.outbox.due(now_us)
-        self._seal(entry.message, entry, now_us)
+        if entry.sent:
+            self._links.end()
+        self._send(entry.message, entry, not entry.sent and entry is not self._links.entry, now_us)
 
-    def _seal(self, message, entry, now_us):
+    def _send(self, message, entry, by_link, now_us):
         _, signing_public, noise_public = self._collector
-        envelope = messages.seal(message, noise_public, nacl.randombytes(32), nacl.randombytes(24))
+        envelope = self._links.seal(message, now_us) if by_link else None
+        if envelope is None:
+            envelope = messages.seal(message, noise_public, nacl.randombytes(32), nacl.randombytes(24))
         number = self._say(messages.to_line(messages.CARRY, signing_public, envelope))
         if number is None:
             self._carry_at_us = now_us + _WAIT_US
         else:
             self._carry = number, entry
             self.outbox.carried = entry
+            if entry is not None:
+                entry.sent = True
 
     def _open(self, now_us):
         """Deal with an envelope; only what the collector itself has written has an effect."""
@@ -368,15 +389,22 @@ class Core:
         return self._inbox.take(*message)
 
     def believe(self, noise_public):
-        """Seal for the collector's new noise key from now on."""
+        """Seal for the collector's new noise key from now on; no key that was given under the old one is used."""
+        self._links = LinkKeys()
         self._collector = self._collector[:2] + [noise_public]
         self._storage.write(messages.COLLECTOR_FILE, cbor.encode([1] + self._collector))
+
+    def hear_again(self):
+        """Seal from now on: unless an answer is due anyway, our acknowledgement may not have opened there."""
+        if self._reply is None:
+            self._links.end()
 
     def _acknowledged(self, body, now_us):
         incarnation, upto, spans = messages.read_acknowledgement(body)
         if incarnation == self._incarnation:
             self.counters["acknowledgements"] += 1
             gone = self.outbox.receive_acknowledgement(upto, spans, now_us)
+            self._links.heard(self.outbox.entries)
             if gone:
                 self._reply = messages.RESUME, cbor.encode([list(span) for span in gone])
 

@@ -20,15 +20,15 @@ FILE = "inbox.state"
 
 
 def read_loss(body):
-    """Return [(first, last)] of a loss record; nothing where it speaks of an earlier incarnation.
+    """Return [[first, last], ...] of a loss record; nothing where it speaks of an earlier incarnation.
 
     Raises:
         WireError: malformed.
     """
-    fields = cbor.decode(body, 64)
+    fields = cbor.decode(body, 2_560)
     earlier = (8,) if isinstance(fields, list) and len(fields) == 4 else ()
-    first, last = cbor.record(fields, cbor.UINT, cbor.UINT, (1, 255), *earlier)[:2]
-    return [] if earlier else [(first, last)]
+    places = cbor.record(fields, (1, 255), list, list, *earlier)[1]
+    return [] if earlier else [cbor.record(span, cbor.UINT, cbor.UINT) for span in places]
 
 
 def read_resumption(body):
@@ -47,7 +47,8 @@ class Inbox:
     """What has been heard of the collector.
 
     Args:
-        board: is told of the collector's new key by `believe`, and `restart_wanted` where new settings ask for it.
+        board: is told of the collector's new key by `believe`, of messages that come again by `hear_again`, and
+            `restart_wanted` where new settings ask for it.
         storage: as `core.Core` has it.
         counters: of the board; `blobs` and `blobs_failed` join them.
     """
@@ -77,6 +78,8 @@ class Inbox:
         if incarnation != self._incarnation:
             self._incarnation, self._upto = incarnation, 0
         before = self._upto
+        if 0 < link_seq <= before:
+            self._board.hear_again()
         if kind in (messages.LOSS, messages.RESUME):
             for first, last in (read_loss if kind == messages.LOSS else read_resumption)(body):
                 if first <= self._upto + 1 <= last:

@@ -1,7 +1,7 @@
 """What a board has signed and its collector has not acknowledged: in RAM, bounded. No port, no clock, no keys.
 
-1. Only the collector's acknowledgement frees a message (docs/protocol.md, section 8). A message is signed once and
-   sealed anew each time that it goes.
+1. Only the collector's acknowledgement frees a message (docs/protocol.md, section 8). A message is signed once, and
+   gets an envelope of its own each time that it goes.
 2. New messages go in order and at once: the gateway has a disk, and is where a long absence of the relay is waited out.
    What the gateway took and lost goes again, one message for each retry time (section 18).
 3. Beyond `bytes_max` the oldest goes. What the gateway never took is lost, and a LOSS record says so as soon as it can
@@ -9,19 +9,26 @@
 4. A restart forgets all of this, and begins a new incarnation: no sequence is ever given twice.
 """
 
+try:
+    from micropython import const
+except ImportError:
+    const = int
+
 RETRY_US = 30_000_000  # the gateway repeats what the relay loses; a board only what its gateway lost
 RETRY_US_MAX = 300_000_000
 MISSING_US = 300_000_000
-RANGES_MAX = 64
+_RANGES_MAX = const(64)
+_LOSS_RANGES_MAX = const(16)
 
 
 class Entry:
-    """A signed message, how often the gateway has taken it, and when it did last."""
+    """A signed message, whether it was sent, how often the gateway has taken it, and when it did last."""
 
-    def __init__(self, link_seq, message, is_loss):
+    def __init__(self, link_seq, message, is_telemetry):
         self.link_seq = link_seq
         self.message = message
-        self.is_loss = is_loss
+        self.is_telemetry = is_telemetry
+        self.sent = False
         self.times = 0
         self.taken_us = 0
 
@@ -67,6 +74,10 @@ class Outbox:
         self.carried = None  # the entry that is on its way to the gateway: it stays
         self.size = self.repeated = self.dropped = 0
         self._between = between
+        self.next_number = 1  # of a telemetry batch
+        self._records = []  # link sequences that have no number: all that is no telemetry
+        self._records_passed = 0  # of them, before everything that is still held or to be told
+        self._loss = None  # the record of loss that waits
         self._lost = []  # never to come, and no record says so yet
         self._entrusted = []  # only the gateway has them
         self._missing_since_us = None
@@ -74,20 +85,43 @@ class Outbox:
         self._retry_us = RETRY_US
         self._retry_at_us = None
 
-    def add(self, message, loss=None):
-        """Take the message that was signed with `next_seq`; one that says what `loss_to_write` named forgets that."""
-        if loss is not None:
-            self._lost = without(self._lost, [loss])
-        self.entries.append(Entry(self.next_seq, message, loss is not None))
+    def add(self, message):
+        """Take the telemetry that was signed with `next_seq`, and `next_number` in it."""
+        self.next_number += 1
+        self._take(message, True)
+
+    def add_record(self, message, loss=()):
+        """Take what has no number and is never dropped, signed with `next_seq`; return its entry.
+
+        One that says what `loss_to_write` named, `loss`, is the record of it, and forgets that.
+        """
+        self._lost = without(self._lost, loss)
+        self._note_record()
+        entry = self._take(message, False)
+        if loss:
+            self._loss = entry
+        return entry
+
+    def _take(self, message, is_telemetry):
+        entry = Entry(self.next_seq, message, is_telemetry)
+        self.entries.append(entry)
         self.next_seq += 1
         self.size += len(message)
         while self.size > self.bytes_max and self._drop_oldest():
             pass
+        return entry
+
+    def _note_record(self):
+        held = [span[0] for span in self._lost[:1] + self._entrusted[:1]]
+        oldest = min(held + [entry.link_seq for entry in self.entries[:1]] + [self.next_seq])
+        left = [seq for seq in self._records if seq >= oldest]
+        self._records_passed += len(self._records) - len(left)
+        self._records = left + [self.next_seq]
 
     def _drop_oldest(self):
-        """Rule 3. Neither a record of loss, nor the newest message, nor what is on its way."""
+        """Rule 3. Neither a record, nor the newest message, nor what is on its way."""
         for entry in self.entries[:-1]:
-            if not entry.is_loss and entry is not self.carried:
+            if entry.is_telemetry and entry is not self.carried:
                 self._forget(entry)
                 self.dropped += 1
                 seq = entry.link_seq
@@ -103,10 +137,16 @@ class Outbox:
         self.size -= len(entry.message)
 
     def loss_to_write(self):
-        """Return (first, last) that a record of loss should name now, or None; one record waits at a time."""
-        if not self._lost or [entry for entry in self.entries if entry.is_loss]:
-            return None
-        return self._lost[0]
+        """Return the ranges that a record of loss should name now; one record waits at a time."""
+        return [] if self._loss in self.entries else self._lost[:_LOSS_RANGES_MAX]
+
+    def numbers_of(self, ranges):
+        """Return the telemetry numbers of ranges of link sequences that hold telemetry only."""
+        numbers = []
+        for first, last in ranges:
+            others = self._records_passed + len([seq for seq in self._records if seq < first])
+            numbers = with_range(numbers, first - others, last - others)
+        return numbers
 
     def due(self, now_us):
         """Return the entry that should go to the gateway now, or None."""
@@ -149,7 +189,7 @@ class Outbox:
         gone = without([(1, end)], covered)
         for entry in self.entries:
             gone = without(gone, [(entry.link_seq, entry.link_seq)])
-        return without(without(gone, self._entrusted), self._lost)[:RANGES_MAX]
+        return without(without(gone, self._entrusted), self._lost)[:_RANGES_MAX]
 
     def _look_for_missing(self, covered, now_us):
         """Rule 3: what was left to the gateway arrives, or is lost."""

@@ -19,13 +19,14 @@ import time
 
 import core
 import sensors
+from micropython import const
 from storage import Files
 
 SETTINGS_FILE = "covey.json"
 SENSORS = [["counter", {}], ["memory", {}]]
-BATCH_BYTES_MIN = 320
-WAIT_MS = 10
-WATCHDOG_MS = 8_000  # the longest that an RP2040 takes; no computation of ours takes half of it
+_BATCH_BYTES_MIN = const(320)
+_WAIT_MS = const(10)
+_WATCHDOG_MS = const(8_000)  # the longest that an RP2040 takes; no computation of ours takes half of it
 
 
 def interrupt_on(byte):
@@ -98,7 +99,7 @@ def wants_prompt(line, clock, seconds):
     """Say whether somebody asks for the prompt by 0x03, five times in a row."""
     asked = b""
     while clock.now_us() < 1_000_000 * seconds:
-        asked = (asked + line.read(WAIT_MS))[-64:]
+        asked = (asked + line.read(_WAIT_MS))[-64:]
         if b"\x03\x03\x03\x03\x03" in asked:
             interrupt_on(3)
             return True
@@ -109,7 +110,7 @@ def run(board, line, clock, watchdog=None, seconds=None):
     """Serve the line for good, until a restart is asked for, or for so many seconds."""
     while not board.restart_wanted and (seconds is None or clock.now_us() < 1_000_000 * seconds):
         try:
-            raw = line.read(WAIT_MS)
+            raw = line.read(_WAIT_MS)
             if raw:
                 board.feed(raw, clock.now_us())
             out = board.tick(clock.now_us())
@@ -131,7 +132,7 @@ def main(seconds=None):
         interval_us=int(1_000_000 * settings.get("interval_seconds", 10)),
         batch_us=int(1_000_000 * settings.get("batch_seconds", 60)),
         report_us=int(1_000_000 * settings.get("report_seconds", 300)),
-        batch_bytes=settings.get("batch_bytes", max(BATCH_BYTES_MIN, free // 40)),
+        batch_bytes=settings.get("batch_bytes", max(_BATCH_BYTES_MIN, free // 40)),
         outbox_bytes=settings.get("outbox_bytes", free // 5),
         mtu=settings.get("mtu", 256),
         samples=settings.get("samples"),
@@ -151,7 +152,7 @@ def main(seconds=None):
     if settings.get("watchdog"):
         from machine import WDT
 
-        watchdog = WDT(timeout=WATCHDOG_MS)
+        watchdog = WDT(timeout=_WATCHDOG_MS)
     run(board, line, clock, watchdog, seconds)
     if seconds is None:
         import machine

@@ -12,14 +12,18 @@ try:
     from .cbor import encode
 except ImportError:
     from cbor import encode
+try:
+    from micropython import const
+except ImportError:
+    const = int
 
 SYNCHRONISED, UNSYNCHRONISED = 0, 1
 DECIMAL, FLOAT = 0, 2
 BODY_BYTES_MAX = 2_560  # leaves a message below 4 KiB after signing, padding and sealing
-NAME_BYTES_MAX = 128
-UNIT_BYTES_MAX = 32
-_HEAD_BYTES = 80
-_SERIES_BYTES = 12
+_NAME_BYTES_MAX = const(128)
+_UNIT_BYTES_MAX = const(32)
+_HEAD_BYTES = const(90)
+_SERIES_BYTES = const(12)
 _NUMBER_MAX = 1 << 53
 
 
@@ -73,7 +77,7 @@ class Batch:
         size = self._size
         if place is None:
             name_bytes, unit_bytes = len(name.encode()), len(unit.encode())
-            if not 0 < name_bytes <= NAME_BYTES_MAX or unit_bytes > UNIT_BYTES_MAX or not 0 <= key[3] <= 9:
+            if not 0 < name_bytes <= _NAME_BYTES_MAX or unit_bytes > _UNIT_BYTES_MAX or not 0 <= key[3] <= 9:
                 raise ValueError("name, unit or scale")
             size += _SERIES_BYTES + name_bytes + unit_bytes
         if value - value != 0 or kind == DECIMAL and not -_NUMBER_MAX < value < _NUMBER_MAX:
@@ -103,8 +107,11 @@ class Batch:
             self._numbers.take(value)
         self.count += 1
 
-    def body(self, boot_id, clock, now_us, wall_us):
-        """Return the message body; the batch is closed at `now_us` of the board's clock, `wall_us` by the wall."""
+    def body(self, number, boot_id, clock, now_us, wall_us):
+        """Return the message body; the batch is closed at `now_us` of the board's clock, `wall_us` by the wall.
+
+        `number` counts the batches of this board's incarnation, from 1.
+        """
         series, times, numbers, floats = [], array("q"), array("q"), array("d")
         for kind, column in ((DECIMAL, numbers), (FLOAT, floats)):
             for kept in self._series:
@@ -114,7 +121,7 @@ class Batch:
                     column.extend(kept[5])
         columns = encode([series, _column(times), _column(numbers), _planes_of_floats(floats), []])
         head = [1, boot_id, clock, now_us, wall_us, self.count, 0, len(columns), columns]
-        return encode(head)
+        return encode([number, head])
 
 
 def _column(values):

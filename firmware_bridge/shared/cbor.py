@@ -4,8 +4,13 @@ Whole numbers of 64 bits, byte strings, text, arrays, false, true and null. The 
 encoder would not have written, with `WireError("malformed")` or, beyond a bound, `WireError("limit")`.
 """
 
-DEPTH_MAX = 8
-ITEMS_MAX = 2_048  # more than 4 KiB of anything that a board is sent
+try:
+    from micropython import const
+except ImportError:
+    const = int
+
+_DEPTH_MAX = const(8)
+_ITEMS_MAX = const(2_048)  # more than 4 KiB of anything that a board is sent
 
 
 class WireError(ValueError):
@@ -86,7 +91,7 @@ class _Reader:
 
     def item(self, depth):
         self.items += 1
-        if self.items > ITEMS_MAX:
+        if self.items > _ITEMS_MAX:
             raise WireError("limit")
         head = self.take(1)[0]
         major = head >> 5
@@ -105,7 +110,7 @@ class _Reader:
             return _text(self.take(number))
         if major != 4:
             raise WireError("malformed")
-        if depth == DEPTH_MAX:
+        if depth == _DEPTH_MAX:
             raise WireError("limit")
         if number > len(self.raw) - self.place:
             raise WireError("malformed")

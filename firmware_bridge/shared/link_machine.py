@@ -23,28 +23,32 @@ try:
     from .framing import Decoder, body_size_max, crc32, encode
 except ImportError:
     from framing import Decoder, body_size_max, crc32, encode
+try:
+    from micropython import const
+except ImportError:
+    const = int
 
-VERSION_MIN = 1
-VERSION_MAX = 1
+_VERSION_MIN = const(1)
+_VERSION_MAX = const(1)
 
 RTO_MS_MIN = 50  # below the latency of USB-serial adapters and a busy scheduler, repetitions would be the rule
 RTO_MS_MAX = 2_000  # a board is back from a reset within that
-HELLO_MS_MIN = 200
-HELLO_MS_MAX = 2_000
-REPETITIONS_MAX = 8  # some ten seconds of silence
-BUSY_MS_MAX = 10_000  # a hostile or confused peer must not stop us for longer
-MTU_MIN = 48  # bursts that a micro:bit's receive ring takes whole
+_HELLO_MS_MIN = const(200)
+_HELLO_MS_MAX = const(2_000)
+_REPETITIONS_MAX = const(8)  # some ten seconds of silence
+_BUSY_MS_MAX = const(10_000)  # a hostile or confused peer must not stop us for longer
+_MTU_MIN = const(48)  # bursts that a micro:bit's receive ring takes whole
 MTU_MAX = 4_096
 MESSAGE_BYTES_MAX = 4_096  # core/limits.py: the longest message of a board
 QUEUE_BYTES_MAX = 8_192
 
-_HELLO = 1
-_DATA = 2
-_DATA_LAST = 3
-_ACK = 4
-_BUSY = 5
-_HEADER_BYTES = 4  # kind, sequence, session tag
-_HELLO_BYTES = 24
+_HELLO = const(1)
+_DATA = const(2)
+_DATA_LAST = const(3)
+_ACK = const(4)
+_BUSY = const(5)
+_HEADER_BYTES = const(4)  # kind, sequence, session tag
+_HELLO_BYTES = const(24)
 _NOBODY = bytes(8)
 
 # State: nobody known; known, but not known to know us; up; no version in common.
@@ -90,7 +94,7 @@ class _Timer:
 
 
 def _mtu_of(value):
-    return min(max(value, MTU_MIN), MTU_MAX)
+    return min(max(value, _MTU_MIN), MTU_MAX)
 
 
 class Link:
@@ -115,11 +119,11 @@ class Link:
         self._next_number = 0
         self._peer = _NOBODY
         self._fresh = True  # the peer has not been up in this session
-        self._peer_mtu = MTU_MIN
+        self._peer_mtu = _MTU_MIN
         self._peer_message_bytes_max = MESSAGE_BYTES_MAX
         self._version = 0
         self._hello_at = 0
-        self._hello_ms = HELLO_MS_MIN
+        self._hello_ms = _HELLO_MS_MIN
         self._answered_at = None
         self._timer = _Timer()
         self._new_session()
@@ -153,7 +157,7 @@ class Link:
     def busy(self, duration_ms):
         """Tell the peer that answers will take so long: before a long computation."""
         if self.state == UP:
-            self._emit(_BUSY, 0, min(duration_ms, BUSY_MS_MAX).to_bytes(2, "little"))
+            self._emit(_BUSY, 0, min(duration_ms, _BUSY_MS_MAX).to_bytes(2, "little"))
 
     def receive_bytes(self, raw, now):
         """Take bytes from the line; b"" after unplugging changes nothing."""
@@ -186,7 +190,7 @@ class Link:
             if now >= self._hello_at:
                 self._say_hello()
                 self._hello_at = now + self._hello_ms
-                self._hello_ms = min(2 * self._hello_ms, HELLO_MS_MAX)
+                self._hello_ms = min(2 * self._hello_ms, _HELLO_MS_MAX)
         elif self._repeat_at is not None and now >= self._repeat_at:
             self._repeat(now)
 
@@ -208,7 +212,7 @@ class Link:
     def _say_hello(self):
         wants_answer = 0 if self.state == UP else 1
         numbers = self.mtu.to_bytes(2, "little") + self.message_bytes_max.to_bytes(2, "little")
-        hello = bytes([VERSION_MIN, VERSION_MAX, wants_answer, 0]) + numbers + self.boot_id + self._peer
+        hello = bytes([_VERSION_MIN, _VERSION_MAX, wants_answer, 0]) + numbers + self.boot_id + self._peer
         self._emit(_HELLO, 0, hello)
 
     def _receive_hello(self, hello, now):
@@ -216,8 +220,8 @@ class Link:
         if len(hello) < _HELLO_BYTES or hello[8:16] in (self.boot_id, _NOBODY):
             self.statistics.strays += 1  # our own echo, or nobody's
             return
-        version = min(VERSION_MAX, hello[1])
-        if version < max(VERSION_MIN, hello[0]):
+        version = min(_VERSION_MAX, hello[1])
+        if version < max(_VERSION_MIN, hello[0]):
             self._go_down(INCOMPATIBLE, "version", now)
             return
         restarted = hello[8:16] != self._peer
@@ -238,7 +242,7 @@ class Link:
         self._peer = hello[8:16]
         self._new_session()
         self.state = GREETING
-        self._hello_at, self._hello_ms = now + HELLO_MS_MIN, HELLO_MS_MIN
+        self._hello_at, self._hello_ms = now + _HELLO_MS_MIN, _HELLO_MS_MIN
         self.statistics.sessions += 1
         self._fresh = True
 
@@ -257,7 +261,7 @@ class Link:
         if self.state == UP or (state == INCOMPATIBLE and self.state != INCOMPATIBLE):
             self._events.append(LinkDown(reason))
         self.state = state
-        self._hello_at, self._hello_ms = now, HELLO_MS_MIN
+        self._hello_at, self._hello_ms = now, _HELLO_MS_MIN
 
     # Frames
 
@@ -284,7 +288,7 @@ class Link:
     def _answer_stray(self, now):
         """Tell a peer of another session who we are, but not for every frame of a burst."""
         self.statistics.strays += 1
-        if self._answered_at is None or now - self._answered_at >= HELLO_MS_MIN:
+        if self._answered_at is None or now - self._answered_at >= _HELLO_MS_MIN:
             self._answered_at = now
             self._say_hello()
 
@@ -332,7 +336,7 @@ class Link:
         self._repetitions = 0
         self._sent_at = None
         if self._repeat_at is not None:
-            self._repeat_at = now + min(duration_ms, BUSY_MS_MAX)
+            self._repeat_at = now + min(duration_ms, _BUSY_MS_MAX)
 
     def _send_data(self, now):
         """Send the next fragment if nothing is outstanding."""
@@ -352,7 +356,7 @@ class Link:
 
     def _repeat(self, now):
         self._repetitions += 1
-        if self._repetitions > REPETITIONS_MAX:
+        if self._repetitions > _REPETITIONS_MAX:
             self._repeat_at = None
             self._go_down(GREETING, "silence", now)
             return

@@ -19,14 +19,14 @@ ENVELOPE_BYTES_MAX = LINE_BYTES_MAX - 80  # what a line message leaves beside a 
 NO_GROUP = bytes(32)
 COLLECTOR_FILE = "collector.cbor"  # what ENROL said, on a board that has files; `covey mcu reset --forget` removes it
 
-BLOB, ACK, TELEMETRY, LOSS, RESUME, COLLECTOR_KEY = 0x03, 0x08, 0x09, 0x0A, 0x0E, 0x10
-OUTBOX_FULL, EXPIRED, WITHDRAWN, DAMAGED = 1, 2, 3, 4
+BLOB, LINK, ACK, TELEMETRY, LOSS, RESUME, COLLECTOR_KEY = 0x03, 0x07, 0x08, 0x09, 0x0A, 0x0E, 0x10
+OUTBOX_FULL = 1
 
 _DOMAIN = b"covey/1 message\0"
 _BOARD_DOMAIN = b"covey/1 board\0"
 _FIELD_PRIME = (1 << 255) - 19
 # docs/protocol.md, section 5. A board refuses what it has no use for just like what does not exist.
-_TYPES = (0x03, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10)
+_TYPES = (0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10)
 _UNSEQUENCED = (0x08, 0x0E)
 _EITHER = 0x0F
 
@@ -74,16 +74,24 @@ def _bits(number):
     return count
 
 
+def _padded(message):
+    return message + b"\x80" + bytes(padded_length(len(message) + 1) - len(message) - 1)
+
+
+def seal_by_link(message, tag, key, counter):
+    """Return a link envelope; no `counter` may be used twice with one tag (16) and key (32)."""
+    nonce = tag + counter.to_bytes(8, "big")
+    return encode([2, tag, counter, nacl.crypto_secretbox(_padded(message), nonce, key)])
+
+
 def seal(message, recipient_noise_public, ephemeral_secret, nonce):
     """Return a sealed envelope; `ephemeral_secret` (32) and `nonce` (24) are fresh random bytes each time.
 
     Raises:
         WireError: the recipient's key is unusable.
     """
-    length = padded_length(len(message) + 1)
-    padded = message + b"\x80" + bytes(length - len(message) - 1)
     try:
-        box = nacl.crypto_box(padded, nonce, recipient_noise_public, ephemeral_secret)
+        box = nacl.crypto_box(_padded(message), nonce, recipient_noise_public, ephemeral_secret)
     except nacl.CryptoError:
         raise WireError("decryption")
     return encode([1, nacl.crypto_scalarmult_base(ephemeral_secret), nonce, box])
@@ -167,9 +175,9 @@ def read_acknowledgement(body):
     return incarnation, upto, spans
 
 
-def write_loss(first, last, reason):
-    """Return the body of a loss record."""
-    return encode([first, last, reason])
+def write_loss(reason, places, numbers):
+    """Return the body of a loss record: ranges (first, last) of link sequences, and of the telemetry numbers among them."""
+    return encode([reason, [list(span) for span in places], [list(span) for span in numbers]])
 
 
 # What board and gateway tell each other (section 18)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from collections.abc import Callable
@@ -125,7 +126,8 @@ def test_a_full_disk(tmp_path: Path) -> None:
         "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000));"
         "from agent.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
-    lines = "".join(f'{{"n":"n","vs":"{number:0500}"}}\n' for number in range(2000))
+    texts = (hashlib.shake_256(bytes([number % 256, number // 256])).hexdigest(250) for number in range(2000))
+    lines = "".join(f'{{"n":"n","vs":"{text}"}}\n' for text in texts)
     done = subprocess.run(
         [sys.executable, "-c", script, "publish", "--state", str(gateway.state), "--batch", "10"],
         input=lines,

@@ -178,6 +178,25 @@ def test_ends_what_an_earlier_process_listened_to(new_device: Callable[..., Devi
     assert reasons[0] == 0
 
 
+def test_a_subscription_lost_without_a_word_is_renewed(new_device: Callable[..., Device]) -> None:
+    device, sender = new_device(resubscribe_s=0.2).up(), new_device().up()
+    connection = device.relay._connection
+    assert connection is not None
+
+    def reason() -> int:
+        handle = sender.send(device, b"heard")
+        return sender.wait_for(Released, lambda released: released.handle == handle).reason_code
+
+    deadline = time.monotonic() + DEADLINE_S
+    connection._client.unsubscribe(device.inbox)
+    while reason() != NO_SUBSCRIBER:  # until the server has none, which the adapter does not know
+        assert time.monotonic() < deadline
+        connection._client.unsubscribe(device.inbox)
+    while reason() != 0:
+        assert time.monotonic() < deadline
+    assert device.receive() == b"heard"
+
+
 def test_drops_what_is_too_large_for_it(new_device: Callable[..., Device]) -> None:
     sender, recipient = new_device().up(), new_device(payload_bytes_max=2000).up()
     sender.send(recipient, bytes(2001))  # small enough for the packet size that the recipient announced

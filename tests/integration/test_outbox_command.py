@@ -42,13 +42,13 @@ class Shell:
         """Send a text to everybody."""
         assert self.run(name, "send", "--text", text)[0] == 0
 
-    def inbox(self, name: str) -> list[str]:
+    def inbox(self, name: str, *how: str) -> list[str]:
         """Take what has come."""
         import base64
 
         texts = []
         while True:
-            code, blob = self.run(name, "recv")
+            code, blob = self.run(name, "recv", *how)
             if code:
                 return texts
             texts.append(base64.b64decode(blob["body"]).decode())
@@ -127,6 +127,31 @@ def test_a_file_may_come_twice_damaged_or_to_the_wrong_device(shell: Shell) -> N
     assert sorted(shell.inbox("ben")) == sorted(f"text {number}" for number in range(30))
 
 
+def test_a_sender_is_read_in_its_order_where_asked(shell: Shell) -> None:
+    for number in range(30):
+        shell.queue("ann", f"text {number:02}")
+    assert shell.run("ann", "send", "--text", "for some days", "--expires", "2d")[0] == 0
+    shell.run("ann", "outbox", "export", str(shell.stick))
+    [messages] = [path for path in shell.stick.glob("*.covey") if "answers" not in path.name]
+    whole = messages.read_bytes()
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 0x10
+    messages.write_bytes(damaged)
+    shell.run("ben", "outbox", "import", str(messages))
+    before = shell.inbox("ben", "--in-order")
+    assert before == [f"text {number:02}" for number in range(len(before))]
+    assert 5 < len(before) < 25
+    messages.write_bytes(whole)
+    shell.run("ben", "outbox", "import", str(messages))
+    after = [f"text {number:02}" for number in range(len(before), 30)]
+    assert shell.inbox("ben", "--in-order") == [*after, "for some days"]
+
+
+def test_a_lifetime_is_a_duration(shell: Shell) -> None:
+    assert shell.run("ann", "send", "--text", "x", "--expires", "soon")[0] == 2
+    assert shell.run("ann", "outbox", "ls")[1]["messages"] == 0
+
+
 def test_an_export_that_was_interrupted_goes_on(shell: Shell) -> None:
     shell.queue("ann", "one")
     shell.run("ann", "outbox", "export", str(shell.stick))
@@ -183,6 +208,10 @@ def test_verify_finds_damage_and_repairs(shell: Shell) -> None:
     assert told["repaired"]
     assert told["salvages"][0]["lost"]["outbox"] == 1
     assert (shell.states["ann"] / told["salvages"][0]["aside"]).exists()
+    _, status = shell.run("ann", "status")
+    assert status["salvage"]["lost"]["outbox"] == 1
+    assert status["salvage"]["file"] == told["salvages"][0]["aside"]
+    assert shell.run("ben", "status")[1]["salvage"] is None
     assert shell.run("ann", "outbox", "verify")[1]["sound"]
     assert shell.run("ann", "outbox", "ls")[1]["messages"] == 2
     shell.run("ann", "outbox", "export", str(shell.stick))

@@ -11,7 +11,7 @@ from agent.adapters.object_store import DirectoryStore
 from agent.core import vault, vault_keys
 from agent.core.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
 from agent.core.message import read_message
-from agent.core.telemetry_reading import read_batch
+from agent.core.telemetry_reading import read_telemetry
 from broker_conf.mosquitto import Broker
 from tests.integration.gateway import Gateway, wait_until
 
@@ -41,7 +41,7 @@ def _landed(collector: Gateway) -> Counter[tuple[str, str, int, object]]:
             segment = store.get(place, MAXIMUM_SEGMENT_BYTES)
             assert segment is not None
             for record in vault.open_segment(key, node, entry, segment):
-                readings.update(read_batch(read_message(record.message).body).readings())
+                readings.update(read_telemetry(read_message(record.message).body)[1].readings())
     return readings
 
 

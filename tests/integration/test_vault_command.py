@@ -179,3 +179,83 @@ def test_a_vault_without_manifests_is_no_updates_and_a_scan_lists(new_gateway: M
     (row,) = gateway.json("vault", "status")["nodes"]
     assert (row["trouble"], row["segments"]) == ("missing", 0)
     assert gateway.json("vault", "status", "--scan") == {"nodes": [], "waiting_bytes": 0}
+
+
+def _publish_in_segments(gateway: Gateway, count: int, first: int = 0) -> None:
+    """Publish so that each batch lands in a segment of its own."""
+    for number in range(first, first + count):
+        gateway.ok("publish", "--wait", "30", feed=_lines(number, number + 1))
+
+
+@pytest.mark.broker
+def test_a_vault_is_compacted_beside_its_running_collector(new_gateway: Make, tmp_path: Path) -> None:
+    collector, gateway = _fleet(new_gateway)
+    vault, mirror = collector.state / "vault", tmp_path / "mirror"
+    _publish_in_segments(gateway, 6)
+    collector.ok("vault", "pull", str(mirror))
+    planned = collector.json("vault", "compact", "--older-than", "0", "--dry-run")
+    assert (planned["dry_run"], planned["segments"], planned["merged"]) == (True, 5, 1)
+    assert len(list(vault.rglob("*.hxseg"))) == 6, "a dry run writes nothing"
+    assert collector.json("vault", "compact")["segments"] == 0, "nothing is an hour old"
+
+    done = collector.json("vault", "compact", "--older-than", "0")
+    assert (done["segments"], done["merged"], done["deleted"], done["waiting"]) == (5, 1, 0, 5)
+    _publish_in_segments(gateway, 2, first=6)
+    (row,) = collector.json("vault", "status")["nodes"]
+    assert (row["segments"], row["tombstones"], row["trouble"]) == (8, 1, "")
+    assert collector.json("vault", "verify") == {"findings": []}
+    assert len(list(vault.rglob("*.hxseg"))) == 9
+
+    assert collector.json("vault", "pull", str(mirror)) == {"findings": []}
+    assert collector.json("vault", "verify", "--vault", str(mirror)) == {"findings": []}
+    told = collector.ok("vault", "compact", "--older-than", "1d", "--grace", "0")
+    assert "5 replaced objects deleted" in told
+    assert len(list(vault.rglob("*.hxseg"))) == 4
+    assert len(list(mirror.rglob("*.hxseg"))) == 9
+    assert collector.json("vault", "pull", str(mirror)) == {"findings": []}
+    names = [sorted(path.name for path in root.rglob("*.hx*")) for root in (vault, mirror)]
+    assert names[0] == names[1], "what was deleted goes from the mirror, too"
+    assert collector.json("vault", "verify", "--vault", str(mirror)) == {"findings": []}
+    wait_until(lambda: gateway.queued() == 0, "everything is acknowledged")
+
+
+def test_a_compaction_says_what_is_wrong_with_its_options(new_gateway: Make) -> None:
+    gateway = new_gateway("gateway")
+    assert "covey vault init" in gateway.fails("vault", "compact", code=1)
+    gateway.ok("vault", "init")
+    assert gateway.json("vault", "compact")["merged"] == 0, "an empty vault is compact"
+    for options in (
+        ("--target-size", "many"),
+        ("--target-size", "1"),
+        ("--target-size", "1GiB"),
+        ("--older-than", "-1h"),
+        ("--older-than", "7"),
+        ("--grace", "99999d"),
+    ):
+        told = gateway.fails("vault", "compact", *options, code=2)
+        assert options[0] in told
+        assert "hint:" in told
+
+
+@pytest.mark.broker
+def test_a_gateway_lands_by_itself_what_its_collector_does_not_take(new_gateway: Make, tmp_path: Path) -> None:
+    collector, gateway = _fleet(new_gateway)
+    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(0, 10))
+    collector.end()
+    gateway.ok("publish", "--batch", "5", feed=_lines(10, 20))
+    assert gateway.queued() == 2
+    vault = str(collector.state / "vault")
+    assert "covey vault init" in gateway.fails("vault", "push", "--vault", vault, code=1)
+    collector.ok("vault", "export-key", str(gateway.state / "vault.key"))
+    pushed = gateway.json("vault", "push", "--vault", vault)
+    assert pushed["messages"] == 2
+    assert gateway.queued() == 0
+    assert gateway.json("vault", "push", "--vault", vault)["messages"] == 0
+    assert {row["node"] for row in gateway.json("vault", "status", "--scan", "--vault", vault)["nodes"]} > {
+        pushed["node"]
+    }
+    assert gateway.json("vault", "verify", "--scan", "--vault", vault) == {"findings": []}
+
+    collector.start("collect", "--no-sensors")
+    gateway.ok("publish", "--batch", "5", "--wait", "60", feed=_lines(20, 30))
+    wait_until(lambda: gateway.queued() == 0, "the link goes on after what was pushed")

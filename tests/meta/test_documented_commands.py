@@ -13,6 +13,7 @@ import pytest
 
 from agent.cli.main import full_parser
 from spark_ingest.__main__ import _parser as ingest_parser
+from spark_ingest.report_command import parser as report_parser
 from tests.meta.source_tree import ROOT
 
 _DOCUMENTS = sorted(
@@ -58,7 +59,8 @@ def _mistake(line: str, whole: bool) -> str | None:
     said = io.StringIO()
     parser = full_parser()
     if words[:1] == ["ingest"]:
-        parser, words = ingest_parser(), words[1:]
+        report = words[1:2] == ["report"]
+        parser, words = (report_parser(), words[2:]) if report else (ingest_parser(), words[1:])
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
             parser.parse_args(words)

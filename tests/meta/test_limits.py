@@ -20,9 +20,15 @@ _OUR_OWN = {
     "INBOX_BYTES": "this machine's disk",
     "LANDING_BYTES": "this machine's disk",
     "QUARANTINED_MESSAGES": "this machine's disk",
+    "WILL_DELAY_US": "a sender's choice; the relay keeps to it",
+    "PRESENCE_BLOCK": "this device's own counter",
+    "PRESENCE_WRITE_US": "this machine's disk",
     "OUTBOX_DROP_SHARE": "a sender's choice; its loss records name what went",
     "DOUBT_US": "this device's own incarnations",
-    "LOG_PAGES": "this machine's disk",
+    "LINK_AFTER_ENVELOPES": "a sender's choice; recipients take any LINK",
+    "LOG_BYTES": "this machine's disk",
+    "EXPIRED_AT_ONCE": "this device's rhythm",
+    "EXPIRE_AGAIN_US": "this device's rhythm",
     "BALLAST_BYTES": "this machine's disk",
     "LOOKED_THROUGH_BYTES": "this machine's disk",
     "POISON_TRIES": "a sender's choice; its loss records name what went",
@@ -56,6 +62,9 @@ _OUR_OWN = {
     "SEGMENT_US": "a collector's rhythm",
     "PUBLISH_BATCHES": "a publisher's rhythm",
     "VAULT_RANGE_SEGMENTS": "a collector's rhythm",
+    "COLLECTOR_SILENT_US": "a sender's patience",
+    "COLLECTOR_CHECK_US": "this device's rhythm",
+    "REDIRECTED_AT_ONCE": "this device's rhythm",
 }
 """Limits that no peer needs to know, and why."""
 

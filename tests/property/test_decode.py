@@ -12,10 +12,10 @@ pytest.importorskip("pyarrow", reason="the spark extra is not installed")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.telemetry import Batch, BatchBuilder, ClockKind, ClockReading, Column, Value
-from agent.core.telemetry_reading import read_batch
+from agent.core.telemetry import Batch, BatchBuilder, ClockKind, ClockReading, Column, Value, numbered
+from agent.core.telemetry_reading import KnownLayouts, read_batch, read_telemetry
 from agent.errors import MalformedError, RemoteError
-from spark_ingest.decode import batch_values, column_integers
+from spark_ingest.decode import alike, batch_values, column_integers
 
 CLOCK = ClockReading(bytes(8), 0, 0, ClockKind.ASSERTED)
 values = (
@@ -30,17 +30,21 @@ rows = st.lists(
 )
 
 
-def _decoded(batch: Batch) -> list[tuple[str, str, int, Value]]:
+def _decoded(batches: list[Batch]) -> list[list[tuple[str, str, int, Value]]]:
     """Put numpy's columns together again, the way that the tables' SQL does."""
-    decoded = batch_values(batch)
-    first, until = decoded.booleans
-    joined: list[Value] = [
-        bool(number) if first <= index < until else number for index, number in enumerate(decoded.numbers.tolist())
-    ]
-    joined += [*decoded.texts, *decoded.data]
-    times = column_integers(batch.times).tolist()
-    series = [batch.series[index] for index in decoded.series.tolist()]
-    return [(entry.name, entry.unit, time, value) for entry, time, value in zip(series, times, joined, strict=True)]
+    decoded = batch_values(batches)
+    shape = decoded.shape
+    first, until = shape.booleans
+    rows = []
+    for place, times in enumerate(column_integers([batch.times for batch in batches]).tolist()):
+        numbers = decoded.numbers[place].tolist()
+        joined: list[Value] = [
+            bool(number) if first <= index < until else number for index, number in enumerate(numbers)
+        ]
+        joined += [*decoded.texts[place], *decoded.data[place]]
+        names = [(shape.names[series], shape.units[series]) for series in shape.series.tolist()]
+        rows.append([(*name, time, value) for name, time, value in zip(names, times, joined, strict=True)])
+    return rows
 
 
 @given(rows)
@@ -50,14 +54,34 @@ def test_both_decoders_agree(given_rows: list[tuple[str, str, int, Value]]) -> N
         builder.add(*row)
     batch = read_batch(builder.body(CLOCK))
     expected = list(batch.readings())
-    assert _decoded(batch) == expected
-    assert [type(row[3]) for row in _decoded(batch)] == [type(row[3]) for row in expected]
+    (decoded,) = _decoded([batch])
+    assert decoded == expected
+    assert [type(row[3]) for row in decoded] == [type(row[3]) for row in expected]
+
+
+@given(rows, st.lists(st.tuples(st.integers(-(10**6), 10**6), st.integers(0, 2**50)), min_size=2, max_size=5))
+def test_batches_that_are_alike_say_together_what_each_says(
+    given_rows: list[tuple[str, str, int, Value]], moves: list[tuple[int, int]]
+) -> None:
+    batches: list[Batch] = []
+    known = KnownLayouts()
+    for value_moved, time_moved in moves:
+        builder = BatchBuilder()
+        for name, unit, time, value in given_rows:
+            moved = value + value_moved if type(value) is float and abs(value) < 10**9 else value
+            builder.add(name, unit, min(time + time_moved, 2**59 - 1), moved)
+        batches.append(read_telemetry(numbered(1, builder.body(CLOCK)), known)[1])
+    groups: dict[tuple[int, int, int], list[Batch]] = {}
+    for batch in batches:
+        groups.setdefault(alike(batch), []).append(batch)
+    for group in groups.values():
+        assert _decoded(group) == [list(batch.readings()) for batch in group]
 
 
 @given(st.sampled_from([1, 2, 4, 8]), st.integers(-(2**63), 2**63 - 1), st.binary(max_size=64))
 def test_any_column_gives_the_same_integers_or_is_refused(width: int, first: int, planes: bytes) -> None:
     column = Column(first, width, planes[: len(planes) // width * width])
-    assert _tried(lambda: column_integers(column).tolist()) == _tried(column.values)
+    assert _tried(lambda: list(column_integers([column])[0])) == _tried(column.values)
 
 
 def _tried(decode: Callable[[], list[int]]) -> list[int] | type[MalformedError]:
@@ -78,6 +102,7 @@ def test_a_flipped_byte_gives_a_value_or_a_remote_error(
     body[position % len(body)] ^= flip
     try:
         batch = read_batch(bytes(body))
-        assert len(batch_values(batch).series) == len(column_integers(batch.times)) == batch.count
+        (times,) = column_integers([batch.times])
+        assert len(batch_values([batch]).shape.series) == len(times) == batch.count
     except RemoteError:
         pass

@@ -57,3 +57,31 @@ def test_no_bit_can_be_changed(message: bytes, data: st.DataObject) -> None:
     raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(RemoteError):
         envelope.open_sealed(bytes(raw), BOB.noise_secret)
+
+
+_TAG, _KEY = bytes(range(16)), bytes(range(32))
+counters = st.integers(0, 2**63 - 1)
+
+
+@given(messages, st.binary(min_size=32, max_size=32), counters)
+def test_a_link_envelope_opens_by_its_key_alone(message: bytes, key: bytes, counter: int) -> None:
+    read = envelope.read_envelope(envelope.seal_by_link(message, key, _TAG, counter))
+    assert isinstance(read, envelope.LinkEnvelope)
+    assert (read.tag, read.counter, read.open(key)) == (_TAG, counter, message)
+    with pytest.raises(DecryptionError):
+        read.open(bytes([key[0] ^ 1]) + key[1:])
+
+
+@given(messages, counters, st.data())
+def test_no_bit_of_a_link_envelope_can_be_changed(message: bytes, counter: int, data: st.DataObject) -> None:
+    raw = bytearray(envelope.seal_by_link(message, _KEY, _TAG, counter))
+    raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(RemoteError):
+        envelope.read_envelope(bytes(raw)).open(_KEY)
+
+
+@given(messages, st.integers(0, 200))
+def test_no_part_of_a_link_envelope_opens(message: bytes, length: int) -> None:
+    raw = envelope.seal_by_link(message, _KEY, _TAG, 7)
+    with pytest.raises(RemoteError):
+        envelope.read_envelope(raw[: min(length, len(raw) - 1)]).open(_KEY)

@@ -15,6 +15,7 @@ from agent.core import crypto, envelope, message, pairing, telemetry_reading, va
 from agent.core.group_manifest import read_manifest
 from agent.core.group_messages import Bundle, pull_from_wire
 from agent.core.group_policy import read_vote
+from agent.core.link_keys import LinkKey
 from agent.core.revocation import read_revoke
 from agent.core.trust import GroupTrust, verify_chain
 from agent.errors import LocalError, RemoteError
@@ -123,7 +124,7 @@ def _resealed_manifest(raw: bytes) -> object:
 
 
 def _batch(raw: bytes) -> object:
-    return list(telemetry_reading.read_batch(raw).readings())
+    return list(telemetry_reading.read_telemetry(raw)[1].readings())
 
 
 def _sealed_for_us(raw: bytes) -> object:
@@ -132,8 +133,18 @@ def _sealed_for_us(raw: bytes) -> object:
     )
 
 
+_LINK_KEY = bytes.fromhex(load("link_envelopes")["key"])
+
+
+def _by_link(raw: bytes) -> bytes:
+    return envelope.read_envelope(envelope.seal_by_link(raw, _LINK_KEY, bytes(16), 1)).open(_LINK_KEY)
+
+
 _READERS: dict[str, Callable[[bytes], object]] = {
     "envelope": lambda raw: envelope.open_sealed(raw, BOB.noise_secret),
+    "link envelope": lambda raw: envelope.read_envelope(raw).open(_LINK_KEY),
+    "link, opened": lambda raw: message.read_message(_by_link(raw)),
+    "link": lambda raw: LinkKey.from_wire(bytes(32), raw),
     "padding": envelope.unpad,
     "sealed": _sealed_for_us,
     "message": message.read_message,
@@ -157,11 +168,14 @@ _READERS: dict[str, Callable[[bytes], object]] = {
 }
 
 
+_FILES = ("cbor", "envelopes", "link_envelopes", "messages", "group_manifests", "invites", "telemetry", "vault")
+
+
 def _corpus() -> list[bytes]:
     """Every byte string of every vector: what a mutation should begin from."""
     found = [
         octets(entry, key)
-        for name in ("cbor", "envelopes", "messages", "group_manifests", "invites", "telemetry", "vault")
+        for name in _FILES
         for part in load(name).values()
         if isinstance(part, list)
         for entry in part

@@ -1,4 +1,4 @@
-"""`python -m tests.sim SEED`: replay a seed and tell what happens. `--count N`: run N seeds from there."""
+"""`./dev sim SEED`: replay a seed and tell what happens. `--count N`: run N seeds from there."""
 
 from __future__ import annotations
 
@@ -7,29 +7,39 @@ import sys
 import time
 
 from tests.sim.ledger import ViolationError
+from tests.sim.many import run_seeds
 from tests.sim.world import run_seed
 
 
 def main() -> int:
     """Run what the command line says; 1 when an invariant does not hold."""
-    parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
+    parser = argparse.ArgumentParser(prog="./dev sim", description=__doc__)
     parser.add_argument("seed", type=int)
     parser.add_argument("--count", type=int, default=1, help="seeds to run; one alone is traced")
+    parser.add_argument("--jobs", type=int, default=None, help="processes that share them; default: one for each core")
     options = parser.parse_args()
+    return _replay(options.seed) if options.count == 1 else _run(options.seed, options.count, options.jobs)
+
+
+def _replay(seed: int) -> int:
+    try:
+        print(run_seed(seed, print))
+    except ViolationError as error:
+        print(f"seed {seed}: {error}")
+        return 1
+    return 0
+
+
+def _run(first: int, count: int, jobs: int | None) -> int:
     started = time.perf_counter()
-    failed = 0
-    for seed in range(options.seed, options.seed + options.count):
-        try:
-            summary = run_seed(seed, print if options.count == 1 else None)
-        except ViolationError as error:
+    accepted = failed = 0
+    for outcome in run_seeds(range(first, first + count), jobs):
+        accepted += outcome.accepted
+        if outcome.violation is not None:
             failed += 1
-            print(f"seed {seed}: {error}", flush=True)
-        else:
-            if options.count == 1:
-                print(summary)
-    if options.count > 1:
-        rate = options.count / (time.perf_counter() - started)
-        print(f"{options.count} seeds, {failed} failed, {rate:.0f} seeds/s")
+            print(outcome, flush=True)
+    rate = count / (time.perf_counter() - started)
+    print(f"{count} seeds, {accepted} submissions accepted, {failed} failed, {rate:.0f} seeds/s")
     return 1 if failed else 0
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.core.crypto import Identity
+from agent.core.crypto import Identity, Secret
 from agent.core.envelope import seal
+from agent.core.link_keys import LinkKey
 from agent.core.message import NO_GROUP, Acknowledgement, Loss, LossReason, MessageType, write_message
 from agent.core.pairing import JoinRequest
 from agent.core.sequences import SequenceSet
@@ -71,7 +72,8 @@ class Attacker:
                 (MessageType.BLOB, group_id, body),
                 (MessageType.TELEMETRY, group_id, body),
                 (MessageType.ACK, NO_GROUP, everything),
-                (MessageType.LOSS, NO_GROUP, Loss(1, 50, LossReason.EXPIRED).to_wire()),
+                (MessageType.LOSS, NO_GROUP, Loss(LossReason.EXPIRED, ((1, 50),)).to_wire()),
+                (MessageType.LINK, NO_GROUP, LinkKey(b"", world.rng(16), Secret(world.rng(32))).to_wire()),
                 (MessageType.JOIN, group_id, JoinRequest(world.rng(16), self._identity.noise_public, "m").to_wire()),
             )
         )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent.core.pulse import LastWill
 from agent.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 from tests.sim.agenda import SECOND
 
@@ -290,6 +291,9 @@ class Link:
     def alive(self) -> bool:
         """Say that the adapter's thread runs; here it is the world's."""
         return True
+
+    def bequeath(self, will: LastWill | None) -> None:
+        """Satisfy the port: no device here leaves a will."""
 
     def listen(self, topics: Collection[str]) -> None:
         """Satisfy the port: no device here pairs by a code."""

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.adapters.sqlite_store import SqliteStore
 from agent.core.crypto import Identity
 from agent.core.ids import INCARNATION_BYTES, node_id
 from agent.core.limits import SEGMENT_US
+from agent.core.link_keys import LinkTerms
 from agent.core.node import Node
 from agent.core.now import Now
 from agent.core.pairing import Invite
 from agent.errors import CoveyError, LocalError, StorageError, UnknownGroupError
 from agent.ports import RelayEvent
+from agent.relays import Relays
 from agent.roles.collector import Collector
 from agent.runtime import Role, Runtime
 from tests.sim.agenda import SECOND
 from tests.sim.broker import Link
+from tests.sim.disk import Disk
 from tests.sim.ledger import Backup, Submission, check
 from tests.sim.store import SimStore
 from tests.sim.vault_store import VAULT_KEYS
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 _EPOCH_US = 1_790_000_000 * SECOND
-_POLL_US = 20 * SECOND
+_POLL_US = 60 * SECOND
 """The runtime looks four times a second; nothing may depend on that."""
 _IDLE_TURNS = 200
+_LINK_TERMS = LinkTerms(after=2, envelopes=20)
+"""Links early, and new ones often."""
 
 
 class CrashError(BaseException):
@@ -91,7 +95,7 @@ class Application:
 class Device:
     """One member of the world."""
 
-    def __init__(self, world: World, name: str, identity: Identity, path: Path, *, collects: bool = False) -> None:
+    def __init__(self, world: World, name: str, identity: Identity, disk: Disk, *, collects: bool = False) -> None:
         self.world = world
         self.name = name
         self.identity = identity
@@ -104,10 +108,11 @@ class Device:
         self.skew_us = 0
         self.incarnation = b""
         self.store: SimStore
-        self._path = path
+        self._disk = disk
         self._collects = collects
         self._clock = Clock(world)
-        self._backup: tuple[bytes, Backup, list[bytes]] | None = None
+        self._other: SimStore | None = None
+        self._backup: tuple[Disk, Backup, list[bytes]] | None = None
         self._was_copied = False
         self._renews = False
         self._runtime: Runtime | None = None
@@ -141,7 +146,7 @@ class Device:
                         self._report,
                     )
                 )
-            self._runtime = Runtime(self.store, self.link, self._clock, self._make_node, roles, self._report)
+            self._runtime = Runtime(self.store, Relays([self.link]), self._clock, self._make_node, roles, self._report)
         except StorageError as error:
             self._report("error", f"did not start: {error}")
             self._bury(5 * SECOND)
@@ -151,7 +156,7 @@ class Device:
 
     def _open(self, *, crashes: bool) -> SimStore:
         """Open the state as `adapters/state_file.py` does, which knows a copy by its mark and inode."""
-        store = SimStore(self._path, self.world.rng(INCARNATION_BYTES), self, crashes=crashes)
+        store = SimStore(self._disk, self.world.rng(INCARNATION_BYTES), self, crashes=crashes)
         if self._renews:
             with SqliteStore.transaction(store):
                 store.renew(self.world.rng(INCARNATION_BYTES))
@@ -162,22 +167,22 @@ class Device:
         """Copy the state as it is, once: a copy is worth having when it is old."""
         if self.alive and self._backup is None:
             backup = self.world.ledger.back_up(self.identity.signing_public)
-            self._backup = (self.store.connection.serialize(), backup, list(self.world.taken[self.name]))
+            self._backup = (self._disk.copy(), backup, list(self.world.taken[self.name]))
 
     def restore(self, *, noticed: bool) -> None:
         """Put the copy in the place of the state. Unnoticed, it is a whole card that was written back."""
         if self._backup is None or not self.alive:
             return
-        (content, backup, taken), self._backup = self._backup, None
+        (disk, backup, taken), self._backup = self._backup, None
         if not noticed and self._was_copied:
+            disk.close()
             return  # one recipient may make a device doubt itself once a day
         self._was_copied |= not noticed
         self.world.trace(self.name, f"is restored, {'' if noticed else 'un'}noticed")
         incarnation = self.store.incarnation()
         self._bury(0, boots=False)
-        for suffix in ("-wal", "-shm"):
-            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
-        self._path.write_bytes(content)
+        self._disk.close()
+        self._disk = disk
         self.world.taken[self.name] = taken
         self.world.ledger.restore(self.identity.signing_public, backup, incarnation, noticed=noticed)
         self._renews = noticed
@@ -196,18 +201,39 @@ class Device:
 
     def _make_node(self) -> Node:
         jitter = self.world.random.randint
-        return Node(self.identity, self.store, self.world.rng, jitter, lands_telemetry=self._collects)
+        return Node(
+            self.identity,
+            self.store,
+            self.world.rng,
+            jitter,
+            lands_telemetry=self._collects,
+            link_terms=_LINK_TERMS,
+        )
 
     def _bury(self, pause_us: int, *, boots: bool = True) -> None:
         self.alive = False
         self.link.vanish()
-        self.store.close()
+        self._close()
         self._runtime = None
         self._events.clear()
         self._wake += 1
         self.world.trace(self.name, "is down")
         if boots:
             self.world.agenda.after(pause_us, self.boot)
+
+    def throw_away(self) -> None:
+        """End what is open."""
+        self._close()
+        self._disk.close()
+        if self._backup is not None:
+            self._backup[0].close()
+
+    def _close(self) -> None:
+        if self.boots:
+            self.store.close()
+        if self._other is not None:
+            self._other.close()
+            self._other = None
 
     def _report(self, level: str, line: str) -> None:
         self.world.trace(self.name, f"{level}: {line}")
@@ -217,7 +243,8 @@ class Device:
     def _take_event(self, event: RelayEvent) -> None:
         if self.alive:
             self._events.append(event)
-            self.wake(self.world.random.randint(0, 2_000))
+            if len(self._events) == 1:  # what comes until then belongs to the same turn
+                self.wake(self.world.random.randint(0, self.world.plan.turn_us))
 
     def wake(self, delay_us: int) -> None:
         """Turn after a while, or at once; an earlier appointment is dropped."""
@@ -278,27 +305,33 @@ class Device:
 
     def in_another_process(self, work: Callable[[SimStore, Node, Now], None]) -> None:
         """Do what a command does beside the running agent: another connection, another node."""
-        store = self._open(crashes=False)
-        node = Node(self.identity, store, self.world.rng, self.world.random.randint)
-        try:
+
+        def with_node(store: SimStore) -> None:
+            node = Node(self.identity, store, self.world.rng, self.world.random.randint)
             work(store, node, Now(self._clock.monotonic_us(), self._clock.wall_us()))
+
+        self._beside(with_node)
+
+    def _beside(self, work: Callable[[SimStore], None]) -> None:
+        if self._other is None:
+            self._other = self._open(crashes=False)
+        try:
+            work(self._other)
         except CoveyError as error:
             self.world.trace(self.name, f"a command failed: {error}")
-        finally:
-            store.close()
         self.wake(self.world.random.randint(0, 250_000))
 
     def receive(self, limit: int) -> list[bytes]:
         """Take blobs, as `covey recv` does."""
         taken: list[bytes] = []
 
-        def work(store: SimStore, _node: Node, _now: Now) -> None:
+        def work(store: SimStore) -> None:
             for identifier, _, _, _, _, body in store.arrived(limit):
                 with store.transaction():
                     store.consume(identifier)
                     store.on_commit(lambda body=body: taken.append(body))
 
-        self.in_another_process(work)
+        self._beside(work)
         return taken
 
     def join(self, inviter: Device) -> None:

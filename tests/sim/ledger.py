@@ -6,8 +6,10 @@ import hashlib
 from dataclasses import dataclass
 
 from agent.core import wire
+from agent.core.envelope import LINKED
 from agent.core.message import Loss, Message, MessageType, read_message
 from agent.core.sequences import SequenceSet
+from agent.core.telemetry import split_number
 
 MARK = b"covey-sim-plaintext:"
 """Stands in everything submitted: a relay that sees it sees plaintext."""
@@ -51,6 +53,7 @@ class Ledger:
         self.landed: dict[tuple[bytes, bytes, int], bytes] = {}
         self.landed_bodies: dict[bytes, int] = {}
         self.refused = 0
+        self.linked = 0
         self._batches: dict[bytes, Message] = {}
         self._losses: list[tuple[bytes, bytes, Loss]] = []
         self._withdrawn: dict[tuple[bytes, bytes], Message] = {}
@@ -79,14 +82,14 @@ class Ledger:
         link = (message.author, message.incarnation, message.recipient, message.link_seq)
         check(link not in self._link_sequences, "a link sequence was used twice")
         self._link_sequences.add(link)
-        self._numbers[message.recipient, message.body] = message
+        self._numbers[message.recipient, content(message)] = message
         if message.type is MessageType.TELEMETRY:
-            self._batches[message.body] = message
+            self._batches[content(message)] = message
 
     def withdraw(self, raw: bytes) -> None:
         """Note that a commit has set a message aside that no relay carries."""
         message = read_message(raw, verify=False)
-        self._withdrawn[message.recipient, message.body] = message
+        self._withdrawn[message.recipient, content(message)] = message
 
     def receive(self, recipient: bytes, author: bytes, incarnation: bytes, received: SequenceSet) -> None:
         """Note that a commit holds what has come over a link."""
@@ -114,9 +117,10 @@ class Ledger:
         check(key not in self.landed, "a message landed twice")
         self.landed[key] = raw
         if message.type is MessageType.TELEMETRY:
-            submission = self.accepted.get(message.body)
+            batch = content(message)
+            submission = self.accepted.get(batch)
             check(submission is not None and submission.author == message.author, "a stranger's telemetry landed")
-            self.landed_bodies[message.body] = self.landed_bodies.get(message.body, 0) + 1
+            self.landed_bodies[batch] = self.landed_bodies.get(batch, 0) + 1
         elif message.type is MessageType.LOSS:
             loss = Loss.from_wire(message.body)
             self._losses.append((message.author, loss.incarnation or message.incarnation, loss))
@@ -133,7 +137,8 @@ class Ledger:
             check(came or excused, "a blob was freed before it was delivered")
         elif message.type is MessageType.TELEMETRY or lands:
             key = (message.author, message.incarnation, message.seq)
-            gone = self._reported(message.body) or self._is_excused(message.recipient, message.body)
+            body = content(message)
+            gone = self._reported(body) or self._is_excused(message.recipient, body)
             check(key in self.landed or gone, "telemetry was freed before it landed")
 
     # -- restored devices ---------------------------------------------------------------------------------------------
@@ -189,8 +194,16 @@ class Ledger:
     def seen_by_relay(self, payload: bytes) -> None:
         """Check what a relay sees of an envelope."""
         check(MARK not in payload, "plaintext at the relay")
+        fields = wire.decode(payload, 2_000_000)
+        if fields[0] == LINKED:
+            _, tag, counter, _ = wire.record(
+                fields, "link envelope", wire.uint(), wire.octets(16), wire.uint(), _anything
+            )
+            self.linked += 1
+            self.seen_nonce(tag + counter.to_bytes(8), payload)
+            return
         _, ephemeral_public, nonce, _ = wire.record(
-            wire.decode(payload, 2_000_000), "envelope", wire.uint(), wire.octets(32), wire.octets(24), _anything
+            fields, "envelope", wire.uint(), wire.octets(32), wire.octets(24), _anything
         )
         self.seen_nonce(ephemeral_public + nonce, payload)
 
@@ -218,8 +231,11 @@ class Ledger:
     def _reported(self, body: bytes) -> bool:
         """Say whether a signed loss record in the vault covers a batch."""
         batch = self._batches[body]
+        number = split_number(batch.body)[0]
         return any(
-            (author, incarnation) == (batch.author, batch.incarnation) and loss.first <= batch.link_seq <= loss.last
+            (author, incarnation) == (batch.author, batch.incarnation)
+            and any(first <= batch.link_seq <= last for first, last in loss.places)
+            and any(first <= number <= last for first, last in loss.numbers)
             for author, incarnation, loss in self._losses
         )
 
@@ -229,6 +245,11 @@ class Ledger:
         return message is not None and message.link_seq in self._received.get(
             (recipient, message.author, message.incarnation), SequenceSet()
         )
+
+
+def content(message: Message) -> bytes:
+    """Return what an application handed over: of telemetry the batch, without the number that it was given."""
+    return split_number(message.body)[1] if message.type is MessageType.TELEMETRY else message.body
 
 
 def _anything(value: object) -> object:

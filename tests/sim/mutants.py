@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
+from weakref import WeakKeyDictionary
 
 from agent.adapters.sqlite_store import SqliteStore
 from agent.core import node as node_module
 from agent.core import sending as sending_module
+from agent.core.crypto import Secret
 from agent.core.envelope import seal
 from agent.core.eras import Era
 from agent.core.inbox import Arrival, ReceiveLink
+from agent.core.link_keys import LinkKey, SendingLinks
 from agent.core.message import read_message
-from agent.core.outbox import SendLink
+from agent.core.outbox import InFlight, SendLink
 from agent.core.records import LandingPlan
-from agent.core.sending import Sending
+from agent.core.sending import Outgoing, Sending
 from agent.core.sequences import SequenceSet
 from agent.ports import Delivered
 from agent.roles.collector import Collector
@@ -50,8 +54,8 @@ def _close_on_puback(sending: Sending, recipient: bytes, link_seq: int) -> None:
     sending._link(recipient).receive_acknowledgement(received, 0)
 
 
-def _forget_before_commit(sending: Sending, recipient: bytes, received: SequenceSet) -> None:
-    _free(sending, recipient, received)
+def _forget_before_commit(sending: Sending, recipient: bytes, received: SequenceSet, now: Any) -> None:
+    _free(sending, recipient, received, now)
     if recipient in sending._links:
         sending._links[recipient].receive_acknowledgement(received, 0)
 
@@ -81,7 +85,7 @@ def _acknowledge_before_commit(runtime: Runtime, events: list[Any], now: Any) ->
             runtime.node.answer_now(now)
             runtime._release(now)
     for event in delivered:
-        runtime._relay.acknowledge(event)
+        runtime._relays.acknowledge(event)
     for event in events:
         runtime._take_relay_news(event, now)
 
@@ -131,6 +135,30 @@ def _same_nonce(message: bytes, address: bytes, _ephemeral_secret: bytes, _nonce
     return seal(message, address, bytes(range(32)), bytes(24))
 
 
+def _keys_of_a_life() -> Callable[[SendingLinks], LinkKey]:
+    """Draw, in each life of a device, the keys of the one before: their counters begin anew."""
+    drawn: WeakKeyDictionary[SendingLinks, int] = WeakKeyDictionary()
+
+    def draw(links: SendingLinks) -> LinkKey:
+        drawn[links] = drawn.get(links, 0) + 1
+        content = hashlib.blake2b(links._author + bytes([drawn[links]]), digest_size=48).digest()
+        return LinkKey(links._author, content[:16], Secret(content[16:]))
+
+    return draw
+
+
+def _use_at_once(links: SendingLinks, recipient: bytes, link: LinkKey, address: bytes, place: int, now_us: int) -> None:
+    _begin(links, recipient, link, address, place, now_us)
+    links.acknowledged(recipient, SequenceSet().add(place))
+
+
+_begin = SendingLinks.begin
+
+
+def _by_link_for_ever(sending: Sending, recipient: bytes, entry: InFlight, address: bytes, now: Any) -> Outgoing:
+    return sending.by_link(recipient, entry.message, address, now, entry)
+
+
 def _present_era_only(store: SqliteStore, recipient: bytes) -> list[Era]:
     return _eras(store, recipient)[-1:]
 
@@ -158,9 +186,14 @@ MUTANTS = (
         "signatures are not verified",
         {(node_module, "read_message"): lambda raw: read_message(raw, verify=False)},
     ),
-    Mutant("a loss that nobody is told of", {(Sending, "_queue_loss"): _nothing}),
+    Mutant("a loss that nobody is told of", {(Sending, "_tell_losses"): _nothing}),
     Mutant("strangers may speak", {(node_module, "authorise"): _nothing}),
     Mutant("one nonce for all", {(sending_module, "seal"): _same_nonce}),
+    Mutant("a link's key survives a crash, its counter does not", {(SendingLinks, "draw"): _keys_of_a_life()}),
+    Mutant(
+        "a link is used before its recipient has the key, and for what is repeated",
+        {(SendingLinks, "begin"): _use_at_once, (Sending, "_enveloped"): _by_link_for_ever},
+    ),
     Mutant("no encryption", {(sending_module, "seal"): lambda message, *_keys: message}),
     Mutant("a restored device goes on as before", {(SqliteStore, "renew"): _nothing}),
     Mutant("an acknowledgement of another life is ignored", {(SqliteStore, "doubt"): lambda *_: False}),

@@ -36,6 +36,7 @@ class Plan:
     attack_every_us: int
     outbox_bytes: int
     submissions: int
+    turn_us: int
     burst: bool
     joiner: bool
     restore_every_us: int
@@ -51,9 +52,13 @@ def draw(source: random.Random) -> Plan:
     def pause(least_us: int, most_us: int, often: float = 0.4) -> int:
         return source.randint(least_us, most_us) if source.random() < often else 0
 
+    def spread(least: int, most: int) -> int:
+        return round(least * (most / least) ** (source.random() ** 3))  # most worlds are small: more of them fit
+
     joiner = source.random() < 0.15
+    relived = not joiner and source.random() < 0.05  # a copy that does not know of its other life: rare, and deep
     return Plan(
-        faults_us=source.randint(20, 240) * SECOND,
+        faults_us=spread(90 if relived else 30, 240) * SECOND,
         latency_us=source.choice((5_000, 50_000, 400_000)),
         queue_most=source.choice((3, 20, 1_000)),
         drops_oldest=source.random() < 0.5,
@@ -74,11 +79,12 @@ def draw(source: random.Random) -> Plan:
         clock_jump_every_us=0 if joiner else pause(10 * SECOND, 90 * SECOND),  # its invite would expire, rightly
         vault_refuses=share(0.5),
         vault_lies=share(0.3),
-        attack_every_us=pause(1 * SECOND, 10 * SECOND),
+        attack_every_us=pause(1 * SECOND, 20 * SECOND),
         outbox_bytes=source.choice((2_000, 6_000, 10_000_000, 10_000_000)),
-        submissions=source.randint(3, 12),
+        submissions=spread(5 if relived else 1, 12),
+        turn_us=source.choice((2_000, 100_000, 500_000)),
         burst=source.random() < 0.3,
         joiner=joiner,
-        restore_every_us=0 if joiner else pause(15 * SECOND, 90 * SECOND, 0.25),
-        unnoticed=source.random() < 0.5,
+        restore_every_us=0 if joiner else pause(8 * SECOND, 40 * SECOND, 1.0 if relived else 0.25),
+        unnoticed=relived or source.random() < 0.5,
     )

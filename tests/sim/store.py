@@ -1,18 +1,20 @@
-"""The production store on a real file, with a crash or a full disk at any commit."""
+"""The production store on a disk in memory, with a crash or a full disk at any commit."""
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.adapters.sqlite_store import SqliteStore
 from agent.core.eras import era_of
-from agent.core.message import Message
-from agent.core.records import MessageClass
+from agent.core.message import LossReason, Message
 from agent.core.sequences import SequenceSet
 from agent.errors import DiskFullError
+from tests.sim.disk import Disk
 
 if TYPE_CHECKING:
     from tests.sim.device import Device
@@ -24,23 +26,28 @@ class SimStore(SqliteStore):
     `crashes` is false for another process of the same device: it writes, but its end is not the agent's.
     """
 
-    def __init__(self, path: Path, new_incarnation: bytes, device: Device, *, crashes: bool) -> None:
+    def __init__(self, disk: Disk, new_incarnation: bytes, device: Device, *, crashes: bool) -> None:
+        self._disk = disk
         self._device = device
         self._crashes = crashes
         self._committed: list[Callable[[], None]] = []
-        super().__init__(path, new_incarnation, device.world.plan.outbox_bytes)
+        super().__init__(Path(os.devnull), new_incarnation, device.world.plan.outbox_bytes)
+
+    def _connect(self, _path: Path) -> sqlite3.Connection:
+        return self._disk.connect()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Open a transaction that a fault may end."""
         self._committed.clear()
-        before, used = self._db.total_changes, self._pages()
+        full = self._device.disk_full
+        before, used = self._db.total_changes, self._pages() if full else 0
         with super().transaction():
-            self._lean = self._device.disk_full and self._device.ballast
+            self._lean = full and self._device.ballast
             yield
             if self._crashes:
                 self._device.boundary()
-            wrote = self._device.disk_full and self._db.total_changes != before
+            wrote = full and self._db.total_changes != before
             if wrote and (not self._device.ballast or self._pages() > used):
                 raise DiskFullError("no room")
         for note in self._committed:
@@ -56,9 +63,10 @@ class SimStore(SqliteStore):
         """Do something if and when the open transaction is durable."""
         self._committed.append(note)
 
-    def queue(self, recipient: bytes, seq: int, link_seq: int, kind: MessageClass, message: bytes, now_us: int) -> None:
+    def queue(self, *arguments: Any, **named: Any) -> None:
         """Append to the outbox."""
-        super().queue(recipient, seq, link_seq, kind, message, now_us)
+        super().queue(*arguments, **named)
+        message = arguments[4]
         self.on_commit(lambda: self._device.world.ledger.queue(message))
 
     def set_received(self, author: bytes, incarnation: bytes, received: SequenceSet) -> None:
@@ -75,11 +83,13 @@ class SimStore(SqliteStore):
             self.on_commit(lambda: self._device.world.ledger.deliver(me, message))
         return taken
 
-    def withdraw(self, recipient: bytes, link_seq: int, code: str, now_us: int) -> bool:
+    def withdraw(
+        self, recipient: bytes, link_seq: int, code: str, now_us: int, reason: LossReason | None = None
+    ) -> bool:
         """Set a message aside."""
         rows = self.queued(recipient, link_seq - 1, 1, 1)
         eras = self.eras(recipient)
-        done = super().withdraw(recipient, link_seq, code, now_us)
+        done = super().withdraw(recipient, link_seq, code, now_us, reason)
         if done:
             sent = era_of(eras, link_seq).as_sent(link_seq, rows[0][1], self._device.identity)
             self.on_commit(lambda: self._device.world.ledger.withdraw(sent))

@@ -7,24 +7,24 @@ come, once. What may never happen, whatever fails, is checked as it happens (`le
 from __future__ import annotations
 
 import random
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from tests.fleet import identity
 from tests.sim.agenda import MINUTE, SECOND, YEAR, Agenda
 from tests.sim.attacker import Attacker
 from tests.sim.broker import Broker
 from tests.sim.device import Action, Device
+from tests.sim.disk import Disk
 from tests.sim.ledger import MARK, Ledger, ViolationError, check
+from tests.sim.memory import Memory
 from tests.sim.plan import Plan, draw
-from tests.sim.template import JOINER, MEMBERS, fast_folder, template
+from tests.sim.template import JOINER, MEMBERS, template
 from tests.sim.vault_store import VaultStore
 
-_PUBLISHES_BASE, _PUBLISHES_EACH = 300, 30
+_PUBLISHES_BASE, _PUBLISHES_EACH = 150, 20
 """Most publishes of a seed: so many, and for each submission, with acknowledgements and whatever fails. The worst of
-thousands of seeds needs less than half; a storm of resends needs hundreds for each."""
+hundreds of seeds needs less than half; a storm of resends needs hundreds for each."""
 
 _PATIENCE_US = 120 * MINUTE
 """How long after the last fault everything must have come: many of the longest retries."""
@@ -43,7 +43,7 @@ class Summary:
 class World:
     """Everything of one seed. `happens` and `random` are its only sources of chance."""
 
-    def __init__(self, seed: int, folder: Path, trace: Callable[[str], None] | None = None) -> None:
+    def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         self.random = random.Random(seed)
         self.plan: Plan = draw(self.random)
         self.agenda = Agenda()
@@ -58,9 +58,8 @@ class World:
         self.objects = VaultStore(self)
         self.devices: list[Device] = []
         for name in (*MEMBERS, JOINER) if self.plan.joiner else MEMBERS:
-            path = folder / name
-            path.write_bytes(template().files[name])
-            self.devices.append(Device(self, name, identity(name), path, collects=name == "collector"))
+            disk = Disk(template().states[name])
+            self.devices.append(Device(self, name, identity(name), disk, collects=name == "collector"))
         self.collector = self.devices[2]
         self.taken: dict[str, list[bytes]] = {device.name: [] for device in self.devices}
 
@@ -211,13 +210,14 @@ class World:
 
 
 def run_seed(seed: int, trace: Callable[[str], None] | None = None) -> Summary:
-    """Run one seed in a folder of its own.
+    """Run one seed in a world of its own.
 
     Raises:
         ViolationError: an invariant does not hold; the seed replays it.
     """
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
-        world = World(seed, Path(folder), trace)
+    template()
+    with Memory().applied():
+        world = World(seed, trace)
         try:
             return world.run()
         except Exception as error:
@@ -226,5 +226,4 @@ def run_seed(seed: int, trace: Callable[[str], None] | None = None) -> Summary:
             raise ViolationError(f"an agent fell over: {error!r}") from error
         finally:
             for device in world.devices:
-                if device.boots:
-                    device.store.close()
+                device.throw_away()

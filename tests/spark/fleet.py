@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from pathlib import Path
 
+from agent.adapters.object_store import DirectoryStore
 from agent.core.crypto import Identity
 from agent.core.ids import node_id
 from agent.core.message import NO_GROUP, Loss, LossReason, MessageType, write_message
-from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value
+from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value, numbered
 from agent.core.vault import (
     SegmentEntry,
     SegmentRecord,
     VaultManifest,
+    entry_key,
     manifest_key,
     next_manifest,
     range_key,
     seal_range,
     seal_segment,
     seal_vault_manifest,
-    segment_key,
 )
-from agent.core.vault_keys import VaultKey, key_file_text
+from agent.core.vault_keys import KeyRing, VaultKey, key_file_text
+from agent.roles.compactor import Compactor, Outcome
+from agent.roles.node_vault import NodeVault
 
 NOW_US = 1_800_000_000_000_000
 BOOTED_US = 5_000_000_000
@@ -38,7 +42,7 @@ class Device:
         self.identity = Identity.from_seeds(rng.randbytes(32), rng.randbytes(32))
         self.incarnation = rng.randbytes(8)
         self.boot_id = rng.randbytes(8)
-        self.seq = 0
+        self.seq = self.number = 0
         self._collector = collector
 
     @property
@@ -55,7 +59,8 @@ class Device:
         builder = BatchBuilder()
         for reading in readings:
             builder.add(*reading)
-        return self.sign(MessageType.TELEMETRY, builder.body(clock or self.clock()))
+        self.number += 1
+        return self.sign(MessageType.TELEMETRY, numbered(self.number, builder.body(clock or self.clock())))
 
     def measure(self, count: int, names: int = 3) -> bytes:
         """Sign a message of `count` plain readings, the last of them a second ago."""
@@ -66,7 +71,7 @@ class Device:
 
     def loss(self, first: int, last: int) -> bytes:
         """Sign a loss record."""
-        return self.sign(MessageType.LOSS, Loss(first, last, LossReason.OUTBOX_FULL).to_wire())
+        return self.sign(MessageType.LOSS, Loss(LossReason.OUTBOX_FULL, ((first, last),)).to_wire())
 
     def sign(self, message_type: MessageType, body: bytes) -> bytes:
         """Sign any body."""
@@ -75,6 +80,25 @@ class Device:
         return write_message(
             self.identity, message_type, recipient, NO_GROUP, self.incarnation, self.seq, self.seq, NOW_US, body
         )
+
+
+class _Floor:
+    """What a device remembers of its manifests, for as long as a compaction takes."""
+
+    def __init__(self) -> None:
+        self._highest = 0
+
+    def manifest_floor(self) -> int:
+        """Return what was published."""
+        return self._highest
+
+    def note_manifest(self, manifest_seq: int) -> None:
+        """Remember it."""
+        self._highest = manifest_seq
+
+    def transaction(self) -> nullcontext[None]:
+        """Satisfy `FloorStore`."""
+        return nullcontext()
 
 
 class Collector:
@@ -111,11 +135,21 @@ class Collector:
         assert self.manifest is not None
         public = self.identity.signing_public
         named, content = seal_range(self.key, public, self.manifest.segments[:count], self._rng.randbytes(24))
-        path = self.vault / range_key(self.key.vault_id, self.node, named.first, named.last)
+        path = self.vault / range_key(self.key.vault_id, self.node, named)
         self.put(path, content)
         self.manifest = next_manifest(self.manifest, self.key, public, self.incarnation, NOW_US, (), named)
         self.publish(self.manifest)
         return path
+
+    def compact(self, *, grace_us: int = 0, target_bytes: int = 1_000_000) -> Outcome:
+        """Merge all but the newest segment, and delete what was replaced longer ago than the grace time."""
+        keys, floor = KeyRing((self.key,)), _Floor()
+        node = NodeVault(self.identity, lambda: keys, floor, DirectoryStore(self.vault), self._rng.randbytes)
+        outcome = Compactor(node, floor, self._rng.randbytes).compact(
+            target_bytes, NOW_US + 10**15, grace_us, NOW_US, lambda *_: None
+        )
+        self.manifest = node.manifest
+        return outcome
 
     def publish(self, manifest: VaultManifest) -> None:
         """Put a manifest at this node's key."""
@@ -131,7 +165,7 @@ class Collector:
 
     def segment_path(self, entry: SegmentEntry) -> Path:
         """Where a segment lies."""
-        return self.vault / segment_key(self.key.vault_id, self.node, entry.number, entry.incarnation)
+        return self.vault / entry_key(self.key.vault_id, self.node, entry)
 
     @property
     def manifest_path(self) -> Path:

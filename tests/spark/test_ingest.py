@@ -12,11 +12,14 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from agent.core.message import Loss, LossReason, MessageType
 from agent.core.telemetry import ClockKind
 from agent.errors import ConfigurationError
-from spark_ingest import devices
+from spark_ingest import devices, gaps
 from spark_ingest.audit import audit
 from spark_ingest.job import Progress, run
+from spark_ingest.progress import Lag
+from spark_ingest.report import make_report
 from spark_ingest.source import FORMAT
 from spark_ingest.tables import Tables, readings
 from tests.spark.fleet import BOOTED_US, NOW_US, Collector, Device
@@ -235,6 +238,42 @@ def test_boots_and_latest_state_of_a_device_survive_late_data(
     assert (row["boots"], row["boot_ids"]) == (2, [first_boot.hex(), bytes(8).hex()])
     assert (row["messages"], row["readings"], row["last_seq"]) == (3, 6, 3)
     assert round(row["last_seen"].timestamp() * 1e6) == NOW_US + 2_000_000
+
+
+def test_what_is_missing_stands_in_gaps_until_late_data_fills_it(
+    spark: SparkSession, collector: Collector, tables: Path
+) -> None:
+    device = Device(collector, 1)
+    messages = [device.measure(1) for _ in range(5)]
+    named = Loss(LossReason.EXPIRED, ((4, 4),), ((4, 4),))
+    collector.land(messages[0], messages[4], device.sign(MessageType.LOSS, named.to_wire()))
+    lags: list[Lag] = []
+    checkpoint = tables / ".checkpoint"
+    run(
+        str(collector.vault),
+        collector.key_file,
+        tables,
+        checkpoint,
+        available_now=True,
+        on_lag=lags.append,
+        spark=spark,
+    )
+    assert [lag.segments for lag in lags] == [0]
+
+    def told() -> list[tuple[Any, ...]]:
+        rows = pq.read_table(gaps.path_in(tables)).to_pylist()
+        return [(row["author"], row["first"], row["last"], row["state"], row["reason"]) for row in rows]
+
+    assert told() == [(device.author, 2, 3, "open", None), (device.author, 4, 4, "lost", "expired")]
+    assert [row["open_gaps"] for row in _device_rows(tables)] == [2]
+    collector.land(*messages[1:3])
+    (progress,) = _ingest(spark, collector, tables)
+    assert progress.bytes > 0
+    assert told() == [(device.author, 2, 3, "closed", None), (device.author, 4, 4, "lost", "expired")]
+    assert [row["open_gaps"] for row in _device_rows(tables)] == [0]
+    report = make_report(str(tables), NOW_US, None)
+    assert report.traffic == {"readings": 4, "messages": 4, "devices": 1}
+    assert [(row["state"], row["batches"]) for row in report.sections["gaps"]] == [("closed", 2), ("lost", 1)]
 
 
 def test_a_vault_reads_as_a_batch_too_and_shows_no_key(spark: SparkSession, collector: Collector) -> None:

@@ -11,8 +11,10 @@ import pytest
 from agent.adapters.sqlite_store import SqliteStore
 from agent.core.node import Node
 from agent.core.now import Now
+from agent.core.pulse import LastWill
 from agent.errors import DiskFullError
 from agent.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
+from agent.relays import Relays
 from agent.runtime import Runtime
 from tests.fleet import Device, carry, found
 
@@ -68,6 +70,9 @@ class Relay:
     def listen(self, topics: Collection[str]) -> None:
         """Satisfy the port."""
 
+    def bequeath(self, will: LastWill | None) -> None:
+        """Satisfy the port."""
+
     def alive(self) -> bool:
         """Satisfy the port."""
         return True
@@ -100,7 +105,9 @@ class Agent:
         self.ben.store = self.store = FillingStore(self.ben.path, bytes(8))
         self.clock, self.relay = Clock(), Relay()
         self.said: list[tuple[str, str]] = []
-        self.runtime = Runtime(self.store, self.relay, self.clock, self._node, [], lambda *line: self.said.append(line))
+        self.runtime = Runtime(
+            self.store, Relays([self.relay]), self.clock, self._node, [], lambda *line: self.said.append(line)
+        )
         self.runtime.turn([RelayUp("relay", False, 1_000_000)])
 
     def _node(self) -> Node:

@@ -15,6 +15,7 @@ from agent.core.node import Node
 from agent.core.now import Now
 from agent.core.pairing import SECRET_BYTES, Invite
 from agent.ports import Delivered, PublishRefusal, RelayEvent, RelayUp, Released
+from agent.relays import Relays
 from agent.runtime import Runtime
 
 SECOND_US = 1_000_000
@@ -60,6 +61,9 @@ class _Relay:
     def acknowledge(self, delivered: Delivered) -> None:
         pass
 
+    def bequeath(self, will: object) -> None:
+        pass
+
     def alive(self) -> bool:
         return self.lives
 
@@ -75,7 +79,7 @@ class _World:
         identity = Identity.from_seeds(bytes(32), bytes([1]) * 32)
         self.runtime = Runtime(
             store,
-            self.relay,  # type: ignore[arg-type] # nobody moves its inbox
+            Relays([self.relay]),  # type: ignore[list-item] # nobody moves its inbox
             self.clock,
             lambda: Node(identity, store, secrets.token_bytes, lambda low, _high: low),
             [],

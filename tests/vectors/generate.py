@@ -19,7 +19,9 @@ from tests.vectors.makers import (
     groups,
     invites,
     key_files,
+    link_envelopes,
     messages,
+    presences,
     telemetry,
     vault,
 )
@@ -27,7 +29,9 @@ from tests.vectors.makers import (
 FILES: dict[str, Callable[[], dict[str, Any]]] = {
     "cbor": cbor.make,
     "envelopes": envelopes.make,
+    "link_envelopes": link_envelopes.make,
     "messages": messages.make,
+    "presences": presences.make,
     "group_manifests": groups.make,
     "group_messages": group_bodies.make,
     "key_files": key_files.make,

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from agent.core.telemetry_reading import read_batch
+from agent.core.telemetry_reading import read_telemetry
 from tests.vectors import HERE, load
 from tests.vectors.generate import FILES, text
 
@@ -23,7 +23,7 @@ def test_the_telemetry_file_is_what_the_generator_writes() -> None:
     for entry, other in zip(committed["vectors"], made["vectors"], strict=True):  # another zlib deflates otherwise
         if entry["code"] is None:
             assert entry | {"body": ""} == other | {"body": ""}
-            assert read_batch(bytes.fromhex(entry["body"])) == read_batch(bytes.fromhex(other["body"]))
+            assert read_telemetry(bytes.fromhex(entry["body"])) == read_telemetry(bytes.fromhex(other["body"]))
 
 
 @pytest.mark.parametrize("name", sorted(FILES))

@@ -20,7 +20,8 @@ from agent.core.message import NO_GROUP, Acknowledgement, Loss, LossReason, Mess
 from agent.core.records import LandingPlan
 from agent.core.sequences import SequenceSet
 from agent.errors import LimitError, LocalError, MalformedError, OutboxFullError, RemoteError
-from firmware_bridge.shared import messages
+from firmware_bridge.shared import cbor, messages
+from firmware_bridge.shared import tweetnacl as nacl
 from tests.board import BATCH, Board, enrol
 from tests.fleet import Device, carry, found
 from tests.vectors import load, vectors
@@ -99,6 +100,22 @@ def _wrapped(fleet: Fleet, author: Device, to: bytes, envelope: bytes) -> None:
     with author.store.transaction():
         author.node._sending.queue_telemetry(fleet.collector.key, MessageType.FORWARD, fleet.group_id, body, author.now)
     fleet.carry()
+
+
+def test_a_board_could_write_link_envelopes(fleet: Fleet) -> None:
+    """By the cryptography that boards have: nothing more is needed at the collector."""
+    board, to = fleet.board, fleet.collector.identity.keys
+    tag, key = bytes(range(16)), bytes(range(32))
+    fleet.forward(board.message(to, messages.NO_GROUP, MessageType.LINK, cbor.encode([tag, key])))
+    fleet.carry()
+    assert fleet.acknowledgements() == [1]
+    fields = (board.identity, messages.TELEMETRY, to.signing_public, fleet.group_id, board.incarnation, 2, 2, 0, BATCH)
+    message = messages.write_message(*fields)
+    padded = (message + b"\x80").ljust(messages.padded_length(len(message) + 1), b"\0")
+    box = nacl.crypto_secretbox(padded, tag + (1).to_bytes(8, "big"), key)
+    fleet.forward(cbor.encode([2, tag, 1, box]))
+    fleet.carry()
+    assert fleet.landed() == [BATCH]
 
 
 def test_a_boards_message_reaches_the_collector_and_its_acknowledgement_the_board(fleet: Fleet) -> None:
@@ -238,7 +255,7 @@ def test_a_member_that_is_no_board_is_not_carried(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [each for each in MessageType if each.name not in {"BLOB", "TELEMETRY", "LOSS", "ACK", "RESUME"}]
+    "kind", [each for each in MessageType if each.name not in {"BLOB", "LINK", "TELEMETRY", "LOSS", "ACK", "RESUME"}]
 )
 def test_what_no_board_writes_is_not_taken_from_inside(fleet: Fleet, kind: MessageType) -> None:
     inside = fleet.board.message(
@@ -339,7 +356,7 @@ def test_a_full_outbox_gives_up_the_oldest_envelopes_and_says_so(tmp_path: Path)
 
 def test_a_loss_of_the_board_counts_on_its_own_link(fleet: Fleet) -> None:
     fleet.telemetry()  # which the board gives up
-    loss = Loss(1, 1, LossReason.OUTBOX_FULL).to_wire()
+    loss = Loss(LossReason.OUTBOX_FULL, ((1, 1),)).to_wire()
     fleet.forward(fleet.board.message(fleet.collector.identity.keys, NO_GROUP, messages.LOSS, loss))
     fleet.carry()
     fleet.land()

@@ -89,6 +89,8 @@ def test_losses(vector: dict[str, Any]) -> None:
     body = bytes.fromhex(vector["body"])
     if _refused(vector, lambda: Loss.from_wire(body)):
         return
-    first, last, reason = vector["loss"]
-    assert Loss.from_wire(body) == Loss(first, last, LossReason(reason))
-    assert Loss(first, last, LossReason(reason)).to_wire() == body
+    reason, places, numbers, *earlier = vector["loss"]
+    spans = (tuple((first, last) for first, last in each) for each in (places, numbers))
+    loss = Loss(LossReason(reason), *spans, *map(bytes.fromhex, earlier))
+    assert Loss.from_wire(body) == loss
+    assert loss.to_wire() == body

@@ -13,6 +13,7 @@ from agent.core.events import BlobArrived, EnvelopeDropped
 from agent.core.limits import MAXIMUM_BLOB_BYTES, RETRY_US_INITIAL, RETRY_US_MAX
 from agent.core.message import NO_GROUP, Acknowledgement, Loss, LossReason, MessageType, read_message, write_message
 from agent.core.sequences import SequenceSet
+from agent.core.telemetry import split_number
 from agent.errors import LocalError, OutboxFullError, UnknownGroupError
 from tests.fleet import Device, admit, carry, found, identity
 
@@ -154,7 +155,7 @@ def test_strangers_and_forgers_are_dropped_and_counted(make: Make) -> None:  # a
     ann, ben, mallory = make("ann"), make("ben"), make("mallory")
     group_id = found(ann, ben)
     ben.events()
-    loss = Loss(1, 5, LossReason.EXPIRED).to_wire()
+    loss = Loss(LossReason.EXPIRED, ((1, 5),)).to_wire()
     for envelope in (
         _forge(mallory, ben, MessageType.BLOB, group_id, 1, b"hi"),
         _forge(mallory, ben, MessageType.BLOB, b"g" * 32, 1, b"hi"),
@@ -194,12 +195,12 @@ def test_a_loss_record_closes_the_gap_that_it_speaks_of(make: Make) -> None:
     ann.blob(group_id, b"first")
     carry(ann, ben)
     incarnation = b"incarnat"
-    ben.receive(_forge(ann, ben, MessageType.LOSS, NO_GROUP, 4, Loss(1, 3, LossReason.EXPIRED).to_wire()))
+    ben.receive(_forge(ann, ben, MessageType.LOSS, NO_GROUP, 4, Loss(LossReason.EXPIRED, ((1, 3),)).to_wire()))
     assert ben.store.received(ann.key, incarnation) == SequenceSet(4)
     ben.receive(_forge(ann, ben, MessageType.BLOB, group_id, 2, b"too late"))
     assert ben.inbox() == [b"first"]
     ben.events()
-    ben.receive(_forge(ann, ben, MessageType.LOSS, NO_GROUP, 6, Loss(5, 6, LossReason.EXPIRED).to_wire()))
+    ben.receive(_forge(ann, ben, MessageType.LOSS, NO_GROUP, 6, Loss(LossReason.EXPIRED, ((5, 6),)).to_wire()))
     assert _codes(ben) == ["limit"]
     assert ben.store.received(ann.key, incarnation) == SequenceSet(4, ((6, 6),))
 
@@ -259,14 +260,26 @@ def test_a_full_outbox_drops_the_oldest_telemetry_and_says_so(make: Make) -> Non
     ann.sends()  # and the relay loses it all
     ann.node.connection_lost()
     ann.node.connected(ann.now)
-    carry(ann, collector)
-    landed = [read_message(each.message) for each in collector.store.landing_until(1_000)]
+    for _ in range(3):  # a second record waits until the first has come
+        carry(ann, collector)
+        rows = collector.store.landing_until(1_000)
+        for row in rows:
+            collector.node.landed(row.author, row.incarnation, {row.link_seq}, collector.now)
+    assert ann.store.totals() == (0, 0)
+    landed = [read_message(row.message) for row in rows]
     losses = [Loss.from_wire(message.body) for message in landed if message.type is MessageType.LOSS]
     assert {loss.reason for loss in losses} == {LossReason.OUTBOX_FULL}
-    lost = {number for loss in losses for number in range(loss.first, loss.last + 1)}
+    assert len(losses) == 2
+    lost = {number for loss in losses for first, last in loss.places for number in range(first, last + 1)}
     here = {message.link_seq for message in landed}
     assert lost.isdisjoint(here)
-    assert landed[-1].body.startswith(b"299")
+    telemetry = [split_number(message.body) for message in landed if message.type is MessageType.TELEMETRY]
+    assert telemetry[-1][1].startswith(b"299")
+    assert all(batch.startswith(b"%03d" % (number - 1)) for number, batch in telemetry)
+    came = {number for number, _ in telemetry}
+    told_numbers = {number for loss in losses for first, last in loss.numbers for number in range(first, last + 1)}
+    assert came.isdisjoint(told_numbers)
+    assert came | told_numbers == set(range(1, 301)), "every batch came or is told"
     told = lost | here
     assert max(told) - min(told) + 1 == len(told)  # no gap without a reason
 

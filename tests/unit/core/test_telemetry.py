@@ -15,8 +15,8 @@ from agent.core.limits import (
     MAXIMUM_MESSAGE_BYTES,
     MAXIMUM_TEXT_VALUE_BYTES,
 )
-from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Column, Kind, Value
-from agent.core.telemetry_reading import read_batch
+from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Column, Kind, Value, numbered, split_number
+from agent.core.telemetry_reading import read_batch, read_telemetry
 from agent.errors import LimitError, MalformedError, ReadingError, RemoteError
 from tests.vectors import from_json, to_json, vectors
 
@@ -35,10 +35,14 @@ def test_vectors(vector: dict[str, Any]) -> None:
     body = bytes.fromhex(vector["body"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
-            read_batch(body)
+            read_telemetry(body)
         assert caught.value.code == vector["code"]
         return
-    batch = read_batch(body)
+    number, batch = read_telemetry(body)
+    assert number == vector["number"]
+    assert split_number(body) == (number, body[len(body) - len(split_number(body)[1]) :])
+    assert numbered(*split_number(body)) == body
+    assert read_batch(split_number(body)[1]) == batch
     assert batch.clock == _clock(vector)
     series = [[each.name, each.unit, int(each.kind), each.scale, each.count] for each in batch.series]
     assert series == vector["series"]
@@ -148,7 +152,7 @@ def test_a_bomb_is_not_inflated() -> None:  # accepts: 003.84
     body = bytes.fromhex(bomb["body"])
     tracemalloc.start()
     with pytest.raises(LimitError):
-        read_batch(body)
+        read_telemetry(body)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < MAXIMUM_BATCH_BYTES

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agent.core import vault
+from agent.core import vault, vault_merging
 from agent.core.crypto import Identity
 from agent.core.message import read_message
-from agent.core.vault import SegmentEntry, SegmentRange, SegmentRecord
+from agent.core.vault import SegmentEntry, SegmentRange, SegmentRecord, Tombstone
 from agent.core.vault_keys import VaultKey
 from agent.errors import LimitError, MalformedError, RemoteError, RollbackError
 from tests.vectors import load, vectors
@@ -35,6 +35,7 @@ def _entry(described: dict[str, Any]) -> SegmentEntry:
         described["size"],
         described["created_at_us"],
         described["records"],
+        described["covers"],
     )
 
 
@@ -79,6 +80,7 @@ def test_manifests(vector: dict[str, Any]) -> None:  # accepts: 004.03, 004.10, 
     assert (manifest.prev.hex(), manifest.hash.hex()) == (vector["prev"], vector["hash"])
     assert manifest.ranges == tuple(_named(each) for each in vector["ranges"])
     assert manifest.segments == tuple(_entry(each) for each in vector["segments"])
+    assert manifest.tombstones == tuple(_tombstone(each) for each in vector["tombstones"])
     assert vault.seal_vault_manifest(_KEY, manifest, _COLLECTOR, bytes.fromhex(vector["nonce"])) == content
     assert vault.manifest_key(_KEY.vault_id, _NODE) == vector["object_key"]
     assert vault.node_of_manifest_key(vector["object_key"]) == _NODE
@@ -100,7 +102,48 @@ def test_ranges(vector: dict[str, Any]) -> None:  # accepts: 004.11
     assert entries == tuple(_entry(each) for each in vector["entries"])
     sealed = vault.seal_range(_KEY, _COLLECTOR.signing_public, entries, bytes.fromhex(vector["nonce"]))
     assert sealed == (named, content)
-    assert vault.range_key(_KEY.vault_id, _NODE, named.first, named.last) == vector["object_key"]
+    assert vault.range_key(_KEY.vault_id, _NODE, named) == vector["object_key"]
+
+
+def _tombstone(vector: dict[str, Any]) -> Tombstone:
+    return Tombstone(
+        vector["first"], vector["last"], bytes.fromhex(vector["hash"]), vector["size"], vector["created_at_us"]
+    )
+
+
+@pytest.mark.parametrize("vector", vectors("vault", "merged"))
+def test_merged_segments(vector: dict[str, Any]) -> None:
+    entry, content = _entry(vector["entry"]), bytes.fromhex(vector["content"])
+    if vector["code"] is not None:
+        with pytest.raises(RemoteError) as caught:
+            vault.open_segment(_KEY, _NODE, entry, content)
+        assert caught.value.code == vector["code"]
+        return
+    parts = vault.open_parts(_KEY, _NODE, entry, content)
+    assert [
+        [part.number, part.created_at_us, [[each.received_at_us, each.message.hex()] for each in part.records]]
+        for part in parts
+    ] == vector["parts"]
+    records = vault.open_segment(_KEY, _NODE, entry, content)
+    assert [(each.number, each.place) for each in records] == [(1, 0), (1, 1), (2, 0)], "each where it was landed"
+    assert vault_merging.seal_merged(_KEY, _COLLECTOR.signing_public, parts) == (entry, content)
+    assert vault.entry_key(_KEY.vault_id, _NODE, entry) == vector["object_key"]
+
+
+@pytest.mark.parametrize("vector", vectors("vault", "tombstones"))
+def test_tombstones(vector: dict[str, Any]) -> None:
+    named, content = _tombstone(vector["tombstone"]), bytes.fromhex(vector["content"])
+    if vector["code"] is not None:
+        with pytest.raises(RemoteError) as caught:
+            vault_merging.open_tombstone(_KEY, _NODE, named, content)
+        assert caught.value.code == vector["code"]
+        return
+    replaced = vault_merging.open_tombstone(_KEY, _NODE, named, content)
+    assert replaced.segments == tuple(_entry(each) for each in vector["segments"])
+    assert replaced.ranges == tuple(_named(each) for each in vector["ranges"])
+    sealed = vault_merging.seal_tombstone(_KEY, _COLLECTOR.signing_public, replaced, named.created_at_us)
+    assert sealed == (named, content)
+    assert vault.tombstone_key(_KEY.vault_id, _NODE, named) == vector["object_key"]
 
 
 def test_folding_keeps_positions() -> None:  # accepts: 004.11

@@ -66,10 +66,10 @@ def test_time_is_the_gateways_word_for_an_hour() -> None:
     world.now_us += core.SYNCHRONISED_US  # the gateway says no more
     world.run(20)
     bodies = [body for taken in world.collector.links.values() for _, body in taken.values()]
-    clocks = [cbor.decode(body, 4096)[2] for body in bodies]
+    clocks = [cbor.decode(body, 4096)[1][2] for body in bodies]
     assert clocks[0] == 0
     assert clocks[-1] == 1
-    batch = cbor.decode(bodies[0], 4096)
+    batch = cbor.decode(bodies[0], 4096)[1]
     assert abs(batch[4] - simulation.WALL_US - batch[3]) < 1_000_000
 
 
@@ -84,8 +84,10 @@ def test_a_long_absence_of_the_gateway_ends_in_a_record_of_loss() -> None:
     assert world.board.outbox.dropped > 3
     [taken] = world.collector.links.values()
     assert sorted(taken) == list(range(1, len(taken) + 1)), "every sequence is accounted for"
-    lost = [cbor.decode(entry[1], 64) for entry in taken.values() if entry and entry[0] == messages.LOSS]
-    assert sum(last - first + 1 for first, last, _ in lost) == world.board.outbox.dropped
+    lost = {number for first, last in world.collector.lost for number in range(first, last + 1)}
+    assert len(lost) == world.board.outbox.dropped
+    came = [cbor.decode(entry[1], 4096)[0] for entry in taken.values() if entry and entry[0] == messages.TELEMETRY]
+    assert sorted([*came, *lost]) == list(range(1, len(came) + len(lost) + 1)), "every batch came or is told"
 
 
 def test_a_long_absence_of_the_relay_is_the_gateways_to_wait_out() -> None:

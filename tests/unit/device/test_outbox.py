@@ -82,16 +82,21 @@ def test_a_hole_below_what_is_acknowledged_goes_again_sooner() -> None:
 def test_what_no_gateway_took_is_lost_and_said_so_once() -> None:
     outbox = _filled(14)
     assert _held(outbox) == list(range(5, 15))
-    assert outbox.loss_to_write() == (1, 4)
-    outbox.add(b"record", loss=(1, 4))
-    assert outbox.loss_to_write() is None
+    assert outbox.loss_to_write() == outbox.numbers_of([(1, 4)]) == [(1, 4)]
+    outbox.add_record(b"record", [(1, 4)])
+    assert not outbox.loss_to_write()
     for _ in range(12):
         outbox.add(bytes(100))
     assert 15 in _held(outbox), "a record of loss is not dropped"
-    assert outbox.loss_to_write() is None, "one record at a time"
+    assert not outbox.loss_to_write(), "one record at a time"
     outbox.receive_acknowledgement(15, [], S)
-    first, last = outbox.loss_to_write()
-    assert (first, last) == (5, 14)
+    assert outbox.loss_to_write() == [(5, 14), (16, 18)]
+    assert outbox.numbers_of(outbox.loss_to_write()) == [(5, 17)], "a record of loss has no number"
+    outbox.add_record(b"record", outbox.loss_to_write())
+    outbox.receive_acknowledgement(28, [], S)
+    for _ in range(12):
+        outbox.add(bytes(100))
+    assert outbox.numbers_of(outbox.loss_to_write()) == [(27, 28)]
 
 
 def test_what_is_on_its_way_is_not_dropped() -> None:
@@ -107,13 +112,13 @@ def test_what_the_gateway_took_is_waited_for_and_then_lost() -> None:
         pass
     for _ in range(4):
         outbox.add(bytes(100))
-    assert outbox.loss_to_write() is None
+    assert not outbox.loss_to_write()
     assert outbox.receive_acknowledgement(2, [(5, 12)], S) == [], "3 and 4 may still come"
-    assert outbox.loss_to_write() is None
+    assert not outbox.loss_to_write()
     outbox.receive_acknowledgement(3, [(5, 13)], S + MISSING_US - 1)
-    assert outbox.loss_to_write() is None
+    assert not outbox.loss_to_write()
     outbox.receive_acknowledgement(3, [(5, 13)], S + MISSING_US)
-    assert outbox.loss_to_write() == (4, 4)
+    assert outbox.loss_to_write() == [(4, 4)]
 
 
 def test_a_collector_that_lost_its_state_is_told_what_is_gone() -> None:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from agent.core.telemetry_reading import read_batch
+from agent.core.telemetry_reading import read_telemetry
 from firmware_bridge.shared.batch import BODY_BYTES_MAX, DECIMAL, Batch
 
 BOOT_ID = b"boot-id!"
@@ -28,9 +28,10 @@ def test_a_full_batch_is_read_whole_and_within_its_bound(seed: int) -> None:
         if not batch.add(f"n{kind}", "Cel", scale, value, time_us):
             break
         taken.setdefault(f"n{kind}", []).append((time_us, value / 10 ** (scale or 0)))
-    body = batch.body(BOOT_ID, 0, time_us, time_us)
+    body = batch.body(seed + 1, BOOT_ID, 0, time_us, time_us)
     assert len(body) <= size_max
-    read = read_batch(body)
+    number, read = read_telemetry(body)
+    assert number == seed + 1
     found: dict[str, list[tuple[int, float]]] = {}
     for reading in read.readings():
         name, _, when_us, value = reading
@@ -50,4 +51,4 @@ def test_what_no_batch_can_hold_is_refused_and_changes_nothing(name: str, scale:
     with pytest.raises(ValueError):  # noqa: PT011 - a board has no more precise words
         batch.add(name, "", scale, value, 2)
     assert batch.count == 1
-    assert len(list(read_batch(batch.body(BOOT_ID, 0, 3, 3)).readings())) == 1
+    assert len(list(read_telemetry(batch.body(1, BOOT_ID, 0, 3, 3))[1].readings())) == 1

@@ -7,7 +7,7 @@ import pytest
 
 from agent.core.telemetry import ClockKind, ClockReading
 from agent.errors import MalformedError
-from spark_ingest.honest_time import AHEAD_US, CLOCK_FROM_US, TimeQuality, honest_times
+from spark_ingest.honest_time import AHEAD_US, CLOCK_FROM_US, TimeQuality, honest_times, honest_times_together
 
 ARRIVED = 1_800_000_000_000_000
 MONOTONIC = 7_000_000_000
@@ -72,3 +72,28 @@ def test_a_collector_without_a_clock_does_not_judge_the_device() -> None:
 def test_where_nobody_knew_the_time_there_is_no_row() -> None:
     with pytest.raises(MalformedError):
         honest_times(_clock(ClockKind.UNSYNCHRONISED, 0), TAKEN, received_at_us=3_000_000)
+
+
+def test_many_batches_get_together_what_each_gets_alone() -> None:
+    rng = np.random.default_rng(3)
+    walls = [0, CLOCK_FROM_US - 1, CLOCK_FROM_US, ARRIVED, ARRIVED + AHEAD_US, ARRIVED + AHEAD_US + 1, 2**63 - 1]
+    clocks = [
+        ClockReading(bytes(8), monotonic, wall, kind)
+        for kind in ClockKind
+        for wall in walls
+        for monotonic in (0, MONOTONIC, 2**63 - 1)
+    ]
+    for low, high in [(0, MONOTONIC), (ARRIVED - 10**12, ARRIVED), (-(2**62), 2**62)]:
+        times = rng.integers(low, high, (len(clocks), 3), np.int64)
+        walls_told, qualities = honest_times_together(clocks, times, [ARRIVED] * len(clocks))
+        for row, clock in enumerate(clocks):
+            alone, quality = honest_times(clock, times[row], ARRIVED)
+            assert (walls_told[row].tolist(), qualities[row]) == (alone.tolist(), quality)
+
+
+def test_one_batch_that_nobody_can_date_refuses_all() -> None:
+    clocks = [_clock(ClockKind.SYNCHRONISED, ARRIVED), _clock(ClockKind.UNSYNCHRONISED, 0)]
+    with pytest.raises(MalformedError):
+        honest_times_together(clocks, np.stack([TAKEN, TAKEN]), [ARRIVED, 0])
+    times, _ = honest_times_together([], np.empty((0, 0), np.int64), [])
+    assert times.size == 0

@@ -216,3 +216,21 @@ def test_segments_are_never_listed(collector: Collector) -> None:
         for entry in work.entries:
             assert reader.segment(work.node, entry) is not None
     assert [prefix.rpartition("objects/")[2] for prefix in store.lists] == ["manifests/"]
+
+
+def test_bytes_bound_a_step_and_a_segment_beyond_the_bound_goes_alone(collector: Collector) -> None:
+    other = Collector(collector.vault, seed=7, key=collector.key)
+    for _ in range(3):
+        other.land(*(Device(other, seed).measure(9) for seed in range(8)))
+    reader, offset = _reader(collector), {}
+    large = max(entry.size for entry in other.manifest.segments) if other.manifest else 0
+    small = max(entry.size for entry in collector.manifest.segments) if collector.manifest else 0
+    assert 4 * small < large
+    steps: list[int] = []
+    while (after := latest_offset(reader, offset, None, None, 4 * small)) != offset:
+        entries = [entry for work in ranges(reader, offset, after) for entry in work.entries]
+        assert len(entries) == 1 or sum(entry.size for entry in entries) <= 4 * small
+        steps.append(len(entries))
+        offset = after
+    assert sum(steps) == 8
+    assert max(steps) >= 2

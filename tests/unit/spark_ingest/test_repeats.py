@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_ingest import repeats
-from spark_ingest.repeats import EXACT_RANGES, Heard, find, path_in, update
-from spark_ingest.state_file import read_state
+from spark_ingest.repeats import EXACT_RANGES, Heard, Messages, find, path_in, update
+from spark_ingest.state_file import read_state, replace_state
 
 Message = tuple[str, str, int]
 
@@ -61,14 +62,35 @@ def test_what_is_melted_is_asked_of_the_table_so_late_messages_are_new_and_repea
 
 def test_a_range_never_forgets_and_is_never_unsure_of_what_it_kept() -> None:
     rng = random.Random(11)
-    heard, truth = Heard(), set[int]()
-    for _ in range(300):
-        numbers = rng.sample(range(1, 2_000), 4)
-        heard = heard.add(numbers)
-        truth.update(numbers)
-        assert all(number in heard.sequences for number in truth)
-        exact = {number for number in range(heard.unsure_upto + 1, 2_000) if number in heard.sequences}
-        assert exact == {number for number in truth if number > heard.unsure_upto}
+    heard, truth = Heard.of(repeats.SCHEMA.empty_table()), {link: set[int]() for link in ("a", "b", "c")}
+    for _ in range(150):
+        sample = [(link, "x", number) for link in rng.sample("abc", 2) for number in rng.sample(range(1, 900), 4)]
+        for link, _, number in sample:
+            truth[link].add(number)
+        heard = Heard.of(heard.with_messages(_taken(sample)).to_table())
+        asked = [(link, "x", number) for link in "abc" for number in range(1, 900)]
+        everything = _taken(asked)
+        rows = {link: row for row, link in enumerate(heard.links["author"].to_pylist())}
+        names = everything.links["author"].to_pylist()
+        owners = np.array([rows.get(names[owner], -1) for owner in everything.owners.tolist()])
+        held = heard.ranges.hold(owners, everything.numbers)
+        for owner, name, number, known in zip(owners, everything.owners, everything.numbers, held, strict=True):
+            if owner >= 0 and number > heard.unsure_upto[owner]:
+                assert known == (number in truth[names[name]])
+        assert np.bincount(heard.ranges.owners).max() <= EXACT_RANGES
+
+
+def _taken(messages: list[Message]) -> Messages:
+    return Messages.of(pa.table(list(zip(*messages, strict=True)), ["author", "incarnation", "seq"]))
+
+
+def test_a_file_of_another_form_is_made_anew(tmp_path: Path) -> None:
+    _commit(tmp_path, 0, [("a", "x", 1), ("a", "x", 3)])
+    update(tmp_path)
+    expected = path_in(tmp_path).read_bytes()
+    replace_state(path_in(tmp_path), pa.table({"author": ["a"], "upto": [9]}), 0)
+    update(tmp_path)
+    assert path_in(tmp_path).read_bytes() == expected
 
 
 def test_a_kill_before_the_file_was_replaced_and_a_lost_file_change_nothing(tmp_path: Path) -> None:

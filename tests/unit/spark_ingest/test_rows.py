@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent.core import wire
 from agent.core.message import MessageType
-from agent.core.telemetry import ClockKind
+from agent.core.telemetry import ClockKind, numbered
 from agent.core.vault import SegmentEntry
 from spark_ingest.rows import Origin, Verify, segment_rows
 from spark_ingest.schema import MESSAGE_SCHEMA
@@ -70,6 +71,28 @@ def test_one_bad_message_leaves_its_neighbours_alone(collector: Collector) -> No
     assert rows[3]["author"] == device.author
     (timeless,) = _rows(collector, collector.land(nobody_knew, received_at_us=0))
     assert (timeless["kind"], timeless["times"]) == ("quarantine", [])
+
+
+def test_a_sum_that_wraps_leaves_the_batches_that_are_alike_alone(collector: Collector) -> None:
+    device = Device(collector, 1)
+    good = [device.telemetry([("x", "", BOOTED_US, float(value))]) for value in range(4)]
+    series, column = [["x", "", 0, 0, 1]], [BOOTED_US, 1, b"\0"]
+    columns = wire.encode([series, column, [2**62, 1, b"\0"], b"", []])
+    batch = wire.encode([1, device.boot_id, 0, BOOTED_US, NOW_US, 1, 0, len(columns), columns])
+    bad = device.sign(MessageType.TELEMETRY, numbered(9, batch))
+    rows = _rows(collector, collector.land(*good[:2], bad, *good[2:]))
+    assert [row["kind"] for row in rows] == ["telemetry", "telemetry", "quarantine", "telemetry", "telemetry"]
+    assert [row["values"] for row in rows] == [[0.0], [1.0], [], [2.0], [3.0]]
+    assert (rows[2]["reason"], rows[2]["author"], rows[2]["record"]) == ("malformed", device.author, 2)
+
+
+def test_interleaved_devices_keep_their_order_and_their_own_readings(collector: Collector) -> None:
+    one, two = Device(collector, 1), Device(collector, 2)
+    messages = [(one.measure(4), two.measure(7, names=2)) for _ in range(3)]
+    rows = _rows(collector, collector.land(*[message for pair in messages for message in pair]))
+    assert [(row["author"], len(row["times"])) for row in rows] == [(one.author, 4), (two.author, 7)] * 3
+    assert rows[1]["names"] == ["sensor-0", "sensor-1"]
+    assert rows[1]["values"] == [20.0, 20.2, 20.4, 20.6, 20.1, 20.3, 20.5]
 
 
 def test_a_loss_record_is_carried_on(collector: Collector) -> None:

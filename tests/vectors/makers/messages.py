@@ -61,8 +61,9 @@ def _valid() -> list[dict[str, Any]]:
         (MessageType.BLOB, GROUP_ID, 2**63 - 1, 2**63 - 1, b""),
         (MessageType.GROUP_MANIFEST, GROUP_ID, 1, 1, b"any bytes; the type's own reader looks at them"),
         (MessageType.JOIN, GROUP_ID, 1, 1, cbor([seeded("secret", 16), ALICE.noise_public, "pi"])),
+        (MessageType.LINK, bytes(32), 2, 2, cbor([seeded("link tag", 16), seeded("link key")])),
         (MessageType.TELEMETRY, GROUP_ID, 8, 4, b"a batch"),
-        (MessageType.LOSS, bytes(32), 9, 5, Loss(1, 2, LossReason.OUTBOX_FULL).to_wire()),
+        (MessageType.LOSS, bytes(32), 9, 5, Loss(LossReason.OUTBOX_FULL, ((1, 2), (4, 4)), ((7, 7),)).to_wire()),
         (MessageType.ACK, bytes(32), 0, 0, _ACK_BODY),
         (MessageType.FORWARD, GROUP_ID, 10, 6, Forward(BOB.signing_public, b"an envelope").to_wire()),
         (MessageType.FORWARD, bytes(32), 0, 0, Forward(CAROL.signing_public, b"an envelope").to_wire()),
@@ -177,22 +178,42 @@ def _acknowledgements() -> list[dict[str, Any]]:
 
 
 def _losses() -> list[dict[str, Any]]:
+    many = [[10 * number, 10 * number + 1] for number in range(1, 66)]
+    last = 2**63 - 1
     rows: list[tuple[str, str | None, object]] = [
-        *((reason.name.lower().replace("_", " "), None, [5, 9, int(reason)]) for reason in LossReason),
-        ("one message", None, [1, 1, 1]),
-        ("all there could be", None, [1, 2**63 - 1, 4]),
-        ("from zero", "malformed", [0, 4, 1]),
-        ("empty", "malformed", [5, 4, 1]),
-        ("reason 0", "malformed", [5, 9, 0]),
-        ("unknown reason", "malformed", [5, 9, 200]),
-        ("a field missing", "malformed", [5, 9]),
-        ("negative", "malformed", [-5, 9, 1]),
-        ("longer than any", "limit", [5, 9, 1, bytes(64)]),
+        *((reason.name.lower().replace("_", " "), None, [int(reason), [[5, 9]], [[41, 45]]]) for reason in LossReason),
+        ("one message", None, [1, [[1, 1]], []]),
+        ("all there could be", None, [4, [[1, last]], [[1, last]]]),
+        ("several ranges", None, [2, [[1, 4], [6, 6], [9, 20]], [[3, 6], [8, 8]]]),
+        ("an earlier incarnation", None, [4, [[5, 9]], [[41, 45]], INCARNATION]),
+        ("as many ranges as allowed", None, [1, many[:64], many[:64]]),
+        ("one range too many", "limit", [1, many, []]),
+        ("one range of numbers too many", "limit", [1, [[5, 9]], many]),
+        ("nothing", "malformed", [1, [], []]),
+        ("numbers alone", "malformed", [1, [], [[41, 45]]]),
+        ("from zero", "malformed", [1, [[0, 4]], []]),
+        ("numbers from zero", "malformed", [1, [[5, 9]], [[0, 4]]]),
+        ("empty", "malformed", [1, [[5, 4]], []]),
+        ("ranges that touch", "malformed", [1, [[5, 9], [10, 12]], []]),
+        ("ranges that descend", "malformed", [1, [[8, 9], [5, 6]], []]),
+        ("numbers that overlap", "malformed", [1, [[5, 9]], [[41, 43], [43, 45]]]),
+        ("reason 0", "malformed", [0, [[5, 9]], []]),
+        ("unknown reason", "malformed", [200, [[5, 9]], []]),
+        ("a field missing", "malformed", [1, [[5, 9]]]),
+        ("a field too many", "malformed", [1, [[5, 9]], [], INCARNATION, 0]),
+        ("an incarnation of 7 bytes", "malformed", [1, [[5, 9]], [], INCARNATION[:7]]),
+        ("negative", "malformed", [1, [[-5, 9]], []]),
+        ("longer than any", "limit", [1, [[5, 9]], [], bytes(2_560)]),
     ]
     return [
-        {"name": name, "body": cbor(fields).hex(), "code": code} | ({"loss": fields} if code is None else {})
+        {"name": name, "body": cbor(fields).hex(), "code": code} | ({"loss": _readable(fields)} if code is None else {})
         for name, code, fields in rows
     ]
+
+
+def _readable(fields: object) -> list[object]:
+    assert isinstance(fields, list)
+    return [field.hex() if isinstance(field, bytes) else field for field in fields]
 
 
 def _forwards() -> list[dict[str, Any]]:

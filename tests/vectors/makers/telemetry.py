@@ -6,10 +6,13 @@ import struct
 import zlib
 from typing import Any
 
-from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value
-from agent.core.telemetry_reading import read_batch
+from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value, numbered
+from agent.core.telemetry_reading import read_telemetry
 from tests.vectors import to_json
 from tests.vectors.makers.cast import BOOT_ID, NOW_US, cbor
+
+_NUMBERS = {3: 23, 4: 24, 5: 256, 6: 65_536, 7: 2**32, 8: 2**63 - 1}
+"""Of some batches: where their encoding gets longer."""
 
 Row = tuple[str, str, int, Value]
 _BOOTED_US = 3_600_000_000  # one hour before the anchor
@@ -93,7 +96,7 @@ def _outer(columns: list[object] | bytes, **changed: object) -> bytes:
         "packed": inside,
     }
     fields.update(changed)
-    return cbor(list(fields.values()))
+    return numbered(1, cbor(list(fields.values())))
 
 
 def _deflate(content: bytes) -> bytes:
@@ -124,7 +127,14 @@ def _refused() -> list[tuple[str, str, bytes]]:
         ("time before the epoch", "malformed", _outer(inside, wall=-1)),
         ("lying count", "malformed", _outer(inside, count=6)),
         ("more readings than allowed", "malformed", _outer(inside, count=16_001)),
-        ("a field missing", "malformed", cbor([1, BOOT_ID, 0, 0, 0, 0, 0, 1])),
+        ("a field missing", "malformed", cbor([1, [1, BOOT_ID, 0, 0, 0, 0, 0, 1]])),
+        ("no number", "malformed", _outer(inside)[2:]),
+        ("number 0", "malformed", b"\x82\x00" + _outer(inside)[2:]),
+        ("a negative number", "malformed", b"\x82\x20" + _outer(inside)[2:]),
+        ("a number that is not minimal", "malformed", b"\x82\x18\x01" + _outer(inside)[2:]),
+        ("a number and no batch", "malformed", cbor([1])),
+        ("a batch as bytes", "malformed", cbor([1, _outer(inside)[2:]])),
+        ("something after the batch", "malformed", b"\x83\x01" + _outer(inside)[2:] + b"\x00"),
         ("columns not deterministic", "malformed", _outer(b"\x98\x05" + inside[1:])),
         ("a byte after the columns", "malformed", _outer(inside + b"\x00")),
         ("a column missing", "malformed", _outer(_columns()[:4])),
@@ -156,11 +166,11 @@ def _refused() -> list[tuple[str, str, bytes]]:
 def make() -> dict[str, Any]:
     """Return the file."""
     vectors: list[dict[str, Any]] = []
-    for name, clock, rows in _batches():
+    for place, (name, clock, rows) in enumerate(_batches()):
         builder = BatchBuilder()
         for row in rows:
             builder.add(*row)
-        body = builder.body(clock)
+        body = numbered(_NUMBERS.get(place, place + 1), builder.body(clock))
         vectors.append(_described(name, body) | {"readings": to_json(rows)})
     vectors.append(_described("five series by hand", _outer(_columns())))
     vectors.append(_described("deflated by hand", _outer(_columns(), codec=1, packed=_deflate(cbor(_columns())))))
@@ -174,9 +184,10 @@ def make() -> dict[str, Any]:
 
 
 def _described(name: str, body: bytes) -> dict[str, Any]:
-    batch = read_batch(body)
+    number, batch = read_telemetry(body)
     return {
         "name": name,
+        "number": number,
         "clock": {
             "boot_id": batch.clock.boot_id.hex(),
             "monotonic_us": batch.clock.monotonic_us,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from agent.core import crypto, vault
+from agent.core import crypto, vault, vault_merging
 from agent.core.crypto import Identity
 from agent.core.ids import node_id
 from agent.core.message import MessageType, write_message
-from agent.core.vault import SegmentEntry, SegmentRange, SegmentRecord, VaultManifest
+from agent.core.vault import SegmentEntry, SegmentPart, SegmentRange, SegmentRecord, Tombstone, VaultManifest
 from agent.core.vault_keys import VaultKey
+from agent.core.vault_merging import Replaced
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, INCARNATION, NOW_US, cbor, flip, keys, seeded
 
 KEY = VaultKey(seeded("vault id", 16), seeded("vault key"))
@@ -44,7 +45,8 @@ def _segment(number: int, key: VaultKey = KEY) -> tuple[SegmentEntry, bytes]:
 
 def _resealed(kind: str, binding: list[object], plaintext: object) -> bytes:
     """Seal any plaintext as a segment, manifest or range would be."""
-    header = {"segment": b"HXSEG\x01", "manifest": b"HXMAN\x01", "range": b"HXRNG\x01"}[kind] + KEY.key_id
+    magics = {"segment": b"HXSEG\x01", "manifest": b"HXMAN\x01", "range": b"HXRNG\x01", "tombstone": b"HXTMB\x01"}
+    header = magics[kind] + KEY.key_id
     nonce = _nonce("resealed")
     raw = plaintext if isinstance(plaintext, bytes) else cbor(plaintext)
     return header + nonce + crypto.aead_seal(raw, header + cbor(binding), nonce, KEY.key)
@@ -89,7 +91,7 @@ def _ranges() -> list[dict[str, Any]]:
         refused.append((name, code, listed(raw), raw))
     good = {
         "name": "range 1 to 2",
-        "object_key": vault.range_key(KEY.vault_id, _NODE, named.first, named.last),
+        "object_key": vault.range_key(KEY.vault_id, _NODE, named),
         "nonce": _nonce("range").hex(),
         "range": _named(named),
         "entries": [_entry(_segment(number)[0]) for number in _RECORDS],
@@ -105,6 +107,100 @@ def _ranges() -> list[dict[str, Any]]:
     ]
 
 
+def _parts() -> list[SegmentPart]:
+    return [SegmentPart(number, NOW_US + number, tuple(records)) for number, records in _RECORDS.items()]
+
+
+def _merged() -> list[dict[str, Any]]:
+    entry, content = vault_merging.seal_merged(KEY, BOB.signing_public, _parts())
+    binding: list[object] = ["covey/1 merged segment", KEY.vault_id, _NODE, 1, 2]
+    parts = [part.to_wire() for part in _parts()]
+
+    def listed(raw: bytes) -> SegmentEntry:
+        return replace(entry, size=len(raw), hash=crypto.digest(b"covey/1 segment", raw))
+
+    shapes = [
+        ("version 1", "malformed", _resealed("segment", binding, [1, parts])),
+        ("a part missing", "malformed", _resealed("segment", binding, [2, parts[:1]])),
+        ("parts out of order", "malformed", _resealed("segment", binding, [2, parts[::-1]])),
+        ("a part twice", "malformed", _resealed("segment", binding, [2, [parts[0], parts[0]]])),
+        ("a lying number of records", "malformed", _resealed("segment", binding, [2, [parts[0], [2, NOW_US, []]]])),
+        ("sealed for other positions", "decryption", _resealed("segment", [*binding[:3], 2, 3], [2, parts])),
+        ("sealed as a plain segment", "decryption", _segment(2)[1]),
+    ]
+    good = {
+        "name": "segments 1 and 2",
+        "object_key": vault.entry_key(KEY.vault_id, _NODE, entry),
+        "entry": _entry(entry),
+        "parts": [
+            [part.number, part.created_at_us, [[each.received_at_us, each.message.hex()] for each in part.records]]
+            for part in _parts()
+        ],
+        "content": content.hex(),
+        "code": None,
+    }
+    refused = [
+        {"name": name, "entry": _entry(listed(raw)), "content": raw.hex(), "code": code} for name, code, raw in shapes
+    ]
+    return [good, *refused]
+
+
+def _tombstone() -> tuple[Tombstone, bytes]:
+    replaced = Replaced((_segment(1)[0], _segment(2)[0]), (_range()[0],))
+    return vault_merging.seal_tombstone(KEY, BOB.signing_public, replaced, NOW_US + 50)
+
+
+def _tombstones() -> list[dict[str, Any]]:
+    named, content = _tombstone()
+    entries = [_segment(number)[0].to_wire() for number in _RECORDS]
+    binding: list[object] = ["covey/1 tombstone", KEY.vault_id, _NODE, 1, 2]
+
+    def listed(raw: bytes) -> Tombstone:
+        return replace(named, size=len(raw), hash=crypto.digest(b"covey/1 grave", raw))
+
+    def described(each: Tombstone) -> dict[str, Any]:
+        return {
+            "first": each.first,
+            "last": each.last,
+            "hash": each.hash.hex(),
+            "size": each.size,
+            "created_at_us": each.created_at_us,
+        }
+
+    good = {
+        "name": "segments 1 and 2 and their range",
+        "object_key": vault.tombstone_key(KEY.vault_id, _NODE, named),
+        "tombstone": described(named),
+        "segments": [_entry(_segment(number)[0]) for number in _RECORDS],
+        "ranges": [_named(_range()[0])],
+        "content": content.hex(),
+        "code": None,
+    }
+    refused = [
+        ("not the bytes that are named", "decryption", named, flip(content, -1)),
+        ("a bit flipped, and named so", "decryption", listed(flip(content, -1)), flip(content, -1)),
+    ]
+    for name, code, raw in (
+        ("sealed for other positions", "decryption", _resealed("tombstone", [*binding[:4], 3], [entries, []])),
+        ("no ranges", "malformed", _resealed("tombstone", binding, [entries])),
+        ("sealed as a range", "malformed", _resealed("range", binding, [entries, []])),
+    ):
+        refused.append((name, code, listed(raw), raw))
+    return [
+        good,
+        *(
+            {"name": name, "tombstone": described(as_named), "content": raw.hex(), "code": code}
+            for name, code, as_named, raw in refused
+        ),
+    ]
+
+
+def _compacted() -> VaultManifest:
+    """A fourth manifest, which lists a merged segment in the place of both."""
+    entry, _ = vault_merging.seal_merged(KEY, BOB.signing_public, _parts())
+    return vault.rewritten_manifest(_folded(), KEY, NOW_US + 60, (), (entry,), (_tombstone()[0],))
+
+
 def _named(named: SegmentRange) -> dict[str, Any]:
     return {"first": named.first, "last": named.last, "hash": named.hash.hex(), "size": named.size}
 
@@ -117,6 +213,7 @@ def _entry(entry: SegmentEntry) -> dict[str, Any]:
         "size": entry.size,
         "created_at_us": entry.created_at_us,
         "records": entry.records,
+        "covers": entry.covers,
     }
 
 
@@ -198,7 +295,7 @@ def _signed_manifest(fields: list[object], signer: Identity = _COLLECTOR) -> byt
 
 def _manifest_entries() -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
-    for manifest in (*_manifests(), _folded()):
+    for manifest in (*_manifests(), _folded(), _compacted()):
         label = f"manifest {manifest.manifest_seq}"
         entries.append(
             {
@@ -212,6 +309,7 @@ def _manifest_entries() -> list[dict[str, Any]]:
                 "created_at_us": manifest.created_at_us,
                 "ranges": [_named(named) for named in manifest.ranges],
                 "segments": [_entry(entry) for entry in manifest.segments],
+                "tombstones": [each.to_wire() for each in manifest.tombstones] and [_tombstones()[0]["tombstone"]],
                 "floor": manifest.manifest_seq,
                 "content": vault.seal_vault_manifest(KEY, manifest, _COLLECTOR, _nonce(label)).hex(),
                 "code": None,
@@ -284,6 +382,30 @@ def _manifest_entries() -> list[dict[str, Any]]:
             0,
             _signed_manifest(changed(ranges=[[1, 1, bytes(32), 1]])),
         ),
+        (
+            "rule 5: a segment that covers nothing",
+            "malformed",
+            0,
+            _signed_manifest(changed(segments=[[*listed[0][:6], 0]])),
+        ),
+        (
+            "rule 5: a segment that begins before the first",
+            "malformed",
+            0,
+            _signed_manifest(changed(segments=[[*listed[0][:6], 2]])),
+        ),
+        (
+            "rule 5: a merged segment and one that it replaces",
+            "malformed",
+            0,
+            _signed_manifest(changed(segments=[listed[0], [*listed[1][:6], 2]])),
+        ),
+        (
+            "a tombstone of positions that nobody has",
+            "malformed",
+            0,
+            _signed_manifest(changed(tombstones=[[1, 3, bytes(32), 1, 0]])),
+        ),
         ("version 2", "malformed", 0, _signed_manifest(changed(version=2))),
         (
             "another vault format",
@@ -297,7 +419,7 @@ def _manifest_entries() -> list[dict[str, Any]]:
             "segment larger than allowed",
             "malformed",
             0,
-            _signed_manifest(changed(segments=[[1, INCARNATION, bytes(32), 2**26, 0, 1]])),
+            _signed_manifest(changed(segments=[[1, INCARNATION, bytes(32), 2**26, 0, 1, 1]])),
         ),
     ]
     return entries + [
@@ -314,5 +436,7 @@ def make() -> dict[str, Any]:
         "node": {"device": "bob", "node_id": _NODE.hex()},
         "segments": _segments(),
         "ranges": _ranges(),
+        "merged": _merged(),
+        "tombstones": _tombstones(),
         "manifests": _manifest_entries(),
     }

@@ -1,0 +1,61 @@
+"""The agent as `bench.small` drives it: blobs of 200 bytes into the outbox, until its recipient has acknowledged all.
+
+python -m bench.small_sender STATE COUNT
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+
+from agent.cli.session import Session, open_session, speak_with_relay
+from agent.core.node import Node
+from agent.core.now import Now
+
+SIZE = 200
+_COMMIT = 256
+"""Messages of one commit, as an application would group what it has at hand."""
+_WAITING = 4_096
+"""Messages that wait in the outbox at most: more only makes it longer."""
+
+
+class Source:
+    """A role that submits blobs as fast as the outbox empties."""
+
+    def __init__(self, session: Session, count: int) -> None:
+        self._session = session
+        self._group = session.pick_group(None).group_id
+        self._contents = [secrets.token_bytes(SIZE) for _ in range(count)]
+
+    @property
+    def done(self) -> bool:
+        """Whether the recipient has everything durably, as this device knows."""
+        return not self._contents and self._session.store.totals()[0] == 0
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Submit some more in one commit."""
+        room = min(_COMMIT, _WAITING - self._session.store.totals()[0])
+        if not self._contents or room <= 0:
+            return None
+        with self._session.store.transaction():
+            for content in self._contents[:room]:
+                node.send_blob(self._group, content, now)
+        del self._contents[:room]
+        return now.monotonic_us
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Nothing is open at the end."""
+
+
+def main(state: str, count: int) -> None:
+    """Run until everything is acknowledged."""
+    with open_session(argparse.Namespace(state=state, config=None)) as session:
+        source = Source(session, count)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        speak_with_relay(session, [source], lambda: source.done)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,205 @@
+"""What the ingest costs as a vault grows from 1,000 to 100,000 segments, and as devices come to be 100,000.
+
+1. Growth: the newest 64 segments are planned and read, as a micro-batch does, from vaults whose manifests list more and
+   more before them. Aimed at: the same cost for each reading, within 10 %. No object but the manifest, the last range
+   and the segments is read, and only the folder of manifests is listed.
+2. State: what `repeats` keeps of 100,000 devices, and the seconds for comparing one message of each with it and for
+   taking these in. A third of the messages leave a hole behind them, so that every device comes to its 16 ranges.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from agent.core.crypto import Identity
+from agent.core.ids import node_id
+from agent.core.limits import VAULT_RANGE_SEGMENTS
+from agent.core.message import NO_GROUP, MessageType, write_message
+from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, numbered
+from agent.core.vault import (
+    SegmentEntry,
+    SegmentRange,
+    SegmentRecord,
+    VaultManifest,
+    manifest_key,
+    next_manifest,
+    range_key,
+    seal_range,
+    seal_segment,
+    seal_vault_manifest,
+    segment_key,
+)
+from agent.core.vault_keys import KeyRing, VaultKey
+from agent.core.vault_reading import Floor, VaultReader
+from spark_ingest import repeats
+from spark_ingest.offsets import Position, latest_offset, ranges
+from spark_ingest.rows import Origin, Verify, segment_rows
+
+SEGMENTS = (1_000, 10_000, 100_000)
+NEWEST = 64
+RECORDS = 10
+PER_RECORD = 100
+NOW_US = 1_800_000_000_000_000
+INCARNATION = bytes(8)
+TRIES = 15
+
+DEVICES = 100_000
+BATCHES = 50
+
+
+def main() -> None:
+    """Run and print."""
+    print_growth()
+    print_state()
+
+
+@dataclass(slots=True)
+class _Memory:
+    """A store without a disk, so that nothing but the reader's own work is measured; counts what it is asked."""
+
+    objects: dict[str, bytes] = field(default_factory=dict)
+    gets: int = 0
+    lists: list[str] = field(default_factory=list)
+
+    def get(self, key: str, maximum: int) -> bytes | None:
+        """Return an object."""
+        self.gets += 1
+        content = self.objects.get(key)
+        return content if content is None or len(content) <= maximum else None
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """List."""
+        self.lists.append(prefix)
+        return iter(sorted(key for key in self.objects if key.startswith(prefix)))
+
+
+def print_growth() -> None:
+    """Measure and print point 1; vaults take turns, and the median of the tries is told."""
+    vaults = {total: _build(total) for total in SEGMENTS}
+    costs: dict[int, list[float]] = {total: [] for total in SEGMENTS}
+    for _ in range(TRIES):
+        for total, (key, store, node) in vaults.items():
+            costs[total].append(_read_newest(key, store, node, total))
+    readings = NEWEST * RECORDS * PER_RECORD
+    least = statistics.median(costs[SEGMENTS[0]])
+    for total, (_, store, _) in vaults.items():
+        cost = statistics.median(costs[total])
+        print(
+            f"growth   {total:7,} segments {cost / readings * 1e9:6.0f} ns a reading, {cost / least:.2f} of the first"
+            f" ({min(costs[total]) / least:.2f} to {max(costs[total]) / least:.2f}; aim 0.9 to 1.1), objects read"
+            f" {store.gets}, folders listed {len(store.lists)}",
+            flush=True,
+        )
+
+
+def _build(total: int) -> tuple[VaultKey, _Memory, bytes]:
+    """Return a vault whose newest segments are real; of the older ones there is what the manifest says of them."""
+    rng = random.Random(total)
+    collector, device = (Identity.from_seeds(rng.randbytes(32), rng.randbytes(32)) for _ in range(2))
+    key, store, node = VaultKey(rng.randbytes(16), rng.randbytes(32)), _Memory(), node_id(collector.signing_public)
+    entries: list[SegmentEntry] = []
+    manifest: VaultManifest | None = None
+    for number in range(1, total + 1):
+        if number <= total - NEWEST:
+            entries.append(SegmentEntry(number, INCARNATION, rng.randbytes(32), 4_000, NOW_US, RECORDS))
+            continue
+        records = [SegmentRecord(NOW_US, _message(device, collector, number, place)) for place in range(RECORDS)]
+        public, nonce = collector.signing_public, rng.randbytes(24)
+        entry, content = seal_segment(key, public, number, INCARNATION, NOW_US, records, nonce)
+        store.objects[segment_key(key.vault_id, node, number, INCARNATION)] = content
+        entries.append(entry)
+    folded: list[SegmentRange] = []
+    for first in range(0, total - VAULT_RANGE_SEGMENTS, VAULT_RANGE_SEGMENTS):
+        part = tuple(entries[first : first + VAULT_RANGE_SEGMENTS])
+        named, content = seal_range(key, collector.signing_public, part, rng.randbytes(24))
+        store.objects[range_key(key.vault_id, node, named)] = content
+        folded.append(named)
+    listed = tuple(entries[len(folded) * VAULT_RANGE_SEGMENTS :])
+    manifest = next_manifest(None, key, collector.signing_public, INCARNATION, NOW_US, listed)
+    manifest = replace(manifest, ranges=tuple(folded))
+    content = seal_vault_manifest(key, manifest, collector, rng.randbytes(24))
+    store.objects[manifest_key(key.vault_id, node)] = content
+    return key, store, node
+
+
+def _message(device: Identity, collector: Identity, number: int, place: int) -> bytes:
+    seq = number * RECORDS + place
+    builder = BatchBuilder()
+    for reading in range(PER_RECORD):
+        builder.add(f"sensor/{reading % 10}", "Cel", seq * 10_000_000 + reading // 10 * 1_000_000, 20 + reading / 10)
+    clock = ClockReading(bytes(8), (seq + 1) * 10_000_000, NOW_US, ClockKind.SYNCHRONISED)
+    body = numbered(seq, builder.body(clock))
+    recipient = collector.signing_public
+    return write_message(device, MessageType.TELEMETRY, recipient, NO_GROUP, INCARNATION, seq, seq, NOW_US, body)
+
+
+def _read_newest(key: VaultKey, store: _Memory, node: bytes, total: int) -> float:
+    """Plan and read what came since the offset before, as a micro-batch does; return CPU seconds."""
+    reader = VaultReader(store, KeyRing((key,)))
+    found = reader.manifest(node.hex(), Floor())
+    assert isinstance(found, VaultManifest)
+    before = Position(found.manifest_seq, total - NEWEST, found.hash.hex()[:16])
+    start = {node.hex(): before.to_json()}
+    store.gets, store.lists = 0, []
+    reader = VaultReader(store, KeyRing((key,)))
+    began = time.process_time()
+    end = latest_offset(reader, start, None)
+    rows = 0
+    for work in ranges(reader, start, end):
+        for planned in work.entries:
+            for entry, content in reader.contents(work.node, planned):
+                origin = Origin(work.node, None, entry.number)
+                for batch in segment_rows(key, origin, entry, content or b"", Verify.ALL):
+                    rows += len(batch.column("times").values)
+    spent = time.process_time() - began
+    assert rows == NEWEST * RECORDS * PER_RECORD
+    return spent
+
+
+def print_state() -> None:
+    """Measure and print point 2."""
+    rng = np.random.default_rng(1)
+    links = [pa.array([rng.bytes(size).hex() for _ in range(DEVICES)]) for size in (32, 8)]
+    seq = np.zeros(DEVICES, np.int64)
+    compared, taken = [], []
+    with tempfile.TemporaryDirectory(prefix="covey-bench-") as work:
+        tables = Path(work)
+        for number in range(BATCHES):
+            seq += np.where(rng.random(DEVICES) < 1 / 3, 2, 1)
+            staged = _stage(tables / f"staged-{number}", links, seq)
+            began = time.monotonic()
+            assert repeats.find(tables, staged).copies == 0
+            compared.append(time.monotonic() - began)
+            (tables / "readings").mkdir(exist_ok=True)
+            staged.rename(tables / "readings" / f"batch={number}")
+            began = time.monotonic()
+            repeats.update(tables)
+            taken.append(time.monotonic() - began)
+        size = repeats.path_in(tables).stat().st_size
+    for name, spent in (("compared", compared), ("taken in", taken)):
+        print(f"state    {DEVICES:,} messages {name} in {statistics.median(spent):.2f} s (most {max(spent):.2f})")
+    print(
+        f"state    {DEVICES:,} devices: {size / 1e6:.1f} MB, {size / DEVICES:.0f} bytes each, after {BATCHES} batches"
+    )
+
+
+def _stage(folder: Path, links: list[pa.Array], seq: np.ndarray) -> Path:
+    folder.mkdir()
+    names = ["author", "incarnation", "seq", "index"]
+    columns = [*links, pa.array(seq), pa.array(np.zeros(DEVICES, np.int32))]
+    pq.write_table(pa.table(columns, names), folder / "part-0.parquet", compression="zstd")
+    return folder
+
+
+if __name__ == "__main__":
+    main()

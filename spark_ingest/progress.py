@@ -1,0 +1,87 @@
+"""What a micro-batch brought, and how far the ingest lags behind.
+
+The job knows what it wrote. Spark's listener hears of a micro-batch a moment later, in a thread of its own, and knows
+how far the vault reached.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One micro-batch, for the terminal, for logs and for metrics."""
+
+    batch_id: int
+    seconds: float
+    messages: int
+    readings: int
+    losses: int
+    quarantined: int
+    repeats: int
+    unverified: int = 0
+    bytes: int = 0
+    newest_us: int | None = None
+    """The newest arrival at a collector, in microseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far the tables are behind what the vault lists."""
+
+    segments: int
+    seconds: float
+    """The age of the newest arrival in the tables while segments wait, else 0."""
+
+
+OnProgress = Callable[[Progress], None]
+OnLag = Callable[[Lag], None]
+
+_PATIENCE_SECONDS = 5.0
+
+
+class Teller:
+    """Tells of each micro-batch at once, before the next is planned, and of the lag when Spark does."""
+
+    def __init__(self, on_progress: OnProgress | None, on_lag: OnLag | None) -> None:
+        self._on_progress = on_progress
+        self._on_lag = on_lag
+        self._written: Progress | None = None
+        self._heard = -1
+        self._changed = threading.Condition()
+
+    def written(self, progress: Progress) -> None:
+        """Tell of what the job wrote."""
+        with self._changed:
+            self._written = progress
+        if self._on_progress is not None:
+            self._on_progress(progress)
+
+    def lags(self, batch_id: int, segments: int | None) -> None:
+        """Tell of the lag after a micro-batch; None is what Spark did not say."""
+        with self._changed:
+            newest_us = self._written.newest_us if self._written else None
+            self._heard = batch_id
+            self._changed.notify_all()
+        if segments is not None and self._on_lag is not None:
+            age = time.time() - newest_us / 1e6 if segments and newest_us is not None else 0.0
+            self._on_lag(Lag(segments, round(max(age, 0.0), 1)))
+
+    def finish(self) -> None:
+        """Wait a little for what the listener is still to hear."""
+        with self._changed:
+            last = self._written.batch_id if self._written else -1
+            self._changed.wait_for(lambda: self._heard >= last, _PATIENCE_SECONDS)
+
+
+def segments_behind(end: str | None, latest: str | None) -> int | None:
+    """Return the segments between two offsets of the source, as Spark shows them; None where it shows none."""
+    if not end or not latest:
+        return None
+    reached, there = json.loads(end), json.loads(latest)
+    return sum(max(int(there[node][1]) - int(reached.get(node, [0, 0])[1]), 0) for node in there)

@@ -1,0 +1,150 @@
+"""What the expressions over bytes accept is what the strict reader accepts, with the same result."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from agent.core import message, telemetry_reading, wire, wire_shapes
+from agent.core.crypto import Identity
+from agent.core.limits import MAXIMUM_COUNTER
+from agent.core.message import NO_GROUP, MessageType, write_message
+from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, numbered
+from agent.core.telemetry_reading import KnownLayouts, read_telemetry
+from agent.errors import RemoteError
+
+IDENTITY = Identity.from_seeds(bytes(32), bytes(range(32)))
+NEVER = re.compile(rb"(?!)")
+numbers = st.sampled_from([0, 1, 23, 24, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32, MAXIMUM_COUNTER])
+rows = st.lists(
+    st.tuples(
+        st.sampled_from("abc"),
+        st.integers(0, 2**59 - 1),
+        st.floats(-1e9, 1e9) | st.integers(-99, 99).map(float) | st.booleans() | st.text("xyz", max_size=30),
+    ),
+    max_size=30,
+)
+harm = st.lists(st.tuples(st.sampled_from(["set", "cut", "add"]), st.integers(0, 600), st.integers(0, 255)), max_size=2)
+
+
+def _harmed(raw: bytes, changes: list[tuple[str, int, int]]) -> bytes:
+    content = bytearray(raw)
+    for how, anywhere, value in changes:
+        place = anywhere % (len(content) + 1)
+        if how == "add":
+            content.insert(place, value)
+        elif place < len(content):
+            if how == "set":
+                content[place] = value
+            else:
+                del content[place]
+    return bytes(content)
+
+
+def _told(call: Any, *arguments: Any) -> Any:
+    try:
+        return call(*arguments)
+    except RemoteError as error:
+        return type(error)
+
+
+def _body(given_rows: list[tuple[str, int, Any]], number: int, wall_us: int) -> bytes:
+    builder = BatchBuilder()
+    for name, time, value in given_rows:
+        builder.add(name, "", time, value)
+    return numbered(number, builder.body(ClockReading(bytes(8), number, wall_us, ClockKind.SYNCHRONISED)))
+
+
+def _strictly(body: bytes) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_HEAD", "_COLUMN"):
+            patch.setattr(telemetry_reading, name, NEVER)
+        return _told(read_telemetry, body)
+
+
+@given(st.binary(max_size=12))
+@example(b"\x18\x17")
+@example(b"\x1b" + b"\xff" * 8)
+@example(b"\x3b\x7f" + b"\xff" * 7)
+def test_a_head_is_a_whole_integer_to_both_readers(raw: bytes) -> None:
+    found = wire_shapes.shape(wire_shapes.INTEGER).fullmatch(raw)
+    told = _told(wire.decode, raw, 12)
+    if found is None:
+        assert type(told) is not int
+    else:
+        assert wire_shapes.integer(raw) == told
+
+
+@given(st.integers(0, 70_000))
+def test_a_head_is_the_length_of_a_byte_string(length: int) -> None:
+    raw = wire.encode(bytes(length))
+    found = wire_shapes.shape(wire_shapes.OCTETS).match(raw)
+    assert found is not None
+    assert wire_shapes.length(found[0]) == length == len(raw) - found.end()
+
+
+@given(st.sampled_from(MessageType), numbers, numbers, numbers, st.binary(max_size=300), harm)
+def test_a_message_is_read_alike(
+    kind: MessageType, seq: int, link_seq: int, sent_at: int, body: bytes, changes: list[tuple[str, int, int]]
+) -> None:
+    key = IDENTITY.signing_public
+    raw = _harmed(write_message(IDENTITY, kind, key, NO_GROUP, bytes(8), seq, link_seq, sent_at, body), changes)
+    quick = message._read_quickly(raw)
+    if quick is not None:
+        assert quick == message._read_strictly(raw)
+    elif not changes:
+        pytest.fail("an honest message was left to the strict reader")
+
+
+@given(rows, numbers, numbers, harm)
+def test_a_batch_is_read_alike(
+    given_rows: list[tuple[str, int, Any]], number: int, wall_us: int, changes: list[tuple[str, int, int]]
+) -> None:
+    body = _body(given_rows, number, wall_us)
+    harmed = _harmed(body, changes)
+    known = KnownLayouts()
+    _told(read_telemetry, body, known)
+    quick = _told(read_telemetry, harmed, known)
+    assert quick == _strictly(harmed)
+
+
+@given(rows, harm)
+def test_columns_are_read_alike(given_rows: list[tuple[str, int, Any]], changes: list[tuple[str, int, int]]) -> None:
+    """The same for columns as they are: the harm reaches what deflate would have hidden."""
+    clock = ClockReading(bytes(8), 1, 2, ClockKind.SYNCHRONISED)
+    packed = _columns(given_rows)
+    known = KnownLayouts()
+    _told(read_telemetry, _raw_body(clock, len(given_rows), packed), known)
+    harmed = _raw_body(clock, len(given_rows), _harmed(packed, changes))
+    quick = _told(read_telemetry, harmed, known)
+    assert quick == _strictly(harmed)
+
+
+def _columns(given_rows: list[tuple[str, int, Any]]) -> bytes:
+    _, (*_, codec, inflated, packed) = wire.decode(_body(given_rows, 1, 2), 1_000_000)
+    return telemetry_reading._inflate(packed, inflated) if codec else packed
+
+
+def _raw_body(clock: ClockReading, count: int, columns: bytes) -> bytes:
+    fields = [1, clock.boot_id, int(clock.kind), clock.monotonic_us, clock.wall_us, count, 0, len(columns), columns]
+    return numbered(1, wire.encode(fields))
+
+
+@given(st.sampled_from([b"\x80", b"\x81\x61x", b"\x81\x41x", b"\x82\x61x\x61x", b"", b"\x80\x80"]))
+def test_texts_that_are_left_out_are_missed(texts: bytes) -> None:
+    """Lengths of numbers agree here whatever becomes of the texts."""
+    given_rows = [("a", 1, 2.0), ("b", 2, "x")]
+    clock = ClockReading(bytes(8), 1, 2, ClockKind.SYNCHRONISED)
+    honest = b"\x81\x61x"
+    packed = _columns(given_rows)
+    assert packed.endswith(honest)
+    known = KnownLayouts()
+    _told(read_telemetry, _raw_body(clock, 2, packed), known)
+    changed = _raw_body(clock, 2, packed.removesuffix(honest) + texts)
+    told = _told(read_telemetry, changed, known)
+    assert told == _strictly(changed)
+    assert isinstance(told, tuple) == (texts == honest)

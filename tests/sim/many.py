@@ -1,0 +1,44 @@
+"""Many seeds over all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+from tests.sim.ledger import ViolationError
+from tests.sim.template import template
+from tests.sim.world import run_seed
+
+_TOGETHER = 10
+"""Seeds that a process takes at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a seed: how much was accepted, or what does not hold."""
+
+    seed: int
+    accepted: int
+    violation: str | None
+
+    def __str__(self) -> str:
+        return f"seed {self.seed}: {self.violation}\nreplay it: ./dev sim {self.seed}"
+
+
+def run_seeds(seeds: Iterable[int], jobs: int | None = None) -> Iterator[Outcome]:
+    """Yield the outcome of each seed, in order; `jobs` processes share them, as many as there are cores."""
+    jobs = jobs or os.cpu_count() or 1
+    if jobs == 1:
+        yield from map(_outcome, seeds)
+        return
+    with ProcessPoolExecutor(jobs, initializer=template) as pool:
+        yield from pool.map(_outcome, seeds, chunksize=_TOGETHER)
+
+
+def _outcome(seed: int) -> Outcome:
+    try:
+        return Outcome(seed, run_seed(seed).accepted, None)
+    except ViolationError as error:
+        return Outcome(seed, 0, str(error))

@@ -1,0 +1,61 @@
+"""A vault is compacted while the job reads it: each reading once, and the same rows as without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.dataset as ds
+import pytest
+
+from spark_ingest.job import Progress, run
+from tests.spark.fleet import Collector, Device
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = ["author", "incarnation", "seq", "index", "name", "unit", "time", "number", "collector", "landed_at"]
+
+
+def _rows(tables: Path) -> list[tuple[object, ...]]:
+    table = ds.dataset(tables / "readings", partitioning="hive").to_table()
+    columns = [name for name in COLUMNS if name in table.column_names]
+    return sorted(tuple(row.values()) for row in table.select(columns).to_pylist())
+
+
+def test_a_compaction_in_the_middle_of_a_stream_changes_no_row(spark: SparkSession, tmp_path: Path) -> None:
+    collector = Collector(tmp_path / "vault")
+    devices = [Device(collector, seed) for seed in range(3)]
+    compactions = []
+
+    def ingest(tables: Path, *, compacts: bool) -> None:
+        def between(_: Progress) -> None:
+            if compacts:  # ever larger segments, and what was replaced goes at once
+                compactions.append(collector.compact(target_bytes=2_000 * 2 ** len(compactions)))
+
+        run(
+            str(collector.vault),
+            collector.key_file,
+            tables,
+            tables / ".checkpoint",
+            available_now=True,
+            on_progress=between,
+            segments_per_trigger=3,
+            spark=spark,
+        )
+
+    tables = tmp_path / "tables"
+    for _ in range(2):
+        for _ in range(6):
+            collector.land(*(device.measure(5) for device in devices))
+        ingest(tables, compacts=True)
+    assert sum(each.merged for each in compactions) >= 2
+    assert sum(each.deleted for each in compactions) >= 6
+    rows = _rows(tables)
+    assert len(rows) == len(set(rows)) == 2 * 6 * 3 * 5
+    assert not list((tables / "quarantine").rglob("*.parquet"))
+    again = tmp_path / "again"
+    ingest(again, compacts=False)
+    assert _rows(again) == rows, "a replay from zero, over merged segments alone"

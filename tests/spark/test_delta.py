@@ -1,0 +1,72 @@
+"""The Delta sink: what a reader of the log sees, through kills, is what the Parquet sink would hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("deltalake", reason="the delta extra is not installed")
+
+from agent.errors import ConfigurationError
+from spark_ingest.audit import audit
+from spark_ingest.job import Progress, run
+from spark_ingest.table_files import table_files
+from spark_ingest.tables import Sink
+from tests.spark.fleet import Collector, Device
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def _count(tables: Path, name: str) -> int:
+    return sum(pq.read_metadata(file).num_rows for file in table_files(tables, name))
+
+
+def test_delta_tables_hold_each_reading_once_through_replays(spark: SparkSession, tmp_path: Path) -> None:
+    collector, tables = Collector(tmp_path / "vault"), tmp_path / "tables"
+    device = Device(collector, 1)
+    sizes = [collector.land(device.measure(20)).size for _ in range(3)]
+
+    def ingest(sink: Sink = Sink.DELTA) -> list[Progress]:
+        told: list[Progress] = []
+        run(
+            str(collector.vault),
+            collector.key_file,
+            tables,
+            tables / ".checkpoint",
+            available_now=True,
+            on_progress=told.append,
+            bytes_per_trigger=2 * max(sizes),
+            sink=sink,
+            spark=spark,
+        )
+        return told
+
+    # Tables that begin as Parquet become Delta tables, with all that they hold.
+    assert [each.readings for each in ingest(Sink.PARQUET)] == [40, 20]
+    collector.land(device.loss(7, 9), b"no message")
+    (third,) = ingest()
+    assert (third.losses, third.quarantined) == (1, 1)
+    assert [_count(tables, name) for name in ("readings", "losses", "quarantine", "devices")] == [60, 1, 1, 1]
+    with pytest.raises(ConfigurationError, match="are Delta tables"):
+        ingest(Sink.PARQUET)
+
+    # Killed after all was written and before Spark noted it; then before the log had it.
+    for last_entry_is_lost in (False, True):
+        collector.land(device.measure(5))
+        before = _count(tables, "readings")
+        (told,) = ingest()
+        (tables / ".checkpoint" / "commits" / str(told.batch_id)).unlink()
+        (tables / ".checkpoint" / "commits" / f".{told.batch_id}.crc").unlink(missing_ok=True)
+        if last_entry_is_lost:
+            max((tables / "readings" / "_delta_log").glob("*.json")).unlink()
+            assert _count(tables, "readings") == before
+        ingest()
+        assert _count(tables, "readings") == before + 5
+    (found,) = audit(spark, tables)
+    assert (found.rows, found.duplicates, found.missing) == (70, 0, 0)

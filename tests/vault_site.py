@@ -1,0 +1,125 @@
+"""A collector, somebody who sends to it, and a vault in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.core import vault
+from agent.core.ids import node_id
+from agent.core.limits import SEGMENT_US
+from agent.core.message import read_message
+from agent.core.telemetry import split_number
+from agent.core.vault import VaultManifest
+from agent.core.vault_keys import KeyRing, VaultKey
+from agent.core.vault_reading import Floor, VaultReader
+from agent.errors import ConflictError, StorageError
+from agent.roles.collector import Collector
+from tests.fleet import Device, carry, found
+
+KEY = VaultKey(bytes(16), bytes(range(32)))
+
+
+class Objects:
+    """A vault in memory; `refuses` names the ending of keys that cannot be put."""
+
+    def __init__(self) -> None:
+        self.content: dict[str, bytes] = {}
+        self.refuses: tuple[str, ...] = ()
+        self.lies = False
+        self.puts: list[str] = []
+
+    def put(self, key: str, content: bytes) -> None:
+        """Store, or refuse; a liar stores and refuses."""
+        self.puts.append(key)
+        if key.endswith(self.refuses):
+            if self.lies:
+                self.content[key] = content
+            raise StorageError("unreachable")
+        self.content[key] = content
+
+    def get(self, key: str, maximum: int) -> bytes | None:
+        """Return an object."""
+        content = self.content.get(key)
+        assert content is None or len(content) <= maximum
+        return content
+
+    def replace(self, key: str, content: bytes, before: bytes | None) -> None:
+        """Store an object where it is what it was."""
+        if self.content.get(key) != before:
+            raise ConflictError("replaced")
+        self.put(key, content)
+
+    def delete(self, key: str) -> None:
+        """Remove an object."""
+        self.content.pop(key, None)
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """List keys."""
+        return iter(sorted(key for key in self.content if key.startswith(prefix)))
+
+
+class Site:
+    """A collector, somebody who sends to it, and a vault."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ann = Device("ann", folder)
+        self.gate = Device("collector", folder, collects=True)
+        self.group_id = found(self.ann, self.gate)
+        self.objects = Objects()
+        self.said: list[str] = []
+        self.collector = self.start()
+
+    def start(self) -> Collector:
+        """Start the role, as after a crash."""
+        self.gate.restart()
+        self.collector = Collector(
+            self.gate.identity,
+            lambda: KeyRing((KEY,)),
+            self.gate.store,
+            self.objects,
+            self.gate.rng,
+            SEGMENT_US,
+            lambda _level, line: self.said.append(line),
+        )
+        return self.collector
+
+    def send(self, *bodies: bytes) -> None:
+        """Let batches arrive."""
+        for body in bodies:
+            self.ann.batch(self.group_id, body)
+        carry(self.ann, self.gate)
+        self.ann.wait(400)
+        carry(self.ann, self.gate)
+
+    def turn(self, seconds: float = 0) -> int | None:
+        """Let time pass and the role work."""
+        self.gate.wait(seconds)
+        return self.collector.turn(self.gate.node, self.gate.now)
+
+    def land(self) -> None:
+        """Let a segment close."""
+        self.turn()
+        self.turn(10)
+
+    def manifest(self) -> VaultManifest | None:
+        """Open the vault's manifest."""
+        node = node_id(self.gate.key)
+        content = self.objects.content.get(vault.manifest_key(KEY.vault_id, node))
+        return vault.open_vault_manifest(KEY, node, content) if content else None
+
+    def landed(self) -> list[bytes]:
+        """Return the bodies in the vault, in order, as a reader finds them."""
+        node, manifest, bodies = node_id(self.gate.key), self.manifest(), []
+        if manifest is None:
+            return []
+        reader = VaultReader(self.objects, KeyRing((KEY,)))
+        assert reader.manifest(node.hex(), Floor()) == manifest
+        entries = reader.entries(node.hex(), manifest, 1, manifest.last_number)
+        assert isinstance(entries, tuple)
+        for entry in entries:
+            content = reader.segment(node.hex(), entry)
+            assert content is not None
+            records = vault.open_segment(KEY, node, entry, content)
+            bodies += [split_number(read_message(record.message).body)[1] for record in records]
+        return bodies

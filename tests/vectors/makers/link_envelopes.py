@@ -1,0 +1,100 @@
+"""link_envelopes.json: the same key, tag and counter give these bytes; damaged ones fail like this."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent.core import crypto, envelope
+from tests.vectors.makers.cast import cbor, flip, seeded
+
+_KEY = seeded("link key")
+_TAG = seeded("link tag", 16)
+_COUNTER = 7
+_NONCE = _TAG + _COUNTER.to_bytes(8)
+
+
+def _sealed(padded: bytes) -> bytes:
+    """Seal exactly these bytes, padded or not."""
+    return cbor([2, _TAG, _COUNTER, crypto.secretbox_seal(padded, _NONCE, _KEY)])
+
+
+def _refused() -> list[tuple[str, str, bytes]]:
+    good = envelope.seal_by_link(b"covey", _KEY, _TAG, _COUNTER)
+    ciphertext = good[-80:]
+    return [
+        ("another key", "decryption", envelope.seal_by_link(b"covey", seeded("another"), _TAG, _COUNTER)),
+        ("a tag that nobody has told", "decryption", cbor([2, flip(_TAG, 0), _COUNTER, ciphertext])),
+        ("another counter", "decryption", cbor([2, _TAG, _COUNTER + 1, ciphertext])),
+        ("counter zero", "decryption", cbor([2, _TAG, 0, ciphertext])),
+        ("a bit of the ciphertext flipped", "decryption", flip(good, -1)),
+        ("a bit of the authenticator flipped", "decryption", flip(good, -80)),
+        ("ciphertext cut", "decryption", cbor([2, _TAG, _COUNTER, ciphertext[:-1]])),
+        ("ciphertext shorter than its authenticator", "decryption", cbor([2, _TAG, _COUNTER, ciphertext[:15]])),
+        ("no ciphertext", "decryption", cbor([2, _TAG, _COUNTER, b""])),
+        ("envelope cut", "malformed", good[:-1]),
+        ("a byte after the envelope", "malformed", good + b"\x00"),
+        ("version 3", "malformed", cbor([3, _TAG, _COUNTER, ciphertext])),
+        ("version 1 of the same shape", "malformed", cbor([1, _TAG, _COUNTER, ciphertext])),
+        ("version not minimal", "malformed", b"\x84\x18\x02" + good[2:]),
+        ("counter not minimal", "malformed", good[:19] + b"\x18\x07" + good[20:]),
+        ("tag of 15 bytes", "malformed", cbor([2, _TAG[:15], _COUNTER, ciphertext])),
+        ("tag of 17 bytes", "malformed", cbor([2, _TAG + b"\x00", _COUNTER, ciphertext])),
+        ("negative counter", "malformed", cbor([2, _TAG, -1, ciphertext])),
+        ("counter beyond 63 bits", "malformed", cbor([2, _TAG, 2**63, ciphertext])),
+        ("counter as bytes", "malformed", cbor([2, _TAG, bytes(8), ciphertext])),
+        ("ciphertext as text", "malformed", cbor([2, _TAG, _COUNTER, "x" * 80])),
+        ("a field missing", "malformed", cbor([2, _TAG, ciphertext])),
+        ("a field too many", "malformed", cbor([2, _TAG, _COUNTER, ciphertext, None])),
+        ("not padded", "malformed", _sealed(b"covey")),
+        ("only zeros inside", "malformed", _sealed(bytes(64))),
+        ("padded to the next size", "malformed", _sealed(b"covey\x80".ljust(72, b"\0"))),
+    ]
+
+
+def _links() -> list[dict[str, Any]]:
+    rows: list[tuple[str, str | None, bytes]] = [
+        ("a tag and a key", None, cbor([_TAG, _KEY])),
+        ("tag of 15 bytes", "malformed", cbor([_TAG[:15], _KEY])),
+        ("key of 31 bytes", "malformed", cbor([_TAG, _KEY[:31]])),
+        ("key of 33 bytes", "malformed", cbor([_TAG, _KEY + b"\x00"])),
+        ("key as text", "malformed", cbor([_TAG, "x" * 32])),
+        ("a field missing", "malformed", cbor([_TAG])),
+        ("a field too many", "malformed", cbor([_TAG, _KEY, 0])),
+        ("longer than any", "limit", cbor([_TAG, bytes(64)])),
+    ]
+    return [
+        {"name": name, "body": body.hex(), "code": code}
+        | ({"tag": _TAG.hex(), "key": _KEY.hex()} if code is None else {})
+        for name, code, body in rows
+    ]
+
+
+def make() -> dict[str, Any]:
+    """Return the file."""
+    messages = [
+        ("nothing", b"", 0),
+        ("one byte", b"\x2a", 1),
+        ("63 bytes fill the smallest size", seeded("63", 63), 23),
+        ("64 bytes need the next", seeded("64", 64), 24),
+        ("ends like padding", b"covey\x80\x00\x00", 65_536),
+        ("the highest counter", b"covey", 2**63 - 1),
+        ("1,000 bytes", b"".join(seeded(f"1000-{part}", 50) for part in range(20)), 300),
+    ]
+    vectors: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "counter": str(counter),
+            "message": message.hex(),
+            "envelope": envelope.seal_by_link(message, _KEY, _TAG, counter).hex(),
+            "code": None,
+        }
+        for name, message, counter in messages
+    ]
+    vectors += [{"name": name, "envelope": raw.hex(), "code": code} for name, code, raw in _refused()]
+    return {
+        "about": "docs/protocol.md, section 4. The reader holds this key, by this tag; `links` are bodies of LINK.",
+        "key": _KEY.hex(),
+        "tag": _TAG.hex(),
+        "vectors": vectors,
+        "links": _links(),
+    }

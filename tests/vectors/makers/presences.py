@@ -1,0 +1,93 @@
+"""presences.json: bodies of PRESENCE, a signed one, and what a receiver makes of several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent.core.message import MessageType, write_message
+from tests.vectors.makers.cast import ALICE, BOB, INCARNATION, NOW_US, cbor, keys
+
+_BEAT = [1_789_000_007, 0, 300, [1_789_000_001, 1_789_000_004]]
+
+
+def _bodies() -> list[dict[str, Any]]:
+    last = 2**63 - 1
+    rows: list[tuple[str, str | None, object]] = [
+        ("here, by two relays", None, _BEAT),
+        ("here, by as many as allowed", None, [last, 0, 86_400, [*range(1, 8), last - 1]]),
+        ("going", None, [8, 1, 300, []]),
+        ("a will", None, [4, 2, 1, []]),
+        ("one connection too many", "limit", [20, 0, 300, [*range(1, 10)]]),
+        ("longer than any", "limit", [20, 0, 300, [1], bytes(128)]),
+        ("here without a connection", "malformed", [8, 0, 300, []]),
+        ("going with a connection", "malformed", [8, 1, 300, [4]]),
+        ("a will with a connection", "malformed", [8, 2, 300, [8]]),
+        ("connections that descend", "malformed", [8, 0, 300, [4, 3]]),
+        ("a connection twice", "malformed", [8, 0, 300, [4, 4]]),
+        ("a connection that is not below the counter", "malformed", [8, 0, 300, [8]]),
+        ("no interval", "malformed", [8, 0, 0, [4]]),
+        ("an interval of more than a day", "malformed", [8, 0, 86_401, [4]]),
+        ("unknown state", "malformed", [8, 3, 300, []]),
+        ("negative", "malformed", [-8, 0, 300, [4]]),
+        ("a field missing", "malformed", [8, 0, 300]),
+        ("a field too many", "malformed", [8, 0, 300, [4], 0]),
+    ]
+    return [
+        {"name": name, "body": cbor(fields).hex(), "code": code} | ({"presence": fields} if code is None else {})
+        for name, code, fields in rows
+    ]
+
+
+def _stories() -> list[dict[str, Any]]:
+    """Return presences in order of arrival, each with whether it holds, and the state in the end."""
+    rows: list[tuple[str, list[tuple[list[object], bool]], str]] = [
+        ("gone by its will", [([7, 0, 300, [4]], True), ([4, 2, 300, []], True)], "gone"),
+        ("a will before any beat", [([4, 2, 300, []], False)], "unknown"),
+        (
+            "a will that is late",
+            [([7, 0, 300, [4]], True), ([9, 0, 300, [8]], True), ([4, 2, 300, []], False)],
+            "online",
+        ),
+        (
+            "back, and the will replayed",
+            [
+                ([7, 0, 300, [4]], True),
+                ([4, 2, 300, []], True),
+                ([9, 0, 300, [8]], True),
+                ([4, 2, 300, []], False),
+                ([7, 0, 300, [4]], False),
+            ],
+            "online",
+        ),
+        ("one of two relays lost", [([7, 0, 300, [4, 5]], True), ([4, 2, 300, []], True)], "online"),
+        (
+            "both relays lost",
+            [([7, 0, 300, [4, 5]], True), ([4, 2, 300, []], True), ([5, 2, 300, []], True)],
+            "gone",
+        ),
+        ("on purpose", [([7, 0, 300, [4]], True), ([8, 1, 300, []], True), ([4, 2, 300, []], False)], "stopped"),
+        ("a beat twice", [([7, 0, 300, [4]], True), ([7, 0, 300, [4]], False)], "online"),
+        ("beats in another order", [([8, 1, 300, []], True), ([7, 0, 300, [4]], False)], "stopped"),
+    ]
+    return [
+        {
+            "name": name,
+            "presences": [{"body": cbor(fields).hex(), "holds": holds} for fields, holds in told],
+            "condition": condition,
+        }
+        for name, told, condition in rows
+    ]
+
+
+def make() -> dict[str, Any]:
+    """Return the file."""
+    raw = write_message(
+        ALICE, MessageType.PRESENCE, BOB.signing_public, bytes(32), INCARNATION, 0, 0, NOW_US, cbor(_BEAT)
+    )
+    return {
+        "about": "docs/protocol.md, section 22.",
+        "keys": keys(),
+        "vectors": [{"name": "a beat", "author": "alice", "recipient": "bob", "message": raw.hex(), "code": None}],
+        "bodies": _bodies(),
+        "stories": _stories(),
+    }
