@@ -24,6 +24,7 @@ from agent.adapters.salvage_queue import Queue
 from agent.adapters.salvage_source import Row, Source
 from agent.adapters.sqlite_inspection import UNREADABLE
 from agent.adapters.sqlite_outbox import check_digest, digest
+from agent.adapters.sqlite_progress import moving
 from agent.adapters.sqlite_store import SqliteStore
 from agent.adapters.state_file import COMPLETE
 from agent.core.crypto import Identity
@@ -52,7 +53,14 @@ class Report:
         )
 
 
-def salvage(path: Path, identity: Identity, incarnation: bytes, outbox_bytes: int, now_ns: int) -> Report:
+def salvage(
+    path: Path,
+    identity: Identity,
+    incarnation: bytes,
+    outbox_bytes: int,
+    now_ns: int,
+    moves: Callable[[], None] | None = None,
+) -> Report:
     """Build a new database out of a damaged one and put it into its place.
 
     Raises:
@@ -66,7 +74,7 @@ def salvage(path: Path, identity: Identity, incarnation: bytes, outbox_bytes: in
     with closing(SqliteStore(building, incarnation, outbox_bytes)) as store, store.transaction():
         target = store.connection
         if there:
-            with closing(Source(path)) as source:
+            with closing(Source(path)) as source, moving(target, moves):
                 _fill(source, target, identity, report)
         else:
             report.lost["everything"] = None

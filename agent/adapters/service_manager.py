@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_MORE_TIME_S = 60
+
 
 class Systemd:
     """Implements `ports.Supervisor`."""
@@ -27,6 +29,7 @@ class Systemd:
         self._every_s = _watchdog_s(environment) / 4  # three may be lost
         self._ready = False
         self._said_alive_at = 0.0
+        self._asked_for_time_at = float("-inf")
 
     def alive(self) -> None:
         """Say READY=1 the first time, and WATCHDOG=1 as often as the manager wants to hear it."""
@@ -38,6 +41,13 @@ class Systemd:
         elif self._every_s and now - self._said_alive_at >= self._every_s:
             self._said_alive_at = now
             self._send("WATCHDOG=1")
+
+    def starting(self) -> None:
+        """Ask for more time: opening a large state moves, slowly."""
+        now = time.monotonic()
+        if not self._ready and now - self._asked_for_time_at >= _MORE_TIME_S / 4:
+            self._asked_for_time_at = now
+            self._send(f"EXTEND_TIMEOUT_USEC={_MORE_TIME_S * 1_000_000}")
 
     def status(self, line: str) -> None:
         """Give `systemctl status` a line to show."""

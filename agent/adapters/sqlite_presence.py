@@ -35,6 +35,14 @@ class PresenceTables:
             (device, now_us, _HEARD_US),
         )
 
+    def links_heard(self, since_us: int, limit: int) -> list[tuple[bytes, bytes]]:
+        """Return (author, incarnation) of the links from who was heard since a time, or to a minute; the newest first."""
+        return self._run(
+            "SELECT author, incarnation FROM heard JOIN received ON author = device WHERE heard_at >= ? "
+            "ORDER BY heard_at DESC LIMIT ?",
+            (since_us - _HEARD_US, limit),
+        )
+
     def last_heard(self) -> dict[bytes, int]:
         """Return when each device was last heard, by its signing key, to a minute."""
         rows = self._run(

@@ -12,7 +12,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -27,6 +27,7 @@ from agent.adapters.sqlite_link_keys import LinkKeyTables
 from agent.adapters.sqlite_outbox import check_digest, digest
 from agent.adapters.sqlite_pairing import PairingTables
 from agent.adapters.sqlite_presence import PresenceTables
+from agent.adapters.sqlite_progress import moving
 from agent.core.ids import INCARNATION_BYTES
 from agent.core.inbox import ready_in_order
 from agent.core.limits import (
@@ -66,7 +67,12 @@ class SqliteStore(CollectingTables, GroupTables, PairingTables, BoardTables, Pre
     """
 
     def __init__(
-        self, path: Path, new_incarnation: bytes, outbox_bytes: int = OUTBOX_BYTES, ballast: Ballast | None = None
+        self,
+        path: Path,
+        new_incarnation: bytes,
+        outbox_bytes: int = OUTBOX_BYTES,
+        ballast: Ballast | None = None,
+        moves: Callable[[], None] | None = None,
     ) -> None:
         assert len(new_incarnation) == INCARNATION_BYTES
         self._outbox_bytes = outbox_bytes
@@ -84,7 +90,8 @@ class SqliteStore(CollectingTables, GroupTables, PairingTables, BoardTables, Pre
             self._db.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
             self._db.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // self._one('PRAGMA page_size')}")
             self._db.execute("PRAGMA secure_delete = FAST")  # else each freed message is written once more, as zeros
-            self._migrate(new_incarnation)
+            with moving(self._db, moves):
+                self._migrate(new_incarnation)
             if new:  # a journal of its first moment, come back after a power cut, would undo everything
                 synchronise_folder(path.parent)
             self._look_through()

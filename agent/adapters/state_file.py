@@ -55,8 +55,12 @@ class StateFile:
         """Return everything that goes when the device is wiped: what was set aside, too."""
         return sorted(self.path.parent.glob(f"{self.path.name}*"), reverse=True)
 
-    def open(self, identity: Callable[[], Identity], outbox_bytes: int) -> tuple[SqliteStore, list[Report]]:
+    def open(
+        self, identity: Callable[[], Identity], outbox_bytes: int, moves: Callable[[], None] | None = None
+    ) -> tuple[SqliteStore, list[Report]]:
         """Open, made, migrated, saved or renewed where needed; return what was saved just now.
+
+        `moves` is called again and again while converting or saving goes on.
 
         Raises:
             ConfigurationError: a newer Covey wrote it.
@@ -70,15 +74,15 @@ class StateFile:
             if alone:
                 self._finish_salvage()
                 if self._looks_damaged():
-                    reports.append(self._salvage(identity, outbox_bytes))
+                    reports.append(self._salvage(identity, outbox_bytes, moves))
             written = commits(self.beside("-wal")) if alone else []
             try:
-                store = self._open(outbox_bytes, written)
+                store = self._open(outbox_bytes, written, moves)
             except DamagedStateError:
                 if not alone:
                     raise
-                reports.append(self._salvage(identity, outbox_bytes))
-                store = self._open(outbox_bytes, [])
+                reports.append(self._salvage(identity, outbox_bytes, moves))
+                store = self._open(outbox_bytes, [], moves)
             fcntl.flock(lock, fcntl.LOCK_SH)
         except BaseException:
             os.close(lock)
@@ -86,9 +90,9 @@ class StateFile:
         store.keep(lock)
         return store, reports
 
-    def _open(self, outbox_bytes: int, written: list[int]) -> SqliteStore:
+    def _open(self, outbox_bytes: int, written: list[int], moves: Callable[[], None] | None) -> SqliteStore:
         ballast = Ballast(self.beside("-ballast"))
-        store = SqliteStore(self.path, secrets.token_bytes(INCARNATION_BYTES), outbox_bytes, ballast)
+        store = SqliteStore(self.path, secrets.token_bytes(INCARNATION_BYTES), outbox_bytes, ballast, moves)
         try:
             unread = sum(frame > store.frames_read for frame in written)
             try:
@@ -149,10 +153,11 @@ class StateFile:
 
             finish(self.path)
 
-    def _salvage(self, identity: Callable[[], Identity], outbox_bytes: int) -> Report:
+    def _salvage(self, identity: Callable[[], Identity], outbox_bytes: int, moves: Callable[[], None] | None) -> Report:
         from agent.adapters.salvage import salvage
 
-        report = salvage(self.path, identity(), secrets.token_bytes(INCARNATION_BYTES), outbox_bytes, time.time_ns())
+        incarnation = secrets.token_bytes(INCARNATION_BYTES)
+        report = salvage(self.path, identity(), incarnation, outbox_bytes, time.time_ns(), moves)
         remove_durably(self.beside("-suspect"))
         return report
 

@@ -246,9 +246,14 @@ class StateFolder:
         config: Config,
         identity: Identity | None = None,
         saved: Callable[[Report], None] = lambda _: None,
+        moves: Callable[[], None] | None = None,
     ) -> SqliteStore:
-        """Open the database, made, migrated or saved where needed (`state_file.py`); `saved` is told of the latter."""
-        store, reports = self.state_file.open(lambda: identity or self.identity(), config.outbox.maximum_bytes)
+        """Open the database, made, migrated or saved where needed (`state_file.py`); `saved` is told of the latter.
+
+        While that goes on, which may take minutes, `moves` is called again and again.
+        """
+        maximum = config.outbox.maximum_bytes
+        store, reports = self.state_file.open(lambda: identity or self.identity(), maximum, moves)
         for each in reports:
             saved(each)
         return store

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from agent.core.crypto import Identity
 
 _POLL_S = 0.1
+_PATIENCE_S = 2.0
 _PROBE_S = 0.5
 """A command that asks whether an agent runs holds the agent's lock for a moment."""
 _REFUSED_S, _FRESH_REFUSED_S = 30.0, 2.0
@@ -162,6 +163,20 @@ def open_session(options: argparse.Namespace) -> Iterator[Session]:
         identity.wipe()
 
 
+def _while_opening() -> Callable[[], None]:
+    """Return what tells a person, or systemd, that a state that is being converted or saved moves."""
+    supervisor, began, told = Systemd(), time.monotonic(), False
+
+    def moves() -> None:
+        nonlocal told
+        supervisor.starting()
+        if not told and time.monotonic() - began > _PATIENCE_S and sys.stderr.isatty():
+            told = True
+            print("the state is being converted or saved; this can take minutes", file=sys.stderr, flush=True)
+
+    return moves
+
+
 @contextmanager
 def session_on(folder: StateFolder, identity: Identity, config: Config) -> Iterator[Session]:
     """Open a device whose key and settings are known already.
@@ -170,7 +185,7 @@ def session_on(folder: StateFolder, identity: Identity, config: Config) -> Itera
         ConfigurationError: its database is a newer Covey's.
         StorageError: the database cannot be opened.
     """
-    store = folder.store(config, identity, lambda saved: report("error", saved.line()))
+    store = folder.store(config, identity, lambda saved: report("error", saved.line()), _while_opening())
     try:
         try:
             node = Node(identity, store, secrets.token_bytes, _jitter)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.adapters.state_file import StateFile
 from tests.durable import DurableDevice
 from tests.fleet import admit, carry, found
 
@@ -172,3 +173,19 @@ def test_a_database_that_is_in_use_is_not_saved_under_its_users(tmp_path: Path) 
     assert not other.reports
     other.stop()
     ann.stop()
+
+
+def test_saving_a_long_queue_tells_that_it_moves(tmp_path: Path) -> None:
+    ann, ben = DurableDevice("ann", tmp_path), DurableDevice("ben", tmp_path)
+    group_id = found(ben, ann)
+    with ann.store.transaction():
+        for number in range(1_000):
+            ann.node.send_blob(group_id, b"%d" % number, ann.now)
+    ann.stop()
+    ben.stop()
+    state, moves = StateFile(ann.path), Counter[str]()
+    state.note_damage()
+    store, [report] = state.open(lambda: ann.identity, 10**9, lambda: moves.update(["moved"]))
+    assert report.saved["outbox"] == store.totals()[0] >= 1_000
+    assert moves["moved"] > 1
+    store.close()

@@ -41,6 +41,16 @@ def test_ready_is_said_once(manager_socket: socket.socket) -> None:
     assert _heard(manager_socket) == ["READY=1"]
 
 
+def test_a_start_that_moves_asks_for_more_time(manager_socket: socket.socket) -> None:
+    manager = Systemd(_environment(manager_socket))
+    manager.starting()
+    manager.starting()
+    assert _heard(manager_socket) == ["EXTEND_TIMEOUT_USEC=60000000"]
+    manager.alive()
+    manager.starting()
+    assert _heard(manager_socket) == ["READY=1"]
+
+
 def test_the_watchdog_hears_as_often_as_it_wants(manager_socket: socket.socket) -> None:
     eager = Systemd(_environment(manager_socket, WATCHDOG_USEC="1", WATCHDOG_PID=str(os.getpid())))
     eager.alive()
