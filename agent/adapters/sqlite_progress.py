@@ -14,12 +14,15 @@ _STEPS = 10_000
 def moving(database: sqlite3.Connection, moves: Callable[[], None] | None) -> Iterator[None]:
     """Call `moves` again and again while the database works."""
 
+    if moves is None:
+        yield
+        return
+
     def step() -> int:
-        if moves is not None:
-            moves()
+        moves()
         return 0  # go on
 
-    database.set_progress_handler(step if moves is not None else None, _STEPS)
+    database.set_progress_handler(step, _STEPS)
     try:
         yield
     finally:

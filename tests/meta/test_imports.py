@@ -72,6 +72,7 @@ _SOLE_IMPORTERS = {
     "sqlite3": (
         "agent.adapters.sqlite_store",
         "agent.adapters.sqlite_inspection",
+        "agent.adapters.sqlite_progress",
         "agent.adapters.salvage",
         "agent.adapters.salvage_queue",
         "agent.adapters.salvage_source",
