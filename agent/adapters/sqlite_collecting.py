@@ -19,6 +19,15 @@ class CollectingTables(OutboxTables):
         else:
             self._run("INSERT OR IGNORE INTO silent_collector VALUES (?, ?)", (device, since_us))
 
+    def recipients_of_batches(self) -> set[bytes]:
+        """Return the recipients whose queues may hold telemetry of this device."""
+        query = "SELECT signing_public FROM peer WHERE queued_messages > 0 AND holds_batches"
+        return {row[0] for row in self._run(query)}
+
+    def holds_no_batches(self, recipient: bytes) -> None:
+        """Note that a queue has been looked through and holds none, until one is queued."""
+        self._run("UPDATE peer SET holds_batches = 0 WHERE signing_public = ?", (recipient,))
+
     def moved(self, recipient: bytes, place: int) -> None:
         """Forget a place of a queue whose message goes another way: nothing of it is lost, and nothing told."""
         self._drop(recipient, place, place)

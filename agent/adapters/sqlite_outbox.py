@@ -269,8 +269,9 @@ class OutboxTables(ABC):
                 hint="'covey status' shows for whom messages wait; raise outbox.maximum_bytes if there is room",
             )
         peer, base = self._first(
-            "UPDATE peer SET queued_messages = queued_messages + 1 WHERE signing_public = ? RETURNING id, base",
-            (recipient,),
+            "UPDATE peer SET queued_messages = queued_messages + 1, holds_batches = holds_batches OR ? "
+            "WHERE signing_public = ? RETURNING id, base",
+            (kind is MessageClass.TELEMETRY, recipient),
         )
         place = base + link_seq
         self._run(

@@ -7,6 +7,8 @@
    So does an empty queue, for then nothing would ever be heard of it.
 3. What waits for a device that is no collector any more goes to the one that is: in a REDIRECTED, as it was signed.
    A table that has it already, from its first recipient, finds it a repeat. Where there is no collector, it waits.
+4. A queue is looked through once, a window at a time, and again only when it gets telemetry or the collectors change:
+   what waits for the other members may be long.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from agent.core.now import Now
 from agent.core.records import Records
 from agent.core.sending import Sending
 from agent.core.telemetry import split_number
-from agent.errors import LocalError, MalformedError, UnknownGroupError
+from agent.errors import LocalError, MalformedError, RemoteError, UnknownGroupError
 
 
 class Collectors:
@@ -35,6 +37,8 @@ class Collectors:
         self._silent_us = silent_us
         self._check_at_us = 0
         self._waiting_since_us: dict[bytes, int] = {}
+        self._looked_at: dict[bytes, tuple[int, bool]] = {}
+        self._stuck: dict[bytes, set[bytes]] = {}
 
     def restless(self, now: Now) -> bool:
         """Say whether `tend` has something to do."""
@@ -43,6 +47,8 @@ class Collectors:
     def rolled_back(self) -> None:
         """Look again: what the last look wrote may not be there."""
         self._check_at_us = 0
+        self._looked_at.clear()
+        self._stuck.clear()
 
     def answered(self, device: bytes, now: Now) -> None:
         """Note that a device has acknowledged something. Inside a transaction."""
@@ -59,10 +65,9 @@ class Collectors:
         collectors = {
             member.keys.signing_public for group in membership.groups() for member in group.with_capability(COLLECTOR)
         }
-        waiting = set(self._records.recipients_waiting())
-        self._watch(collectors & waiting - {self._own}, now)
-        for recipient in waiting - collectors:
-            if self._redirect(membership, recipient, now):
+        self._watch(collectors.intersection(self._records.recipients_waiting()) - {self._own}, now)
+        for recipient in self._records.recipients_of_batches() - collectors:
+            if self._stuck.get(recipient) != collectors and self._redirect(membership, recipient, collectors, now):
                 self._check_at_us = now.monotonic_us
 
     def _watch(self, waited_for: set[bytes], now: Now) -> None:
@@ -80,33 +85,46 @@ class Collectors:
                 self._records.set_silent(device, now.wall_us)
                 self._records.count("silent_collectors")
 
-    def _redirect(self, membership: Membership, recipient: bytes, now: Now) -> bool:
-        """Move some telemetry to the present collector (rule 3); return whether there may be more."""
-        moved, after = 0, 0
-        while rows := self._sending.waiting(recipient, after):
-            for place, raw in rows:
-                if moved >= REDIRECTED_AT_ONCE:
-                    return True
-                moved += self._redirected(membership, recipient, place, raw, now)
-            after = rows[-1][0]
+    def _redirect(self, membership: Membership, recipient: bytes, collectors: set[bytes], now: Now) -> bool:
+        """Look through the next window of a queue, and move its telemetry; return whether there is more (rule 4)."""
+        after, left = self._looked_at.pop(recipient, (0, False))
+        rows, moved = self._sending.waiting(recipient, after), 0
+        for place, raw in rows:
+            if moved >= REDIRECTED_AT_ONCE:
+                break
+            if _is_batch(raw):
+                gone = self._redirected(membership, recipient, place, read_message(raw, verify=False), now)
+                moved, left = moved + gone, left or not gone
+            after = place
+        if rows:
+            self._looked_at[recipient] = after, left
+            return True
+        if left:
+            self._stuck[recipient] = collectors
+        else:
+            self._records.holds_no_batches(recipient)
         return False
 
-    def _redirected(self, membership: Membership, recipient: bytes, place: int, raw: bytes, now: Now) -> bool:
-        message = read_message(raw, verify=False)
-        if message.type not in {MessageType.TELEMETRY, MessageType.REDIRECTED}:
-            return False
+    def _redirected(self, membership: Membership, recipient: bytes, place: int, message: Message, now: Now) -> bool:
         try:
             collector = membership.collector_of(message.group_id)
         except UnknownGroupError:
             return False
         if collector is None:
             return False
-        content = raw if message.type is MessageType.TELEMETRY else message.body
+        content = message.raw if message.type is MessageType.TELEMETRY else message.body
         self._sending.redirect(
             recipient, place, collector.keys.signing_public, message.group_id, content, _number(content), now
         )
         self._records.count("redirected_messages")
         return True
+
+
+def _is_batch(raw: bytes) -> bool:
+    try:
+        return read_message(raw, verify=False).type in {MessageType.TELEMETRY, MessageType.REDIRECTED}
+    except RemoteError:
+        return False  # nothing that this device has written; whoever gets it says so
 
 
 def _number(content: bytes) -> int | None:

@@ -145,3 +145,16 @@ def test_a_full_outbox_is_no_reason_to_lose_what_is_redirected(world: World, tmp
     world.remove(world.first, world.bob)
     world.pass_time(5 * CHECK_S, world.bob, world.second)
     assert world.bodies(world.second) == sizes
+
+
+def test_a_long_queue_for_somebody_else_is_looked_through_once(world: World) -> None:
+    for number in range(30):
+        world.ann.blob(world.group_id, b"%d" % number)
+    world.publish(b"a batch")
+    world.pass_time(3 * CHECK_S, world.first, world.second)
+    assert world.ann.store.recipients_waiting() == [world.bob.key]
+    assert world.ann.store.recipients_of_batches() == set()
+    world.ann.blob(world.group_id, b"one more")
+    assert world.bob.key not in world.ann.store.recipients_of_batches()
+    world.publish(b"another")
+    assert world.first.key in world.ann.store.recipients_of_batches()
