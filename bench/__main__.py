@@ -12,7 +12,7 @@ _BENCHES = {
     "outage": "envelopes sent for each message of a backlog, after an hour without the relay or the recipient",
     "ingest": "readings/s from a vault into Spark, against Spark's own JSON and Parquet sources",
     "manifests": "size and accept time of group manifests; a merge against a perfect broadcast",
-    "board": "readings/s and bytes on a serial line, against JSON",
+    "board": "readings/s and bytes on a serial line, against JSON; what an envelope costs a board",
     "crypto_instructions": "Cortex-M0 instructions and heap of the boards' cryptography, with viper and without",
     "outbox": "bytes written to disk for each message's life; a start with a million messages waiting",
     "footprint": "start, import time and memory of the agent, against paho alone",

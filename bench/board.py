@@ -5,6 +5,8 @@ opened, verified. The peer prints a line of JSON for each reading, which nobody 
 that noise has hit is lost. Both run on the same MicroPython, with the same ten sensors, over the same kind of line.
 
 What this shows is the line. The processor is this machine's: what a Cortex-M0 spends on it, `crypto_instructions` says.
+
+Beside it, what an envelope costs that board, sealed and by a link key, apart from the signature of what is in it.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from tempfile import TemporaryDirectory
 
 from bench.readings import SENSORS
 from hil import runtimes
+from hil.drivers import open_driver
 from hil.emulated_board import EmulatedBoard
 from hil.firmware_files import sources
 from hil.live_gateway import LiveGateway
@@ -64,6 +67,35 @@ def main():
             sys.stdout.buffer.write(text.encode())
     sys.stdin.buffer.read(1)
 """
+_ENVELOPES = """
+import sys, time
+sys.path.append(".")
+import messages
+
+identity = messages.Identity(bytes(range(32)), bytes(range(1, 33)))
+key, tag, nonce, body = bytes(range(2, 34)), bytes(16), bytes(24), bytes(300)
+
+
+def write():
+    return messages.write_message(identity, messages.TELEMETRY, key, key, bytes(8), 1, 1, 1, body)
+
+
+def milliseconds(function):
+    times = []
+    for _ in range(15):
+        start = time.ticks_us()
+        function()
+        times.append(time.ticks_diff(time.ticks_us(), start))
+    return sorted(times)[7] / 1000
+
+
+message = write()
+print(
+    milliseconds(write),
+    milliseconds(lambda: messages.seal(message, identity.noise_public, key, nonce)),
+    milliseconds(lambda: messages.seal_by_link(message, tag, key, 1)),
+)
+"""
 
 
 def main() -> int:
@@ -75,6 +107,7 @@ def main() -> int:
                 (*_ours(Path(folder) / f"ours-{number}", sensors), *_peer(Path(folder) / f"peer-{number}", sensors))
                 for number in range(_ROUNDS)
             ]
+        signing, sealed, linked = (float(number) for number in open_driver("unix32").run(_ENVELOPES, sources()).split())
     except runtimes.MissingError as error:
         print(f"error: {error}\nhint: python -m hil.runtimes unix32 shows what is missing", file=sys.stderr)
         return 2
@@ -85,6 +118,10 @@ def main() -> int:
     print(f"bytes on the line per reading, both directions                  {our_bytes:>12.2f}")
     print(f"  the same as JSON                                              {peer_bytes:>12.2f}")
     print(f"  ratio                                                         {our_bytes / peer_bytes:>12.3f}")
+    print(f"ms for a message of 300 bytes: its sealed envelope              {sealed:>12.3f}")
+    print(f"  its link envelope                                             {linked:>12.3f}")
+    print(f"  ratio                                                         {linked / sealed:>12.3f}")
+    print(f"  its signature, which both have                                {signing:>12.3f}")
     return 0
 
 

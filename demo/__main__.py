@@ -186,6 +186,7 @@ def _conclude(fleet: Fleet, screen: Screen) -> int:
     print(f"\nThe tables lie in {tables}. Query them with anything that reads Parquet:")
     query = f"import pyarrow.dataset as d; print(d.dataset('{tables}/readings').head(5).to_pandas())"
     print(f'  .venv/bin/python -c "{query}"')
+    print(f"How fleet and readings are: .venv/bin/covey ingest report {tables}")
     if wrong or not sum(row[1] for row in rows):
         print(f"error: {wrong} readings missing or doubled\nhint: the logs are in {fleet.folder}", file=sys.stderr)
         return 1

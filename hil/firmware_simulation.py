@@ -51,13 +51,14 @@ class Sensor:
 
 
 class Collector:
-    """Takes each message once, and acknowledges what is contiguous and what is not. It sees to the rules of link keys."""
+    """Takes each message once, and acknowledges what is contiguous and what is not; sees to the rules of link keys."""
 
     def __init__(self):
         self.identity = messages.Identity(b"\x07" * 32, b"\x08" * 32)
         self.keys = {}  # tag: link key
         self.versions = []  # of the envelopes that came, in order
         self.unreadable = 0
+        self.acknowledgements = []  # bodies, of what went down to the board
         self._envelopes = {}  # by nonce, and by the message that went in a link envelope
         self.links = {}  # incarnation: {link_seq: (type, body)}
         self.resumed = []
@@ -66,21 +67,27 @@ class Collector:
         self.board = None
 
     def receive(self, envelope):
-        """Open, verify and take a board's envelope; return the sealed acknowledgement, or None if it does not open."""
+        """Open, verify and take a board's envelope; return the sealed acknowledgement, or None where none is due."""
         message = self.open(envelope)
         if message is None:
             self.unreadable += 1
             return None
         kind, author, recipient, group, incarnation, _, link_seq, _, body = messages.read_message(message)
-        if self.versions[-1] == LINKED:
-            assert kind not in (messages.LINK, messages.RESUME), "by link"
-            self.once((incarnation, link_seq, body), envelope)
-        if kind == messages.LINK:
-            tag, key = cbor.record(cbor.decode(body, 64), 16, 32)
-            self.keys[tag] = key
         assert author == self.board.signing_public, "somebody else's"
         assert recipient == self.identity.signing_public, "not for us"
         assert group == (GROUP if kind == messages.TELEMETRY else messages.NO_GROUP), "group"
+        if self.versions[-1] == LINKED:
+            assert kind not in (messages.LINK, messages.RESUME), "by link"
+            if link_seq:
+                self.once((incarnation, link_seq), envelope)
+        if kind == messages.ACK:
+            self.acknowledgements.append(body)
+            return None
+        self.take(kind, incarnation, link_seq, body)
+        return self.acknowledgement(incarnation)
+
+    def take(self, kind, incarnation, link_seq, body):
+        """Remember what a message says."""
         taken = self.links.setdefault(incarnation, {})
         if kind == messages.RESUME:
             for first, last in cbor.decode(body, 2048):
@@ -101,7 +108,9 @@ class Collector:
                     assert 0 < first <= last < link_seq, "loss"
                     for number in range(first, last + 1):
                         taken.setdefault(number, None)
-        return self.acknowledgement(incarnation)
+            if kind == messages.LINK:
+                tag, key = cbor.record(cbor.decode(body, 64), 16, 32)
+                self.keys[tag] = key
 
     def open(self, envelope):
         """Return the message in an envelope of either kind; None for a link key that is not there."""
@@ -264,7 +273,7 @@ class World:
 
 def simulate(seed, permille, seconds=40, restarts=0):
     """Live through a damaged line and restarts; every reading that a restart did not take arrives once."""
-    world = World(seed, permille, interval_us=500_000, batch_us=4_000_000)
+    world = World(seed, permille, interval_us=500_000, batch_us=2_000_000)
     for _ in range(restarts):
         world.run(seconds // (restarts + 1) + world.rng.below(3000) / 1000)
         world.boot()

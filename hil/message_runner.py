@@ -53,6 +53,9 @@ def _batch(number, kind, boot_id, now_us, wall_us, readings):
 FUNCTIONS = {
     "cbor": lambda raw: _hex(cbor.encode(cbor.decode(_bytes(raw), 4096))),
     "seal": lambda *fields: _hex(messages.seal(*[_bytes(field) for field in fields])),
+    "link": lambda message, tag, key, counter: _hex(
+        messages.seal_by_link(_bytes(message), _bytes(tag), _bytes(key), int(counter))
+    ),
     "open": lambda *fields: _hex(messages.open_sealed(*[_bytes(field) for field in fields])),
     "padded": lambda length: str(messages.padded_length(int(length))),
     "write": _write,

@@ -41,7 +41,7 @@ def cbor() -> Iterator[str]:
 
 
 def envelopes() -> Iterator[str]:
-    """Yield sealing with fixed keys, opening, what is refused, and lengths."""
+    """Yield sealing with fixed keys and by a link key, opening, what is refused, and lengths."""
     loaded = _load("envelopes")
     keys = loaded["keys"]
     for entry in loaded["vectors"]:
@@ -57,6 +57,10 @@ def envelopes() -> Iterator[str]:
             yield f"open {entry['envelope'] or '-'} {recipient['noise_secret']} {entry['code']}"
     for length, padded in loaded["padded"]:
         yield f"padded {length} {padded}"
+    links = _load("link_envelopes")
+    for entry in links["vectors"]:
+        if entry["code"] is None and len(entry["envelope"]) <= LONGEST:
+            yield f"link {entry['message'] or '-'} {links['tag']} {links['key']} {entry['counter']} {entry['envelope']}"
 
 
 def messages() -> Iterator[str]:

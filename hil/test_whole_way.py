@@ -1,5 +1,5 @@
 """The whole way of a reading: sensor on the board → signed and sealed there → serial line → `covey run` → broker →
-`covey collect` → vault → Spark row; and nothing that the gateway has opens what it carried.
+`covey collect` → vault → Spark row; and nothing that the gateway has opens what it carried, sealed or by a link key.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ pytestmark = pytest.mark.spark
 
 MARKER = "orchard:9f3c71d2/thermometer"
 QUICK = {"interval_seconds": 0.1, "batch_seconds": 0.5, "sensors": [["counter", {"name": MARKER}], ["memory", {}]]}
-MESSAGES = 6
+MESSAGES = 16  # eight sealed ones, a LINK, and some by link
 KEY_BYTES = 32
+SEALED, LINKED = 1, 2
 
 
 class Way(NamedTuple):
@@ -99,6 +100,34 @@ def _carried(tape: bytes) -> list[bytes]:
     return found
 
 
+def _version(envelope: bytes) -> int:
+    version: int = cbor.decode(envelope, messages.ENVELOPE_BYTES_MAX)[0]
+    return version
+
+
+def _open_by_link(envelope: bytes, key: bytes) -> bytes:
+    _, tag, counter, box = cbor.decode(envelope, messages.ENVELOPE_BYTES_MAX)
+    padded: bytes = nacl.crypto_secretbox_open(box, tag + counter.to_bytes(8, "big"), key)
+    return padded.rstrip(b"\0")[:-1]
+
+
+def _plain(envelopes: list[bytes], noise_secret: bytes) -> tuple[list[list[object]], dict[bytes, bytes]]:
+    """Return what the collector reads in the envelopes, and the link keys that it was given, by their tags."""
+    opened: list[list[object]] = []
+    keys: dict[bytes, bytes] = {}
+    for envelope in envelopes:
+        if _version(envelope) == SEALED:
+            raw = messages.open_sealed(envelope, noise_secret)
+        else:
+            raw = _open_by_link(envelope, keys[cbor.decode(envelope, messages.ENVELOPE_BYTES_MAX)[1]])
+        opened.append(messages.read_message(raw))
+        if opened[-1][0] == messages.LINK:
+            assert _version(envelope) == SEALED
+            tag, key = cbor.decode(opened[-1][8], 64)
+            keys[tag] = key
+    return opened, keys
+
+
 def _secrets(gateway: Gateway) -> set[bytes]:
     """Return everything of 32 bytes that the gateway keeps: its keys, and each window of whatever may hold one."""
     identity = StateFolder.at(gateway.state).identity()
@@ -118,12 +147,15 @@ def _secrets(gateway: Gateway) -> set[bytes]:
 
 
 def _opens(envelope: bytes, secret: bytes) -> bool:
-    """Try a secret as the recipient's noise key, and as the key of the box itself."""
+    """Try a secret as the recipient's noise key, and as the key of the box itself; of a link envelope as the latter."""
     _, _, nonce, box = cbor.decode(envelope, messages.ENVELOPE_BYTES_MAX)
-    for attempt in (
+    attempts = [
         lambda: messages.open_sealed(envelope, secret),
         lambda: nacl.crypto_box_open_afternm(box, nonce, secret),
-    ):
+    ]
+    if _version(envelope) == LINKED:
+        attempts = [lambda: _open_by_link(envelope, secret)]
+    for attempt in attempts:
         try:
             attempt()
         except (cbor.WireError, nacl.CryptoError):
@@ -174,19 +206,23 @@ def test_from_the_sensor_to_the_table_and_closed_to_the_gateway(way: Way) -> Non
     assert len(envelopes) >= MESSAGES
     collector = StateFolder.at(way.collector.state).identity()
     [opener] = [key.secret.reveal() for key in collector.noise.keys]
-    plain = [messages.open_sealed(envelope, opener) for envelope in envelopes]  # what was carried is what was measured
-    assert all(messages.read_message(each)[1].hex() == way.author for each in plain)
-    assert any(MARKER.encode() in each for each in plain)
+    plain, keys = _plain(envelopes, opener)  # what was carried is what was measured
+    assert {each[1] for each in plain} == {bytes.fromhex(way.author)}
+    assert any(MARKER.encode() in each[8] for each in plain)
+    by_link = [envelope for envelope in envelopes if _version(envelope) == LINKED]
+    assert len(by_link) >= 4
+    assert len(keys) == 1
+    assert all(_opens(envelope, keys[tag]) for envelope in by_link for tag in keys), "the scan below would see it"
 
     secrets = _secrets(way.gateway)
     assert len(secrets) > 20
-    assert opener not in secrets
+    assert not {opener, *keys.values()} & secrets
     assert not [secret for secret in secrets for envelope in envelopes if _opens(envelope, secret)]
     memory, files = _memory(way.gateway), _files(way.gateway)
     identity = messages.identity_from_file(way.board.file("identity.key"))
     assert identity.signing_public in memory, "the scan sees what is there"
     assert identity.signing_public in files
-    for hidden in (MARKER.encode(), opener, identity.signing_secret[:32], identity.noise_secret):
+    for hidden in (MARKER.encode(), opener, *keys.values(), identity.signing_secret[:32], identity.noise_secret):
         assert hidden not in memory
         assert hidden not in files
 

@@ -8,10 +8,10 @@ import signal
 import sys
 import threading
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import CoveyError, UsageError
+from agent.ingest_options import ingest_parser
 
 if TYPE_CHECKING:
     from spark_ingest.metrics import IngestMetrics
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
 
             return report_command.main(words[1:])
         try:
-            _ingest(_parser().parse_args(words))
+            _ingest(ingest_parser().parse_args(words))
         finally:
             if sys.stdout.isatty():
                 print()
@@ -62,46 +62,6 @@ def _ingest(options: argparse.Namespace) -> None:
         sink=Sink(options.sink),
         stop=stop,
     )
-
-
-def _parser() -> argparse.ArgumentParser:
-    from spark_ingest.rows import Verify  # not at the top: the report needs none of what that imports
-
-    parser = argparse.ArgumentParser(
-        prog="covey ingest",
-        description="Turn a vault's telemetry into tables, each reading once.",
-        epilog="covey ingest report TABLES says how the fleet and its telemetry are: covey ingest report --help.",
-    )
-    parser.add_argument("vault", help="the vault: a directory, or s3://BUCKET/PREFIX")
-    parser.add_argument("tables", type=Path, help="where the tables go")
-    parser.add_argument("--key-file", type=Path, required=True, help="the vault key file (mode 0600)")
-    parser.add_argument("--checkpoint", type=Path, help="Spark's checkpoint (default: TABLES/.checkpoint)")
-    parser.add_argument("--available-now", action="store_true", help="stop when all that is there now is in the tables")
-    parser.add_argument("--trigger-seconds", type=_seconds, default=2.0, help="time between micro-batches (default 2)")
-    parser.add_argument("--verify", choices=[each.value for each in Verify], default=Verify.ALL.value)
-    parser.add_argument("--max-segments-per-trigger", type=int, default=256, metavar="N")
-    parser.add_argument("--max-bytes-per-trigger", type=int, metavar="N", help="bytes of segments in one micro-batch")
-    parser.add_argument("--sink", choices=["parquet", "delta"], default="parquet", help="what the tables are")
-    parser.add_argument("--json", action="store_true", help="one JSON object for each micro-batch")
-    parser.add_argument("--metrics-file", type=Path, metavar="FILE", help="for node_exporter; ends in .prom")
-    parser.add_argument(
-        "--metrics-listen", type=_address, metavar="HOST:PORT", help="serve metrics to Prometheus there"
-    )
-    return parser
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 <= seconds <= 86_400:
-        raise argparse.ArgumentTypeError("not between 0 and a day")
-    return seconds
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or not 1 <= int(port) <= 65_535:
-        raise argparse.ArgumentTypeError("write it like 127.0.0.1:9410")
-    return host.strip("[]"), int(port)
 
 
 class _Teller:

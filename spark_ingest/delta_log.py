@@ -3,7 +3,8 @@
     readings/_delta_log/       the log; so for losses and quarantine
     readings/batch=N/*.parquet the files of micro-batch N, as executors wrote them: no reading passes the driver
     readings/*.parquet         small files of many micro-batches, merged
-    devices/_delta_log/        the same for what is replaced whole, at most once a minute and when the ingest ends
+    devices/_delta_log/        the same for what is replaced whole (and gaps/), at most once a minute and when the
+                               ingest ends
 
 1. A micro-batch is added to the log in one commit that carries the ingest's name and N (`txn`). What the log says of N
    is asked first, so that a replay adds nothing, whatever was killed between the rename and the commit.

@@ -7,14 +7,15 @@ reads Parquet reads it, and its size depends on the number of devices alone (abo
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
 
 from spark_ingest import gaps
+from spark_ingest.decode import Integers
 from spark_ingest.schema import TIMESTAMP
 from spark_ingest.session import spark_path
 from spark_ingest.state_file import read_state, replace_state
@@ -93,28 +94,62 @@ def _summary(spark: SparkSession, readings: Path) -> pa.Table:
 
 def merge(before: pa.Table, batch: pa.Table) -> pa.Table:
     """Return the table after a batch; devices that the batch does not name are carried over untouched."""
-    named = pc.is_in(before["author"], value_set=batch["author"].combine_chunks())
-    known = {row["author"]: row for row in before.filter(named).to_pylist()}
-    merged = [_merge_device(known.get(row["author"]), row) for row in batch.to_pylist()]
-    table = pa.concat_tables([before.filter(pc.invert(named)), pa.Table.from_pylist(merged, SCHEMA)])
-    return table.sort_by("author").combine_chunks()
+    batch = batch.select([name for name in SCHEMA.names if name in batch.column_names])
+    place = pc.index_in(batch["author"], value_set=before["author"].combine_chunks())
+    known = batch.filter(pc.is_valid(place))
+    rows = place.combine_chunks().drop_null()
+    others = before.filter(pc.invert(pc.is_in(before["author"], value_set=batch["author"].combine_chunks())))
+    met = _met(batch.filter(pc.is_null(place)))
+    return pa.concat_tables([others, _merged(before.take(rows), known), met]).sort_by("author").combine_chunks()
 
 
-def _merge_device(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
-    if old is None:
-        return new | {"device": new["author"][:8], "boots": len(new["boot_ids"])}
-    fresh = [boot for boot in new["boot_ids"] if boot not in old["boot_ids"]]
-    latest = max(old, new, key=lambda row: (row["last_seen"], row["last_seq"]))
-    return (
-        old
-        | {name: latest[name] for name in _LATEST}
-        | {
-            "first_seen": min(old["first_seen"], new["first_seen"]),
-            "last_seen": max(old["last_seen"], new["last_seen"]),
-            "last_time": max(old["last_time"], new["last_time"]),
-            "boots": old["boots"] + len(fresh),
-            "boot_ids": (old["boot_ids"] + fresh)[-BOOTS_REMEMBERED:],
-            "messages": old["messages"] + new["messages"],
-            "readings": old["readings"] + new["readings"],
-        }
+def _met(new: pa.Table) -> pa.Table:
+    """Return the rows of devices that were never heard before."""
+    told = {name: new[name] for name in new.column_names}
+    told |= {"device": pc.utf8_slice_codeunits(new["author"], 0, 8)}
+    told |= {"boots": pc.list_value_length(new["boot_ids"])}
+    return _table(told)
+
+
+def _merged(old: pa.Table, new: pa.Table) -> pa.Table:
+    """Return the rows of devices, whose old and new ones are in the same order."""
+    later = pc.or_(
+        pc.greater(new["last_seen"], old["last_seen"]),
+        pc.and_(pc.equal(new["last_seen"], old["last_seen"]), pc.greater(new["last_seq"], old["last_seq"])),
     )
+    told = {name: old[name] for name in ("author", "device")}
+    told |= {name: pc.if_else(later, new[name], old[name]) for name in _LATEST}
+    for name, newer in (("first_seen", pc.less), ("last_seen", pc.greater), ("last_time", pc.greater)):
+        told[name] = pc.if_else(newer(new[name], old[name]), new[name], old[name])
+    told |= {name: pc.add(old[name], new[name]) for name in ("messages", "readings")}
+    told["boot_ids"], fresh = _boots(old["boot_ids"], new["boot_ids"])
+    told["boots"] = pc.add(old["boots"], fresh)
+    return _table(told)
+
+
+def _boots(old: pa.ChunkedArray, new: pa.ChunkedArray) -> tuple[pa.ListArray, pa.Array]:
+    """Return the newest boots of each device, and how many of the new ones are not among the old."""
+    (old_owners, old_boots), (new_owners, new_boots) = _flat(old), _flat(new)
+    codes = pa.concat_arrays([old_boots, new_boots]).dictionary_encode().indices.to_numpy().astype(np.int64)
+    many = codes.max(initial=0) + 1
+    pairs = np.concatenate([old_owners, new_owners]) * many + codes
+    fresh = ~np.isin(pairs[len(old_owners) :], pairs[: len(old_owners)])
+    owners = np.concatenate([old_owners, new_owners[fresh]])
+    order = np.argsort(owners, kind="stable")
+    owners = owners[order]
+    after = np.cumsum(np.bincount(owners, minlength=len(old)))[owners] - np.arange(len(owners))
+    kept = after <= BOOTS_REMEMBERED
+    ends = np.zeros(len(old) + 1, np.int32)
+    np.cumsum(np.bincount(owners[kept], minlength=len(old)), out=ends[1:])
+    boots = pa.concat_arrays([old_boots, new_boots.filter(pa.array(fresh))]).take(pa.array(order[kept]))
+    counts = np.bincount(new_owners[fresh], minlength=len(old))
+    return pa.ListArray.from_arrays(pa.array(ends), boots), pa.array(counts, pa.int64())
+
+
+def _flat(lists: pa.ChunkedArray) -> tuple[Integers, pa.Array]:
+    one = lists.combine_chunks()
+    return pc.list_parent_indices(one).to_numpy().astype(np.int64), pc.list_flatten(one).cast(pa.string())
+
+
+def _table(columns: dict[str, pa.Array | pa.ChunkedArray]) -> pa.Table:
+    return pa.table([columns[field.name].cast(field.type) for field in SCHEMA], schema=SCHEMA)

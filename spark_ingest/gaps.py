@@ -18,7 +18,9 @@ each. State of a gap:
 3. Both files carry the last micro-batch in them, and a batch taken in twice changes nothing. `gaps` is replaced first.
 4. An author has `INCARNATIONS_REMEMBERED` of them, those last heard. So an author makes at most as many rows as these
    bounds allow, whatever it sends.
-5. Nothing is shuffled: of readings, the first of each message is looked at, four columns of it.
+5. Nothing is shuffled: of readings, the first of each message is looked at, five columns of it.
+6. A state that is lost is made anew, folder by folder. Where a Delta table has merged files, nobody knows any more what
+   came in which micro-batch: all files are counted before the first gap is judged, and no gap is told as closed.
 """
 
 from __future__ import annotations
@@ -33,8 +35,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from agent.core.sequences import Range, SequenceSet
+from spark_ingest.repeats import rows_of
 from spark_ingest.schema import TIMESTAMP
 from spark_ingest.state_file import read_state, replace_state
+from spark_ingest.steady import recount, take_in_steady
 
 GRACE = timedelta(days=1)
 """How long late data, or another collector, may still bring what is missing."""
@@ -231,19 +235,45 @@ def path_in(tables: Path) -> Path:
 
 
 def update(tables: Path) -> None:
-    """Bring table and state up to what is committed; nothing is done twice (rule 3)."""
+    """Bring table and state up to what is committed; nothing is done twice (rules 3 and 6)."""
     state = tables / ".numbers" / "numbers.parquet"
     numbers, last = read_state(state, NUMBERS)
     folders = {int(folder.name.removeprefix("batch=")): folder for folder in (tables / "readings").glob("batch=*")}
     missing = sorted(number for number in folders if number > last)
     if not missing:
         return
+    newest = missing[-1]
     rows, _ = read_state(path_in(tables), GAPS)
-    rows = rows if last >= 0 else GAPS.empty_table()
+    merged = sorted((tables / "readings").glob("*.parquet"))
+    if last < 0 or (merged and not all(_files(folders[number]) for number in missing)):
+        numbers, rows = NUMBERS.empty_table(), GAPS.empty_table()
+        if merged:
+            numbers, rows = _recounted(tables, [*merged, *(file for each in folders.values() for file in _files(each))])
+            missing.clear()
     for number in missing:
-        numbers, rows = _merged(numbers, rows, _news(tables, folders[number]))
-    replace_state(path_in(tables), rows, missing[-1])
-    replace_state(state, numbers, missing[-1])
+        losses = tables / "losses" / f"batch={number}"
+        messages = _messages(_files(folders[number])).to_table()
+        numbers, rows = _with_batch(numbers, rows, messages, _losses(_files(losses)))
+    replace_state(path_in(tables), rows, newest)
+    replace_state(state, numbers, newest)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.parquet"))
+
+
+def _recounted(tables: Path, files: list[Path]) -> tuple[pa.Table, pa.Table]:
+    """Return state and table from all that there is, in no order (rule 6); only then are the gaps judged."""
+    losses = [*_files(tables / "losses"), *sorted((tables / "losses").glob("batch=*/*.parquet"))]
+    numbers = recount(_messages(files), NUMBERS)
+    return _judged(numbers, GAPS.empty_table(), _news(_named(numbers), _losses(losses)), numbers["author"])
+
+
+def _named(numbers: pa.Table) -> pa.Table:
+    """Return the state's incarnations as messages that bring no number."""
+    named = numbers.select(["author", "incarnation", "collector", "heard_at"])
+    named = named.rename_columns(["author", "incarnation", "collector", "received_at"])
+    return named.append_column("batch_number", pa.nulls(len(named), pa.int64()))
 
 
 def open_gaps(tables: Path) -> pa.Table:
@@ -253,16 +283,27 @@ def open_gaps(tables: Path) -> pa.Table:
     return unnamed.group_by("author").aggregate([("numbers", "sum")])
 
 
-def _merged(numbers: pa.Table, rows: pa.Table, news: dict[tuple[str, str], News]) -> tuple[pa.Table, pa.Table]:
-    """Return state and table after a micro-batch; only the authors that it names become Python objects."""
-    authors = pc.field("author").isin(pa.array(sorted({author for author, _ in news}), pa.string()))
-    fleet = _fleet(numbers.filter(authors), rows.filter(authors))
+def _with_batch(numbers: pa.Table, rows: pa.Table, messages: pa.Table, losses: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return state and table after a micro-batch; only what has to be judged becomes Python objects: see `steady`."""
+    numbers, judged = take_in_steady(numbers, rows, messages, losses["author"])
+    authors = pc.field("author").isin(judged)
+    return _judged(numbers, rows, _news(messages.filter(authors), losses), judged)
+
+
+def _judged(
+    numbers: pa.Table, rows: pa.Table, news: dict[tuple[str, str], News], authors: pa.Array
+) -> tuple[pa.Table, pa.Table]:
+    """Return state and table with these authors' gaps said anew."""
+    chosen = pc.field("author").isin(authors)
+    fleet = _fleet(numbers.filter(chosen), rows.filter(chosen))
     take_in(fleet, news)
     by = [("author", "ascending"), ("incarnation", "ascending")]
-    numbers = pa.concat_tables([numbers.filter(~authors), _numbers(fleet)]).sort_by(by)
+    numbers = pa.concat_tables([numbers.filter(~chosen), _numbers(fleet)]).sort_by(by).combine_chunks()
     told = pa.Table.from_pylist(gap_rows(fleet), GAPS)
-    rows = pa.concat_tables([rows.filter(~authors), told]).sort_by([*by, ("first", "ascending")])
-    return numbers.combine_chunks(), _aged(rows, pc.max(numbers["heard_at"])).combine_chunks()
+    rows = pa.concat_tables([rows.filter(~chosen), told]).sort_by([*by, ("first", "ascending")])
+    place = rows_of(numbers.select(["author", "incarnation"]), rows.select(["author", "incarnation"]))
+    rows = rows.set_column(3, GAPS.field("collector"), numbers["collector"].take(pa.array(place)))
+    return numbers, _aged(rows, pc.max(numbers["heard_at"])).combine_chunks()
 
 
 def _aged(rows: pa.Table, arrived: pa.Scalar) -> pa.Table:
@@ -274,8 +315,31 @@ def _aged(rows: pa.Table, arrived: pa.Scalar) -> pa.Table:
     return rows.set_column(GAPS.get_field_index("state"), GAPS.field("state"), states)
 
 
-def _news(tables: Path, readings: Path) -> dict[tuple[str, str], News]:
-    columns = ["author", "incarnation", "collector", "received_at"]
+_LOSSES = pa.schema(
+    [
+        *((name, pa.string()) for name in ("author", "incarnation", "collector", "reason")),
+        ("received_at", TIMESTAMP),
+        ("first_number", pa.int64()),
+        ("last_number", pa.int64()),
+    ]
+)
+
+
+def _messages(files: list[Path]) -> ds.Scanner:
+    """Return the messages in files of readings, by the first reading of each."""
+    columns = ["author", "incarnation", "collector", "received_at", "batch_number"]
+    parquet = ds.ParquetFileFormat(dictionary_columns={"author", "incarnation", "collector"})
+    return ds.dataset(files, format=parquet).scanner(columns, filter=ds.field("index") == 0)
+
+
+def _losses(files: list[Path]) -> pa.Table:
+    """Return the ranges of numbers in files of losses."""
+    if not files:
+        return _LOSSES.empty_table()
+    return ds.dataset(files, _LOSSES, format="parquet").to_table(filter=ds.field("first_number").is_valid())
+
+
+def _news(messages: pa.Table, losses: pa.Table) -> dict[tuple[str, str], News]:
     news: dict[tuple[str, str], News] = {}
 
     def told(row: dict[str, Any]) -> News:
@@ -284,15 +348,12 @@ def _news(tables: Path, readings: Path) -> dict[tuple[str, str], News]:
             one.collector, one.heard_at = row["collector"], row["received_at"]
         return one
 
-    first = ds.dataset(readings, format="parquet").scanner([*columns, "batch_number"], filter=ds.field("index") == 0)
-    for batch in first.to_batches():
-        for row in batch.to_pylist():
-            told(row).numbers.append(row["batch_number"])
-    losses = tables / "losses" / readings.name
-    if losses.exists():
-        table = ds.dataset(losses, format="parquet").to_table([*columns, "first_number", "last_number", "reason"])
-        for row in table.filter(ds.field("first_number").is_valid()).to_pylist():
-            told(row).named.append((row["first_number"], row["last_number"], row["reason"]))
+    for row in messages.to_pylist():
+        one = told(row)
+        if row["batch_number"] is not None:
+            one.numbers.append(row["batch_number"])
+    for row in losses.to_pylist():
+        told(row).named.append((row["first_number"], row["last_number"], row["reason"]))
     return news
 
 

@@ -120,7 +120,7 @@ class Heard:
 
     def with_messages(self, messages: Messages) -> Heard:
         """Return it after a micro-batch, bounded by rule 2; links that the batch does not name stay as they are."""
-        rows = _rows(self.links, messages.links)
+        rows = rows_of(self.links, messages.links)
         fresh = rows < 0
         rows[fresh] = len(self.links) + np.arange(np.count_nonzero(fresh))
         links = pa.concat_tables([self.links, messages.links.filter(pa.array(fresh))])
@@ -159,18 +159,14 @@ class Messages:
     @classmethod
     def of(cls, table: pa.Table) -> Messages:
         """Take rows of author, incarnation and `seq`."""
-        authors, incarnations = (table[name].cast(pa.string()).combine_chunks().dictionary_encode() for name in _LINK)
-        many = max(len(incarnations.dictionary), 1)
-        pairs = authors.indices.to_numpy().astype(np.int64) * many + incarnations.indices.to_numpy()
-        links, owners = np.unique(pairs, return_inverse=True)
+        links, owners = links_of(table)
         numbers = table["seq"].to_numpy()
         order = np.lexsort((numbers, owners))
         owners, numbers = owners[order], numbers[order]
         first = np.ones(len(order), np.bool_)
         first[1:] = (owners[1:] != owners[:-1]) | (numbers[1:] != numbers[:-1])
         counts = np.diff(np.append(np.flatnonzero(first), len(order)))
-        texts = [authors.dictionary.take(pa.array(links // many)), incarnations.dictionary.take(pa.array(links % many))]
-        return cls(pa.table(texts, _LINK), owners[first], numbers[first], counts)
+        return cls(links, owners[first], numbers[first], counts)
 
     def keys(self, mask: npt.NDArray[np.bool_]) -> list[tuple[str, str, int]]:
         """Return some of them by name, sorted."""
@@ -216,7 +212,7 @@ def find(tables: Path, staged: Path) -> Repeats:
     """Compare a staged micro-batch with what the committed ones brought."""
     messages = _messages(staged)
     heard = Heard.of(update(tables))
-    owners = _rows(heard.links, messages.links)[messages.owners]
+    owners = rows_of(heard.links, messages.links)[messages.owners]
     unsure = (owners >= 0) & (messages.numbers <= np.append(heard.unsure_upto, 0)[owners])
     held = heard.ranges.hold(owners, messages.numbers) & ~unsure
     known = messages.keys(held)
@@ -250,8 +246,18 @@ def _in_table(tables: Path, unsure: list[tuple[str, str, int]]) -> list[tuple[st
     return [key for key in unsure if key in there]
 
 
-def _rows(links: pa.Table, asked: pa.Table) -> Integers:
-    """Return the row of each asked link, or -1."""
+def links_of(table: pa.Table) -> tuple[pa.Table, Integers]:
+    """Return the links that a table names, each once, and of each of its rows the link's row."""
+    authors, incarnations = (table[name].cast(pa.string()).combine_chunks().dictionary_encode() for name in _LINK)
+    many = max(len(incarnations.dictionary), 1)
+    pairs = authors.indices.to_numpy().astype(np.int64) * many + incarnations.indices.to_numpy()
+    links, owners = np.unique(pairs, return_inverse=True)
+    texts = [authors.dictionary.take(pa.array(links // many)), incarnations.dictionary.take(pa.array(links % many))]
+    return pa.table(texts, _LINK), owners
+
+
+def rows_of(links: pa.Table, asked: pa.Table) -> Integers:
+    """Return the row of each asked link, by author and incarnation, or -1."""
     known, wanted = (pc.binary_join_element_wise(*each.columns, " ").combine_chunks() for each in (links, asked))
     found = pc.fill_null(pc.index_in(wanted, value_set=known), -1)
     rows: Integers = found.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -22,6 +22,7 @@ When to connect again is `mqtt_relay`'s business.
 from __future__ import annotations
 
 import enum
+import itertools
 import logging
 import re
 import selectors
@@ -34,7 +35,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion, LogLevel
+from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
@@ -58,6 +59,9 @@ _PASSING = {0x00, 0x88, 0x89, 0x8B, 0x8D}
 
 DISCONNECT_S = 1.0
 """How long a clean disconnect may take: it only flushes a few packets."""
+
+_READ_AT_ONCE = 64
+"""Deliveries that are read before anything is written: a full inbox must not hold up its acknowledgements."""
 
 _TICK_S = 5.0
 """How often paho looks after its keep-alive; a fraction of it, and rare enough to let a small machine sleep."""
@@ -178,6 +182,7 @@ class Connection:
         self._ending_topics: dict[int, list[str]] = {}
         self._ending: Ending | None = None
         self._tls_alert = ""
+        self._came = False  # a message, in this reading
 
     # --- from any thread -----------------------------------------------------------------------------
 
@@ -262,7 +267,7 @@ class Connection:
         client.on_message = self._on_message
         client.on_publish = self._on_publish
         client.on_disconnect = self._on_disconnect
-        client.on_log = self._on_log
+        client.enable_logger(self._complaints())
         # Present, it stops paho from writing to the socket on whichever thread it happens to be.
         client.on_socket_register_write = _nothing
         return client
@@ -311,10 +316,13 @@ class Connection:
         return max(0.0, min(_TICK_S, self._settings.keepalive_s / 4, self._deadline - time.monotonic()))
 
     def _read(self, connected: socket.socket) -> None:
-        """Read what is there, including what TLS has decrypted already, which no selector sees."""
-        self._client.loop_read()
-        while isinstance(connected, ssl.SSLSocket) and self._client.socket() and connected.pending():
+        """Read what is there, some packets at a time, including what TLS has decrypted and no selector sees."""
+        for number in itertools.count(1):
+            self._came = False
             self._client.loop_read()
+            more = _holds(connected) or (self._came and number < _READ_AT_ONCE)
+            if self._client.socket() is None or not more:
+                return
 
     def _keep_deadlines(self) -> None:
         """Renew the subscription when we are up; give up on a server that is slow at anything else."""
@@ -414,6 +422,7 @@ class Connection:
         self._inbox.forget(self._ending_topics.pop(mid, []))
 
     def _on_message(self, client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
+        self._came = True
         try:
             topic = message.topic
         except UnicodeDecodeError:
@@ -448,10 +457,17 @@ class Connection:
         elif self._ending is None:
             self._ending = Ending("the connection was lost")
 
-    def _on_log(self, _client: object, _data: object, level: int, text: str) -> None:
+    def _complaints(self) -> logging.Logger:
+        """Return where paho logs: only errors, so that no line is put together for each packet."""
+        logger = logging.Logger(__name__, logging.ERROR)  # noqa: LOG001 - this connection's own
+        logger.addFilter(self._on_complaint)
+        return logger
+
+    def _on_complaint(self, record: logging.LogRecord) -> bool:
         """Keep a TLS alert: since TLS 1.3 a server judges us after the handshake, and paho only logs it."""
-        if level == LogLevel.MQTT_LOG_ERR and (alert := re.search(r"\[SSL: \w+?_ALERT_(\w+)\]", text)):
+        if alert := re.search(r"\[SSL: \w+?_ALERT_(\w+)\]", record.getMessage()):
             self._tls_alert = alert[1].replace("_", " ").lower()
+        return False
 
 
 def refusal_words(reason: ReasonCode) -> str:
@@ -461,6 +477,11 @@ def refusal_words(reason: ReasonCode) -> str:
     if reason.value in {0x86, 0x87}:
         return "the server refuses this user name and password"
     return f"the server refuses the connection: {reason}"
+
+
+def _holds(connected: socket.socket) -> bool:
+    """Say whether TLS has decrypted something that was not read yet."""
+    return isinstance(connected, ssl.SSLSocket) and connected.pending() > 0
 
 
 def _nothing(*_arguments: object) -> None:

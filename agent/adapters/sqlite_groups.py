@@ -180,15 +180,3 @@ class GroupTables(ABC):
             "WHERE signing_public = ? AND class = ? ORDER BY outbox.id",
             (recipient, MessageClass.CONTROL),
         )
-
-    def incarnations(self, author: bytes) -> int:
-        """Return of how many incarnations of an author links are remembered."""
-        return int(self._run("SELECT count(*) FROM received WHERE author = ?", (author,))[0][0])
-
-    def forget_incarnations(self, author: bytes, keep: bytes) -> None:
-        """Forget an author's links, except for one incarnation and those of which something has still to land."""
-        self._run(
-            "DELETE FROM received WHERE author = ? AND incarnation <> ? "
-            "AND incarnation NOT IN (SELECT incarnation FROM landing WHERE author = ?)",
-            (author, keep, author),
-        )

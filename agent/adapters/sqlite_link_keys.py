@@ -12,13 +12,25 @@ from agent.core.link_keys import KeptKey
 class LinkKeyTables:
     """What `core.link_keys.LinkKeyRecords` asks."""
 
+    _within = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: dict[bytes, KeptKey] = {}
+        """What the open transaction has read."""
+
     def _run(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
         raise NotImplementedError
 
     def link_key(self, tag: bytes) -> KeptKey | None:
         """Return the key that goes by a tag."""
+        if self._within and tag in self._kept:
+            return self._kept[tag]
         rows = self._run("SELECT author, tag, noise_public, sealed FROM link_key WHERE tag = ?", (tag,))
-        return KeptKey(*rows[0]) if rows else None
+        if not rows:
+            return None
+        self._kept[tag] = KeptKey(*rows[0])
+        return self._kept[tag]
 
     def save_link_key(self, key: KeptKey, now_us: int) -> None:
         """Keep a key, unless its tag is in use; the author's oldest may go."""
@@ -43,6 +55,7 @@ class LinkKeyTables:
 
     def _wipe(self, identifiers: Iterable[int]) -> None:
         """Forget keys; zeros first, as a page that becomes free keeps what stood in it."""
+        self._kept.clear()
         for identifier in identifiers:
             self._run("UPDATE link_key SET sealed = zeroblob(length(sealed)) WHERE id = ?", (identifier,))
             self._run("DELETE FROM link_key WHERE id = ?", (identifier,))

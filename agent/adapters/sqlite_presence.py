@@ -24,11 +24,21 @@ def _attendance(
 class PresenceTables:
     """What `core.records.Records` notes of others' signs of life, and what status and metrics read."""
 
+    _within = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._noted: set[bytes] = set()
+        """Who was heard in the open transaction."""
+
     def _run(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
         raise NotImplementedError
 
     def heard(self, device: bytes, now_us: int) -> None:
         """Note a sign of life, once a minute at most."""
+        if self._within and device in self._noted:
+            return
+        self._noted.add(device)
         self._run(
             "INSERT INTO heard VALUES (?, ?) ON CONFLICT DO UPDATE SET heard_at = excluded.heard_at "
             "WHERE excluded.heard_at NOT BETWEEN heard_at AND heard_at + ?",
@@ -36,7 +46,7 @@ class PresenceTables:
         )
 
     def links_heard(self, since_us: int, limit: int) -> list[tuple[bytes, bytes]]:
-        """Return (author, incarnation) of the links from who was heard since a time, or to a minute; the newest first."""
+        """Return (author, incarnation) of the links from who was heard since a time, to a minute; the newest first."""
         return self._run(
             "SELECT author, incarnation FROM heard JOIN received ON author = device WHERE heard_at >= ? "
             "ORDER BY heard_at DESC LIMIT ?",

@@ -28,6 +28,7 @@ from agent.adapters.sqlite_outbox import check_digest, digest
 from agent.adapters.sqlite_pairing import PairingTables
 from agent.adapters.sqlite_presence import PresenceTables
 from agent.adapters.sqlite_progress import moving
+from agent.adapters.sqlite_received import ReceivedTables
 from agent.core.ids import INCARNATION_BYTES
 from agent.core.inbox import ready_in_order
 from agent.core.limits import (
@@ -39,7 +40,6 @@ from agent.core.limits import (
 )
 from agent.core.message import Message
 from agent.core.records import LandedMessage, LandingPlan, Quarantined
-from agent.core.sequences import SequenceSet
 from agent.errors import ConfigurationError, DamagedStateError, DiskFullError, StorageError
 
 _BUSY_MS = 10_000
@@ -57,7 +57,9 @@ _LEANED_ON = (
 """The small tables, as far as they are not history; reading them takes less than opening the file."""
 
 
-class SqliteStore(CollectingTables, GroupTables, PairingTables, BoardTables, PresenceTables, LinkKeyTables):
+class SqliteStore(
+    CollectingTables, GroupTables, PairingTables, BoardTables, PresenceTables, ReceivedTables, LinkKeyTables
+):
     """Implements `core.records.Records`; its calls belong inside `transaction()`, except the ones that only look.
 
     Raises (all methods):
@@ -75,6 +77,7 @@ class SqliteStore(CollectingTables, GroupTables, PairingTables, BoardTables, Pre
         moves: Callable[[], None] | None = None,
     ) -> None:
         assert len(new_incarnation) == INCARNATION_BYTES
+        super().__init__()
         self._outbox_bytes = outbox_bytes
         self._ballast = ballast
         self._lock: int | None = None
@@ -158,13 +161,19 @@ class SqliteStore(CollectingTables, GroupTables, PairingTables, BoardTables, Pre
             with _translated():
                 self._lean = self._ballast is not None and not self._ballast.there()
                 self._db.execute("BEGIN IMMEDIATE")
+                self._noted.clear()
+                self._kept.clear()
+                self.begin_links()
                 try:
                     yield
+                    self.write_links()
                     self._db.execute("COMMIT")
                 except BaseException:
                     if self._db.in_transaction:
                         self._db.execute("ROLLBACK")
                     raise
+                finally:
+                    self.end_links()
         except DiskFullError:
             if self._ballast is not None and self._ballast.drop():
                 self._fold()
@@ -202,29 +211,6 @@ class SqliteStore(CollectingTables, GroupTables, PairingTables, BoardTables, Pre
         return self._db
 
     # -- inbox and links ----------------------------------------------------------------------------------------------
-
-    def links(self, author: bytes) -> list[tuple[bytes, SequenceSet]]:
-        """Return (incarnation, what has come) of each link from an author."""
-        rows = self._run("SELECT incarnation FROM received WHERE author = ? ORDER BY incarnation", (author,))
-        return [(bytes(row[0]), self.received(author, row[0])) for row in rows]
-
-    def received(self, author: bytes, incarnation: bytes) -> SequenceSet:
-        """Return what has come over a link."""
-        row = self._first(
-            "SELECT upto, ranges, digest FROM received WHERE author = ? AND incarnation = ?", (author, incarnation)
-        )
-        if row is None:
-            return SequenceSet()
-        check_digest(row[2], author, incarnation, row[0], row[1])
-        return SequenceSet(row[0], tuple(map(tuple, json.loads(row[1]))))
-
-    def set_received(self, author: bytes, incarnation: bytes, received: SequenceSet) -> None:
-        """Remember what has come over a link."""
-        ranges = json.dumps(received.ranges)
-        self._run(
-            "INSERT OR REPLACE INTO received VALUES (?, ?, ?, ?, ?)",
-            (author, incarnation, received.upto, ranges, digest(author, incarnation, received.upto, ranges)),
-        )
 
     def deliver(self, message: Message, now_us: int) -> bool:
         """Put a message into the application's inbox; False where the inbox is full."""

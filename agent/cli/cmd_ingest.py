@@ -5,11 +5,18 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from importlib.util import find_spec
 
 from agent.errors import ConfigurationError
+from agent.ingest_options import add_ingest_arguments, ingest_parser
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options, for completion and the manual: the program parses them itself."""
+    add_ingest_arguments(parser)
 
 
 def hand_over(words: list[str]) -> int:
@@ -18,7 +25,10 @@ def hand_over(words: list[str]) -> int:
     Raises:
         ConfigurationError: it is not installed here.
     """
-    if words[:1] != ["report"] and find_spec("pyspark") is None:
+    report = words[:1] == ["report"]
+    if not report and not {"-h", "--help"}.isdisjoint(words):
+        ingest_parser().parse_args(["--help"])  # which ends here, with or without Spark
+    if any(find_spec(package) is None for package in ("spark_ingest", *(() if report else ("pyspark",)))):
         raise ConfigurationError("the ingest is not installed here", hint="pip install 'covey[spark]'")
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-m", "spark_ingest", *words])  # noqa: S606 - our own program, no shell

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from agent.cli.main import full_parser
+from agent.ingest_options import report_parser
 
 
 class Takes(Enum):
@@ -67,21 +68,32 @@ def _choices(parser: argparse.ArgumentParser) -> list[argparse._SubParsersAction
     return [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]  # noqa: SLF001 - argparse shows itself no other way
 
 
+_BESIDE = {"ingest": ("vault", "report", report_parser)}
+"""What a command takes in a place of its own words: the place, the word, and the options that follow then."""
+
+
 def _command(name: str, summary: str, parser: argparse.ArgumentParser) -> Command:
     inner = [each for choice in _choices(parser) for each in choice.choices.values()]
-    usages = [" ".join(each.format_usage().split()).removeprefix("usage: ") for each in inner or [parser]]
+    place, word, beside = _BESIDE.get(name, ("", "", None))
+    others = [beside()] if beside else []
+    usages = [" ".join(each.format_usage().split()).removeprefix("usage: ") for each in [*(inner or [parser]), *others]]
     actions = {
         tuple(action.option_strings) or action.dest: action
-        for each in reversed([parser, *inner])
+        for each in reversed([parser, *inner, *others])
         for action in reversed(each._actions)  # noqa: SLF001
     }
-    return Command(name, summary, tuple(usages), tuple(_argument(each) for each in reversed(actions.values())))
+    found = [_argument(each) for each in reversed(actions.values())]
+    found = [replace(each, choices=(word,)) if each.shown == place and not each.names else each for each in found]
+    return Command(name, summary, tuple(usages), tuple(found))
+
+
+_TAKES = dict.fromkeys(("FILE", "PATH", "file"), Takes.FILE) | dict.fromkeys(("DIR", "vault", "tables"), Takes.FOLDER)
 
 
 def _argument(action: argparse.Action) -> Argument:
     shown = action.metavar or (action.dest.upper() if action.option_strings else action.dest)
     assert isinstance(shown, str), "no option of ours takes several words"
-    takes = {"FILE": Takes.FILE, "PATH": Takes.FILE, "DIR": Takes.FOLDER, "file": Takes.FILE}.get(shown, Takes.WORD)
+    takes = _TAKES.get(shown, Takes.WORD)
     if action.option_strings and action.nargs == 0:
         takes = Takes.NOTHING
     choices = tuple(str(each) for each in action.choices or ())

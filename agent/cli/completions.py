@@ -61,7 +61,7 @@ def fish() -> str:
         for place in each.places:
             if words := _choices(place):
                 lines.append(f"{condition} -a {_quoted(' '.join(words))}")
-            elif place.takes is Takes.FILE:
+            if place.takes in {Takes.FILE, Takes.FOLDER}:
                 lines.append(f"{condition} -F")
     return "\n".join(lines) + "\n"
 
@@ -142,7 +142,7 @@ def _words(command: Command) -> list[str]:
 
 
 def _places(command: Command) -> str:
-    return "places=file " if any(place.takes is Takes.FILE for place in command.places) else ""
+    return "places=file " if any(place.takes in {Takes.FILE, Takes.FOLDER} for place in command.places) else ""
 
 
 def _fish_value(option: Argument) -> str:
@@ -156,14 +156,15 @@ def _fish_value(option: Argument) -> str:
 def _zsh_option(option: Argument) -> str:
     # In a specification [ ] and : have a meaning.
     text = option.help.replace("[", "(").replace("]", ")").replace(":", "\\:").replace("'", "'\\''")
-    value = "" if option.takes is Takes.NOTHING else f":{option.shown}:{_zsh_value(option)}"
+    value = "" if option.takes is Takes.NOTHING else f":{option.shown.replace(':', ' ')}:{_zsh_value(option)}"
     return " ".join(f"'{name}[{text}]{value}'" for name in option.names)
 
 
 def _zsh_value(argument: Argument) -> str:
-    if words := _choices(argument):
-        return f"({' '.join(words)})"
-    return {Takes.FILE: "_files", Takes.FOLDER: "_files -/"}.get(argument.takes, "")
+    words = f"({' '.join(found)})" if (found := _choices(argument)) else ""
+    paths = {Takes.FILE: "_files", Takes.FOLDER: "_files -/"}.get(argument.takes, "")
+    # A blank in front has zsh call it as it stands.
+    return f' _alternative "words:word:{words}" "paths:path:{paths}"' if words and paths else words or paths
 
 
 def _quoted(text: str) -> str:

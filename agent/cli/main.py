@@ -37,10 +37,7 @@ _COMMANDS = {
 }
 
 
-_ELSEWHERE = {"ingest"}
-"""A program of its own, with options of its own."""
-
-_STATELESS = {*_ELSEWHERE, "completion"}
+_STATELESS = {"ingest", "completion"}
 """What needs no device."""
 
 
@@ -67,7 +64,7 @@ def _parser(first: str | None, chosen: set[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     for name, (module, summary) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        if name in chosen and name not in _ELSEWHERE:
+        if name in chosen:
             import_module(f"agent.cli.cmd_{module}").add_arguments(command)
         if name in chosen and name not in _STATELESS:
             command.add_argument("--state", metavar="DIR", help="state folder (default: $COVEY_STATE, or the system's)")

@@ -8,7 +8,9 @@ A link is one author and one of its incarnations. Rules (docs/protocol.md, "The 
     3. An acknowledgement covers only what is durable here. What a role still has to land (a collector's telemetry) is
        left out until `landed` is called.
     4. Acknowledgements wait for company: 200 ms, or 20 messages.
-    5. An author has a bounded number of incarnations: what must be remembered of each is never forgotten. Boards apart,
+    5. When a process begins, acknowledgements of an earlier one may never have gone: on its first connection it tells
+       anew where the links stand that were heard last.
+    6. An author has a bounded number of incarnations: what must be remembered of each is never forgotten. Boards apart,
        which have a new one with every start: of too many, all but the last are forgotten.
 """
 
@@ -20,9 +22,12 @@ from enum import Enum
 from agent.core.limits import (
     ACKNOWLEDGE_DELAY_US,
     ACKNOWLEDGE_EVERY_MESSAGES,
+    ACKNOWLEDGED_AT_START,
     INCARNATIONS,
     MAXIMUM_SEQUENCE_GAP,
+    RETRY_US_MAX,
 )
+from agent.core.now import Now
 from agent.core.records import Records
 from agent.core.sequences import SequenceSet
 from agent.errors import LimitError
@@ -127,6 +132,8 @@ class ReceiveLinks:
     def __init__(self, records: Records) -> None:
         self._records = records
         self._links: dict[tuple[bytes, bytes], ReceiveLink] = {}
+        self.untold = False
+        self._begun = False
 
     def clear(self) -> None:
         """Forget what was not committed."""
@@ -136,7 +143,7 @@ class ReceiveLinks:
         """Return a link as it stands.
 
         Raises:
-            LimitError: it would be new, and its author has had too many (rule 5).
+            LimitError: it would be new, and its author has had too many (rule 6).
         """
         key = (author, incarnation)
         link = self._links.get(key)
@@ -153,10 +160,22 @@ class ReceiveLinks:
         return link
 
     def restarted(self, board: bytes, incarnation: bytes) -> None:
-        """Make room for a board's incarnation (rule 5). What is repeated of one that is forgotten lands again; tables
+        """Make room for a board's incarnation (rule 6). What is repeated of one that is forgotten lands again; tables
         know it by its sequence."""
         if self._records.incarnations(board) >= INCARNATIONS:
             self._records.forget_incarnations(board, incarnation)
+
+    def connected(self) -> None:
+        """Note that a relay can be reached: with the first one, it is to be told where links stand."""
+        self.untold |= not self._begun
+        self._begun = True
+
+    def tell_anew(self, now: Now) -> None:
+        """Where that is to be told, ask for acknowledgements of the links heard last (rule 5)."""
+        if self.untold:
+            for author, incarnation in self._records.links_heard(now.wall_us - RETRY_US_MAX, ACKNOWLEDGED_AT_START):
+                self.of(author, incarnation).answer_soon(now.monotonic_us)
+            self.untold = False
 
     def answer_now(self, now_us: int) -> None:
         """Let acknowledgements that wait for company go at once."""

@@ -69,6 +69,9 @@ ACKNOWLEDGE_DELAY_US = 200_000
 ACKNOWLEDGE_EVERY_MESSAGES = 20
 """...or for this many messages (measured: 5 % of the sender's CPU)."""
 
+ACKNOWLEDGED_AT_START = 256
+"""Links that are acknowledged anew when an agent starts, those heard last: less than a second of a small machine."""
+
 RETRY_US_MIN = 1_000_000
 """Shortest wait for an acknowledgement before a resend."""
 

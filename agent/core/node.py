@@ -225,6 +225,7 @@ class Node(ByHand, Reach, KeyKeeping, Collecting):
     def restless(self, now: Now) -> bool:
         """Say whether `tend_groups` has something to do."""
         due = now.monotonic_us >= self._upkeep_at_us or self._sending.link_keys.wanted or self.pulse.restless(now)
+        due = due or self._receiving.untold
         return due or self._collectors.restless(now) or self._tending.restless(self.membership, now)
 
     def tend_groups(self, now: Now) -> None:
@@ -238,6 +239,7 @@ class Node(ByHand, Reach, KeyKeeping, Collecting):
             self._events += give_up(self.membership, self._records, self._sending, now)
             self._sending.tell_losses(now)
             self.forget_link_keys(now)
+        self._receiving.tell_anew(now)
         self._sending.begin_links(lambda device: may_link(self.membership, device), now)
         self._queue_all(self._tending.handle_deadline(self.membership, now), now)
         self.pulse.write(now)

@@ -12,7 +12,8 @@ The queue itself lies in the store; this machine holds a bounded window of it. R
     4. An acknowledgement that frees messages doubles `allowed` and adds what it freed: a false alarm costs nothing.
     5. What an acknowledgement shows missing below its highest number goes again, at most once for each round trip, and
        half as often after each try.
-    6. The retry time follows the measured round trip (RFC 6298: smoothed time plus four deviations), at least 1 s.
+    6. The retry time follows the measured round trip (RFC 6298: smoothed time plus four deviations), at least 1 s. An
+       acknowledgement is one measurement: a whole window of late ones would have the retry time double each time.
 """
 
 from __future__ import annotations
@@ -143,11 +144,14 @@ class SendLink:
     def receive_acknowledgement(self, received: SequenceSet, now_us: int) -> bool:
         """Drop what the recipient holds; return whether anything was freed (rules 1, 4, 5)."""
         freed = [link_seq for link_seq in self._window if link_seq in received]
+        round_trip_us: int | None = None
         for link_seq in freed:
             entry = self._window.pop(link_seq)
             self._window_bytes -= len(entry.message)
             if entry.sends == 1 and entry.sent_at_us is not None and entry.sent_at_us >= self._connected_at_us:
-                self._measure(now_us - entry.sent_at_us)
+                round_trip_us = now_us - entry.sent_at_us
+        if round_trip_us is not None:
+            self._measure(round_trip_us)
         self._resend_holes(received, now_us)
         if not freed:
             return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agent.core.inbox import ReceiveLinks
 from agent.core.membership import Membership
 from agent.core.message import MessageType
 from agent.core.now import Now
@@ -17,12 +18,14 @@ class Reach:
 
     membership: Membership
     pulse: Pulse
+    _receiving: ReceiveLinks
     _sending: Sending
     _ways: Ways
 
     def connected(self, now: Now) -> None:
         """Note that a relay can be reached, after a time without any."""
         self._sending.connected(now)
+        self._receiving.connected()
 
     def connection_lost(self, relay: str | None = None) -> None:
         """Note that a relay cannot be reached any more, while others can; without a name, that none can."""

@@ -140,6 +140,12 @@ class Records(LinkKeyRecords, Protocol):
     def set_silent(self, device: bytes, since_us: int | None) -> None:
         """Note that a collector is silent, or, with None, that it is not."""
 
+    def recipients_of_batches(self) -> set[bytes]:
+        """Return the recipients whose queues may hold telemetry of this device."""
+
+    def holds_no_batches(self, recipient: bytes) -> None:
+        """Note that a queue has been looked through and holds none, until one is queued."""
+
     def moved(self, recipient: bytes, place: int) -> None:
         """Forget a place of a queue whose message goes another way: nothing of it is lost, and nothing told."""
 
@@ -172,6 +178,12 @@ class Records(LinkKeyRecords, Protocol):
 
     def heard(self, device: bytes, now_us: int) -> None:
         """Note that something new came from a device: a message, or an acknowledgement of what was not acknowledged."""
+
+    def links_heard(self, since_us: int, limit: int) -> list[tuple[bytes, bytes]]:
+        """Return (author, incarnation) of the links from who was heard since a time, or to a minute; the newest first.
+
+        A wall clock that has gone back hides none.
+        """
 
     def presence(self, device: bytes) -> Attendance | None:
         """Return what a device has last told of itself."""

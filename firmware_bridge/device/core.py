@@ -13,17 +13,14 @@
 try:
     from firmware_bridge.shared import batch, cbor, link_machine, messages
     from firmware_bridge.shared import tweetnacl as nacl
+
+    from .outbox import Outbox
 except ImportError:
     import batch
     import cbor
     import link_machine
     import messages
     import tweetnacl as nacl
-try:
-    from .link_keys import LinkKeys
-    from .outbox import Outbox
-except ImportError:
-    from link_keys import LinkKeys
     from outbox import Outbox
 try:
     from micropython import const
@@ -52,14 +49,25 @@ class Settings:
         outbox_bytes=8_192,
         mtu=256,
         samples=None,
+        link_keys=True,
     ):
         self.interval_us = interval_us
         self.report_us = report_us
         self.samples = samples
+        self.link_keys = link_keys
         self.batch_us = batch_us
         self.batch_bytes = batch_bytes
         self.outbox_bytes = outbox_bytes
         self.mtu = mtu
+
+
+def _link_keys():
+    """Return a board's link keys; loaded late, as a small heap does without them."""
+    try:
+        from .link_keys import LinkKeys
+    except ImportError:
+        from link_keys import LinkKeys
+    return LinkKeys()
 
 
 def draw_secret():
@@ -106,7 +114,7 @@ class Core:
         self._collector = self._stored_collector()
         self._incarnation, self._boot_id = nacl.randombytes(8), nacl.randombytes(8)
         self._proof = messages.prove_noise_key(self.identity)
-        self._links = LinkKeys()
+        self._links = _link_keys() if settings.link_keys else None
         self._batch = batch.Batch(self._settings.batch_bytes)
         self._readings = []  # sampled, and not in a batch yet
         self._sample_at_us = self._samples = 0
@@ -316,31 +324,32 @@ class Core:
             return self._send_reply
         if self.outbox.loss_to_write():
             return self._write_loss
-        if self._links.wanted:
+        if self._links is not None and self._links.wanted and self.counters["acknowledgements"]:
             return self._write_link
         return self._send_due if self.outbox.due(now_us) else None
 
     def _write_loss(self, now_us):
         loss = self.outbox.loss_to_write()
         body = messages.write_loss(messages.OUTBOX_FULL, loss, self.outbox.numbers_of(loss))
-        self.outbox.add_record(self._write(messages.LOSS, messages.NO_GROUP, body, now_us), loss)
+        self.outbox.add(self._write(messages.LOSS, messages.NO_GROUP, body, now_us), False, loss)
 
     def _write_link(self, now_us):
         link = nacl.randombytes(16), nacl.randombytes(32)
         message = self._write(messages.LINK, messages.NO_GROUP, cbor.encode(link), now_us)
-        self._links.begin(*link, self.outbox.add_record(message), now_us)
+        self._links.begin(*link, self.outbox.add(message, False), now_us)
 
     def _send_reply(self, now_us):
         kind, body = self._reply
         self._reply = None
         message = self._write(kind, messages.NO_GROUP, body, now_us, sequenced=False)
-        self._send(message, None, kind == messages.ACK, now_us)
+        self._send(message, None, self._links is not None and kind == messages.ACK, now_us)
 
     def _send_due(self, now_us):
         entry = self.outbox.due(now_us)
-        if entry.sent:
-            self._links.end()
-        self._send(entry.message, entry, not entry.sent and entry is not self._links.entry, now_us)
+        links = self._links
+        if entry.sent and links is not None:
+            links.end()
+        self._send(entry.message, entry, links is not None and not entry.sent and entry is not links.entry, now_us)
 
     def _send(self, message, entry, by_link, now_us):
         _, signing_public, noise_public = self._collector
@@ -390,13 +399,13 @@ class Core:
 
     def believe(self, noise_public):
         """Seal for the collector's new noise key from now on; no key that was given under the old one is used."""
-        self._links = LinkKeys()
+        self._links = _link_keys() if self._links is not None else None
         self._collector = self._collector[:2] + [noise_public]
         self._storage.write(messages.COLLECTOR_FILE, cbor.encode([1] + self._collector))
 
     def hear_again(self):
         """Seal from now on: unless an answer is due anyway, our acknowledgement may not have opened there."""
-        if self._reply is None:
+        if self._reply is None and self._links is not None:
             self._links.end()
 
     def _acknowledged(self, body, now_us):
@@ -404,7 +413,8 @@ class Core:
         if incarnation == self._incarnation:
             self.counters["acknowledgements"] += 1
             gone = self.outbox.receive_acknowledgement(upto, spans, now_us)
-            self._links.heard(self.outbox.entries)
+            if self._links is not None:
+                self._links.heard(self.outbox.entries)
             if gone:
                 self._reply = messages.RESUME, cbor.encode([list(span) for span in gone])
 

@@ -15,54 +15,43 @@ except ImportError:
     const = int
 
 _AFTER = const(8)  # sealed envelopes within a key's life, before one is drawn: a LINK costs as much as one
-_ENVELOPES = const(65_536)  # LINK_KEY_ENVELOPES and LINK_KEY_US in agent/core/limits.py
-_LIFE_SECONDS = const(3_600)
-_WORN = const(7)  # eighths of its life
+_ENVELOPES = const(65_536)  # LINK_KEY_ENVELOPES in agent/core/limits.py; LINK_KEY_US is the hour below
+_EIGHTH_US = const(450_000_000)
 
 
 class LinkKeys:
-    """The key in use, and the one whose LINK is on its way: [tag, key, counter, time when it was drawn]."""
+    """The key in use, and the one whose LINK is on its way: [tag, key, envelopes, time when it was drawn].
+
+    Where no key is in use, tag and key are None, and envelopes are those that were sealed instead.
+    """
 
     def __init__(self):
-        self.entry = None  # the LINK that waits in the outbox
-        self._used = self._next = None
-        self._heard = False
-        self._sealed = self._since_us = 0
-        self._wanted = False
+        self.wanted = False  # whether a key should be drawn, as soon as the collector has been heard
+        self.entry = self._next = None  # the LINK that waits in the outbox, and its key
+        self.end()
 
-    @property
-    def wanted(self):
-        """Whether a key should be drawn: only for a collector that is there, and one at a time."""
-        return self._wanted and self._heard and self.entry is None
+    def end(self):
+        """Use the key no more."""
+        self._used = [None, None, 0, 0]
 
     def seal(self, message, now_us):
         """Return a link envelope; None where the message has to be sealed."""
-        key = self._used
-        if key is not None:
-            eighths = max(8 * key[2] // _ENVELOPES, 8 * (now_us - key[3]) // 1_000_000 // _LIFE_SECONDS)
-            if eighths < 8:
-                self._wanted = self._wanted or eighths >= _WORN
-                key[2] += 1
-                return messages.seal_by_link(message, *key[:3])
-            self._used = None
-        if now_us - self._since_us > 1_000_000 * _LIFE_SECONDS:
-            self._sealed, self._since_us = 0, now_us
-        self._sealed += 1
-        self._wanted = self._wanted or self._sealed >= _AFTER
-        return None
+        used = self._used
+        eighths = max(8 * used[2] // _ENVELOPES, (now_us - used[3]) // _EIGHTH_US)
+        if eighths >= 8:
+            used = self._used = [None, None, 0, now_us]
+        used[2] += 1
+        if self.entry is None and (eighths == 7 if used[0] else used[2] >= _AFTER):
+            self.wanted = True
+        return messages.seal_by_link(message, *used[:3]) if used[0] else None
 
     def begin(self, tag, key, entry, now_us):
         """Note that a key's LINK is in the outbox."""
         self._next = [tag, key, 0, now_us]
         self.entry = entry
-        self._wanted, self._sealed = False, 0
+        self.wanted = False
 
     def heard(self, entries):
-        """Note an acknowledgement, and what still waits after it."""
-        self._heard = True
+        """Take what still waits after an acknowledgement: the key is the collector's, too, if its LINK does not."""
         if self.entry is not None and self.entry not in entries:
             self._used, self._next, self.entry = self._next, None, None
-
-    def end(self):
-        """Use the key no more."""
-        self._used = None

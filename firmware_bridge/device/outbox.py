@@ -85,25 +85,19 @@ class Outbox:
         self._retry_us = RETRY_US
         self._retry_at_us = None
 
-    def add(self, message):
-        """Take the telemetry that was signed with `next_seq`, and `next_number` in it."""
-        self.next_number += 1
-        self._take(message, True)
+    def add(self, message, is_telemetry=True, loss=()):
+        """Take the message that was signed with `next_seq`, telemetry with `next_number` in it; return its entry.
 
-    def add_record(self, message, loss=()):
-        """Take what has no number and is never dropped, signed with `next_seq`; return its entry.
-
-        One that says what `loss_to_write` named, `loss`, is the record of it, and forgets that.
+        What is no telemetry is never dropped. One that says what `loss_to_write` named, `loss`, forgets that.
         """
-        self._lost = without(self._lost, loss)
-        self._note_record()
-        entry = self._take(message, False)
-        if loss:
-            self._loss = entry
-        return entry
-
-    def _take(self, message, is_telemetry):
         entry = Entry(self.next_seq, message, is_telemetry)
+        if is_telemetry:
+            self.next_number += 1
+        else:
+            self._note_record()
+        if loss:
+            self._lost = without(self._lost, loss)
+            self._loss = entry
         self.entries.append(entry)
         self.next_seq += 1
         self.size += len(message)

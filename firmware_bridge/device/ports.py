@@ -3,11 +3,11 @@
 `covey.json` beside it says what is not as usual:
 
     {"interval_seconds": 10, "batch_seconds": 60, "report_seconds": 300, "samples": null,
-     "batch_bytes": 1024, "outbox_bytes": 8192, "mtu": 256, "watchdog": true, "prompt_seconds": 1.5,
+     "batch_bytes": 1024, "outbox_bytes": 8192, "link_keys": true, "mtu": 256, "watchdog": true, "prompt_seconds": 1.5,
      "uart": {"id": 1, "baud": 115200, "tx": 4, "rx": 5},
      "sensors": [["temperature", {}], ["analog", {"pin": 26, "name": "soil", "unit": "%"}]]}
 
-Batches and outbox take a share of the heap where no number is given. After `samples`, sampling ends. Without "uart" the
+Batches and outbox take a share of the heap where no number is given, and link keys are used where it has room. After `samples`, sampling ends. Without "uart" the
 line is the USB port that the prompt is on, too. Byte 0x03 then no longer interrupts: for the prompt restart the board
 and write 0x03 five times in its first second and a half, as `covey mcu flash` does.
 """
@@ -25,6 +25,9 @@ from storage import Files
 SETTINGS_FILE = "covey.json"
 SENSORS = [["counter", {}], ["memory", {}]]
 _BATCH_BYTES_MIN = const(320)
+_OUTBOX_BYTES_MIN = const(1_200)
+_WORKING_BYTES = const(4_000)  # what signing and sealing take beside
+_LINK_KEYS_FREE = const(24_000)
 _WAIT_MS = const(10)
 _WATCHDOG_MS = const(8_000)  # the longest that an RP2040 takes; no computation of ours takes half of it
 
@@ -127,15 +130,16 @@ def main(seconds=None):
     settings = read_settings()
     gc.collect()
     free = gc.mem_free()
-    gc.threshold(free // 8)  # before the heap is full: what stays then lies together
+    gc.threshold(free // 16)  # before the heap is full: what stays then lies together
     limits = core.Settings(
         interval_us=int(1_000_000 * settings.get("interval_seconds", 10)),
         batch_us=int(1_000_000 * settings.get("batch_seconds", 60)),
         report_us=int(1_000_000 * settings.get("report_seconds", 300)),
         batch_bytes=settings.get("batch_bytes", max(_BATCH_BYTES_MIN, free // 40)),
-        outbox_bytes=settings.get("outbox_bytes", free // 5),
+        outbox_bytes=settings.get("outbox_bytes", max(_OUTBOX_BYTES_MIN, (free - _WORKING_BYTES) // 5)),
         mtu=settings.get("mtu", 256),
         samples=settings.get("samples"),
+        link_keys=settings.get("link_keys", free >= _LINK_KEYS_FREE),
     )
     clock = Clock()
     uart = settings.get("uart")

@@ -91,10 +91,11 @@ def seal(message, recipient_noise_public, ephemeral_secret, nonce):
         WireError: the recipient's key is unusable.
     """
     try:
-        box = nacl.crypto_box(_padded(message), nonce, recipient_noise_public, ephemeral_secret)
+        key = nacl.crypto_box_beforenm(recipient_noise_public, ephemeral_secret)
     except nacl.CryptoError:
         raise WireError("decryption")
-    return encode([1, nacl.crypto_scalarmult_base(ephemeral_secret), nonce, box])
+    ephemeral_public = nacl.crypto_scalarmult_base(ephemeral_secret)  # before copies of the message fill the heap
+    return encode([1, ephemeral_public, nonce, nacl.crypto_secretbox(_padded(message), nonce, key)])
 
 
 def open_sealed(raw, noise_secret):

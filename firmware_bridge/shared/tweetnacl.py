@@ -23,6 +23,7 @@ Sources: "TweetNaCl: a crypto library in 100 tweets" (Bernstein and others, 2014
 what is refused: points of small order, signatures with S >= L, with a small-order A or R, or a non-canonical A.
 """
 
+import gc
 import sys
 
 
@@ -79,19 +80,6 @@ def _check_all(*pairs):
 # crypto_scalarmult: X25519 (RFC 7748)
 
 
-def crypto_scalarmult(n, p):
-    """Return the 32 bytes that scalar n (32 bytes) and point p (32 bytes) share.
-
-    Raises:
-        CryptoError: p has small order, so that the result would not depend on n.
-    """
-    _check_all((n, 32), (p, 32))
-    shared = _backend.scalarmult(n, p)
-    if _backend.verify_32(shared, bytes(32)):
-        raise CryptoError("refused")
-    return shared
-
-
 def crypto_scalarmult_base(n):
     """Return the public key (32 bytes) of scalar n (32 bytes)."""
     _check(n, 32)
@@ -123,12 +111,6 @@ def crypto_secretbox_open(box, nonce, key):
 # crypto_box: X25519, then crypto_secretbox
 
 
-def crypto_box_keypair():
-    """Return a fresh public key and its secret key, 32 bytes each."""
-    secret = randombytes(32)
-    return _backend.scalarmult_base(secret), secret
-
-
 def crypto_box_beforenm(public, secret):
     """Return the 32-byte key that a public and a secret key share: compute once, use for many messages.
 
@@ -142,19 +124,6 @@ def crypto_box_beforenm(public, secret):
     return key
 
 
-crypto_box_afternm = crypto_secretbox
-crypto_box_open_afternm = crypto_secretbox_open
-
-
-def crypto_box(message, nonce, public, secret):
-    """Return the box of a message for the holder of `public`; nonce 24 bytes.
-
-    Raises:
-        CryptoError: the public key has small order.
-    """
-    return crypto_secretbox(message, nonce, crypto_box_beforenm(public, secret))
-
-
 def crypto_box_open(box, nonce, public, secret):
     """Return the message that the holder of `public` sealed for us.
 
@@ -165,11 +134,6 @@ def crypto_box_open(box, nonce, public, secret):
 
 
 # crypto_sign: Ed25519 (RFC 8032)
-
-
-def crypto_sign_keypair():
-    """Return a fresh public key (32 bytes) and its secret key (64 bytes)."""
-    return _backend.sign_seed_keypair(randombytes(32))
 
 
 def crypto_sign_seed_keypair(seed):
@@ -195,23 +159,7 @@ def crypto_sign_verify_detached(signature, message, public):
         raise CryptoError("refused")
 
 
-def crypto_sign(message, secret):
-    """Return the signature followed by the message."""
-    return crypto_sign_detached(message, secret) + message
-
-
-def crypto_sign_open(signed, public):
-    """Return the message behind a signature.
-
-    Raises:
-        CryptoError: the signature does not hold.
-    """
-    message = signed[64:]
-    crypto_sign_verify_detached(signed[:64], message, public)
-    return message
-
-
-# The rest
+# crypto_hash: SHA-512
 
 
 def crypto_hash(message):
@@ -219,40 +167,13 @@ def crypto_hash(message):
     return _backend.sha512(message)
 
 
-def crypto_onetimeauth(message, key):
-    """Return the 16-byte Poly1305 tag; a key (32 bytes) must never serve two messages."""
-    _check(key, 32)
-    return _backend.onetimeauth(message, key)
-
-
-def crypto_onetimeauth_verify(tag, message, key):
-    """Return None if the tag holds.
-
-    Raises:
-        CryptoError: it does not.
-    """
-    if len(tag) != 16 or not _backend.verify_16(crypto_onetimeauth(message, key), tag):
-        raise CryptoError("refused")
-
-
-def crypto_stream(length, nonce, key):
-    """Return `length` bytes of the XSalsa20 stream; nonce 24 bytes, key 32 bytes."""
-    return crypto_stream_xor(bytes(length), nonce, key)
-
-
-def crypto_stream_xor(message, nonce, key):
-    """Return the message under the XSalsa20 stream; nobody notices if it is changed on the way."""
-    _check_all((nonce, 24), (key, 32))
-    return _backend.stream_xor(message, nonce, key)
-
-
-def crypto_verify_16(x, y):
-    """Say whether 16 bytes are equal (C says 0 or -1), in time that does not depend on where they differ."""
-    _check_all((x, 16), (y, 16))
-    return _backend.verify_16(x, y)
-
-
-def crypto_verify_32(x, y):
-    """Say whether 32 bytes are equal, in time that does not depend on where they differ."""
-    _check_all((x, 32), (y, 32))
-    return _backend.verify_32(x, y)
+def __getattr__(name):
+    """Give the functions of `tweetnacl_rest`, which boards seldom need, and so load late."""
+    if not name.startswith("crypto_"):
+        raise AttributeError(name)
+    gc.collect()  # or loading would scatter the heap
+    try:
+        from . import tweetnacl_rest as rest
+    except ImportError:
+        import tweetnacl_rest as rest
+    return getattr(rest, name)

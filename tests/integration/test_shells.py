@@ -51,6 +51,9 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert _complete(script, "covey", "check", "--off") == {"--offline"}
     assert _complete(script, "covey", "status", "--state", "") == {"folder"}
     assert _complete(script, "covey", "init", "--label", "") == set()
+    assert _complete(script, "covey", "ingest", "rep") == {"report"}
+    assert _complete(script, "covey", "ingest", "report", "--si") == {"--since", "--sink"}
+    assert _complete(script, "covey", "ingest", "--verify", "s") == {"sample"}
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])

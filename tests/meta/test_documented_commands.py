@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.main import full_parser
-from spark_ingest.__main__ import _parser as ingest_parser
-from spark_ingest.report_command import parser as report_parser
+from agent.ingest_options import ingest_parser, report_parser
 from tests.meta.source_tree import ROOT
 
 _DOCUMENTS = sorted(

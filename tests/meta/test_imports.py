@@ -14,6 +14,7 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "agent.ports": _CORE,
     "agent.config": _CORE,
     "agent.client": ("agent.errors",),
+    "agent.ingest_options": (),
     "agent.adapters": (*_CORE, "agent.ports", "agent.config", "agent.adapters"),
     "agent.roles": (*_CORE, "agent.ports", "agent.roles"),
     "agent.relays": (*_CORE, "agent.ports"),
@@ -22,7 +23,7 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "firmware_bridge.shared": ("firmware_bridge.shared",),
     "firmware_bridge.device": ("firmware_bridge.device", "firmware_bridge.shared"),
     "firmware_bridge.host": (*_CORE, "agent.ports", "agent.config", "firmware_bridge.host", "firmware_bridge.shared"),
-    "spark_ingest": (*_CORE, "spark_ingest"),
+    "spark_ingest": (*_CORE, "agent.ingest_options", "spark_ingest"),
     "broker_conf": ("agent.errors", "agent.adapters.mosquitto_passwords", "broker_conf"),
 }
 """Of our own packages. What is not listed (demo, bench, hil, tests) stands at the end of the way and may import all."""
@@ -111,6 +112,7 @@ _BOARD_MAY_USE = frozenset(
         "io",
         "json",
         "math",
+        "micropython",  # `const` alone: one that is missing is `int`
         "os",
         "select",
         "struct",

@@ -91,4 +91,4 @@ class Attacker:
         return self._world.random.choice(self._world.devices)
 
     def _send(self, topic: str, envelope: bytes) -> None:
-        self._world.broker.route(topic, envelope)
+        self._world.random.choice(self._world.brokers).route(topic, envelope)

@@ -39,7 +39,8 @@ class Session:
 class Broker:
     """One broker. It is only ever asked by links and by the world's faults."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, name: str) -> None:
+        self.name = name
         self._world = world
         self._sessions: dict[str, Session] = {}
         self._snapshot: dict[str, list[bytes]] = {}
@@ -155,12 +156,12 @@ class Broker:
 class Link:
     """One device's adapter: `agent.ports.Relay` over a line that is cut, hangs half-open or is slow."""
 
-    name = "sim"
-
-    def __init__(self, world: World, client: str, deliver: Callable[[RelayEvent], None]) -> None:
+    def __init__(self, world: World, broker: Broker, client: str, deliver: Callable[[RelayEvent], None]) -> None:
+        self.name = broker.name
         self.client = client
         self.publishes = 0
         self._world = world
+        self._broker = broker
         self._deliver = deliver
         self._generation = 0
         self._up = False
@@ -183,7 +184,7 @@ class Link:
 
     def vanish(self) -> None:
         """End with the process; the broker hears of it at once."""
-        self._world.broker.disconnect(self, self._generation)
+        self._broker.disconnect(self, self._generation)
         self._generation += 1
         self._up = self._half_open = False
 
@@ -217,18 +218,18 @@ class Link:
     def _connect(self, generation: int) -> None:
         if generation != self._generation:
             return
-        present = self._world.broker.connect(self, generation)
+        present = self._broker.connect(self, generation)
         self._up, self._half_open = True, False
         self._unanswered.clear()
         self._deliver(RelayUp(self.name, present, self._world.plan.payload_most))
-        self._world.agenda.after(self._latency(), lambda: self._world.broker.pump_client(self.client))
+        self._world.agenda.after(self._latency(), lambda: self._broker.pump_client(self.client))
         self._renew_later(generation)
 
     def _renew_later(self, generation: int) -> None:
         def renew() -> None:
             if generation == self._generation and self._up:
                 if not self._half_open:
-                    self._world.broker.subscribe(self)
+                    self._broker.subscribe(self)
                 self._renew_later(generation)
 
         self._world.agenda.after(RESUBSCRIBE_US, renew)
@@ -268,7 +269,7 @@ class Link:
         generation = self._generation
 
         def arrive() -> None:
-            reason = self._world.broker.publish(topic, payload)
+            reason = self._broker.publish(topic, payload)
             self._last_down_us = self._carry(self._last_down_us, generation, lambda: self._answer(handle, reason))
 
         self._last_up_us = self._carry(self._last_up_us, generation, arrive)
@@ -285,7 +286,7 @@ class Link:
             self._last_up_us = self._carry(
                 self._last_up_us,
                 generation,
-                lambda: self._world.broker.acknowledge(self.client, generation, packet_id),
+                lambda: self._broker.acknowledge(self.client, generation, packet_id),
             )
 
     def alive(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from agent.relays import Relays
 from agent.roles.collector import Collector
 from agent.runtime import Role, Runtime
 from tests.sim.agenda import SECOND
-from tests.sim.broker import Link
+from tests.sim.broker import Broker, Link
 from tests.sim.disk import Disk
 from tests.sim.ledger import Backup, Submission, check
 from tests.sim.store import SimStore
@@ -95,7 +95,9 @@ class Application:
 class Device:
     """One member of the world."""
 
-    def __init__(self, world: World, name: str, identity: Identity, disk: Disk, *, collects: bool = False) -> None:
+    def __init__(
+        self, world: World, brokers: Sequence[Broker], name: str, identity: Identity, disk: Disk, *, collects: bool
+    ) -> None:
         self.world = world
         self.name = name
         self.identity = identity
@@ -119,7 +121,8 @@ class Device:
         self._events: list[RelayEvent] = []
         self._wake = 0
         self._idle_turns = 0
-        self.link = Link(world, identity.signing_public.hex(), self._take_event)
+        client = identity.signing_public.hex()
+        self.links = [Link(world, broker, client, self._take_event) for broker in brokers]
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -146,12 +149,13 @@ class Device:
                         self._report,
                     )
                 )
-            self._runtime = Runtime(self.store, Relays([self.link]), self._clock, self._make_node, roles, self._report)
+            self._runtime = Runtime(self.store, Relays(self.links), self._clock, self._make_node, roles, self._report)
         except StorageError as error:
             self._report("error", f"did not start: {error}")
             self._bury(5 * SECOND)
             return
-        self.link.begin()
+        for link in self.links:
+            link.begin()
         self.wake(0)
 
     def _open(self, *, crashes: bool) -> SimStore:
@@ -192,7 +196,7 @@ class Device:
         """Perhaps end the process here: beside a commit, or beside a write to the vault."""
         if self.alive and self.world.happens(self.world.plan.crash):
             self.alive = False
-            self.link.vanish()
+            self._vanish()
             raise CrashError
 
     def jump_clock(self, by_us: int) -> None:
@@ -212,7 +216,7 @@ class Device:
 
     def _bury(self, pause_us: int, *, boots: bool = True) -> None:
         self.alive = False
-        self.link.vanish()
+        self._vanish()
         self._close()
         self._runtime = None
         self._events.clear()
@@ -220,6 +224,10 @@ class Device:
         self.world.trace(self.name, "is down")
         if boots:
             self.world.agenda.after(pause_us, self.boot)
+
+    def _vanish(self) -> None:
+        for link in self.links:
+            link.vanish()
 
     def throw_away(self) -> None:
         """End what is open."""
@@ -256,7 +264,7 @@ class Device:
         if not self.alive or self._runtime is None:
             return
         events, self._events = self._events, []
-        published = self.link.publishes
+        published = self._published()
         try:
             deadline = self._runtime.turn(events)
         except CrashError:
@@ -265,8 +273,11 @@ class Device:
         delay_us = _POLL_US
         if deadline is not None:
             delay_us = min(delay_us, max(0, deadline - self._clock.monotonic_us()))
-        self._check_busy(delay_us, idle=not events and published == self.link.publishes)
+        self._check_busy(delay_us, idle=not events and published == self._published())
         self.wake(max(1_000, delay_us))
+
+    def _published(self) -> int:
+        return sum(link.publishes for link in self.links)
 
     def _check_busy(self, delay_us: int, *, idle: bool) -> None:
         """The loop may not spin: a turn that is due at once must have something to do."""
@@ -355,6 +366,6 @@ class Device:
 
     def quiet(self) -> bool:
         """Say whether nothing is left to do here."""
-        if not self.alive or self.pending or not self.link.up:
+        if not self.alive or self.pending or not all(link.up for link in self.links):
             return False
         return self.store.totals()[0] == 0 and (not self._collects or self.store.landing_bytes() == 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from dataclasses import dataclass
 
 from agent.core import wire
@@ -58,6 +59,7 @@ class Ledger:
         self._losses: list[tuple[bytes, bytes, Loss]] = []
         self._withdrawn: dict[tuple[bytes, bytes], Message] = {}
         self._received: dict[tuple[bytes, bytes, bytes], SequenceSet] = {}
+        self._received_in_lost_lives: dict[tuple[bytes, bytes, bytes], list[SequenceSet]] = defaultdict(list)
         self._sequences: dict[tuple[bytes, bytes, int], bytes] = {}
         self._link_sequences: set[tuple[bytes, bytes, bytes, int]] = set()
         self._nonces: dict[bytes, bytes] = {}
@@ -128,8 +130,12 @@ class Ledger:
     def check_freed(self, raw: bytes, *, lands: bool) -> None:
         """Check that a sender may forget a message: its recipient holds it durably."""
         message = read_message(raw, verify=False)
-        received = self._received.get((message.recipient, message.author, message.incarnation), SequenceSet())
-        check(message.link_seq in received, "an outbox row was freed before its recipient had it")
+        link = (message.recipient, message.author, message.incarnation)
+        held = [self._received.get(link, SequenceSet()), *self._received_in_lost_lives.get(link, ())]
+        check(
+            any(message.link_seq in received for received in held),
+            "an outbox row was freed before its recipient had it",
+        )
         if message.type is MessageType.BLOB:
             came = (message.recipient, message.body) in self._came
             told = self._told(message.recipient, message.body)
@@ -162,6 +168,9 @@ class Ledger:
         for body, submission in self.accepted.items():
             if submission.author == device and body not in backup.accepted:
                 self._excused |= {(recipient, body) for recipient in submission.recipients}
+        for link, received in self._received.items():
+            if link[0] == device:  # an acknowledgement of it may still be under way
+                self._received_in_lost_lives[link].append(received)
         if noticed:
             return
         lost = {key for key in self._link_sequences if key[0] == device} - backup.link_sequences

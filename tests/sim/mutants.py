@@ -25,6 +25,7 @@ from agent.core.records import LandingPlan
 from agent.core.sending import Outgoing, Sending
 from agent.core.sequences import SequenceSet
 from agent.ports import Delivered
+from agent.relays import Relays
 from agent.roles.collector import Collector
 from agent.runtime import Runtime
 from tests.sim.broker import Link
@@ -127,7 +128,8 @@ def _plan_in_ram(collector: Collector, now: Any) -> LandingPlan | None:
     waiting = collector._store.landing_waiting(1_000_000, 1_000)
     if waiting is None:
         return None
-    number = collector._manifest.last_number + 1 if collector._manifest else 1
+    manifest = collector._vault.manifest
+    number = manifest.last_number + 1 if manifest else 1
     return LandingPlan(number, collector._store.incarnation(), waiting[0], now.wall_us, collector._rng(24))
 
 
@@ -166,7 +168,14 @@ def _present_era_only(store: SqliteStore, recipient: bytes) -> list[Era]:
 _eras = SqliteStore.eras
 
 
-def _nothing(*_arguments: object) -> None:
+def _first_way(relays: Relays, topic: str, now_us: int) -> list[str]:
+    return _ways(relays, topic, now_us)[:1]
+
+
+_ways = Relays._ways
+
+
+def _nothing(*_arguments: object, **_named: object) -> None:
     """Do nothing."""
 
 
@@ -198,5 +207,7 @@ MUTANTS = (
     Mutant("a restored device goes on as before", {(SqliteStore, "renew"): _nothing}),
     Mutant("an acknowledgement of another life is ignored", {(SqliteStore, "doubt"): lambda *_: False}),
     Mutant("an earlier life's messages are forgotten", {(SqliteStore, "eras"): _present_era_only}),
+    Mutant("only the preferred relay is tried", {(Relays, "_ways"): _first_way}),
+    Mutant("an answer goes by the preferred relay only", {(Relays, "heard"): _nothing}),
     Mutant("acknowledge for ever", {(ReceiveLink, "answered"): _nothing}),
 )

@@ -41,6 +41,7 @@ class Plan:
     joiner: bool
     restore_every_us: int
     unnoticed: bool
+    second_relay: bool
 
 
 def draw(source: random.Random) -> Plan:
@@ -87,4 +88,5 @@ def draw(source: random.Random) -> Plan:
         joiner=joiner,
         restore_every_us=0 if joiner else pause(8 * SECOND, 40 * SECOND, 1.0 if relived else 0.25),
         unnoticed=relived or source.random() < 0.5,
+        second_relay=source.random() < 0.2,
     )

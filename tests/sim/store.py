@@ -47,6 +47,7 @@ class SimStore(SqliteStore):
             yield
             if self._crashes:
                 self._device.boundary()
+            self.write_links()
             wrote = full and self._db.total_changes != before
             if wrote and (not self._device.ballast or self._pages() > used):
                 raise DiskFullError("no room")

@@ -6,6 +6,7 @@ import pytest
 
 from tests.sim.ledger import ViolationError
 from tests.sim.mutants import MUTANTS, Mutant
+from tests.sim.template import template
 from tests.sim.world import run_seed
 
 _SEEDS = 200
@@ -14,10 +15,13 @@ _SEEDS = 200
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mistake_is_caught(mutant: Mutant) -> None:
+    template()  # made without the mistake
     with mutant.applied():
         for seed in range(_SEEDS):
             try:
                 run_seed(seed)
-            except ViolationError:
+            except ViolationError as error:
+                stale = isinstance(error.__cause__, AttributeError | TypeError)
+                assert not stale, "the mutant no longer fits the code that it replaces"
                 return
     pytest.fail(f"{_SEEDS} seeds did not notice: {mutant.name}")

@@ -1,4 +1,4 @@
-"""A seeded world: three members of a group, one of them a collector, around one broker, and everything that fails.
+"""A seeded world: three members of a group, one of them a collector, around a broker or two, and everything that fails.
 
 `run_seed` lets the faults of a plan rage for a while, then lets them cease, and checks that everything accepted has
 come, once. What may never happen, whatever fails, is checked as it happens (`ledger.py`).
@@ -53,13 +53,15 @@ class World:
         self._trace = trace
         self._submitted = 0
         self.publishes = 0
-        self.broker = Broker(self)
+        self.brokers = [Broker(self, name) for name in ("sim", "second")[: 2 if self.plan.second_relay else 1]]
         self.attacker = Attacker(self)
         self.objects = VaultStore(self)
         self.devices: list[Device] = []
         for name in (*MEMBERS, JOINER) if self.plan.joiner else MEMBERS:
             disk = Disk(template().states[name])
-            self.devices.append(Device(self, name, identity(name), disk, collects=name == "collector"))
+            brokers = self.brokers[-1:] if name == "ben" else self.brokers  # who can be reached by a way round alone
+            collects = name == "collector"
+            self.devices.append(Device(self, brokers, name, identity(name), disk, collects=collects))
         self.collector = self.devices[2]
         self.taken: dict[str, list[bytes]] = {device.name: [] for device in self.devices}
 
@@ -143,8 +145,8 @@ class World:
         plan = self.plan
         for every_us, fault in (
             (plan.cut_every_us, self._cut),
-            (plan.wipe_every_us, self.broker.wipe),
-            (plan.deafen_every_us, self.broker.deafen),
+            (plan.wipe_every_us, lambda: self._some_broker().wipe()),
+            (plan.deafen_every_us, lambda: self._some_broker().deafen()),
             (plan.snapshot_every_us, self._restart_broker),
             (plan.disk_full_every_us, self._fill_disk),
             (plan.clock_jump_every_us, self._jump_clock),
@@ -154,7 +156,8 @@ class World:
         ):
             if every_us:
                 self._repeat(every_us, fault)
-        self._repeat(15 * SECOND, self.broker.take_snapshot)
+        for broker in self.brokers:
+            self._repeat(15 * SECOND, broker.take_snapshot)
 
     def _repeat(self, every_us: int, fault: Callable[[], None]) -> None:
         def strike() -> None:
@@ -164,16 +167,19 @@ class World:
 
         self.agenda.after(self.random.randint(every_us // 2, every_us * 3 // 2), strike)
 
+    def _some_broker(self) -> Broker:
+        return self.random.choice(self.brokers)
+
     def _cut(self) -> None:
-        device = self.random.choice(self.devices)
+        link = self.random.choice(self.random.choice(self.devices).links)
         if self.random.random() < self.plan.half_open:
-            device.link.hang()
+            link.hang()
         else:
-            device.link.cut("cut")
+            link.cut("cut")
 
     def _restart_broker(self) -> None:
         self.trace("broker", "restarts from a snapshot")
-        self.broker.restart_from_snapshot()
+        self._some_broker().restart_from_snapshot()
 
     def _fill_disk(self) -> None:
         device = self.random.choice(self.devices)

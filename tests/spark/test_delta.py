@@ -53,6 +53,8 @@ def test_delta_tables_hold_each_reading_once_through_replays(spark: SparkSession
     (third,) = ingest()
     assert (third.losses, third.quarantined) == (1, 1)
     assert [_count(tables, name) for name in ("readings", "losses", "quarantine", "devices")] == [60, 1, 1, 1]
+    assert (tables / "gaps" / "_delta_log").is_dir()
+    assert _count(tables, "gaps") == 0
     with pytest.raises(ConfigurationError, match="are Delta tables"):
         ingest(Sink.PARQUET)
 

@@ -205,6 +205,8 @@ def test_acknowledgements_on_a_full_disk_cause_no_storm(agent: Agent) -> None:
 
 
 def test_what_no_relay_takes_is_set_aside_and_the_link_goes_on(agent: Agent) -> None:
+    agent.turn()
+    agent.turn(seconds=1)  # it has told where its links stand
     now = Now(agent.clock.now_us, agent.clock.now_us)
     with agent.store.transaction():
         agent.runtime.node.send_blob(agent.group_id, b"huge", now)

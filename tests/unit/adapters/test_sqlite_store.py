@@ -323,3 +323,33 @@ def test_the_counters_count(store: SqliteStore) -> None:
         store.set_condition("relay", "down", 4)
     assert store.counters() == {"one": 5}
     assert store.conditions() == {"relay": ("down", 4)}
+
+
+# -- links ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_link_is_written_with_its_transaction(path: Path, store: SqliteStore) -> None:
+    other = SqliteStore(path, INCARNATION)
+    with store.transaction():
+        store.set_received(BEN, b"theirown", SequenceSet(3))
+        assert store.received(BEN, b"theirown") == SequenceSet(3)
+        assert store.incarnations(BEN) == 1
+        store.set_received(BEN, b"theirown", SequenceSet(4))
+        assert store.links(BEN) == [(b"theirown", SequenceSet(4))]
+        assert other.received(BEN, b"theirown") == SequenceSet()
+    assert other.received(BEN, b"theirown") == SequenceSet(4)
+    with other.transaction():
+        other.set_received(BEN, b"theirown", SequenceSet(5))
+    with store.transaction():
+        assert store.received(BEN, b"theirown") == SequenceSet(5)
+    other.close()
+
+
+def test_a_link_that_was_rolled_back_is_as_before(store: SqliteStore) -> None:
+    with suppress(ZeroDivisionError), store.transaction():
+        store.set_received(BEN, b"theirown", SequenceSet(3))
+        raise ZeroDivisionError
+    assert store.links(BEN) == []
+    with store.transaction():
+        assert store.received(BEN, b"theirown") == SequenceSet()
+    assert store.received(BEN, b"theirown") == SequenceSet()

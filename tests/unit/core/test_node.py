@@ -10,8 +10,9 @@ import pytest
 from agent.core.crypto import NoiseKey
 from agent.core.envelope import seal
 from agent.core.events import BlobArrived, EnvelopeDropped
-from agent.core.limits import MAXIMUM_BLOB_BYTES, RETRY_US_INITIAL, RETRY_US_MAX
+from agent.core.limits import ACKNOWLEDGE_DELAY_US, MAXIMUM_BLOB_BYTES, RETRY_US_INITIAL, RETRY_US_MAX
 from agent.core.message import NO_GROUP, Acknowledgement, Loss, LossReason, MessageType, read_message, write_message
+from agent.core.sending import Outgoing
 from agent.core.sequences import SequenceSet
 from agent.core.telemetry import split_number
 from agent.errors import LocalError, OutboxFullError, UnknownGroupError
@@ -36,6 +37,15 @@ def _forge(
 
 def _codes(device: Device) -> list[str]:
     return [event.code for event in device.events() if isinstance(event, EnvelopeDropped)]
+
+
+def _told_by_itself(device: Device) -> list[Outgoing]:
+    """Return what a device says some time after it has been connected, though nothing came."""
+    if device.node.restless(device.now):
+        with device.store.transaction():
+            device.node.tend_groups(device.now)
+    device.wait(ACKNOWLEDGE_DELAY_US / 1e6)
+    return device.sends()
 
 
 def test_a_blob_comes_once_and_is_forgotten_when_its_recipient_has_it(make: Make) -> None:  # accepts: 001.13
@@ -79,6 +89,31 @@ def test_an_acknowledgement_that_was_lost_is_given_again(make: Make) -> None:
     carry(ann, ben)
     assert ben.inbox() == [b"hello"]
     assert ann.store.totals()[0] == 0
+
+
+def test_an_acknowledgement_that_was_lost_with_its_process_is_given_by_the_next_one(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    ann.blob(group_id, b"hello")
+    for outgoing in ann.sends():
+        ben.receive(outgoing.envelope)
+    ben.restart()  # after its commit, before its acknowledgement
+    [anew] = _told_by_itself(ben)
+    ann.receive(anew.envelope)
+    assert ann.store.totals()[0] == 0
+    ben.node.connection_lost()
+    ben.node.connected(ben.now)
+    assert _told_by_itself(ben) == []  # once for each process
+
+
+def test_only_who_was_heard_lately_is_told_anew(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    ann.blob(group_id, b"hello")
+    carry(ann, ben)
+    ben.wait(RETRY_US_MAX / 1e6 + 61)
+    ben.restart()
+    assert _told_by_itself(ben) == []
 
 
 def test_an_acknowledgement_stays_due_while_the_relay_takes_no_more(make: Make) -> None:

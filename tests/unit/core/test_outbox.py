@@ -170,6 +170,25 @@ def test_the_retry_time_follows_the_round_trip() -> None:
     assert 3 * SECOND <= deadline - queue.now <= 4 * SECOND
 
 
+def test_a_window_freed_after_an_absence_is_one_round_trip() -> None:
+    queue = Queue(1)
+    for link_seq in range(1, 30):
+        queue.send()
+        queue.now += SECOND // 5
+        queue.acknowledge(SequenceSet(link_seq))
+        queue.add(link_seq + 1)
+    for link_seq in range(31, 36):
+        queue.add(link_seq)
+    queue.send()
+    queue.now += RETRY_US_MIN - 1  # its recipient ends, and comes back just in time
+    queue.acknowledge(SequenceSet(35))
+    queue.add(36)
+    queue.send()
+    deadline = queue.link.next_deadline()
+    assert deadline is not None
+    assert deadline - queue.now <= 1.2 * RETRY_US_MIN
+
+
 def test_an_outage_is_no_round_trip() -> None:
     queue = Queue(1)
     queue.send()

@@ -226,6 +226,8 @@ def test_beats_are_written_together(pair: Pair) -> None:
     pair.ann.restart()
     pair.ann.up()
     pair.tells(*(each.envelope for each in pair.ann.beats()))
+    pair.ann.node.answer_now(pair.ann.now)
+    assert pair.ann.beats() != []  # where links stand, told anew: that is no beat
     before = pair.cat.store._db.total_changes
     for _ in range(6):
         assert not pair.cat.node.pulse.restless(pair.cat.now)

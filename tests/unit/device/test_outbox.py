@@ -83,7 +83,7 @@ def test_what_no_gateway_took_is_lost_and_said_so_once() -> None:
     outbox = _filled(14)
     assert _held(outbox) == list(range(5, 15))
     assert outbox.loss_to_write() == outbox.numbers_of([(1, 4)]) == [(1, 4)]
-    outbox.add_record(b"record", [(1, 4)])
+    outbox.add(b"record", False, [(1, 4)])
     assert not outbox.loss_to_write()
     for _ in range(12):
         outbox.add(bytes(100))
@@ -92,11 +92,22 @@ def test_what_no_gateway_took_is_lost_and_said_so_once() -> None:
     outbox.receive_acknowledgement(15, [], S)
     assert outbox.loss_to_write() == [(5, 14), (16, 18)]
     assert outbox.numbers_of(outbox.loss_to_write()) == [(5, 17)], "a record of loss has no number"
-    outbox.add_record(b"record", outbox.loss_to_write())
+    outbox.add(b"record", False, outbox.loss_to_write())
     outbox.receive_acknowledgement(28, [], S)
     for _ in range(12):
         outbox.add(bytes(100))
     assert outbox.numbers_of(outbox.loss_to_write()) == [(27, 28)]
+
+
+def test_a_link_is_not_dropped_and_has_no_number() -> None:
+    outbox = _outbox()
+    outbox.add(bytes(100))
+    link = outbox.add(bytes(100), False)
+    for _ in range(12):
+        outbox.add(bytes(100))
+    assert link in outbox.entries
+    assert outbox.loss_to_write() == [(1, 1), (3, 5)]
+    assert outbox.numbers_of(outbox.loss_to_write()) == [(1, 4)]
 
 
 def test_what_is_on_its_way_is_not_dropped() -> None:

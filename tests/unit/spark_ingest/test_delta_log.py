@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from spark_ingest import delta_log
+from spark_ingest import delta_log, gaps
 from spark_ingest.delta_log import DeltaLog
 from spark_ingest.repeats import path_in, update
+from spark_ingest.report import make_report
 from spark_ingest.state_file import replace_state
 from spark_ingest.table_files import table_files
 
@@ -79,6 +80,40 @@ def test_small_files_are_merged_and_what_was_heard_outlives_them(
     path_in(tmp_path).unlink()
     update(tmp_path)
     assert path_in(tmp_path).read_bytes() == heard
+
+
+def test_gaps_that_are_counted_anew_from_merged_files_are_those_that_there_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delta_log, "BATCHES_PER_MERGE", 4)
+    log = DeltaLog(tmp_path, "ingest")
+    for number in range(7):
+        received = pa.array([(number + 1) * 1_000_000] * 2, pa.timestamp("us", "UTC"))
+        # Late data: b's first two numbers change places, over two micro-batches.
+        told = {"collector": ["c", "c"], "received_at": received, "batch_number": [number + 1 + 5 * (number > 4)] * 2}
+        told["batch_number"] = [told["batch_number"][0], {0: 2, 1: 1}.get(number, told["batch_number"][1])]
+        _commit(tmp_path, number, **told)
+        gaps.update(tmp_path)
+        log.publish()
+
+    def standing() -> list[tuple[object, ...]]:
+        rows = pq.read_table(gaps.path_in(tmp_path)).to_pylist()
+        return [(row["author"], row["first"], row["last"], row["state"]) for row in rows if row["state"] != "closed"]
+
+    assert standing() == [(author, 6, 10, "open") for author in "ab"]
+    DeltaTable(tmp_path / "readings").vacuum(0, dry_run=False, enforce_retention_duration=False)
+    assert not list((tmp_path / "readings" / "batch=0").glob("*"))
+    numbers = tmp_path / ".numbers" / "numbers.parquet"
+    state = pq.read_table(numbers)
+    numbers.unlink()
+    gaps.update(tmp_path)
+    assert standing() == [(author, 6, 10, "open") for author in "ab"]
+    assert pq.read_table(numbers).equals(state)
+    log.publish(last=True)
+    assert _rows(tmp_path, "gaps").equals(pq.read_table(gaps.path_in(tmp_path)).replace_schema_metadata(None))
+    (gaps.path_in(tmp_path)).unlink()
+    (told,) = make_report(str(tmp_path), 10**15, None).sections["gaps"]
+    assert (told["state"], told["gaps"], told["batches"]) == ("open", 2, 10), "from the log"
 
 
 def test_a_new_column_is_added_and_one_of_somebody_elses_survives(tmp_path: Path) -> None:

@@ -15,11 +15,14 @@ import pytest
 from deltalake import write_deltalake
 
 from agent.errors import ConfigurationError, StorageError
+from agent.ingest_options import SINKS, VERIFY
 from spark_ingest.__main__ import main
 from spark_ingest.report import Report, make_report
 from spark_ingest.report_html import html
 from spark_ingest.report_text import text
+from spark_ingest.rows import Verify
 from spark_ingest.schema import TIMESTAMP
+from spark_ingest.tables import Sink
 
 NOW_US = 1_800_000_000_000_000
 HOUR_US = 3_600_000_000
@@ -165,3 +168,8 @@ def test_of_a_delta_table_only_what_its_log_lists_is_read(tables: Path) -> None:
     write_deltalake(folder, rows, mode="overwrite")
     assert len([*folder.rglob("*.parquet")]) == 3
     assert [row["entries"] for row in _report(tables).sections["quarantine"]] == [1]
+
+
+def test_the_options_are_those_that_there_are() -> None:
+    assert list(VERIFY) == [each.value for each in Verify]
+    assert list(SINKS) == [each.value for each in Sink]

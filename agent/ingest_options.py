@@ -1,0 +1,98 @@
+"""The options of `covey ingest` and of `covey ingest report`, without anything of Spark.
+
+They stand here for completion and the manual, which belong to the agent and are there where the ingest is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+VERIFY = ("all", "sample", "none")
+SINKS = ("parquet", "delta")
+
+_UNITS_US = {"m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+
+
+def ingest_parser() -> argparse.ArgumentParser:
+    """Return the options of `covey ingest`."""
+    parser = argparse.ArgumentParser(
+        prog="covey ingest",
+        description="Turn a vault's telemetry into tables, each reading once.",
+        epilog="covey ingest report TABLES says how the fleet and its telemetry are: covey ingest report --help.",
+    )
+    add_ingest_arguments(parser)
+    return parser
+
+
+def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add them to a parser."""
+    parser.add_argument("vault", help="the vault: a directory, or s3://BUCKET/PREFIX")
+    parser.add_argument("tables", type=Path, help="where the tables go")
+    parser.add_argument("--key-file", type=Path, required=True, metavar="FILE", help="the vault key file (mode 0600)")
+    parser.add_argument(
+        "--checkpoint", type=Path, metavar="DIR", help="Spark's checkpoint (default: TABLES/.checkpoint)"
+    )
+    parser.add_argument("--available-now", action="store_true", help="stop when all that is there now is in the tables")
+    parser.add_argument(
+        "--trigger-seconds", type=_seconds, default=2.0, metavar="N", help="time between micro-batches (default 2)"
+    )
+    parser.add_argument("--verify", choices=VERIFY, default="all", help="whose signatures are checked (default all)")
+    parser.add_argument(
+        "--max-segments-per-trigger",
+        type=int,
+        default=256,
+        metavar="N",
+        help="segments in one micro-batch (default 256)",
+    )
+    parser.add_argument("--max-bytes-per-trigger", type=int, metavar="N", help="bytes of segments in one micro-batch")
+    parser.add_argument("--sink", choices=SINKS, default="parquet", help="what the tables are (default parquet)")
+    parser.add_argument("--json", action="store_true", help="one JSON object for each micro-batch")
+    parser.add_argument("--metrics-file", type=Path, metavar="FILE", help="for node_exporter; ends in .prom")
+    parser.add_argument(
+        "--metrics-listen", type=_address, metavar="HOST:PORT", help="serve metrics to Prometheus there"
+    )
+
+
+def report_parser() -> argparse.ArgumentParser:
+    """Return the options of `covey ingest report`."""
+    parser = argparse.ArgumentParser(
+        prog="covey ingest report",
+        description="Say how fleet and telemetry are: silent devices, gaps, losses, latency, clocks, quarantine.",
+    )
+    parser.add_argument("tables", help="the folder that covey ingest writes to")
+    parser.add_argument("--since", type=_window, default=_UNITS_US["d"], metavar="TIME", help="24h (default), 7d, all")
+    parser.add_argument("--author", type=_author, default="", metavar="HEX", help="only devices whose key begins so")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with plots; it needs no network")
+    return parser
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds <= 86_400:
+        raise argparse.ArgumentTypeError("not between 0 and a day")
+    return seconds
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 1 <= int(port) <= 65_535:
+        raise argparse.ArgumentTypeError("write it like 127.0.0.1:9410")
+    return host.strip("[]"), int(port)
+
+
+def _window(words: str) -> int | None:
+    if words == "all":
+        return None
+    found = re.fullmatch(r"(\d{1,6})([mhd])", words, re.ASCII)
+    if found is None or not int(found[1]):
+        raise argparse.ArgumentTypeError("write it like 90m, 24h, 7d or all")
+    return int(found[1]) * _UNITS_US[found[2]]
+
+
+def _author(words: str) -> str:
+    if not re.fullmatch(r"[0-9a-fA-F]{0,64}", words):
+        raise argparse.ArgumentTypeError("the beginning of a device's key, in hex")
+    return words.lower()
