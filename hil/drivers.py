@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -104,10 +104,13 @@ class UnixPort:
             with subprocess.Popen(  # noqa: S603 - the emulator that runtimes.py installs
                 command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
             ) as process:
+                assert process.stdin is not None
                 try:
                     yield process
                 finally:
                     process.kill()
+                    with suppress(BrokenPipeError):  # what was still to be written; closing again does nothing
+                        process.stdin.close()
 
 
 @dataclass(frozen=True, slots=True)
