@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agent.core.crypto import DeviceKeys
@@ -54,13 +54,6 @@ class BoardTables:
                 board.changed_at_us,
                 json.dumps(board.statistics),
             ),
-        )
-
-    def note_board_statistics(self, port: str, statistics: Mapping[str, int], up: bool, now_us: int) -> None:
-        """Remember a board's numbers, and whether it answers."""
-        self._run(
-            "UPDATE board SET statistics = ?, up = ?, changed_at = ? WHERE port = ?",
-            (json.dumps(dict(statistics)), up, now_us, port),
         )
 
     def want_restart(self, port: str) -> None:
