@@ -22,7 +22,7 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from agent.errors import CoveyError, TransientError
+from agent.errors import ConfigurationError, CoveyError, TransientError
 from spark_ingest.object_stores import absolute_location
 from spark_ingest.progress import OnLag, OnProgress, Progress, Teller, segments_behind
 from spark_ingest.rows import Verify
@@ -53,7 +53,7 @@ def run(
     """Follow a vault until `stop` is set, or, with `available_now`, until all that it lists now is in the tables.
 
     Raises:
-        ConfigurationError: keys, vault, tables, checkpoint or Java are not as they should be; nothing was started.
+        ConfigurationError: keys, vault, tables, checkpoint or Java are not as they should be; nothing was written.
         CoveyError: what the source or the tables met; start again, nothing is lost.
     """
     memory = checkpoint.absolute() / "covey-manifests"
@@ -137,6 +137,11 @@ def _wait(query: StreamingQuery, writer: _Writer, stop: threading.Event) -> None
         if isinstance(writer.error, CoveyError):
             raise writer.error from error
         cause = writer.error or error
+        if "INVALID_LOG_VERSION" in str(error):
+            raise ConfigurationError(
+                "a newer Spark has written the checkpoint",
+                hint="start that one, or give new tables and a new checkpoint",
+            ) from error
         raise TransientError(
             f"the query stopped: {_first_cause(cause)}", hint="start it again: it goes on where it stopped"
         ) from cause

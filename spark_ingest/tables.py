@@ -59,6 +59,9 @@ _READINGS = """
                 FROM (SELECT *, substr(author, 1, 8) AS device FROM {messages})))
 """
 
+_LAYOUT = 1
+"""Of tables and checkpoint, in both `covey.json`; one without it is 1. Raise it where earlier code would go wrong."""
+
 _MESSAGE = ["author", "incarnation", "seq"]
 _LOSSES = [
     *("author", "incarnation", "first", "last", "first_number", "last_number"),
@@ -172,12 +175,12 @@ class Tables:
 
         Raises:
             ConfigurationError: they were bound otherwise; batch numbers would be mistaken for each other. Or they are
-                Delta tables and are not to be.
+                Delta tables and are not to be. Or a newer Covey has written them.
         """
         if self._sink is Sink.PARQUET and is_delta(self.root / "readings"):
             raise ConfigurationError(f"the tables at {self.root} are Delta tables", hint="start with --sink delta")
         here, there = self.root / "covey.json", checkpoint / "covey.json"
-        binding = _read_binding(there) or {"ingest": uuid.uuid4().hex, "vault_id": vault_id.hex()}
+        binding = _read_binding(there) or {"ingest": uuid.uuid4().hex, "vault_id": vault_id.hex(), "layout": _LAYOUT}
         if (_read_binding(here) or binding) != binding or binding["vault_id"] != vault_id.hex():
             raise ConfigurationError(
                 f"the tables at {self.root} were filled from another checkpoint or vault",
@@ -188,7 +191,7 @@ class Tables:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 _replace(path, json.dumps(binding).encode())
         if self._sink is Sink.DELTA:
-            self._log = DeltaLog(self.root, binding["ingest"])
+            self._log = DeltaLog(self.root, str(binding["ingest"]))
 
     def write(self, messages: DataFrame, batch_id: int) -> BatchWritten:
         """Write one micro-batch to all tables; do nothing where that has happened before (`foreachBatch`).
@@ -267,7 +270,7 @@ class Tables:
         _sync(target.parent)
 
 
-def _read_binding(path: Path) -> dict[str, str] | None:
+def _read_binding(path: Path) -> dict[str, str | int] | None:
     try:
         binding = json.loads(path.read_text())
     except FileNotFoundError:
@@ -276,6 +279,12 @@ def _read_binding(path: Path) -> dict[str, str] | None:
         binding = None
     if not isinstance(binding, dict):
         raise ConfigurationError(f"{path} is damaged", hint="restore it: it binds tables and checkpoint together")
+    layout = binding.get("layout", _LAYOUT)
+    if not isinstance(layout, int) or layout > _LAYOUT:
+        raise ConfigurationError(
+            f"{path.parent} was written by a newer Covey (layout {str(layout)[:20]})",
+            hint="upgrade covey here, or give new tables and a new checkpoint",
+        )
     return binding
 
 

@@ -1,0 +1,77 @@
+"""Processes that a test has started, and what these have started in turn: read from /proc, where Linux shows them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_DAEMON = "pyspark.daemon"
+_EXECUTOR = "CoarseGrainedExecutorBackend"
+_EXECUTOR_ID = "--executor-id"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One running process."""
+
+    pid: int
+    parent: int
+    command: str
+
+
+def below(root: int) -> dict[int, Process]:
+    """Return a process and all that descend from it, by their ids."""
+    every = {found.pid: found for found in map(_look, _numbers()) if found is not None}
+    kept = {root: every[root]} if root in every else {}
+    while added := {p.pid: p for p in every.values() if p.parent in kept and p.pid not in kept}:
+        kept |= added
+    return kept
+
+
+def python_workers(driver: int, *, of_executors: bool = False) -> list[int]:
+    """Return the Python processes in which a driver's tasks run: those that PySpark's daemons have forked.
+
+    `of_executors` leaves out those of the driver's own JVM, in which the source plans.
+    """
+    found = below(driver)
+    workers = []
+    for process in found.values():
+        daemon = found.get(process.parent)
+        if daemon is None or _DAEMON not in process.command or _DAEMON not in daemon.command:
+            continue
+        java = found.get(daemon.parent)
+        if not of_executors or (java is not None and _EXECUTOR in java.command):
+            workers.append(process.pid)
+    return sorted(workers)
+
+
+def executors(driver: int) -> set[str]:
+    """Return the ids of the executors of a cluster that lives below its driver."""
+    words = [process.command.split() for process in below(driver).values() if f".{_EXECUTOR} " in process.command]
+    return {line[line.index(_EXECUTOR_ID) + 1] for line in words if _EXECUTOR_ID in line}
+
+
+def kill(pids: list[int]) -> int:
+    """SIGKILL processes; return how many were still there."""
+    killed = 0
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+    return killed
+
+
+def _numbers() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+
+
+def _look(pid: int) -> Process | None:
+    folder = Path(f"/proc/{pid}")
+    with suppress(OSError):
+        parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return Process(pid, parent, command)
+    return None

@@ -1,0 +1,133 @@
+"""Tables and checkpoints of earlier layouts, of newer ones, with a column more, and under other options."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("deltalake", reason="the delta extra is not installed")
+
+from deltalake import DeltaTable
+
+from agent.errors import ConfigurationError
+from spark_ingest.job import Progress, run
+from spark_ingest.report import make_report
+from spark_ingest.rows import Verify
+from spark_ingest.tables import Sink
+from tests.spark.fleet import NOW_US, Collector, Device
+from tests.spark.make_layout import READINGS, SEEDS
+from tests.spark.tally import Tally, tally
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[2]
+LAYOUTS = sorted((Path(__file__).parent / "layouts").glob("*.tar.gz"))
+
+
+@pytest.fixture(params=LAYOUTS, ids=lambda path: path.name.removesuffix(".tar.gz"))
+def layout(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A vault of three segments, tables and a checkpoint that have the first two: elsewhere than they were made."""
+    with tarfile.open(request.param) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "layout"
+
+
+def _ingest(
+    spark: SparkSession, layout: Path, sink: Sink = Sink.PARQUET, segments: int = 256, verify: Verify = Verify.ALL
+) -> list[int]:
+    """Take in what is there; return the number of readings of each micro-batch."""
+    told: list[Progress] = []
+    run(
+        str(layout / "vault"),
+        layout / "vault" / "vault.key",
+        layout / "tables",
+        layout / "tables" / ".checkpoint",
+        available_now=True,
+        on_progress=told.append,
+        segments_per_trigger=segments,
+        sink=sink,
+        verify=verify,
+        spark=spark,
+    )
+    return [each.readings for each in told]
+
+
+def _expected(layout: Path, messages: int) -> dict[str, Tally]:
+    collector = Collector(layout / "none")
+    return {Device(collector, seed).author: Tally(messages * READINGS, 0) for seed in SEEDS}
+
+
+def _add_column(layout: Path) -> None:
+    """Give the first micro-batch a column that this Covey does not know, as a later or earlier one would write it."""
+    (file,) = (layout / "tables" / "readings" / "batch=0").glob("*.parquet")
+    rows = pq.read_table(file, partitioning=None)
+    pq.write_table(rows.append_column("site", pa.array(["north"] * len(rows))), file, compression="zstd")
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+def test_an_earlier_layout_goes_on_with_a_column_more_and_other_options(spark: SparkSession, layout: Path) -> None:
+    tables, each = layout / "tables", len(SEEDS) * READINGS
+    _add_column(layout)
+
+    # The first micro-batch was planned with 256 segments, and not noted as done: it stays as it was planned. The state
+    # beside the tables is gone, too, so that it is made anew from files with and without the column.
+    shutil.rmtree(tables / ".checkpoint" / "commits")
+    shutil.rmtree(tables / ".heard")
+    shutil.rmtree(tables / ".numbers")
+    assert _ingest(spark, layout, segments=1, verify=Verify.SAMPLE) == [0, each]
+    assert tally(tables) == _expected(layout, messages=3)
+    rows = ds.dataset([*map(str, sorted(tables.glob("readings/*/*.parquet")))], schema=_with_site(tables)).to_table()
+    assert rows["site"].to_pylist().count("north") == 2 * each
+    assert rows["site"].null_count == each
+    assert make_report(str(tables), NOW_US, None).traffic["readings"] == 3 * each
+
+    # The same tables under a log; a further start has nothing to do.
+    assert _ingest(spark, layout, Sink.DELTA) == []
+    assert tally(tables) == _expected(layout, messages=3)
+    held = DeltaTable(tables / "readings").to_pyarrow_table(columns=["site"])
+    assert (len(held), held["site"].null_count) == (3 * each, each)
+
+    newest = max(path for path in (tables / ".checkpoint" / "offsets").iterdir() if path.name.isdecimal())
+    newest.write_text(newest.read_text().replace("v1", "v9", 1))
+    newest.with_name(f".{newest.name}.crc").unlink()
+    with pytest.raises(ConfigurationError, match="a newer Spark has written the checkpoint"):
+        _ingest(spark, layout, Sink.DELTA)
+
+
+def _with_site(tables: Path) -> pa.Schema:
+    (file,) = (tables / "readings" / "batch=0").glob("*.parquet")
+    return pq.read_schema(file)
+
+
+@pytest.mark.parametrize("part", ["tables", "tables/.checkpoint"])
+def test_what_a_newer_covey_has_written_is_refused_before_anything_starts(layout: Path, part: str) -> None:
+    binding = layout / part / "covey.json"
+    binding.write_text(json.dumps(json.loads(binding.read_text()) | {"layout": 2}))
+    before = {path: path.stat().st_mtime_ns for path in layout.rglob("*") if path.name != ".lock"}
+    words = [str(layout / "vault"), str(layout / "tables"), "--key-file", str(layout / "vault" / "vault.key")]
+    done = subprocess.run(
+        [sys.executable, "-m", "spark_ingest", *words, "--available-now"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 78
+    assert f"error: {layout / part} was written by a newer Covey (layout 2)" in done.stderr
+    assert "hint: upgrade covey here" in done.stderr
+    changed = {path for path, then in before.items() if not path.exists() or path.stat().st_mtime_ns != then}
+    assert changed <= {layout / "tables", layout / "tables" / ".staging"}
