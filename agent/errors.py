@@ -119,6 +119,12 @@ class WrongVaultError(RemoteError):
     code = "wrong_vault"
 
 
+class MissingObjectError(RemoteError):
+    """A vault manifest lists an object that the store does not have."""
+
+    code = "missing"
+
+
 class LocalError(CoveyError):
     """The caller asked for something that cannot be done."""
 

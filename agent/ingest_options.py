@@ -48,6 +48,12 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--max-bytes-per-trigger", type=int, metavar="N", help="bytes of segments in one micro-batch")
     parser.add_argument("--sink", choices=SINKS, default="parquet", help="what the tables are (default parquet)")
+    parser.add_argument(
+        "--publish",
+        type=_place,
+        metavar="URL",
+        help="with --sink delta: the Delta tables lie there, at s3://BUCKET/PREFIX, and follow those in TABLES",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object for each micro-batch")
     parser.add_argument("--metrics-file", type=Path, metavar="FILE", help="for node_exporter; ends in .prom")
     parser.add_argument(
@@ -61,7 +67,7 @@ def report_parser() -> argparse.ArgumentParser:
         prog="covey ingest report",
         description="Say how fleet and telemetry are: silent devices, gaps, losses, latency, clocks, quarantine.",
     )
-    parser.add_argument("tables", help="the folder that covey ingest writes to")
+    parser.add_argument("tables", help="the folder that covey ingest writes to, or the URL where it publishes")
     parser.add_argument("--since", type=_window, default=_UNITS_US["d"], metavar="TIME", help="24h (default), 7d, all")
     parser.add_argument("--author", type=_author, default="", metavar="HEX", help="only devices whose key begins so")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -74,6 +80,12 @@ def _seconds(text: str) -> float:
     if not 0 <= seconds <= 86_400:
         raise argparse.ArgumentTypeError("not between 0 and a day")
     return seconds
+
+
+def _place(text: str) -> str:
+    if not re.fullmatch(r"(s3|gs|az|abfss)://[^/:@?#\s]+(@[^/:@?#\s]+)?(/[^?#\s]*)?", text) or "%" in text:
+        raise argparse.ArgumentTypeError("write it like s3://BUCKET/PREFIX, with no credentials in it")
+    return text.rstrip("/")
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -5,6 +5,8 @@
    and the segments is read, and only the folder of manifests is listed.
 2. State: what `repeats` keeps of 100,000 devices, and the seconds for comparing one message of each with it and for
    taking these in. A third of the messages leave a hole behind them, so that every device comes to its 16 ranges.
+3. Gaps: the seconds for taking in a message of each of 100,000 devices where its numbers go on, where each leaves out
+   one, and where each brings what it had left out.
 """
 
 from __future__ import annotations
@@ -41,9 +43,11 @@ from agent.core.vault import (
 )
 from agent.core.vault_keys import KeyRing, VaultKey
 from agent.core.vault_reading import Floor, VaultReader
-from spark_ingest import repeats
+from spark_ingest import gaps, repeats
 from spark_ingest.offsets import Position, latest_offset, ranges
-from spark_ingest.rows import Origin, Verify, segment_rows
+from spark_ingest.reading import work_rows
+from spark_ingest.rows import Verify
+from spark_ingest.schema import TIMESTAMP
 
 SEGMENTS = (1_000, 10_000, 100_000)
 NEWEST = 64
@@ -61,6 +65,7 @@ def main() -> None:
     """Run and print."""
     print_growth()
     print_state()
+    print_gaps()
 
 
 @dataclass(slots=True)
@@ -156,11 +161,8 @@ def _read_newest(key: VaultKey, store: _Memory, node: bytes, total: int) -> floa
     end = latest_offset(reader, start, None)
     rows = 0
     for work in ranges(reader, start, end):
-        for planned in work.entries:
-            for entry, content in reader.contents(work.node, planned):
-                origin = Origin(work.node, None, entry.number)
-                for batch in segment_rows(key, origin, entry, content or b"", Verify.ALL):
-                    rows += len(batch.column("times").values)
+        for batch in work_rows(KeyRing((key,)), reader, work, Verify.ALL):
+            rows += len(batch.column("times").values)
     spent = time.process_time() - began
     assert rows == NEWEST * RECORDS * PER_RECORD
     return spent
@@ -191,6 +193,24 @@ def print_state() -> None:
     print(
         f"state    {DEVICES:,} devices: {size / 1e6:.1f} MB, {size / DEVICES:.0f} bytes each, after {BATCHES} batches"
     )
+
+
+def print_gaps() -> None:
+    """Measure and print point 3."""
+    rng = np.random.default_rng(1)
+    links = [pa.array([rng.bytes(size).hex() for _ in range(DEVICES)]) for size in (32, 8)]
+    same = [pa.repeat("collector", DEVICES), pa.repeat(NOW_US, DEVICES).cast(TIMESTAMP), pa.repeat(0, DEVICES)]
+    names = ["author", "incarnation", "collector", "received_at", "index", "batch_number"]
+    with tempfile.TemporaryDirectory(prefix="covey-bench-") as work:
+        tables = Path(work)
+        for batch, (number, told) in enumerate({1: "begin", 2: "go on", 4: "leave out one", 3: "bring it"}.items()):
+            folder = tables / "readings" / f"batch={batch}"
+            folder.mkdir(parents=True)
+            rows = pa.table([*links, *same, pa.repeat(number, DEVICES)], names)
+            pq.write_table(rows, folder / "part-0.parquet", compression="zstd")
+            began = time.monotonic()
+            gaps.update(tables)
+            print(f"gaps     {DEVICES:,} devices {told}: {time.monotonic() - began:.2f} s", flush=True)
 
 
 def _stage(folder: Path, links: list[pa.Array], seq: np.ndarray) -> Path:

@@ -19,12 +19,11 @@ from typing import Protocol
 from agent.adapters.state_folder import StateFolder
 from agent.errors import TransientError
 from broker_conf.mosquitto.broker import Broker
+from demo.quick_java import quick_java
 from demo.wire_tap import WireTap
 
 _COVEY = [sys.executable, "-m", "agent.cli.main"]
 _COMMAND_SECONDS = 60
-_QUICK_JAVA = {**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""For a demo Spark should start soon rather than run at its best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ class Ingest:
                 [sys.executable, "-m", "spark_ingest", *self._words, "--trigger-seconds", "1"],
                 stdout=log,
                 stderr=log,
-                env=_QUICK_JAVA,
+                env=os.environ | quick_java(),
                 start_new_session=True,
             )
 
@@ -174,7 +173,7 @@ class Ingest:
                 [sys.executable, "-m", "spark_ingest", *self._words, "--available-now"],
                 stdout=log,
                 stderr=log,
-                env=_QUICK_JAVA,
+                env=os.environ | quick_java(),
                 check=False,
             )
         if done.returncode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import time
 import tty
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BAUD = 115_200
+WAIT_SECONDS = 60.0
 # As a board starts: the firmware if there is one, and the prompt when that ends or raises.
 START = """
 import os, sys
@@ -63,6 +65,13 @@ class PluggedIn:
             )
             self._process.wait()
 
+    def wait_for_start(self, number: int) -> None:
+        """Return when it has started so often: the last thing that writing does is a reset."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while self.starts < number:
+            assert time.monotonic() < deadline, f"{self.starts} starts"
+            time.sleep(0.01)
+
     def end(self) -> None:
         self._ending = True
         while self._thread.is_alive():  # it may just have started the next one
@@ -93,9 +102,9 @@ def test_files_are_written_verified_and_not_written_twice(plugged_in: PluggedIn)
     assert (plugged_in.flash / "identity.key").read_bytes() == own
     (plugged_in.flash / "package.py").write_bytes(b"somebody's own")
     (plugged_in.flash / "batch.py").write_bytes(b"damaged, and not noticed by what runs")
-    starts = plugged_in.starts
+    plugged_in.wait_for_start(2)
     assert flash.write_firmware(plugged_in.port, BAUD, said.append) == 1
-    assert plugged_in.starts > starts
+    plugged_in.wait_for_start(3)
     assert (plugged_in.flash / "batch.py").read_bytes() == flash.firmware()["batch.py"]
     assert said[-1] == "writing batch.py"
 

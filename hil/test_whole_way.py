@@ -151,7 +151,7 @@ def _opens(envelope: bytes, secret: bytes) -> bool:
     _, _, nonce, box = cbor.decode(envelope, messages.ENVELOPE_BYTES_MAX)
     attempts = [
         lambda: messages.open_sealed(envelope, secret),
-        lambda: nacl.crypto_box_open_afternm(box, nonce, secret),
+        lambda: nacl.crypto_secretbox_open(box, nonce, secret),
     ]
     if _version(envelope) == LINKED:
         attempts = [lambda: _open_by_link(envelope, secret)]

@@ -15,7 +15,7 @@ from agent.ingest_options import ingest_parser
 
 if TYPE_CHECKING:
     from spark_ingest.metrics import IngestMetrics
-    from spark_ingest.progress import Lag, Progress
+    from spark_ingest.progress import Lag, Progress, Published
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,6 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _ingest(options: argparse.Namespace) -> None:
+    if options.publish and options.sink != "delta":
+        raise UsageError("what is published are Delta tables", hint="add --sink delta")
     teller, stop = _Teller(options), threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -60,6 +62,8 @@ def _ingest(options: argparse.Namespace) -> None:
         segments_per_trigger=options.max_segments_per_trigger,
         bytes_per_trigger=options.max_bytes_per_trigger,
         sink=Sink(options.sink),
+        publish=options.publish,
+        on_published=teller.published,
         stop=stop,
     )
 
@@ -72,6 +76,7 @@ class _Teller:
             raise UsageError("--metrics-file must end in .prom", hint="node_exporter reads no other name")
         self._show = _print_json if options.json else _print_line
         self._lag: Lag | None = None
+        self._published: Published | None = None
         self._metrics: IngestMetrics | None = None
         if options.metrics_file or options.metrics_listen:
             from spark_ingest.metrics import IngestMetrics
@@ -81,15 +86,25 @@ class _Teller:
     def written(self, progress: Progress) -> None:
         if self._metrics:
             self._metrics.note(progress)
-        self._show(progress, self._lag)
+        self._show(progress, self._lag, self._published)
 
     def lags(self, lag: Lag) -> None:
         self._lag = lag
         if self._metrics:
             self._metrics.note_lag(lag)
 
+    def published(self, told: Published) -> None:
+        before = self._published.error if self._published else ""
+        self._published = told
+        if self._metrics:
+            self._metrics.note_published(told)
+        if told.error and not before:
+            print(f"warning: not published, and tried again: {told.error}", file=sys.stderr, flush=True)
+        elif before and not told.error:
+            print(f"published again, {told.batches} micro-batches to go", file=sys.stderr, flush=True)
 
-def _print_line(progress: Progress, lag: Lag | None) -> None:
+
+def _print_line(progress: Progress, lag: Lag | None, published: Published | None) -> None:
     told = f"batch {progress.batch_id}: {progress.readings} readings in {progress.messages} messages"
     if progress.losses:
         told += f", {progress.losses} losses"
@@ -97,17 +112,23 @@ def _print_line(progress: Progress, lag: Lag | None) -> None:
         told += f", {progress.repeats} messages once more"
     if progress.quarantined:
         told += f", {progress.quarantined} quarantined"
+    if progress.repaired:
+        told += f", {progress.repaired} segments repaired"
     told += f", {progress.seconds:.1f} s, {progress.readings / max(progress.seconds, 0.001):.0f}/s"
     if lag and lag.segments:
         told += f", {lag.segments} segments behind ({lag.seconds:.0f} s)"
+    if published and published.batches > 1:
+        told += f", {published.batches} micro-batches not published ({published.seconds:.0f} s)"
     if sys.stdout.isatty():
         print(f"\r\x1b[K{told}", end="", flush=True)
     else:
         print(told, flush=True)
 
 
-def _print_json(progress: Progress, lag: Lag | None) -> None:
+def _print_json(progress: Progress, lag: Lag | None, published: Published | None) -> None:
     behind = {"lag_segments": lag.segments, "lag_seconds": lag.seconds} if lag else {}
+    if published:
+        behind |= {"unpublished_batches": published.batches, "unpublished_seconds": published.seconds}
     print(json.dumps(asdict(progress) | behind), flush=True)
 
 

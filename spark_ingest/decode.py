@@ -59,15 +59,15 @@ def column_integers(columns: Sequence[Column]) -> Integers:
         return np.empty((len(columns), 0), np.int64)
     joined = b"".join([column.planes for column in columns])
     planes = np.frombuffer(joined, np.uint8).reshape(len(columns), width, count)
-    little_endian = np.empty((len(columns), count, width), np.uint8)
-    for plane in range(width):
-        little_endian[:, :, plane] = planes[:, plane]
-    differences = little_endian.view(f"<i{width}")[:, :, 0]
+    unsigned = planes[:, 0].astype(f"u{width}")
+    for plane in range(1, width):
+        unsigned |= planes[:, plane].astype(unsigned.dtype) << unsigned.dtype.type(8 * plane)
+    differences = unsigned.view(f"i{width}")
     if width == 8 or any(abs(column.first) >= _BEYOND // 2 for column in columns):
         _check_sums(differences, columns)
-    integers = np.cumsum(differences, axis=1, dtype=np.int64)
-    integers += np.array([column.first for column in columns], np.int64)[:, np.newaxis]
-    return integers
+    integers = differences.astype(np.int64)
+    integers[:, 0] += np.array([column.first for column in columns], np.int64)
+    return np.cumsum(integers, axis=1, out=integers)
 
 
 def _check_sums(differences: npt.NDArray[np.signedinteger[Any]], columns: Sequence[Column]) -> None:

@@ -2,10 +2,15 @@
 
 A small file, replaced whole after each micro-batch, rather than aggregates to merge at every read: anything that
 reads Parquet reads it, and its size depends on the number of devices alone (about 150 bytes each).
+
+`firmware` is what a device says of itself in its newest reading of that name. What runs on a board its gateway says
+(`board/<the board's key>/firmware`), and `gateway` is who said so last.
 """
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +28,13 @@ from spark_ingest.state_file import read_state, replace_state
 BOOTS_REMEMBERED = 32
 """Boots of a device that are told apart from new ones when late data arrives."""
 
+BOARDS_HEARD = 256
+"""Boards that one gateway is heard of in a micro-batch: it says of each once a day."""
+
+TEXT_KEPT = 200
+
+_BOARD = re.compile(r"board/([0-9a-f]{64})/firmware")
+
 SCHEMA = pa.schema(
     [
         ("author", pa.string()),
@@ -39,6 +51,8 @@ SCHEMA = pa.schema(
         ("messages", pa.int64()),
         ("readings", pa.int64()),
         ("collector", pa.string()),
+        ("firmware", pa.string()),
+        ("gateway", pa.string()),  # of a board: the device that it was last attached to, as that one says
     ]
 )
 _LATEST = ("incarnation", "last_seq", "time_quality", "collector", "lag_seconds")
@@ -54,9 +68,17 @@ def update(spark: SparkSession, tables: Path, readings: Path, batch_id: int) -> 
     path = path_in(tables)
     before, last = read_state(path, SCHEMA)
     if last < batch_id:
-        known = before.drop_columns(["open_gaps"]) if "open_gaps" in before.column_names else before
-        merged = merge(known, _summary(spark, readings))
+        summary = _summary(spark, readings)
+        merged = with_boards(merge(_as_now(before), summary.drop_columns(["boards"])), summary)
         replace_state(path, _with_open_gaps(merged, gaps.open_gaps(tables)), batch_id)
+
+
+def _as_now(before: pa.Table) -> pa.Table:
+    """Return the table as it stood, without what is computed anew, and with columns that an earlier Covey lacked."""
+    for field in SCHEMA:
+        if field.name not in before.column_names:
+            before = before.append_column(field, pa.nulls(len(before), field.type))
+    return before.select(SCHEMA.names)
 
 
 def _with_open_gaps(devices: pa.Table, lacking: pa.Table) -> pa.Table:
@@ -74,6 +96,10 @@ def _summary(spark: SparkSession, readings: Path) -> pa.Table:
         "collector",
         ((F.unix_micros("received_at") - F.unix_micros("time")) / 1e6).alias("lag_seconds"),
     )
+    text = F.substring("text", 1, TEXT_KEPT)
+    own, of_board = F.col("name") == "firmware", F.col("name").rlike(f"^{_BOARD.pattern}$")
+    own_text = F.when(own & text.isNotNull(), F.struct("received_at", "seq", "index", text.alias("text")))
+    board_text = F.when(of_board & text.isNotNull(), F.struct("received_at", "name", text.alias("text")))
     return (
         spark.read.parquet(spark_path(readings))
         .groupBy("author")
@@ -85,6 +111,8 @@ def _summary(spark: SparkSession, readings: Path) -> pa.Table:
             F.array_sort(F.collect_set("boot")).alias("boot_ids"),
             F.count_if(F.col("index") == 0).alias("messages"),
             F.count("*").alias("readings"),
+            F.max(own_text)["text"].alias("firmware"),
+            F.slice(F.collect_set(board_text), 1, BOARDS_HEARD).alias("boards"),
         )
         .select("*", "latest.*")
         .drop("latest")
@@ -103,11 +131,31 @@ def merge(before: pa.Table, batch: pa.Table) -> pa.Table:
     return pa.concat_tables([others, _merged(before.take(rows), known), met]).sort_by("author").combine_chunks()
 
 
+def with_boards(devices: pa.Table, summary: pa.Table) -> pa.Table:
+    """Return the table with what gateways say of boards in it; `boards` of a summary's rows are what each has said."""
+    heard: dict[str, tuple[datetime, str, str]] = {}
+    for gateway, said in zip(summary["author"].to_pylist(), summary["boards"].to_pylist(), strict=True):
+        for each in said:
+            found = _BOARD.fullmatch(each["name"])
+            if found:
+                told = each["received_at"], each["text"], gateway
+                heard[found[1]] = max(heard.get(found[1], told), told)
+    if not heard:
+        return devices
+    known = pa.table([[*heard], *zip(*heard.values(), strict=True)], ["author", "at", "firmware", "gateway"])
+    places = pc.index_in(devices["author"], value_set=known["author"].combine_chunks())
+    for name in ("firmware", "gateway"):
+        place = devices.schema.get_field_index(name)
+        told = pc.coalesce(known[name].combine_chunks().take(places.combine_chunks()), devices[name])
+        devices = devices.set_column(place, SCHEMA.field(name), told)
+    return devices
+
+
 def _met(new: pa.Table) -> pa.Table:
     """Return the rows of devices that were never heard before."""
     told = {name: new[name] for name in new.column_names}
     told |= {"device": pc.utf8_slice_codeunits(new["author"], 0, 8)}
-    told |= {"boots": pc.list_value_length(new["boot_ids"])}
+    told |= {"boots": pc.list_value_length(new["boot_ids"]), "gateway": pa.nulls(len(new), pa.string())}
     return _table(told)
 
 
@@ -121,6 +169,7 @@ def _merged(old: pa.Table, new: pa.Table) -> pa.Table:
     told |= {name: pc.if_else(later, new[name], old[name]) for name in _LATEST}
     for name, newer in (("first_seen", pc.less), ("last_seen", pc.greater), ("last_time", pc.greater)):
         told[name] = pc.if_else(newer(new[name], old[name]), new[name], old[name])
+    told |= {"firmware": pc.coalesce(new["firmware"], old["firmware"]), "gateway": old["gateway"]}
     told |= {name: pc.add(old[name], new[name]) for name in ("messages", "readings")}
     told["boot_ids"], fresh = _boots(old["boot_ids"], new["boot_ids"])
     told["boots"] = pc.add(old["boots"], fresh)

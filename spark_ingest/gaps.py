@@ -35,6 +35,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from agent.core.sequences import Range, SequenceSet
+from spark_ingest.gap_columns import CLOSED_REMEMBERED, RANGES_REMEMBERED
 from spark_ingest.repeats import rows_of
 from spark_ingest.schema import TIMESTAMP
 from spark_ingest.state_file import read_state, replace_state
@@ -43,8 +44,6 @@ from spark_ingest.steady import recount, take_in_steady
 GRACE = timedelta(days=1)
 """How long late data, or another collector, may still bring what is missing."""
 
-RANGES_REMEMBERED = 64
-CLOSED_REMEMBERED = 8
 INCARNATIONS_REMEMBERED = 16
 
 GAPS = pa.schema(
@@ -162,7 +161,7 @@ def _missing(came: SequenceSet, lost: list[Named], below: int) -> list[Missing]:
         while place < len(ascending) and ascending[place][1] < start:
             place += 1
         for first, last, reason in ascending[place:]:
-            if first > high:
+            if max(first, start) > high:
                 break
             if last >= start:
                 if first > start:
@@ -196,15 +195,22 @@ def take_in(fleet: Fleet, batch: dict[tuple[str, str], News]) -> None:
             one.collector, one.heard_at = news.collector, news.heard_at
         one.came = _union([*one.spans, *((number, number) for number in news.numbers)])
     for author in {author for author, _ in batch}:
-        known = fleet[author]
-        now = max(one.heard_at for one in known.values())
-        for name, one in known.items():
-            lowest = one.spans[0][0] if one.spans else 1
-            others = [span for other, each in known.items() if other != name for span in each.spans]
-            below = max((min(last, lowest - 1) for first, last in others if first < lowest), default=0)
-            one.judge(batch[author, name].named if (author, name) in batch else [], below, now)
-        kept = sorted(known.items(), key=lambda item: (item[1].heard_at, item[0]))[-INCARNATIONS_REMEMBERED:]
-        fleet[author] = dict(kept)
+        newest = sorted(fleet[author].items(), key=lambda item: (item[1].heard_at, item[0]))[-INCARNATIONS_REMEMBERED:]
+        known = fleet[author] = dict(sorted(newest))
+        named = {name: batch[author, name].named for name in known if (author, name) in batch}
+        while _judge(known, named, newest[-1][1].heard_at):
+            pass
+
+
+def _judge(known: dict[str, Incarnation], named: dict[str, list[Named]], now: datetime) -> bool:
+    """Judge an author's incarnations by each other; return whether any forgot numbers, on which the others depend."""
+    floors = [one.floor for one in known.values()]
+    for name, one in known.items():
+        lowest = one.spans[0][0] if one.spans else 1
+        others = [span for other, each in known.items() if other != name for span in each.spans]
+        below = max((min(last, lowest - 1) for first, last in others if first < lowest), default=0)
+        one.judge(named.get(name, []), below, now)
+    return floors != [one.floor for one in known.values()]
 
 
 def gap_rows(fleet: Fleet) -> list[dict[str, Any]]:
@@ -285,7 +291,7 @@ def open_gaps(tables: Path) -> pa.Table:
 
 def _with_batch(numbers: pa.Table, rows: pa.Table, messages: pa.Table, losses: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Return state and table after a micro-batch; only what has to be judged becomes Python objects: see `steady`."""
-    numbers, judged = take_in_steady(numbers, rows, messages, losses["author"])
+    numbers, rows, judged = take_in_steady(numbers, rows, messages, losses["author"])
     authors = pc.field("author").isin(judged)
     return _judged(numbers, rows, _news(messages.filter(authors), losses), judged)
 

@@ -23,8 +23,10 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 from agent.errors import ConfigurationError, CoveyError, TransientError
+from spark_ingest import repairs
 from spark_ingest.object_stores import absolute_location
-from spark_ingest.progress import OnLag, OnProgress, Progress, Teller, segments_behind
+from spark_ingest.progress import OnLag, OnProgress, OnPublished, Progress, Teller, segments_behind
+from spark_ingest.publisher import Publishing
 from spark_ingest.rows import Verify
 from spark_ingest.session import spark_path, spark_session
 from spark_ingest.source import FORMAT, SEGMENTS_PER_TRIGGER, SourceOptions
@@ -47,22 +49,33 @@ def run(
     segments_per_trigger: int = SEGMENTS_PER_TRIGGER,
     bytes_per_trigger: int | None = None,
     sink: Sink = Sink.PARQUET,
+    publish: str | None = None,
+    on_published: OnPublished | None = None,
     spark: SparkSession | None = None,
     stop: threading.Event | None = None,
 ) -> None:
     """Follow a vault until `stop` is set, or, with `available_now`, until all that it lists now is in the tables.
 
+    `publish` names an object store where Delta tables follow these.
+
     Raises:
         ConfigurationError: keys, vault, tables, checkpoint or Java are not as they should be; nothing was written.
         CoveyError: what the source or the tables met; start again, nothing is lost.
     """
-    memory = checkpoint.absolute() / "covey-manifests"
     asked = SourceOptions(
-        absolute_location(vault), key_file.absolute(), verify, segments_per_trigger, memory, bytes_per_trigger
+        absolute_location(vault),
+        key_file.absolute(),
+        verify,
+        segments_per_trigger,
+        memory=checkpoint.absolute() / "covey-manifests",
+        bytes_per_trigger=bytes_per_trigger,
+        failed=repairs.path_in(tables.absolute()),
     )
     options = SourceOptions.parse(asked.to_options())
     keys, _ = options.open()
-    with Tables(tables.absolute(), sink) as held:
+    stop = stop or threading.Event()
+    publishing = Publishing(publish, on_published or (lambda _: None), stop) if publish else None
+    with Tables(tables.absolute(), sink, publishing) as held:
         held.belong_to(checkpoint.absolute(), keys.vault_id)
         session = spark or spark_session("covey ingest")
         teller = Teller(on_progress, on_lag)
@@ -80,7 +93,7 @@ def run(
         )
         session.streams.addListener(listener)
         try:
-            _wait(trigger.start(), writer, stop or threading.Event())
+            _wait(trigger.start(), writer, stop)
         finally:
             teller.finish()
             session.streams.removeListener(listener)

@@ -28,3 +28,8 @@ class FolderMemory:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self._root / node)
+        folder = os.open(self._root, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

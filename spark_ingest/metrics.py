@@ -11,7 +11,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server, write_to_textfile
 
 from agent.errors import ConfigurationError
-from spark_ingest.progress import Lag, Progress
+from spark_ingest.progress import Lag, Progress, Published
 
 
 class IngestMetrics:
@@ -35,6 +35,7 @@ class IngestMetrics:
                 ("losses", "Ranges that devices admit to have lost"),
                 ("repeats", "Messages that were in the tables already"),
                 ("quarantined", "What could not be used"),
+                ("repaired", "Segments that had been passed over, and were read after all"),
                 ("unverified", "What was quarantined for a signature or a seal"),
             )
         }
@@ -45,6 +46,8 @@ class IngestMetrics:
                 ("lag_segments", "Segments that the vault lists and the tables lack"),
                 ("lag_seconds", "Age of the newest arrival in the tables while segments wait, else 0"),
                 ("newest_arrival_seconds", "The newest arrival in the tables, since 1970"),
+                ("unpublished_batches", "Micro-batches that the tables hold and published tables lack"),
+                ("unpublished_seconds", "Since the oldest of these was committed, else 0"),
             )
         }
         try:
@@ -69,6 +72,12 @@ class IngestMetrics:
         """Take in what the listener heard."""
         self._gauges["lag_segments"].set(lag.segments)
         self._gauges["lag_seconds"].set(lag.seconds)
+        self._replace()
+
+    def note_published(self, told: Published) -> None:
+        """Take in what the publisher says."""
+        self._gauges["unpublished_batches"].set(told.batches)
+        self._gauges["unpublished_seconds"].set(told.seconds)
         self._replace()
 
     def _replace(self) -> None:

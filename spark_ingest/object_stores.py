@@ -1,15 +1,16 @@
-"""Where a vault lies, for reading: a directory, or an object store (the `obstore` library). Never writes.
+"""Where a vault lies, for reading: a directory, or an object store (the `obstore` library). Never writes to a vault.
 
 An object store's credentials come by its usual chain, on the driver and on each executor; none stands in options
-or plans.
+or plans. Tables that are published lie in an object store, too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.core.vault_reading import VaultObjects
 from agent.errors import ConfigurationError, LimitError, StorageError
@@ -76,12 +77,17 @@ class DirectoryStore:
         return iter([prefix + name for name in names])
 
 
+_PART_BYTES = 5 * 1024 * 1024
+_PARTS_AT_ONCE = 2
+"""A file of any size is read in parts of `_PART_BYTES`: 10 MiB in memory."""
+
+
 class CloudStore:
-    """The same, in an object store: S3, Google Cloud Storage, Azure."""
+    """The same, in an object store: S3, Google Cloud Storage, Azure. Published tables are written there as well."""
 
     def __init__(self, store: ObjectStore, url: str) -> None:
         self._store = store
-        self._url = url
+        self.url = url
 
     @classmethod
     def at(cls, url: str) -> CloudStore:
@@ -99,7 +105,7 @@ class CloudStore:
         try:
             return cls(from_url(url, retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=60)}), url)
         except Exception as error:  # the library raises classes of its own for what it finds in the environment
-            raise ConfigurationError(f"{url} cannot be used: {_first_line(error)}") from error
+            raise ConfigurationError(f"{url} cannot be used: {brief(error)}") from error
 
     def get(self, key: str, maximum: int) -> bytes | None:
         """Return the object, or None where there is none.
@@ -117,7 +123,7 @@ class CloudStore:
         except FileNotFoundError:
             return None
         except Exception as error:  # its errors have no common class beside Exception
-            raise StorageError(f"{self._url}: read {key}: {_first_line(error)}") from error
+            raise self._refused("read", key, error) from error
         raise LimitError(f"{key} is longer than {maximum} bytes")
 
     def keys(self, prefix: str) -> Iterator[str]:
@@ -131,10 +137,74 @@ class CloudStore:
         try:
             found = obstore.list_with_delimiter(self._store, prefix.rstrip("/"))["objects"]
         except Exception as error:  # as above
-            raise StorageError(f"{self._url}: list {prefix}: {_first_line(error)}") from error
+            raise self._refused("list", prefix, error) from error
         return iter(sorted(each["path"] for each in found))
 
+    def is_empty(self) -> bool:
+        """Say whether nothing lies under the URL.
 
-def _first_line(error: Exception) -> str:
-    """Return what an error says, without the debug text that the library adds: it holds whole requests."""
-    return str(error).partition("\n")[0][:200]
+        Raises:
+            StorageError: the store refused, or was not reached.
+        """
+        import obstore
+
+        try:
+            found = obstore.list_with_delimiter(self._store)
+        except Exception as error:  # as above
+            raise self._refused("list", "what is there", error) from error
+        return not found["objects"] and not found["common_prefixes"]
+
+    def create(self, key: str, content: bytes) -> bool:
+        """Store a small object where there is none; say whether there was none (a conditional put).
+
+        Raises:
+            StorageError: the store refused, or was not reached.
+        """
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        try:
+            obstore.put(self._store, key, content, mode="create", use_multipart=False)
+        except (AlreadyExistsError, PreconditionError):
+            return False
+        except Exception as error:  # as above
+            raise self._refused("write", key, error) from error
+        return True
+
+    def upload(self, key: str, file: Path) -> None:
+        """Store a file whole, in parts if it is large.
+
+        Raises:
+            StorageError: the store refused, or was not reached.
+        """
+        import obstore
+
+        try:
+            obstore.put(self._store, key, file, chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE)
+        except Exception as error:  # as above
+            raise self._refused("write", key, error) from error
+
+    def as_files(self) -> Any:
+        """Return the store as a file system (fsspec's), for a library that reads files: names are whole URLs.
+
+        Raises:
+            ConfigurationError: a library is not installed.
+        """
+        try:
+            from obstore.fsspec import FsspecStore
+        except ImportError as error:
+            raise ConfigurationError("reading tables there needs fsspec", hint="pip install 'covey[report]'") from error
+        scheme: Any = self.url.partition("://")[0]
+        return FsspecStore(scheme)
+
+    def _refused(self, action: str, key: str, error: Exception) -> StorageError:
+        return StorageError(f"{self.url}: {action} {key}: {brief(error)}")
+
+
+def brief(error: Exception) -> str:
+    """Return what a library of the object store's kind says, in a line, without what it adds for debugging.
+
+    That holds whole requests; and the query of a URL may hold a signature.
+    """
+    said = re.sub(r"\x1b\[\d*m|↳", " ", str(error).partition("\n\n")[0])
+    return re.sub(r"\?\S*", "", " ".join(said.split()))[:200]

@@ -1,6 +1,7 @@
 """Offsets of the stream: for each vault node, how far its segments have been read. Pure planning over a `VaultReader`.
 
-{"<node, hex>": [manifest_seq, last_segment_number, "<16 hex digits of the manifest's hash>", "<trouble>"]}
+{"<node, hex>": [manifest_seq, last_segment_number, "<16 hex digits of the manifest's hash>", "<trouble>"],
+ "again": [turn, ["<node, hex>", first, last], ...]}
 
 1. An offset changes only when there is something to read or to tell, so that an idle vault starts no micro-batch.
 2. A manifest that is missing, damaged, rolled back or forked keeps the node's position. The change of `trouble`
@@ -10,19 +11,24 @@
    smaller range: a replay must give the same rows.
 4. Segments are looked up in the newest good manifest, and a micro-batch ends where a segment ends, unless the query
    does: so a merged segment is opened once.
+5. `again` names what an earlier micro-batch had to pass over and can be read now (`repairs`). Each turn is one
+   micro-batch's; the list stands until the next turn replaces it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 from agent.core.vault import SegmentEntry, VaultManifest
 from agent.core.vault_reading import Floor, Trouble, VaultReader
 from agent.errors import StorageError
 
-Offset = dict[str, list[int | str]]
+Offset = dict[str, list[Any]]
+
+AGAIN = "again"
 
 SEGMENTS_PER_PARTITION = 32
 """Segments of one Spark task: enough to pay for starting it when they are small."""
@@ -62,10 +68,20 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Positions of one node."""
+
+    node: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """Work for one task: positions of one node, in contiguous segments, or the news of its trouble.
 
-    Only `first` to `last` are wanted: a merged segment at either end may hold what is another micro-batch's.
+    Only `first` to `last` are wanted: a merged segment at either end may hold what is another micro-batch's. With
+    `again` they were passed over before (rule 5).
     """
 
     node: str
@@ -74,6 +90,7 @@ class Work:
     trouble: str = ""
     first: int = 0
     last: int = 0
+    again: bool = False
 
 
 class Room:
@@ -105,15 +122,17 @@ def latest_offset(
     segments: int | None,
     until: Offset | None = None,
     size: int | None = None,
+    again: Sequence[Span] = (),
 ) -> Offset:
     """Return the offset after at most `segments` and `size` bytes more, shared fairly, and not beyond `until`.
 
-    A segment larger than `size` is read alone. Bytes go to the longest backlogs first, so that no node starves.
+    A segment larger than `size` is read alone. Bytes go to the longest backlogs first, so that no node starves. What
+    is to be read `again` comes on top.
     """
     positions: dict[str, Position] = {}
     manifests: dict[str, VaultManifest] = {}
     backlog: dict[str, int] = {}
-    for node in sorted({*reader.nodes(), *start}):
+    for node in sorted({*reader.nodes(), *nodes_of(start)}):
         position = Position.of(start, node)
         found = reader.manifest(node, position.floor)
         positions[node] = replace(position, trouble=found.mark if isinstance(found, Trouble) else "")
@@ -129,7 +148,21 @@ def latest_offset(
     for node in sorted(shares, key=lambda node: (-backlog[node], node)):
         most = positions[node].last_number + backlog[node]
         positions[node] = _moved(reader, node, positions[node], manifests[node], shares[node], most, room)
-    return {node: position.to_json() for node, position in positions.items() if node in start or position != Position()}
+    end = {node: position.to_json() for node, position in positions.items() if node in start or position != Position()}
+    return end | _turn(start, again)
+
+
+def nodes_of(offset: Offset) -> list[str]:
+    """Return the nodes that an offset names."""
+    return [name for name in offset if name != AGAIN]
+
+
+def _turn(start: Offset, again: Sequence[Span]) -> Offset:
+    """Return rule 5's part of the offset after `start`."""
+    before = start.get(AGAIN, [0])
+    if again:
+        return {AGAIN: [before[0] + 1, *([span.node, span.first, span.last] for span in again)]}
+    return {AGAIN: before} if AGAIN in start else {}
 
 
 def _moved(
@@ -173,7 +206,7 @@ def ranges(reader: VaultReader, start: Offset, end: Offset) -> Iterator[Work]:
     Raises:
         StorageError: rule 3.
     """
-    for node in sorted(end):
+    for node in sorted(nodes_of(end)):
         before, after = Position.of(start, node), Position.of(end, node)
         if after.trouble and after.trouble != before.trouble:
             yield Work(node, None, (), after.trouble)
@@ -185,6 +218,17 @@ def ranges(reader: VaultReader, start: Offset, end: Offset) -> Iterator[Work]:
             collector = manifest.signing_public.hex()
             for part in _parts(entries):
                 yield Work(node, collector, part, "", before.last_number + 1, after.last_number)
+    if end.get(AGAIN) != start.get(AGAIN):
+        for span in end[AGAIN][1:]:
+            yield _again(reader, end, Span(*span))
+
+
+def _again(reader: VaultReader, end: Offset, span: Span) -> Work:
+    manifest = _promised(reader, span.node, Position.of(end, span.node))
+    entries = reader.entries(span.node, manifest, span.first, span.last)
+    if isinstance(entries, Trouble):
+        raise _broken_promise(span.node, entries)
+    return Work(span.node, manifest.signing_public.hex(), entries, "", span.first, span.last, again=True)
 
 
 def _promised(reader: VaultReader, node: str, position: Position) -> VaultManifest:

@@ -24,6 +24,7 @@ class Progress:
     losses: int
     quarantined: int
     repeats: int
+    repaired: int = 0
     unverified: int = 0
     bytes: int = 0
     newest_us: int | None = None
@@ -39,8 +40,21 @@ class Lag:
     """The age of the newest arrival in the tables while segments wait, else 0."""
 
 
+@dataclass(frozen=True, slots=True)
+class Published:
+    """How far published tables are behind the tables."""
+
+    batches: int
+    seconds: float
+    """Since the oldest of these was committed, else 0."""
+    error: str = ""
+    """Why the store did not take it when it was last tried."""
+
+
 OnProgress = Callable[[Progress], None]
 OnLag = Callable[[Lag], None]
+OnPublished = Callable[[Published], None]
+"""Called in a thread of its own, too."""
 
 _PATIENCE_SECONDS = 5.0
 

@@ -1,4 +1,4 @@
-"""The state of a fleet and of its telemetry, from the tables alone: no Spark, no agent, no key.
+"""The state of a fleet and of its telemetry, from the tables alone, here or published: no Spark, no agent, no key.
 
 DuckDB reads the tables' files: it prunes columns and row groups, aggregates in bounded memory (`_MEMORY`) and spills
 what is more, so that the size of the tables does not matter. Nothing is written there.
@@ -7,7 +7,7 @@ what is more, so that the size of the tables does not matter. Nothing is written
 2. A device is silent if nothing of it has arrived in the window.
 3. Latency to the collector is told of readings whose clock was synchronised; others' would be guesses.
 4. "Ingested" is when the file that holds a reading was written. Copies with new file times, and files that
-   were merged later (Delta), make it look later than it was.
+   were merged later (Delta), make it look later than it was. In published tables it is when the file came there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any
 import duckdb
 
 from agent.errors import StorageError
-from spark_ingest.table_files import TABLES, checked_root, table_files
+from spark_ingest.places import Bucket
+from spark_ingest.table_files import TABLES, checked_root, files_and_times
 
 _MEMORY = "512MB"
 PLOTTED = 48
@@ -33,7 +34,8 @@ _COLUMNS = {
     "lag_seconds DOUBLE, open_gaps BIGINT, messages BIGINT, readings BIGINT",
     "gaps": "author VARCHAR, state VARCHAR, reason VARCHAR, numbers BIGINT, first_seen_at TIMESTAMPTZ",
     "losses": "author VARCHAR, reason VARCHAR, first BIGINT, last BIGINT, received_at TIMESTAMPTZ",
-    "quarantine": "author VARCHAR, reason VARCHAR, detail VARCHAR, received_at TIMESTAMPTZ",
+    "quarantine": "author VARCHAR, reason VARCHAR, detail VARCHAR, received_at TIMESTAMPTZ, node VARCHAR, "
+    "first_segment BIGINT, last_segment BIGINT",
 }
 _BY_ARRIVAL = ("readings", "losses")
 """Tables of which only the window is told; what is in quarantine may have no time of arrival."""
@@ -54,7 +56,7 @@ _INGESTED = """
     SELECT unnest([0.5, 0.95, 0.99, 1]) AS quantile,
            unnest(approx_quantile(seconds, [0.5, 0.95, 0.99]) || [max(seconds)]) AS seconds
     FROM (SELECT (written_us - epoch_us(received_at)) / 1e6 AS seconds FROM readings JOIN files USING (filename)
-          WHERE index = 0) HAVING count(*) > 0"""
+          WHERE index = 0 AND NOT contains(filename, '/merged-')) HAVING count(*) > 0"""
 _SECTIONS = {
     "time_quality": """
         SELECT time_quality, count(*) AS readings, count(DISTINCT author) AS devices FROM readings
@@ -68,8 +70,10 @@ _SECTIONS = {
                count(DISTINCT author) AS devices
         FROM losses WHERE first IS NOT NULL GROUP BY ALL ORDER BY messages DESC""",
     "quarantine": """
+        WITH repaired AS (SELECT node, first_segment, last_segment FROM quarantine WHERE reason = 'repaired')
         SELECT reason, count(*) AS entries, count(DISTINCT author) AS devices, min(detail) AS example
-        FROM quarantine WHERE received_at IS NULL OR epoch_us(received_at) >= $since
+        FROM quarantine ANTI JOIN repaired USING (node, first_segment, last_segment)
+        WHERE received_at IS NULL OR epoch_us(received_at) >= $since
         GROUP BY ALL ORDER BY entries DESC""",
     "series": """
         SELECT name, unit, count(*) AS readings, count(DISTINCT author) AS devices FROM readings
@@ -106,7 +110,7 @@ class Report:
 
 
 def make_report(location: str, now_us: int, window_us: int | None, author: str = "") -> Report:
-    """Read the tables of a folder; a window of None reaches back to the first reading.
+    """Read the tables of a folder, or at a URL; a window of None reaches back to the first reading.
 
     `author` is the beginning of a device's key in hex, and leaves the others out.
 
@@ -115,6 +119,7 @@ def make_report(location: str, now_us: int, window_us: int | None, author: str =
         StorageError: they cannot be read.
     """
     root = checked_root(location)
+    name = root.url if isinstance(root, Bucket) else str(root)
     since = 0 if window_us is None else now_us - window_us
     with tempfile.TemporaryDirectory(prefix="covey-report-") as spill:
         settings: dict[str, Any] = {
@@ -124,24 +129,26 @@ def make_report(location: str, now_us: int, window_us: int | None, author: str =
         }
         try:
             with duckdb.connect(config=settings) as database:
+                if isinstance(root, Bucket):
+                    database.register_filesystem(root.store.as_files())
                 for table in TABLES:
                     _view(database, root, table, since if table in _BY_ARRIVAL else 0, author)
-                return _report(database, str(root), author, now_us, since)
+                return _report(database, name, author, now_us, since)
         except duckdb.Error as error:
             raise StorageError(
-                f"the tables at {root} cannot be read: {str(error).splitlines()[0]}",
+                f"the tables at {name} cannot be read: {str(error).splitlines()[0]}",
                 hint="if the ingest has just replaced a file, try again",
             ) from error
 
 
-def _view(database: duckdb.DuckDBPyConnection, root: Path, table: str, since: int, author: str) -> None:
+def _view(database: duckdb.DuckDBPyConnection, root: Path | Bucket, table: str, since: int, author: str) -> None:
     """Show a table under its name: the columns that are asked for, and the rows that are wanted."""
     wanted = dict(column.split(" ") for column in _COLUMNS[table].split(", "))
-    files = table_files(root, table)
+    files = files_and_times(root, table)
     if not files:
         database.execute(f"CREATE TABLE {table} ({_COLUMNS[table]})")
     else:
-        rows = database.read_parquet([str(file) for file in files], union_by_name=True, filename=True)
+        rows = database.read_parquet(list(files), union_by_name=True, filename=True)
         columns = [f"{name if name in rows.columns else 'NULL'}::{kind} AS {name}" for name, kind in wanted.items()]
         if author:
             rows = rows.filter(f"starts_with(author, '{author}')")
@@ -152,7 +159,7 @@ def _view(database: duckdb.DuckDBPyConnection, root: Path, table: str, since: in
         database.execute(
             "CREATE TABLE files AS "
             "SELECT unnest($names::VARCHAR[]) AS filename, unnest($times::BIGINT[]) AS written_us",
-            {"names": [str(file) for file in files], "times": [file.stat().st_mtime_ns // 1000 for file in files]},
+            {"names": list(files), "times": list(files.values())},
         )
 
 

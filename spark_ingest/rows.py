@@ -1,14 +1,13 @@
-"""Segment bytes to verified Arrow rows. Whatever the bytes are, the answer is rows; what fails is a quarantine row.
+"""An opened segment to verified Arrow rows. Whatever its messages are, the answer is rows.
 
-1. A segment that does not open, or is not the one that the signed manifest lists, gives one quarantine row.
-2. A message that does not parse or verify, or that a collector should not have landed, gives one quarantine row.
-3. The same bytes give the same rows in the same order, so that Spark may read a segment again at any time.
+1. A message that does not parse or verify, or that a collector should not have landed, gives one quarantine row.
+2. The same bytes give the same rows in the same order, so that Spark may read a segment again at any time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence, Sized
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from typing import Any
@@ -21,17 +20,26 @@ from agent.core.limits import MAXIMUM_COUNTER
 from agent.core.message import Loss, MessageType, read_message
 from agent.core.telemetry import Batch
 from agent.core.telemetry_reading import KnownLayouts, read_telemetry
-from agent.core.vault import SegmentEntry, SegmentRecord, open_segment
-from agent.core.vault_keys import VaultKey
+from agent.core.vault import SegmentRecord
 from agent.errors import MalformedError, RemoteError
 from spark_ingest.decode import alike, batch_values, column_integers
 from spark_ingest.honest_time import honest_times_together
+from spark_ingest.pruning import EVERYTHING, Wanted
 from spark_ingest.schema import MESSAGE_SCHEMA, TIMESTAMP, RowKind
 
 READINGS_PER_BATCH = 200_000
 """An Arrow batch closes at this many readings: about 6 MB, whatever a segment inflates to."""
 
+DECODED_TOGETHER = 32_768
+"""Readings whose columns are decoded at once: so many, with all that is made of them, lie in a core's cache."""
+
 _SAMPLE = 16
+_TELEMETRY = RowKind.TELEMETRY.value
+
+Scalars = dict[str, object]
+"""The columns of a row that are no lists, by name."""
+
+_NOTHING: Scalars = {field.name: None for field in MESSAGE_SCHEMA if not pa.types.is_list(field.type)}
 
 
 class Verify(StrEnum):
@@ -56,70 +64,76 @@ class Origin:
     segment: int | None
 
 
-def segment_rows(
-    key: VaultKey,
+def record_rows(
     origin: Origin,
-    entry: SegmentEntry,
-    content: bytes,
+    records: Sequence[SegmentRecord],
     verify: Verify,
     span: tuple[int, int] = (0, MAXIMUM_COUNTER),
+    wanted: Wanted = EVERYTHING,
 ) -> Iterator[pa.RecordBatch]:
-    """Open a segment and yield the rows of the positions in `span`, in Arrow batches of bounded size.
+    """Yield the rows of an opened segment's positions in `span`, in Arrow batches of bounded size.
 
     A row says where its message was landed, so that merging changes no row.
     """
-    try:
-        records = open_segment(key, bytes.fromhex(origin.node), entry, content)
-    except RemoteError as error:
-        yield quarantine_rows(origin, error.code, str(error))
-        return
-    rows, known = Rows(), KnownLayouts()
+    rows, known, common = Rows(wanted), KnownLayouts(), _common(origin)
     for record in records:
-        if not span[0] <= record.number <= span[1]:
+        if not span[0] <= record.number <= span[1] or not wanted.takes(record):
             continue
-        if record.number != origin.segment:
-            origin = replace(origin, segment=record.number)
-        _add_record(rows, known, origin, record, verify)
+        common["segment"] = record.number
+        _add_record(rows, known, common, record, verify)
         if rows.readings >= READINGS_PER_BATCH:
             yield rows.close()
     if rows.count:
         yield rows.close()
 
 
-def quarantine_rows(origin: Origin, reason: str, detail: str) -> pa.RecordBatch:
-    """Return one row that tells of something damaged as a whole."""
-    rows = Rows()
-    rows.add(_common(origin) | {"reason": reason, "detail": printable(detail)})
+def quarantine_rows(
+    wanted: Wanted, origin: Origin, reason: str, detail: str, span: tuple[int, int] | None = None
+) -> pa.RecordBatch:
+    """Return one row that tells of something damaged as a whole, and of the positions that it holds."""
+    return _whole(wanted, origin, RowKind.QUARANTINE, reason, detail, span)
+
+
+def repaired_rows(wanted: Wanted, origin: Origin, span: tuple[int, int]) -> pa.RecordBatch:
+    """Return one row that says: these positions were passed over, and have been read now."""
+    return _whole(wanted, origin, RowKind.REPAIRED, RowKind.REPAIRED.value, "what was passed over has been read", span)
+
+
+def _whole(
+    wanted: Wanted, origin: Origin, kind: RowKind, reason: str, detail: str, span: tuple[int, int] | None
+) -> pa.RecordBatch:
+    rows = Rows(wanted)
+    first, last = span or (None, None)
+    told = {"kind": kind.value, "reason": reason, "detail": printable(detail), "first": first, "last": last}
+    rows.add(_common(origin) | told)
     return rows.close()
 
 
-def _add_record(rows: Rows, known: KnownLayouts, origin: Origin, record: SegmentRecord, verify: Verify) -> None:
+def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: SegmentRecord, verify: Verify) -> None:
     """Add the rows of a message, added last, when nothing but the numbers in its columns can fail any more."""
-    common = _common(origin) | {"record": record.place, "received_at": record.received_at_us}
+    scalars = {**common, "record": record.place, "received_at": record.received_at_us}
     try:
         message = read_message(record.message, verify=verify.wants(record.place))
-        common |= {
-            "author": message.author.hex(),
-            "incarnation": message.incarnation.hex(),
-            "seq": message.seq,
-            "link_seq": message.link_seq,
-        }
+        scalars["author"] = message.author.hex()
+        scalars["incarnation"] = message.incarnation.hex()
+        scalars["seq"] = message.seq
+        scalars["link_seq"] = message.link_seq
         if message.type is MessageType.TELEMETRY:
             number, batch = read_telemetry(message.body, known)
-            rows.add_telemetry(common, Telemetry(record.received_at_us, number, batch))
+            rows.add_telemetry(scalars, Telemetry(record.received_at_us, number, batch))
         elif message.type is MessageType.LOSS:
-            _add_losses(rows, common, Loss.from_wire(message.body))
+            _add_losses(rows, scalars, Loss.from_wire(message.body))
         else:
             raise MalformedError(f"a {message.type.name} message has no place in a vault")
     except RemoteError as error:
-        rows.add(common | _failure(error))
+        rows.add(scalars | _failure(error))
 
 
-def _failure(error: RemoteError) -> dict[str, object]:
+def _failure(error: RemoteError) -> Scalars:
     return {"reason": error.code, "detail": printable(str(error))}
 
 
-def _add_losses(rows: Rows, common: dict[str, object], loss: Loss) -> None:
+def _add_losses(rows: Rows, common: Scalars, loss: Loss) -> None:
     """Add a row for each range of link sequences, then one for each range of telemetry numbers."""
     told = common | {"kind": RowKind.LOSS.value, "reason": loss.reason.name.lower()}
     if loss.incarnation is not None:
@@ -130,8 +144,8 @@ def _add_losses(rows: Rows, common: dict[str, object], loss: Loss) -> None:
         rows.add(told | {"first_number": first, "last_number": last})
 
 
-def _common(origin: Origin) -> dict[str, object]:
-    return {
+def _common(origin: Origin) -> Scalars:
+    return _NOTHING | {
         "kind": RowKind.QUARANTINE.value,
         "collector": origin.collector,
         "node": origin.node,
@@ -149,10 +163,16 @@ class Telemetry:
     number: int
     batch: Batch
 
+    @property
+    def scalars(self) -> Scalars:
+        """Return what a row says of it that is in no packed column."""
+        boot = self.batch.clock.boot_id.hex()
+        return {"kind": _TELEMETRY, "batch_number": self.number, "boot": boot}
+
 
 @dataclass(slots=True)
 class _Row:
-    scalars: dict[str, object]
+    scalars: Scalars
     lists: dict[str, Sized]
     """Those that are not named are empty."""
 
@@ -160,7 +180,8 @@ class _Row:
 class Rows:
     """Rows on their way into an Arrow batch, in the order of their messages."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: Wanted) -> None:
+        self._schema, self._unpacks = wanted.schema, wanted.unpacks
         self._rows: list[_Row] = []
         self._packed: dict[tuple[int, int, int], list[tuple[_Row, Telemetry]]] = {}
         self.readings = 0
@@ -170,29 +191,35 @@ class Rows:
         """How many rows stand open."""
         return len(self._rows)
 
-    def add(self, scalars: dict[str, object]) -> None:
+    def add(self, scalars: Scalars) -> None:
         """Add a row without readings."""
         self._rows.append(_Row(scalars, {}))
 
-    def add_telemetry(self, scalars: dict[str, object], telemetry: Telemetry) -> None:
+    def add_telemetry(self, scalars: Scalars, telemetry: Telemetry) -> None:
         """Add the row of a batch. It is decoded with all that are alike; what fails then goes into quarantine."""
         row = _Row(scalars, {})
         self._rows.append(row)
-        self._packed.setdefault(alike(telemetry.batch), []).append((row, telemetry))
-        self.readings += telemetry.batch.count
+        if self._unpacks:
+            self._packed.setdefault(alike(telemetry.batch), []).append((row, telemetry))
+            self.readings += telemetry.batch.count
+        else:
+            row.scalars |= telemetry.scalars
 
     def close(self) -> pa.RecordBatch:
-        """Return the rows as an Arrow batch of `MESSAGE_SCHEMA` and start anew."""
+        """Return the rows as an Arrow batch of the columns that are wanted, and start anew."""
         for group in self._packed.values():
-            _decode(group)
+            together = max(1, DECODED_TOGETHER // max(1, group[0][1].batch.count))
+            for first in range(0, len(group), together):
+                _decode(group[first : first + together])
+        scalars, lists = [row.scalars for row in self._rows], [row.lists for row in self._rows]
         columns = []
-        for field in MESSAGE_SCHEMA:
+        for field in self._schema:
             if pa.types.is_list(field.type):
-                columns.append(_list_column(field.type, [row.lists.get(field.name, ()) for row in self._rows]))
+                columns.append(_list_column(field.type, [row.get(field.name, ()) for row in lists]))
             else:
-                columns.append(pa.array([row.scalars.get(field.name) for row in self._rows], field.type))
+                columns.append(pa.array([row[field.name] for row in scalars], field.type))
         self._rows, self._packed, self.readings = [], {}, 0
-        return pa.RecordBatch.from_arrays(columns, schema=MESSAGE_SCHEMA)
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
 def _decode(group: list[tuple[_Row, Telemetry]]) -> None:
@@ -213,10 +240,7 @@ def _decode(group: list[tuple[_Row, Telemetry]]) -> None:
     shape = values.shape
     told = zip(group, times, qualities, values.numbers, values.texts, values.data, strict=True)
     for (row, telemetry), row_times, quality, numbers, texts, data in told:
-        row.scalars |= {
-            "kind": RowKind.TELEMETRY.value,
-            "batch_number": telemetry.number,
-            "boot": telemetry.batch.clock.boot_id.hex(),
+        row.scalars |= telemetry.scalars | {
             "time_quality": quality,
             "booleans_from": shape.booleans[0],
             "booleans_until": shape.booleans[1],

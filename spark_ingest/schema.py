@@ -22,7 +22,10 @@ class RowKind(StrEnum):
     """A signed admission that messages will never come: rows with `first` to `last` on the author's link to the
     collector, and rows with `first_number` to `last_number` of the batches among them, which count over all links."""
     QUARANTINE = "quarantine"
-    """Something that failed: where, and why."""
+    """Something that failed: where, and why. Where it is a whole segment, `first` to `last` are the node's positions
+    that were passed over."""
+    REPAIRED = "repaired"
+    """A segment that had been passed over is among the rows now: `first` to `last` are as they were told then."""
 
 
 def _field(name: str, kind: pa.DataType) -> pa.Field:

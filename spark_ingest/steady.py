@@ -1,10 +1,12 @@
-"""Authors whose numbers go on as they did: what a micro-batch brings of them is taken in by columns, not judged.
+"""Authors whose numbers go on: what a micro-batch brings of them is taken in by columns, not judged.
 
-Most of a fleet sends the next numbers, or what has come before, and no gap of it opens, closes or gets a reason. An
-author is steady if that holds for each incarnation that the micro-batch names, and no loss record is its own:
+Most of a fleet sends the next numbers, or what has come before; where a network fails, many leave out some, and may
+bring them later. An author is steady if all of this holds for each incarnation that the micro-batch names, and no loss
+record is its own:
 
-1. An incarnation that is known: its new numbers follow its highest one without a hole, no gap that is not closed lies
-   above that, and the lowest numbers of the author's other incarnations do not either (rule 1 of `gaps`).
+1. An incarnation that is known: no gap that stands lies above its highest number. Its new numbers lie above that, or
+   fill whole gaps; all of them above the lowest number of any incarnation of the author (rule 1 of `gaps`). With the
+   holes between them it has no more gaps than are remembered.
 2. An author that is not known: it has one incarnation, whose numbers run from 1 without a hole.
 
 All others are for `gaps` to judge. `tests/unit/spark_ingest/test_steady.py` compares the two ways.
@@ -21,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from spark_ingest.decode import Integers
+from spark_ingest.gap_columns import RANGES_REMEMBERED, GapColumns
 from spark_ingest.repeats import Ranges, links_of, rows_of
 from spark_ingest.schema import TIMESTAMP
 
@@ -43,7 +46,7 @@ class Spans:
         firsts, lasts = (numbers[name].combine_chunks() for name in ("firsts", "lasts"))
         ends = np.zeros(len(numbers) + 1, np.int64)
         np.cumsum(pc.list_value_length(firsts).to_numpy(zero_copy_only=False), out=ends[1:])
-        flat = [pc.list_flatten(each).to_numpy(zero_copy_only=False).copy() for each in (firsts, lasts)]
+        flat = [pc.list_flatten(each).to_numpy(zero_copy_only=False) for each in (firsts, lasts)]
         return cls(ends, *flat)
 
     @property
@@ -66,10 +69,6 @@ class Spans:
         """Return them by row."""
         owners = np.repeat(np.arange(len(self.ends) - 1), np.diff(self.ends))
         return Ranges(owners, self.firsts, self.lasts)
-
-    def column(self, values: Integers) -> pa.ListArray:
-        """Return flat values as lists again."""
-        return pa.ListArray.from_arrays(pa.array(self.ends.astype(np.int32)), pa.array(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,44 +105,71 @@ class Batch:
         np.maximum.at(highest, owners, numbers)
         return np.bincount(owners, minlength=len(self.links)), lowest, highest
 
+    def holes(self, wanted: Mask, top: Integers) -> Ranges:
+        """Return what lies between the wanted numbers of each incarnation, and between `top` and the first of them."""
+        owners, numbers = self.owners[wanted], self.numbers[wanted]
+        before = top[owners]
+        follows = np.flatnonzero(owners[1:] == owners[:-1]) + 1
+        before[follows] = numbers[follows - 1]
+        apart = numbers > before + 1
+        return Ranges(owners[apart], before[apart] + 1, numbers[apart] - 1)
+
+    def where(self, wanted: Mask) -> Batch:
+        """Return it with some incarnations alone."""
+        mask, links = pa.array(wanted), np.cumsum(wanted) - 1
+        kept = wanted[self.owners]
+        owners = links[self.owners[kept]]
+        return Batch(
+            self.links.filter(mask), self.collectors.filter(mask), self.heard_us[wanted], owners, self.numbers[kept]
+        )
+
 
 def take_in_steady(
     numbers: pa.Table, rows: pa.Table, messages: pa.Table, losing: pa.Array
-) -> tuple[pa.Table, pa.Array]:
-    """Return the state with the steady authors' news, and the authors that are to be judged.
+) -> tuple[pa.Table, pa.Table, pa.Array]:
+    """Return the state and the gaps with the steady authors' news, and the authors that are to be judged.
 
     `messages` has a row for each message, `losing` the authors of loss records.
     """
-    spans, batch = Spans.of(numbers), Batch.of(messages)
+    spans, batch, gaps = Spans.of(numbers), Batch.of(messages), GapColumns.of(rows, numbers)
     row = rows_of(numbers.select(_LINK), batch.links)
-    known = row >= 0
-    owners = row[batch.owners]
-    fresh = ~spans.ranges().hold(owners, batch.numbers)
-    count, lowest, highest = batch.runs(fresh)
+    fresh = ~spans.ranges().hold(row[batch.owners], batch.numbers)
     top = np.append(spans.highest, 0)[row]
-    goes_on = (count == 0) | ((lowest > top) & (highest == top + count))
-    goes_on &= ~known | ((top > 0) & (np.append(_reach(numbers, rows, spans), 0)[row] <= top))
-    goes_on &= known | _alone(numbers, batch)
+    late = fresh & (batch.numbers <= top[batch.owners])
+    came = gaps.came(row[batch.owners[late]], batch.numbers[late])
+    filled = came == gaps.spans.lasts - gaps.spans.firsts + 1
+    holes = batch.holes(fresh & ~late, top)
+    count, lowest, highest = batch.runs(fresh)
+    # rule 1
+    known = (row >= 0) & (top > 0) & (gaps.highest(len(numbers))[row] <= top)
+    known &= (count == 0) | (lowest > np.append(_of_author(numbers, spans.lowest - 1), 0)[row])
+    known &= gaps.sums(came, len(numbers))[row] == np.bincount(batch.owners[late], minlength=len(row))
+    known &= gaps.sums((came > 0) & ~filled, len(numbers))[row] == 0
+    standing = gaps.sums(np.ones(len(came)), len(numbers))[row]
+    known &= standing + np.bincount(holes.owners, minlength=len(row)) <= RANGES_REMEMBERED
+    # rule 2
+    goes_on = known | ((row < 0) & (highest == count) & _alone(numbers, batch))
     unsteady = [batch.links["author"].filter(pa.array(~goes_on)), losing]
     judged = pc.unique(pa.chunked_array([part for each in unsteady for part in _chunks(each)], pa.string()))
     steady = ~_is_in(batch.links["author"], judged)
-    return _with_news(numbers, spans, batch, row, np.where(steady, np.maximum(highest, top), -1)), judged
+    after = _counted(numbers, batch.where(steady))
+    now_us = _of_author(after, after["heard_at"].cast(pa.int64()).to_numpy())
+    closed = gaps.closed(filled & np.isin(gaps.spans.owners, row[steady]), now_us)
+    mine = holes.where(steady[holes.owners])
+    return after, closed.opened(after, Ranges(row[mine.owners], mine.firsts, mine.lasts), now_us), judged
 
 
 def _chunks(texts: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
     return list(texts.chunks) if isinstance(texts, pa.ChunkedArray) else [texts]
 
 
-def _reach(numbers: pa.Table, rows: pa.Table, spans: Spans) -> Integers:
-    """Return of each row the number that its highest must have reached, for nothing to be judged (rule 1 above)."""
+def _of_author(numbers: pa.Table, values: Integers) -> Integers:
+    """Return of each row of the state the highest value that its author has in any."""
     authors = numbers["author"].combine_chunks().dictionary_encode().indices.to_numpy()
-    others = np.zeros(authors.max() + 1 if len(authors) else 0, np.int64)
-    np.maximum.at(others, authors, spans.lowest - 1)
-    reach: Integers = others[authors]
-    unclosed = rows.filter(pc.and_(pc.is_null(rows["closed_at"]), pc.not_equal(rows["state"], "forgotten")))
-    place = rows_of(numbers.select(_LINK), unclosed.select(_LINK))
-    np.maximum.at(reach, place[place >= 0], unclosed["last"].to_numpy()[place >= 0])
-    return reach
+    highest = np.zeros(authors.max() + 1 if len(authors) else 0, np.int64)
+    np.maximum.at(highest, authors, values)
+    found: Integers = highest[authors]
+    return found
 
 
 def _alone(numbers: pa.Table, batch: Batch) -> Mask:
@@ -157,30 +183,6 @@ def _is_in(texts: pa.ChunkedArray, known: pa.Array | pa.ChunkedArray) -> Mask:
     values = known.combine_chunks() if isinstance(known, pa.ChunkedArray) else known
     found: Mask = pc.is_in(texts, value_set=values).to_numpy().astype(np.bool_)
     return found
-
-
-def _with_news(numbers: pa.Table, spans: Spans, batch: Batch, row: Integers, highest: Integers) -> pa.Table:
-    """Return the state with the highest numbers of those incarnations where they are not -1."""
-    grown = np.flatnonzero((row >= 0) & (highest >= 0))
-    spans.lasts[spans.ends[row[grown] + 1] - 1] = highest[grown]
-    heard = numbers["heard_at"].cast(pa.int64()).to_numpy().copy()
-    newer = grown[batch.heard_us[grown] >= heard[row[grown]]]
-    heard[row[newer]] = batch.heard_us[newer]
-    source = np.arange(len(numbers))
-    source[row[newer]] = len(numbers) + newer
-    collectors = pa.concat_arrays([*_chunks(numbers["collector"]), batch.collectors]).take(pa.array(source))
-    columns = {"collector": collectors, "heard_at": pa.array(heard).cast(TIMESTAMP)}
-    columns |= {"lasts": spans.column(spans.lasts)}
-    after = numbers
-    for name, values in columns.items():
-        after = after.set_column(after.schema.get_field_index(name), numbers.schema.field(name), values)
-    new = np.flatnonzero((row < 0) & (highest >= 0))
-    links, zeros = batch.links.take(pa.array(new)), pa.array(np.zeros(len(new), np.int64))
-    ends = pa.array(np.arange(len(new) + 1, dtype=np.int32))
-    lists = [pa.ListArray.from_arrays(ends, pa.array(each)) for each in (np.ones(len(new), np.int64), highest[new])]
-    heard_new = pa.array(batch.heard_us[new]).cast(TIMESTAMP)
-    told = [*links.columns, batch.collectors.take(pa.array(new)), heard_new, zeros, zeros, *lists]
-    return pa.concat_tables([after, pa.table(told, schema=numbers.schema.remove_metadata())]).combine_chunks()
 
 
 _ROWS_TOGETHER = 1_000_000
@@ -215,6 +217,7 @@ def _counted(numbers: pa.Table, batch: Batch) -> pa.Table:
     np.cumsum(np.bincount(ranges.owners, minlength=count), out=ends[1:])
     lists = [pa.ListArray.from_arrays(pa.array(ends), pa.array(each)) for each in (ranges.firsts, ranges.lasts)]
     links = pa.concat_tables([numbers.select(_LINK), batch.links.take(pa.array(new))]).columns
-    zeros = pa.array(np.zeros(count, np.int64))
-    told = [*links, collectors, pa.array(heard).cast(TIMESTAMP), zeros, zeros, *lists]
-    return pa.table(told, schema=numbers.schema).combine_chunks()
+    zeros = np.zeros(len(new), np.int64)
+    kept = [np.concatenate([numbers[name].to_numpy(), zeros]) for name in ("floor", "forgotten")]
+    told = [*links, collectors, pa.array(heard).cast(TIMESTAMP), *map(pa.array, kept), *lists]
+    return pa.table(told, schema=numbers.schema.remove_metadata()).combine_chunks()

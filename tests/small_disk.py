@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,7 +19,8 @@ from agent.core.limits import BALLAST_BYTES
 from agent.core.records import MessageClass
 from agent.core.sequences import SequenceSet
 from agent.errors import DiskFullError
-from tests.fleet import identity
+from tests.durable import DurableDevice, folder_for
+from tests.fleet import found, identity
 
 _SIZE = 6 * 1024 * 1024
 _BEN = b"b" * 32
@@ -77,10 +80,42 @@ def live_on_a_full_disk(folder: Path) -> None:
         store.close()
 
 
-def anywhere(folder: Path) -> None:
-    """Do so as root, or as who may be root in a namespace of his own."""
+def save_on_a_nearly_full_disk(folder: Path) -> None:
+    """Save a damaged state with more and more room for it: all of it is saved, or nothing has happened."""
+    whole, mounted = folder_for(folder, "whole"), folder_for(folder, "mounted")
+    ann, ben = DurableDevice("ann", whole), DurableDevice("ben", whole)
+    group_id = found(ben, ann)
+    with ann.store.transaction():
+        for number in range(200):
+            ann.node.send_blob(group_id, number.to_bytes(2) * 2_000, ann.now)
+    ann.stop()
+    ben.stop()
+    tried = Counter[str]()
+    for room in range(100_000, 3_000_000, 300_000):
+        with _mounted(mounted):
+            for name in ("ann", "ann-mark"):
+                shutil.copy(whole / name, mounted)
+            state, filler = StateFile(mounted / "ann"), mounted / "filler"
+            state.note_damage()
+            fill(filler)
+            os.truncate(filler, filler.stat().st_size - room)
+            try:
+                store, [report] = state.open(lambda: ann.identity, 10**9)
+            except DiskFullError:
+                tried["refused"] += 1
+                assert (mounted / "ann").read_bytes() == (whole / "ann").read_bytes()
+                assert not list(mounted.glob("ann.*")), "nothing half made takes room"
+            else:
+                tried["saved"] += 1
+                assert store.totals()[0] == report.saved["outbox"] == 200, room
+                store.close()
+    assert min(tried["refused"], tried["saved"]) > 1, tried
+
+
+def anywhere(scene: Callable[[Path], None], folder: Path) -> None:
+    """Play it as root, or as who may be root in a namespace of his own."""
     if os.geteuid() == 0:
-        live_on_a_full_disk(folder)
+        scene(folder)
         return
-    code = f"import sys, pathlib, {__name__} as disk; disk.live_on_a_full_disk(pathlib.Path(sys.argv[1]))"
+    code = f"import sys, pathlib, {__name__} as disk; disk.{scene.__name__}(pathlib.Path(sys.argv[1]))"
     subprocess.run(["unshare", "-rm", sys.executable, "-c", code, str(folder)], check=True)

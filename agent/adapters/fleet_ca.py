@@ -12,25 +12,20 @@ revoked.crl   what the broker refuses (`crlfile`)
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from agent.adapters.key_file import private_folder, read_secret, replace_durably, storage_error, write_secret
+from agent.adapters.files import locked_folder, replace_durably, storage_errors
+from agent.adapters.key_file import private_folder, read_secret, write_secret
 from agent.adapters.mosquitto_passwords import check_device_name
 from agent.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MAXIMUM_FILE_BYTES = 64 * 1024
 _AUTHORITY_YEARS = 30
@@ -57,7 +52,7 @@ class FleetCa:
             StorageError: the disk refused.
         """
         private_folder(folder)
-        with _one_writer(folder):
+        with storage_errors("write", folder), locked_folder(folder):
             if not (folder / "ca.crt").exists():  # written last: without it nothing was ever issued
                 key = ec.generate_private_key(ec.SECP256R1())
                 write_secret(folder / "ca.key", _key_pem(key))
@@ -111,7 +106,7 @@ class FleetCa:
             StorageError: the disk refused.
         """
         check_device_name(user_name)
-        with _one_writer(self.folder):
+        with storage_errors("write", self.folder), locked_folder(self.folder):
             issued = sorted((self.folder / "issued").glob(f"{user_name}-*.crt"))
             for path in issued:
                 path.replace(self.folder / "revoked" / path.name)
@@ -144,7 +139,7 @@ class FleetCa:
         Raises:
             StorageError: the disk refused.
         """
-        with _one_writer(self.folder):
+        with storage_errors("write", self.folder), locked_folder(self.folder):
             now = datetime.now(UTC)
             builder = (
                 x509.CertificateRevocationListBuilder()
@@ -163,24 +158,6 @@ class FleetCa:
                 )
             crl = builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
             replace_durably(self.folder / "revoked.crl", crl, 0o644)
-
-
-@contextlib.contextmanager
-def _one_writer(folder: Path) -> Iterator[None]:
-    """Keep other writers out.
-
-    Raises:
-        StorageError: the disk refused.
-    """
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise storage_error("write", folder, error) from error
 
 
 def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:

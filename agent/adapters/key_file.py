@@ -6,15 +6,14 @@ wanted (`identity_file.py`), and they are checked each time on the file that was
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import shlex
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
-from agent.errors import ConfigurationError, DiskFullError, StorageError
+from agent.adapters.files import open_regular, replace_durably, storage_error, synchronise_folder
+from agent.errors import ConfigurationError
 
 _SHARED = stat.S_IRWXG | stat.S_IRWXO
 
@@ -80,19 +79,6 @@ def read_credential(name: str, maximum: int) -> bytearray | None:
     return content
 
 
-def remove_durably(path: Path) -> None:
-    """Remove a file, if it is there, so that it stays away.
-
-    Raises:
-        StorageError: the disk refused.
-    """
-    try:
-        path.unlink(missing_ok=True)
-        synchronise_folder(path.parent)
-    except OSError as error:
-        raise storage_error("remove", path, error) from error
-
-
 def private_folder(path: Path) -> None:
     """Make sure that a folder exists which is ours alone (0700). A link to such a folder will do (systemd makes them).
 
@@ -117,81 +103,15 @@ def private_folder(path: Path) -> None:
     _check_private(path, status, "700")
 
 
-def replace_durably(path: Path, content: bytes | bytearray, mode: int) -> None:
-    """Write a temporary file beside `path`, fsync it, rename it over `path`, and fsync the folder.
-
-    Temporary names begin with a dot and end in `.tmp`; a crash may leave one behind.
-
-    Raises:
-        DiskFullError, StorageError: as for `write_secret`.
-    """
-    temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-        try:
-            with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
-                rest = memoryview(content)
-                while rest:
-                    rest = rest[file.write(rest) :]
-                os.fsync(descriptor)
-            temporary.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
-        synchronise_folder(path.parent)
-    except OSError as error:
-        raise storage_error("write", path, error) from error
-
-
-def read_regular(path: Path, maximum: int) -> tuple[os.stat_result, bytes]:
-    """Read a regular file up to one byte more than `maximum`, so that the caller sees what is too long.
-
-    Raises OSError; for a link ELOOP, for what is no regular file EINVAL or ENXIO. Never waits for a pipe.
-    """
-    with _regular(path) as (descriptor, status), open(descriptor, "rb", closefd=False) as file:
-        return status, file.read(maximum + 1)
-
-
 def _read_into_buffer(path: Path, maximum: int) -> tuple[os.stat_result, bytearray]:
-    """Do the same without a copy that could not be wiped."""
-    with _regular(path) as (descriptor, status):
+    """Read up to one byte more than `maximum`, without a copy that could not be wiped. Raises OSError."""
+    with open_regular(path) as (descriptor, status):
         content = bytearray(maximum + 1)
         length = 0
         while length < len(content) and (count := os.readv(descriptor, [memoryview(content)[length:]])):
             length += count
         del content[length:]
         return status, content
-
-
-@contextlib.contextmanager
-def _regular(path: Path) -> Iterator[tuple[int, os.stat_result]]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        yield descriptor, status
-    finally:
-        os.close(descriptor)
-
-
-def synchronise_folder(folder: Path) -> None:
-    """Make the folder's names durable. Raises OSError."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def storage_error(verb: str, path: Path | str, error: OSError) -> StorageError:
-    """Name what the disk refused, for people."""
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return DiskFullError(
-            f"cannot {verb} {path}: no room left", hint="free space on that disk; nothing queued is lost"
-        )
-    return StorageError(f"cannot {verb} {path}: {error.strerror or error}")
 
 
 def _check_private(path: Path, status: os.stat_result, mode: str) -> None:

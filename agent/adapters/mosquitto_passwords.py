@@ -12,19 +12,16 @@
 from __future__ import annotations
 
 import base64
-import contextlib
-import fcntl
 import hashlib
 import os
 import re
 import secrets
 from typing import TYPE_CHECKING
 
-from agent.adapters.key_file import storage_error, synchronise_folder
+from agent.adapters.files import locked_folder, storage_error, synchronise_folder
 from agent.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 ENROLMENT_ACCOUNT = "enrol"
@@ -84,7 +81,7 @@ def write_account(passwords: Path, user_name: str, password: str | None) -> bool
         StorageError: the disk refused.
     """
     try:
-        with _one_writer(passwords.parent):
+        with locked_folder(passwords.parent):
             lines = passwords.read_text().splitlines() if passwords.exists() else []
             kept = [line for line in lines if not line.startswith(user_name + ":")]
             added = [] if password is None else [f"{user_name}:{hash_password(password)}"]
@@ -105,17 +102,6 @@ def hash_password(password: str) -> str:
     salt = secrets.token_bytes(_SALT_BYTES)
     digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ROUNDS)
     return f"$7${_ROUNDS}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
-
-
-@contextlib.contextmanager
-def _one_writer(folder: Path) -> Iterator[None]:
-    """Keep other writers out: by the folder, because the file itself is replaced. Raises OSError."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -6,17 +6,17 @@ the root, and no key is a temporary file's name.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from agent.adapters.key_file import (
+from agent.adapters.files import (
+    locked_folder,
     read_regular,
     remove_durably,
     replace_durably,
     storage_error,
+    storage_errors,
     synchronise_folder,
 )
 from agent.core.limits import MAXIMUM_VAULT_MANIFEST_BYTES
@@ -41,20 +41,6 @@ def check_key(key: str) -> None:
     """
     if not _is_key(key):
         raise MalformedError(f"{key[:80]!r} is not the key of an object")
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock, which ends with the process."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise storage_error("lock", folder, error) from error
 
 
 def open_object_store(location: str, base: Path) -> ObjectStore:
@@ -107,7 +93,7 @@ class DirectoryStore:
         """
         path = self._path(key)
         self._make_folder(path.parent)
-        with _locked(path.parent):
+        with storage_errors("lock", path.parent), locked_folder(path.parent):
             if path.exists() if before is None else self.get(key, MAXIMUM_VAULT_MANIFEST_BYTES) != before:
                 raise ConflictError(f"somebody else has replaced {key}")
             replace_durably(path, content, mode=0o666)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.adapters.key_file import private_folder, read_secret, remove_durably, write_secret
+from agent.adapters.files import remove_durably
+from agent.adapters.key_file import private_folder, read_secret, write_secret
 from agent.adapters.mqtt_settings import ClientCertificate, parse_url, tls_context
 from agent.errors import ConfigurationError
 

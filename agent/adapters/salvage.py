@@ -13,17 +13,17 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agent.adapters.key_file import remove_durably, storage_error, synchronise_folder
+from agent.adapters.files import remove_durably, storage_errors, synchronise_folder
 from agent.adapters.salvage_queue import Queue
 from agent.adapters.salvage_source import Row, Source
 from agent.adapters.sqlite_inspection import UNREADABLE
-from agent.adapters.sqlite_outbox import check_digest, digest
+from agent.adapters.sqlite_outbox import check_digest
 from agent.adapters.sqlite_progress import moving
 from agent.adapters.sqlite_store import SqliteStore
 from agent.adapters.state_file import COMPLETE
@@ -31,7 +31,7 @@ from agent.core.crypto import Identity
 from agent.core.group_manifest import read_manifest, secret_id
 from agent.core.ids import KEY_BYTES
 from agent.core.message import read_message
-from agent.errors import CoveyError, MalformedError
+from agent.errors import CoveyError, MalformedError, StorageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,29 +67,46 @@ def salvage(
         StorageError: the disk refused; everything is as it was.
     """
     building = path.with_name(f"{path.name}.salvaging")
+    _discard(building)
+    try:
+        report = _build(path, SqliteStore(building, incarnation, outbox_bytes), identity, now_ns, moves)
+        with storage_errors("save", path):
+            descriptor = os.open(building, os.O_RDONLY | os.O_CLOEXEC)
+            os.fsync(descriptor)
+            os.utime(descriptor, ns=(now_ns, now_ns))  # `finish` names the damaged file by it
+            os.close(descriptor)
+            building.rename(_complete(path))
+            synchronise_folder(path.parent)
+    except StorageError:
+        with suppress(StorageError):  # its room is wanted
+            _discard(building)
+        raise
+    finish(path)
+    return report
+
+
+def _discard(building: Path) -> None:
     for suffix in ("", "-wal", "-shm"):
         remove_durably(building.with_name(building.name + suffix))
+
+
+def _build(
+    path: Path, building: SqliteStore, identity: Identity, now_ns: int, moves: Callable[[], None] | None
+) -> Report:
+    """Write the new database, and fold it into its file, which alone takes the damaged one's place."""
     there = path.exists()
     report = Report(_aside(path, now_ns).name if there else "")
-    with closing(SqliteStore(building, incarnation, outbox_bytes)) as store, store.transaction():
-        target = store.connection
-        if there:
-            with closing(Source(path)) as source, moving(target, moves):
-                _fill(source, target, identity, report)
-        else:
-            report.lost["everything"] = None
-        target.execute("INSERT INTO salvage (salvaged_at, report) VALUES (?, ?)", (now_ns // 1000, _json(report)))
-        target.execute("INSERT INTO counter VALUES ('salvages', 1) ON CONFLICT DO UPDATE SET value = value + 1")
-    try:
-        descriptor = os.open(building, os.O_RDONLY | os.O_CLOEXEC)
-        os.fsync(descriptor)
-        os.utime(descriptor, ns=(now_ns, now_ns))  # `finish` names the damaged file by it
-        os.close(descriptor)
-        building.rename(_complete(path))
-        synchronise_folder(path.parent)
-    except OSError as error:
-        raise storage_error("save", path, error) from error
-    finish(path)
+    with closing(building) as store:
+        with store.transaction():
+            target = store.connection
+            if there:
+                with closing(Source(path)) as source, moving(target, moves):
+                    _fill(source, target, identity, report)
+            else:
+                report.lost["everything"] = None
+            target.execute("INSERT INTO salvage (salvaged_at, report) VALUES (?, ?)", (now_ns // 1000, _json(report)))
+            target.execute("INSERT INTO counter VALUES ('salvages', 1) ON CONFLICT DO UPDATE SET value = value + 1")
+        store.fold()
     return report
 
 
@@ -100,7 +117,7 @@ def finish(path: Path) -> None:
         StorageError: the disk refused.
     """
     complete = _complete(path)
-    try:
+    with storage_errors("save", path):
         if not complete.exists():
             return
         aside = _aside(path, complete.stat().st_mtime_ns)
@@ -112,8 +129,6 @@ def finish(path: Path) -> None:
         synchronise_folder(path.parent)
         complete.rename(path)
         synchronise_folder(path.parent)
-    except OSError as error:
-        raise storage_error("save", path, error) from error
 
 
 def _complete(path: Path) -> Path:
@@ -203,103 +218,133 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
 _NUMBERED = {"inbox", "landing", "quarantine", "salvage"}
 
 
+_KEPT_OUT = (CoveyError, sqlite3.IntegrityError, sqlite3.DataError, TypeError, ValueError, KeyError, OverflowError)
+"""What a row that is no good raises. What the disk refuses is not among it: that ends the saving."""
+
+
 def _fill(source: Source, target: sqlite3.Connection, identity: Identity, report: Report) -> None:
     """Take over what is sound."""
-    whole = {table: _take_table(source, target, table, *how, report) for table, how in _TABLES.items()}
+    transfer = _Transfer(source, target, report)
+    whole = {table: transfer.table(table, *how) for table, how in _TABLES.items()}
     if whole["landing"]:  # a segment may be half written: the same messages again, or another segment
-        _take_table(source, target, "landing_plan", ("one",), _anything, report)
+        transfer.table("landing_plan", ("one",), _anything)
     queue = Queue(target, identity)
-    _take_device(source, target, queue, report)
-    peers_whole = _visit(source, "peer", ("id",), queue.take_peer, lambda: [(1, queue.highest_peer)], report)
-    _visit(source, "earlier", ("peer", "base"), queue.take_earlier, list, report)
+    transfer.device(queue)
+    peers_whole = transfer.visit("peer", ("id",), queue.take_peer, lambda: [(1, queue.highest_peer)])
+    transfer.visit("earlier", ("peer", "base"), queue.take_earlier)
     if source.has("outbox", "id"):
-        _visit(source, "outbox", ("id",), queue.take_message, queue.to_seek, report)
+        transfer.visit("outbox", ("id",), queue.take_message, queue.to_seek)
     else:  # of an earlier Covey
-        _visit(source, "outbox", ("peer", "link_seq"), queue.take_message, list, report)
-    _visit(source, "untold_loss", ("peer", "first"), queue.take_gone, list, report)
+        transfer.visit("outbox", ("peer", "link_seq"), queue.take_message)
+    transfer.visit("untold_loss", ("peer", "first"), queue.take_gone)
     queue.finish(peers_whole)
     report.saved["outbox"] = queue.messages
     if (missing := queue.missing) is not None:
         report.lost["outbox"] = missing
 
 
-def _take_table(
-    source: Source,
-    target: sqlite3.Connection,
-    table: str,
-    keys: tuple[str, ...],
-    sound: Callable[[Row], None],
-    report: Report,
-) -> bool:
-    columns = {row[1] for row in target.execute(f"PRAGMA table_info({table})")}
-    highest = 0
+class _Transfer:
+    """Row by row out of the damaged database, with a count of what was taken and what was not."""
 
-    def take(row: Row) -> bool:
-        nonlocal highest
-        sound(row)
-        names = [name for name in row if name in columns]
-        marks = ", ".join("?" * len(names))
-        insert = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608 - our names
-        target.execute(insert, [row[name] for name in names])
-        if table in _NUMBERED:
-            highest = max(highest, row["id"])
-        return True
+    def __init__(self, source: Source, target: sqlite3.Connection, report: Report) -> None:
+        self._source = source
+        self._target = target
+        self._report = report
+        self._visited = _Visited(target)
 
-    return _visit(source, table, keys, take, lambda: [(1, highest)] if table in _NUMBERED else [], report)
+    def table(self, table: str, keys: tuple[str, ...], sound: Callable[[Row], None]) -> bool:
+        """Take the sound rows of a table as they are; return whether all of it could be read and taken."""
+        columns = {row[1] for row in self._target.execute(f"PRAGMA table_info({table})")}
+        highest = 0
 
+        def take(row: Row) -> bool:
+            nonlocal highest
+            sound(row)
+            names = [name for name in row if name in columns]
+            marks = ", ".join("?" * len(names))
+            insert = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608 - our names
+            self._target.execute(insert, [row[name] for name in names])
+            if table in _NUMBERED:
+                highest = max(highest, row["id"])
+            return True
 
-def _visit(
-    source: Source,
-    table: str,
-    keys: tuple[str, ...],
-    take: Callable[[Row], bool],
-    seek: Callable[[], list[tuple[int, int]]],
-    report: Report,
-) -> bool:
-    """Hand each row of a table over; count; return whether all of it could be read and taken."""
-    taken: set[tuple[Any, ...]] = set()
-    refused: set[bytes] = set()
-    whole = True
-    rows = source.rows(table, keys, seek)
-    while True:
-        try:
-            row = next(rows)
-        except StopIteration:
-            break
-        except sqlite3.OperationalError as error:
-            whole = error.sqlite_errorcode == sqlite3.SQLITE_ERROR  # an earlier Covey had no such table
-            break
-        except UNREADABLE:
-            whole = False
-            break
-        key = tuple(row.get(name) for name in keys)
-        if key in taken:
-            continue
-        try:
-            if take(row):
-                taken.add(key)
-        except (CoveyError, sqlite3.Error, TypeError, ValueError, KeyError):
-            refused.add(digest(*key))
-    report.saved[table] = len(taken)
-    if not whole:
-        report.lost[table] = None
-    elif refused:
-        report.lost[table] = len(refused)
-    return whole and not refused
+        return self.visit(table, keys, take, lambda: [(1, highest)] if table in _NUMBERED else [])
 
+    def device(self, queue: Queue) -> None:
+        """Take the numbers that go on; totals are counted anew."""
 
-def _take_device(source: Source, target: sqlite3.Connection, queue: Queue, report: Report) -> None:
-    """Take the numbers that go on; totals are counted anew."""
+        def take(row: Row) -> bool:
+            self._target.execute(
+                "UPDATE device SET next_seq = max(1, ?), manifest_floor = max(0, ?)",
+                (row["next_seq"], row["manifest_floor"]),
+            )
+            return queue.take_totals(row)
 
-    def take(row: Row) -> bool:
-        target.execute(
-            "UPDATE device SET next_seq = max(1, ?), manifest_floor = max(0, ?)",
-            (row["next_seq"], row["manifest_floor"]),
+        self.visit("device", ("one",), take)
+        self._target.execute(
+            "UPDATE device SET inbox_bytes = (SELECT coalesce(sum(length(body)), 0) FROM inbox), "
+            "landing_bytes = (SELECT coalesce(sum(size), 0) FROM landing)"
         )
-        return queue.take_totals(row)
 
-    _visit(source, "device", ("one",), take, list, report)
-    target.execute(
-        "UPDATE device SET inbox_bytes = (SELECT coalesce(sum(length(body)), 0) FROM inbox), "
-        "landing_bytes = (SELECT coalesce(sum(size), 0) FROM landing)"
-    )
+    def visit(
+        self,
+        table: str,
+        keys: tuple[str, ...],
+        take: Callable[[Row], bool],
+        seek: Callable[[], list[tuple[int, int]]] = list,
+    ) -> bool:
+        """Hand each row of a table over; count; return whether all of it could be read and taken."""
+        self._visited.clear()
+        whole = True
+        rows = self._source.rows(table, keys, seek)
+        while True:
+            try:
+                row = next(rows)
+            except StopIteration:
+                break
+            except sqlite3.OperationalError as error:
+                whole = error.sqlite_errorcode == sqlite3.SQLITE_ERROR  # an earlier Covey had no such table
+                break
+            except UNREADABLE:
+                whole = False
+                break
+            key = tuple(row.get(name) for name in keys)
+            if self._visited.taken(key):
+                continue
+            try:
+                if take(row):
+                    self._visited.note(key, taken=True)
+            except _KEPT_OUT:
+                self._visited.note(key, taken=False)
+        taken, refused = self._visited.counts()
+        self._report.saved[table] = taken
+        if not whole:
+            self._report.lost[table] = None
+        elif refused:
+            self._report.lost[table] = refused
+        return whole and not refused
+
+
+class _Visited:
+    """The keys of a table's rows that were taken, and of those that were refused: rows are read more than once.
+
+    They lie in SQLite's temporary file, which goes with the connection: a long queue must not need as much memory.
+    """
+
+    def __init__(self, target: sqlite3.Connection) -> None:
+        self._execute = target.execute
+        self._execute("CREATE TEMP TABLE visited (key TEXT, taken INTEGER, PRIMARY KEY (key, taken)) WITHOUT ROWID")
+
+    def clear(self) -> None:
+        self._execute("DELETE FROM visited")
+
+    def taken(self, key: tuple[Any, ...]) -> bool:
+        return self._execute("SELECT 1 FROM visited WHERE key = ? AND taken", (repr(key),)).fetchone() is not None
+
+    def note(self, key: tuple[Any, ...], *, taken: bool) -> None:
+        self._execute("INSERT OR IGNORE INTO visited VALUES (?, ?)", (repr(key), taken))
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many were taken, and how many refused."""
+        counts = dict(self._execute("SELECT taken, count(*) FROM visited GROUP BY taken").fetchall())
+        return counts.get(True, 0), counts.get(False, 0)

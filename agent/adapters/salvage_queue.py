@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
-from agent.adapters.sqlite_outbox import BYTES_OF_CLASS, PLACE_BITS, check_digest, digest
+from agent.adapters.sqlite_outbox import BYTES_OF_CLASS, LAST_PLACE, PLACE_BITS, check_digest, digest
 from agent.core.crypto import Identity
 from agent.core.eras import Era
 from agent.core.ids import INCARNATION_BYTES, KEY_BYTES
@@ -203,37 +204,35 @@ class Queue:
         missing = (recipient.queued or 0) - recipient.held
         if missing <= 0 or recipient.present is None:
             return 0
-        base = recipient.present.base
-        rows = self._target.execute("SELECT link_seq, number FROM outbox WHERE peer = ?", (recipient.id,))
-        held = dict(rows.fetchall())
-        wanted = missing
-        place = recipient.next_place - 1
-        while place > base and wanted:
-            last = place
-            while place > base and wanted and place not in held:
-                place -= 1
-                wanted -= 1
-            if place < last:
-                number = self._number_of(place + 1, last, held, recipient.next_place)
-                self._target.execute(
-                    "INSERT OR IGNORE INTO untold_loss VALUES (?, ?, ?, ?, ?)",
-                    (recipient.id, place + 1, last, LossReason.DAMAGED, number),
-                )
-                self._target.execute(
-                    "INSERT OR IGNORE INTO earlier VALUES (?, ?, ?, ?, 0)",
-                    (recipient.id, incarnation, base, recipient.next_place - 1),
-                )
-            else:
-                place -= 1
+        base, wanted = recipient.present.base, missing
+        above, number_above = recipient.next_place, self._next_number
+        held = self._target.execute(
+            "SELECT link_seq, number FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id DESC",
+            (recipient.id << PLACE_BITS, recipient.id << PLACE_BITS | LAST_PLACE),
+        )
+        for place, number in chain(held, [(0, None)]):
+            first = max(place, base, above - 1 - wanted) + 1
+            if first < above:
+                beside = first - 1 == place and None not in {number, number_above}
+                fits = beside and number_above - number == above - place  # its neighbours leave just so many
+                self._note_loss(recipient, incarnation, first, above - 1, number + 1 if fits else None)
+                wanted -= above - first
+            if not wanted or place <= base:
+                break
+            above, number_above = place, number
         return missing
 
-    def _number_of(self, first: int, last: int, held: dict[int, int | None], next_place: int) -> int | None:
-        """Return the telemetry number of the first of some lost places, where its neighbours leave just so many."""
-        before = held.get(first - 1)
-        after = self._next_number if last + 1 == next_place else held.get(last + 1)
-        if before is None or after is None or after - before != last + 1 - (first - 1):
-            return None
-        return before + 1
+    def _note_loss(self, recipient: _Recipient, incarnation: bytes, first: int, last: int, number: int | None) -> None:
+        """Note lost places; `number` is the telemetry number of the first, where that is known."""
+        assert recipient.present is not None
+        self._target.execute(
+            "INSERT OR IGNORE INTO untold_loss VALUES (?, ?, ?, ?, ?)",
+            (recipient.id, first, last, LossReason.DAMAGED, number),
+        )
+        self._target.execute(
+            "INSERT OR IGNORE INTO earlier VALUES (?, ?, ?, ?, 0)",
+            (recipient.id, incarnation, recipient.present.base, recipient.next_place - 1),
+        )
 
 
 def _number(message: Message) -> int | None:

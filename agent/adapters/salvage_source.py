@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from agent.adapters.key_file import remove_durably
+from agent.adapters.files import remove_durably
 from agent.adapters.sqlite_inspection import UNREADABLE, read_only
 from agent.adapters.sqlite_store import PAGE_BYTES, SqliteStore
 from agent.errors import CoveyError, StorageError

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.adapters.ballast import Ballast
-from agent.adapters.key_file import synchronise_folder
+from agent.adapters.files import synchronise_folder
 from agent.adapters.sqlite_boards import BoardTables
 from agent.adapters.sqlite_collecting import CollectingTables
 from agent.adapters.sqlite_groups import GroupTables
@@ -176,12 +176,13 @@ class SqliteStore(
                     self.end_links()
         except DiskFullError:
             if self._ballast is not None and self._ballast.drop():
-                self._fold()
+                with suppress(StorageError):
+                    self.fold()
             raise
 
-    def _fold(self) -> None:
-        """Fold the write-ahead log into the file, so that it can be written from its beginning again."""
-        with suppress(sqlite3.Error):
+    def fold(self) -> None:
+        """Fold the write-ahead log into the file. Closing does, too, but says nothing where there is no room for it."""
+        with _translated():
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def changed_elsewhere(self) -> bool:
@@ -317,16 +318,16 @@ class SqliteStore(
         """Return how much waits for the vault."""
         return self._one("SELECT landing_bytes FROM device")
 
-    def landing_waiting(self, maximum_bytes: int, maximum_records: int) -> tuple[int, int] | None:
-        """Return (last id, bytes) of what fits the next segment, or None where nothing waits."""
-        last = total = 0
-        rows = self._run("SELECT id, size FROM landing ORDER BY id LIMIT ?", (maximum_records,))
-        for identifier, size in rows:
+    def landing_waiting(self, maximum_bytes: int, maximum_records: int) -> tuple[int, int, int] | None:
+        """Return (last id, bytes, newest arrival) of what fits the next segment, or None where nothing waits."""
+        last = total = newest = 0
+        rows = self._run("SELECT id, size, received_at FROM landing ORDER BY id LIMIT ?", (maximum_records,))
+        for identifier, size, received_at in rows:
             if total and total + size > maximum_bytes:
                 break
             total += size
-            last = identifier
-        return (last, total) if rows else None
+            last, newest = identifier, max(newest, received_at)
+        return (last, total, newest) if rows else None
 
     def landing_until(self, last_id: int) -> list[LandedMessage]:
         """Return the messages of a plan, in order of arrival."""

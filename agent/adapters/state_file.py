@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.adapters.ballast import Ballast
-from agent.adapters.key_file import remove_durably, write_secret
+from agent.adapters.files import remove_durably
+from agent.adapters.key_file import write_secret
 from agent.adapters.sqlite_inspection import verify
 from agent.adapters.sqlite_store import SqliteStore
 from agent.adapters.write_ahead_log import commits

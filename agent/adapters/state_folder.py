@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.adapters.files import remove_durably
 from agent.adapters.identity_file import (
     MAXIMUM_FILE_BYTES,
     find_passphrase,
@@ -28,10 +29,11 @@ from agent.adapters.identity_file import (
     read_seed,
     sealed_file,
 )
-from agent.adapters.key_file import private_folder, read_credential, read_secret, remove_durably, write_secret
+from agent.adapters.key_file import private_folder, read_credential, read_secret, write_secret
 from agent.adapters.sqlite_store import SqliteStore
 from agent.adapters.state_file import StateFile
-from agent.config import Config, Configuration, Value, changed_text, config_text, read_configuration, read_text
+from agent.config import Config, Value
+from agent.config_file import Configuration, changed_text, config_text, read_configuration, read_text
 from agent.core.crypto import Identity, NoiseKey, wipe
 from agent.core.limits import RETIRED_NOISE_KEYS
 from agent.core.vault_keys import KeyRing, VaultKey, key_file_text, key_from_file_text

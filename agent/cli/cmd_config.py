@@ -7,7 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from agent.cli.session import print_json, state_folder
-from agent.config import Configuration, Setting, setting, settings, toml_value
+from agent.config import Setting, setting, settings, toml_value
+from agent.config_file import Configuration
 from agent.errors import UsageError
 
 if TYPE_CHECKING:

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         with open_session(options) as session:
             text = FORMS[form](list(families(session)))
     if options.textfile:
-        from agent.adapters.key_file import replace_durably
+        from agent.adapters.files import replace_durably
 
         replace_durably(Path(options.textfile).absolute(), text.encode(), mode=0o644)
     else:

@@ -6,6 +6,7 @@ import argparse
 
 from agent.cli.cmd_join import wait_for_group
 from agent.cli.session import Session, open_session, print_json, print_table
+from agent.core.group_requests import unanswered
 from agent.core.ids import device_name, printable
 from agent.core.pairing_records import GroupRequest
 from agent.errors import LocalError, UsageError
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Show what waits, or answer it."""
     with open_session(options) as session:
-        requests = _waiting(session)
+        requests = unanswered(session.node.membership, session.store, session.now().wall_us)
         if options.action == "list":
             _show(session, requests, as_json=options.json)
             return 0
@@ -43,13 +44,6 @@ def run(options: argparse.Namespace) -> int:
         if options.no_wait:
             return 0
         return wait_for_group(session, request.group_id, options)
-
-
-def _waiting(session: Session) -> list[GroupRequest]:
-    """Return what can still be answered."""
-    own = {group.group_id for group in session.node.membership.groups()}
-    now_us = session.now().wall_us
-    return [each for each in session.store.group_requests() if each.expires_at_us > now_us and each.group_id not in own]
 
 
 def _pick(requests: list[GroupRequest], name: str | None) -> GroupRequest:

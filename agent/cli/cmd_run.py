@@ -52,9 +52,10 @@ def sensor_roles(session: Session) -> list[object]:
     """Return the sensors role where the configuration wants it."""
     if not session.config.sensors.enabled:
         return []
+    from agent.adapters.firmware import Firmware
     from agent.adapters.host_sensors import HostSensors
     from agent.roles.sensors import Sensors
 
-    sensors = HostSensors(session.folder.path)
+    sensors, firmware = HostSensors(session.folder.path), Firmware(session.store.boards)
     interval_us = int(session.config.sensors.interval_seconds * 1e6)
-    return [Sensors(sensors.sample, session.publisher(), interval_us, report)]
+    return [Sensors(lambda: [*sensors.sample(), *firmware.sample()], session.publisher(), interval_us, report)]

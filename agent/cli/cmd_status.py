@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.cli.door import answering_agent
 from agent.cli.session import Session, open_session, print_json, print_table
+from agent.core.group_requests import unanswered
 from agent.core.ids import device_name, printable
 from agent.core.presence import condition
 
@@ -114,6 +115,7 @@ def status_of(session: Session) -> dict[str, Any]:
         "boards": [{**_board(board), "seconds": age(board.changed_at_us)} for board in store.boards()],
         "salvage": _last_salvage(session, now_us),
         "pending_joins": len(store.pending_joins()),
+        "waiting_invitations": len(unanswered(session.node.membership, store, now_us)),
         "landing_bytes": store.landing_bytes(),
         "counters": store.counters(),
     }
@@ -213,6 +215,8 @@ def overview(status: dict[str, Any]) -> Iterator[str]:
         yield f"damage   {duration(salvage['seconds'])} ago; what could be read was saved, lost: {lost}"
     if status["pending_joins"]:
         yield f"joining  {status['pending_joins']} requests without an answer yet"
+    if status["waiting_invitations"]:
+        yield f"invited  {status['waiting_invitations']} invitations wait for an answer: covey requests"
     line = f"outbox   {outbox['messages']} messages, {outbox['bytes']} of {outbox['maximum_bytes']} bytes"
     if outbox["messages"]:
         classes = ", ".join(f"{name} {size}" for name, size in outbox["bytes_by_class"].items() if size)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agent.adapters.sqlite_store import SqliteStore
     from agent.adapters.state_folder import StateFolder
-    from agent.config import Configuration
+    from agent.config_file import Configuration
     from agent.core.crypto import Identity
     from agent.core.membership import Membership
     from agent.ports import Clock

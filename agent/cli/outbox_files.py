@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agent.adapters.key_file import replace_durably
+from agent.adapters.files import replace_durably
 from agent.cli.session import Session, open_session, print_json, print_table
 from agent.core.export import ExportFile, Letter, read_export, write_export
 from agent.core.ids import device_name

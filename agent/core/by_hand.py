@@ -4,34 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.core.crypto import NoiseKey
 from agent.core.forwarding import board_member
-from agent.core.inbox import ReceiveLink, ReceiveLinks
-from agent.core.membership import Membership
-from agent.core.message import Acknowledgement, Message, MessageType, read_message
+from agent.core.message import Acknowledgement, MessageType, read_message
 from agent.core.now import Now
-from agent.core.records import OpenInvite, Quarantined, Records
-from agent.core.sending import Sending
+from agent.core.receiving import Receiving
+from agent.core.records import Quarantined
 from agent.core.telemetry import split_number
 
 
-class ByHand:
+class ByHand(Receiving):
     """Part of `Node`."""
-
-    membership: Membership
-    _records: Records
-    _sending: Sending
-    _receiving: ReceiveLinks
-
-    def _handle(
-        self,
-        message: Message,
-        link: ReceiveLink,
-        invite: OpenInvite | None,
-        now: Now,
-        sealed_for: NoiseKey | None = None,
-    ) -> bool:
-        raise NotImplementedError
 
     def carried(self, recipient: bytes, after: int) -> list[tuple[int, bytes]]:
         """Return the next (place, envelope) that waits for a recipient, for a carrier that is no relay.

@@ -145,22 +145,3 @@ def read_envelope(raw: bytes) -> SealedEnvelope | LinkEnvelope:
     if version != SEALED:
         raise MalformedError(f"envelope version {version}: a newer Covey?")
     return SealedEnvelope(*sealed)
-
-
-def open_sealed(raw: bytes, *noise_secrets: bytes) -> bytes:
-    """Open a sealed envelope with the first secret that fits, and return the message bytes.
-
-    Raises:
-        LimitError: larger than any envelope; nothing was parsed.
-        MalformedError: not a sealed envelope, or badly padded.
-        DecryptionError: sealed for none of these keys, or tampered with.
-    """
-    envelope = read_envelope(raw)
-    if not isinstance(envelope, SealedEnvelope):
-        raise MalformedError("not a sealed envelope")
-    for secret in noise_secrets:
-        try:
-            return envelope.open(secret)
-        except DecryptionError:
-            continue
-    raise DecryptionError(_DOES_NOT_OPEN)

@@ -106,6 +106,12 @@ def receive_group_invite(
     return GroupInvited(message.group_id, message.author)
 
 
+def unanswered(membership: Membership, records: Records, now_us: int) -> list[GroupRequest]:
+    """Return the invitations that a person can still answer."""
+    own = {group.group_id for group in membership.groups()}
+    return [each for each in records.group_requests() if each.expires_at_us > now_us and each.group_id not in own]
+
+
 def as_invite(request: GroupRequest) -> Invite:
     """Return the invite that a person accepts."""
     return Invite(request.group_id, request.inviter, request.secret, request.expires_at_us, "")

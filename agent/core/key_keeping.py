@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent.core.crypto import NONCE_BYTES, Identity, NoiseKey
+from agent.core.crypto import Identity
 from agent.core.group_messages import GroupSend
 from agent.core.key_rotation import announce_everywhere, wiped
-from agent.core.link_keys import KeptKey, LinkKey
 from agent.core.membership import Membership
-from agent.core.message import Message
 from agent.core.now import Now
 from agent.core.records import Records
 from agent.core.sending import Sending
@@ -34,16 +32,6 @@ class KeyKeeping:
     def noise_keys_to_wipe(self, now: Now) -> list[bytes]:
         """Return the retired noise keys that nothing needs any more."""
         return wiped(self.membership, self.identity, self._records, now.wall_us)
-
-    def _take_link(self, message: Message, sealed_for: NoiseKey | None, now: Now) -> None:
-        """Keep a link key that came sealed. Of one that did not, its author has no use (`link_keys.py`, rule 3).
-
-        Raises:
-            MalformedError: no link key.
-        """
-        link = LinkKey.from_wire(message.author, message.body)
-        if sealed_for is not None:
-            self._records.save_link_key(KeptKey.of(link, sealed_for, self._rng(NONCE_BYTES)), now.wall_us)
 
     def forget_link_keys(self, now: Now) -> None:
         """Wipe the link keys that nobody is to use any more (`link_keys.py`, rule 6). Inside a transaction."""

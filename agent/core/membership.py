@@ -1,8 +1,9 @@
-"""The groups of one device: creating, joining, changing, and what manifests bring.
+"""What changes the groups of one device: creating, joining, leaving, and what manifests bring.
 
-`trust.py` decides whether a manifest is accepted and what a group then is; this module keeps the accepted ones, tells
-those who must hear of them, and does what follows from a change. Messages for others are handed to the caller as
-`GroupSend`s, to be queued in the same transaction. Beyond the rules of trust (docs/protocol.md, "Spreading manifests"):
+`trust.py` decides whether a manifest is accepted and what a group then is, `groups.py` knows what holds; this module
+keeps the accepted ones, tells those who must hear of them, and does what follows from a change. Messages for others are
+handed to the caller as `GroupSend`s, to be queued in the same transaction. Beyond the rules of trust (docs/protocol.md,
+"Spreading manifests"):
 
     1. Whoever issues a manifest sends it to every member that it lists, with the rivals that it ends, and to whom it
        removed (000.18, 000.20, 000.21).
@@ -20,13 +21,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from agent.core import crypto
-from agent.core.addresses import Addresses
-from agent.core.catching_up import offer_all, reopened, replayed
+from agent.core.catching_up import offer_all, reopened
 from agent.core.crypto import DeviceKeys, Identity
 from agent.core.group_events import GroupChanged, GroupDestroyed, RemovedFromGroup
 from agent.core.group_manifest import (
-    COLLECTOR,
     GroupManifest,
     Member,
     Mode,
@@ -36,6 +34,7 @@ from agent.core.group_manifest import (
     sign_manifest,
 )
 from agent.core.group_messages import SECRET_BYTES, Bundle, GroupSend, newest_that_fit, oldest_that_fit
+from agent.core.groups import Groups
 from agent.core.ids import GROUP_ID_BYTES
 from agent.core.invitations import Invitations, check_capabilities
 from agent.core.limits import ADMISSION_US, MAXIMUM_GROUPS, MISLED_DEVICES
@@ -57,110 +56,14 @@ Edit = Callable[[GroupManifest, bytes], GroupManifest]
 """Makes the next version of a draft; the bytes are the id of the new epoch's secret, where one begins."""
 
 
-class Membership:
-    """Every group that a device holds, and the address of everybody it may speak to."""
+class Membership(Groups):
+    """The groups of one device, and all that changes them."""
 
     def __init__(self, identity: Identity, records: Records, rng: Callable[[int], bytes]) -> None:
-        self._identity = identity
-        self._own = identity.signing_public
-        self._records = records
+        super().__init__(identity, records)
         self._rng = rng
-        self._groups: dict[bytes, GroupTrust] = {}
-        self._addresses = Addresses(records)
-        self._revoked: frozenset[bytes] = frozenset()
         self.invitations = Invitations(identity, records, rng)
         self.events: deque[GroupChanged | RemovedFromGroup | GroupDestroyed] = deque()
-        self.refresh()
-
-    # -- what is known ------------------------------------------------------------------------------------------------
-
-    def refresh(self) -> None:
-        """Take up what another process wrote."""
-        rows: dict[bytes, dict[bytes, bytes]] = {}
-        for group_id, manifest_hash, raw in self._records.manifests():
-            rows.setdefault(group_id, {})[manifest_hash] = raw
-        for group_id in self._groups.keys() - rows.keys():
-            del self._groups[group_id]
-        for group_id, stored in rows.items():
-            trust = self._groups.get(group_id)
-            if trust is None or not all(trust.holds(manifest_hash) for manifest_hash in stored):
-                rebuilt = replayed(group_id, [read_manifest(raw) for raw in stored.values()])
-                assert rebuilt is not None, "what is stored was accepted"
-                self._groups[group_id] = rebuilt
-        self._readdress()
-
-    def _readdress(self) -> None:
-        self._revoked = frozenset(group_id for group_id, _ in self._records.revocations())
-        self._addresses.rebuild(trust.current for trust in self._groups.values() if trust.current is not None)
-
-    def groups(self) -> list[GroupManifest]:
-        """Return what this device believes of each group that it is in."""
-        return [
-            trust.current
-            for group_id, trust in self._groups.items()
-            if trust.current and trust.current.member(self._own) and group_id not in self._revoked
-        ]
-
-    def group(self, group_id: bytes) -> GroupManifest:
-        """Return what this device believes of a group.
-
-        Raises:
-            UnknownGroupError: this device is not in it.
-        """
-        return self._trust(group_id)[1]
-
-    def trust(self, group_id: bytes) -> GroupTrust:
-        """Return the trust of a group, of which this device is a member or was one.
-
-        Raises:
-            UnknownGroupError: this device knows nothing of it.
-        """
-        trust = self._groups.get(group_id)
-        if trust is None:
-            raise UnknownGroupError("a group that this device does not hold")
-        return trust
-
-    def _trust(self, group_id: bytes) -> tuple[GroupTrust, GroupManifest]:
-        trust = self.trust(group_id)
-        if trust.current is None or trust.current.member(self._own) is None or group_id in self._revoked:
-            raise UnknownGroupError("a group that this device is no member of")
-        return trust, trust.current
-
-    def removed_from(self) -> list[GroupManifest]:
-        """Return the groups that this device is no member of any more."""
-        return [
-            trust.current
-            for trust in self._groups.values()
-            if trust.current is not None and trust.current.member(self._own) is None
-        ]
-
-    def address(self, signing_public: bytes) -> bytes | None:
-        """Return the noise key of a device that this one may speak to."""
-        return self._addresses.of(signing_public)
-
-    def secret(self, group_id: bytes) -> bytes | None:
-        """Return the secret of a group's epoch, if it is here yet.
-
-        Raises:
-            UnknownGroupError: this device is not in the group.
-        """
-        return self._records.secret(group_id, self.group(group_id).epoch_id)
-
-    def collector_of(self, group_id: bytes, device: bytes | None = None) -> Member | None:
-        """Return the collector that the telemetry of a device (this one, if none is named) goes to.
-
-        Rendezvous hashing over the collectors in the manifest: devices spread, and few move when one more comes. This
-        device's own goes past silent ones (`collecting.py`).
-        """
-        silent = self._records.silent_collectors() if device is None else set()
-        return max(
-            self.group(group_id).with_capability(COLLECTOR),
-            key=lambda member: (
-                member.keys.signing_public not in silent,
-                crypto.digest(b"covey/1 rendez", (device or self._own) + member.keys.signing_public),
-            ),
-            default=None,
-        )
 
     # -- changing a group ---------------------------------------------------------------------------------------------
 
@@ -457,10 +360,6 @@ class Membership:
         ended = self._addresses.end_farewells(now_us)
         self._readdress()
         return ended
-
-    def shares_nothing_with(self, signing_public: bytes) -> bool:
-        """Say whether this device is in no group with another one."""
-        return all(group.member(signing_public) is None for group in self.groups())
 
     # -- what follows -------------------------------------------------------------------------------------------------
 

@@ -3,70 +3,47 @@
 The node joins the machines of this package. It is sans-I/O: the runtime opens a transaction, calls in, commits, and
 only then lets go of what `envelopes_to_send` and `next_event` give. Whatever an envelope holds, `receive_envelope`
 raises no `RemoteError`: it counts, and drops.
-
-An envelope is dealt with in this order, and the first failure ends it:
-
-    1. size, shape, decryption; shape and signature of the message; it names us as its recipient;
-    2. the author may speak: a member of the group named, an address that this device knows for what belongs to a
-       link, the inviter whose answer is awaited, or the bearer of an open invite (000.24);
-    3. the link sequence is new (`inbox.py`);
-    4. the type's own rules. An authentic message that breaks these is quarantined and acknowledged: the link goes on.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
-from agent.core.authority import authorise
 from agent.core.by_hand import ByHand
-from agent.core.collecting import Collecting, Collectors, read_redirected
-from agent.core.crypto import Identity, NoiseKey
-from agent.core.events import BlobArrived, EnvelopeDropped, Event, StateDoubted
-from agent.core.forwarding import (
-    Forward,
-    Routes,
-    blob_recipients,
-    check_carried,
-    check_forward,
-    read_downward,
-)
+from agent.core.collecting import Collecting, Collectors
+from agent.core.crypto import Identity
+from agent.core.events import Event
+from agent.core.forwarding import Forward, Routes, blob_recipients, check_forward
 from agent.core.group_manifest import Member
-from agent.core.group_messages import GroupSend
 from agent.core.group_policy import Action
-from agent.core.group_requests import as_invite, invite_member, receive_group_invite
+from agent.core.group_requests import as_invite, invite_member
 from agent.core.group_tending import GroupTending
-from agent.core.inbox import Arrival, ReceiveLink, ReceiveLinks
+from agent.core.inbox import ReceiveLinks
 from agent.core.key_keeping import KeyKeeping
 from agent.core.limits import (
     COLLECTOR_SILENT_US,
     EXPIRE_AGAIN_US,
     MAXIMUM_BLOB_BYTES,
     MAXIMUM_BOARD_BLOB_BYTES,
-    MAXIMUM_COUNTER,
     UPKEEP_US,
 )
-from agent.core.link_keys import DEFAULT_TERMS, LinkTerms, open_envelope
+from agent.core.link_keys import DEFAULT_TERMS, LinkTerms
 from agent.core.membership import Edit, Membership
-from agent.core.message import Acknowledgement, Loss, Message, MessageType, Resumption, read_message
+from agent.core.message import Acknowledgement, MessageType, Resumption
 from agent.core.now import Now
 from agent.core.outbox import Jitter
 from agent.core.pairing import Invite, JoinRequest
 from agent.core.pairing_records import GroupRequest
 from agent.core.pulse import Pulse
 from agent.core.reach import Reach
-from agent.core.records import OpenInvite, Records
+from agent.core.records import Records
 from agent.core.sending import Outgoing, Sending
-from agent.core.sequences import SequenceSet
 from agent.core.upkeep import give_up
-from agent.core.voting import Voting, receive_vote
+from agent.core.voting import Voting
 from agent.core.voting import vote as cast_vote
 from agent.core.ways import Ways, address, may_link
-from agent.errors import LimitError, LocalError, MalformedError, NotForUsError, OutboxFullError, RemoteError
-
-_LANDS = frozenset({MessageType.TELEMETRY, MessageType.REDIRECTED, MessageType.LOSS})
-"""What a collector puts into its vault before it acknowledges."""
+from agent.errors import LocalError, OutboxFullError
 
 
 class Node(ByHand, Reach, KeyKeeping, Collecting):
@@ -298,190 +275,6 @@ class Node(ByHand, Reach, KeyKeeping, Collecting):
         if self.membership.events:
             return self.membership.events.popleft()
         return self._events.popleft() if self._events else None
-
-    # -- receiving ----------------------------------------------------------------------------------------------------
-
-    def receive_envelope(self, raw: bytes, now: Now) -> tuple[bytes, bool] | None:
-        """Deal with one envelope from a relay; return who wants an answer or was heard, and whether it was news."""
-        self._speaker = None
-        self._receive(raw, None, now)
-        return self._speaker
-
-    def _receive(self, raw: bytes, carrier: bytes | None, now: Now) -> bool:
-        """Deal with an envelope that the relay or a member brought; return False where there is no room for it."""
-        author = None
-        try:
-            opened = open_envelope(raw, self.identity.noise, self._records)
-            message = read_message(opened.message)
-            author = message.author
-            opened.check_author(message)
-            if message.recipient != self.identity.signing_public:
-                raise NotForUsError("the message names another recipient")
-            if carrier is not None:
-                check_carried(self.membership, message, carrier)
-            if message.type is MessageType.ACK:
-                self._receive_acknowledgement(message, now)
-                return True
-            invite = authorise(self.membership, message, now.wall_us)
-            self._sending.link_keys.heard(message.author)
-            if message.link_seq:
-                return self._receive_sequenced(message, invite, carrier, opened.sealed_for, now)
-            if message.type is MessageType.RESUME:
-                self._receive_resumption(message, now)
-            elif message.type is MessageType.PRESENCE:
-                self._speaker = (message.author, True) if self.pulse.receive(self.membership, message, now) else None
-            else:
-                self.routes.keep(message.author, read_downward(self.membership, message))
-        except RemoteError as error:
-            self._records.count(f"dropped_{error.code}")
-            self._events.append(EnvelopeDropped(error.code, str(error), author))
-        return True
-
-    def landed(self, author: bytes, incarnation: bytes, link_seqs: set[int], now: Now) -> None:
-        """Acknowledge what the collector has put into its vault."""
-        link = self._receiving.of(author, incarnation)
-        link.landed(link_seqs)
-        link.answer_soon(now.monotonic_us)
-        link.answer_now(now.monotonic_us)
-
-    def _receive_acknowledgement(self, message: Message, now: Now) -> None:
-        acknowledgement = Acknowledgement.from_wire(message.body)
-        eras = self._records.eras(message.author)
-        era = next((era for era in eras if era.incarnation == acknowledgement.incarnation), None)
-        if era is None:
-            return
-        if era is eras[-1] and era.covers_too_much(acknowledgement.received):
-            if self._sending.doubt(message.author, now):
-                self._events.append(StateDoubted(message.author))
-            return
-        if self._sending.free(message.author, era.places(acknowledgement.received), now):
-            self._records.heard(message.author, now.wall_us)
-            self._collectors.answered(message.author, now)
-            self._speaker = message.author, True
-        gone = self._records.let_go(message.author, era, acknowledgement.received)
-        if gone:
-            self._resumptions[message.author, era.incarnation] = Resumption(tuple(gone))
-
-    def _receive_resumption(self, message: Message, now: Now) -> None:
-        """Go on without what the sender no longer has: an earlier state of ours had it, or a loss record tells."""
-        link = self._receiving.of(message.author, message.incarnation)
-        before = link.received
-        for first, last in Resumption.from_wire(message.body).ranges:
-            link.take(first, last)
-        if link.received != before:
-            self._records.set_received(message.author, message.incarnation, link.received)
-            link.answer_soon(now.monotonic_us)
-
-    def _receive_sequenced(
-        self, message: Message, invite: OpenInvite | None, carrier: bytes | None, sealed_for: NoiseKey | None, now: Now
-    ) -> bool:
-        if carrier is not None:
-            self._receiving.restarted(message.author, message.incarnation)
-        link = self._receiving.of(message.author, message.incarnation)
-        self._speaker = message.author, False
-        try:
-            arrival = link.classify(message.link_seq)
-        except LimitError:
-            link.answer_soon(now.monotonic_us)  # it shows the sender where this link stands
-            raise
-        if arrival is Arrival.DUPLICATE:
-            self._records.count("duplicates")
-            if carrier is not None:
-                self.routes.brought(message.author, carrier, new=False)
-            if sealed_for is not None and link.has_answered(message.link_seq):
-                self._sending.link_keys.end(message.author)  # our acknowledgement may not have opened there
-            link.answer_soon(now.monotonic_us)
-            return True
-        try:
-            taken = self._handle(message, link, invite, now, sealed_for)
-        except RemoteError as error:
-            self._records.quarantine(error.code, message.raw, now.wall_us)
-            self._records.count(f"quarantined_{error.code}")
-            self._events.append(EnvelopeDropped(error.code, str(error), message.author))
-            taken = True
-        if not taken:
-            self._records.count("refused_full")
-            return False
-        if carrier is not None:
-            self.routes.brought(message.author, carrier, new=True)
-        lands_later = self._lands_telemetry and message.type in _LANDS
-        link.take(message.link_seq, message.link_seq, lands_later=lands_later)
-        self._records.set_received(message.author, message.incarnation, link.received)
-        self._records.heard(message.author, now.wall_us)
-        self._speaker = message.author, True
-        if not lands_later:
-            link.answer_soon(now.monotonic_us)
-        return True
-
-    def _handle(
-        self,
-        message: Message,
-        link: ReceiveLink,
-        invite: OpenInvite | None,
-        now: Now,
-        sealed_for: NoiseKey | None = None,
-    ) -> bool:
-        """Apply a new message by its type; return False where there is no room for it now."""
-        if message.type is MessageType.BLOB:
-            if not self._records.deliver(message, now.wall_us):
-                return False
-            self._events.append(BlobArrived(message.author, len(message.body)))
-        elif message.type is MessageType.TELEMETRY:
-            return self._lands_telemetry and self._records.land(message, now.wall_us)
-        elif message.type is MessageType.REDIRECTED:
-            redirected = replace(message, raw=read_redirected(message))
-            return self._lands_telemetry and self._records.land(redirected, now.wall_us)
-        elif message.type is MessageType.LOSS:
-            return self._receive_loss(message, link, now)
-        elif message.type is MessageType.LINK:
-            self._take_link(message, sealed_for, now)
-        elif message.type is MessageType.FORWARD:
-            forward = Forward.from_wire(message.body)
-            if forward.to != self.identity.signing_public:
-                raise NotForUsError("a forwarded envelope for another device")
-            return self._receive(forward.envelope, message.author, now)
-        elif invite is not None:
-            self._queue_all(self.membership.admit(message, invite, now.wall_us), now)
-        else:
-            self._handle_of_group(message, now)
-        return True
-
-    def _handle_of_group(self, message: Message, now: Now) -> None:
-        """Apply a message that speaks of a group's membership."""
-        if message.type is MessageType.GROUP_MANIFEST:
-            self._queue_all(self.membership.receive_manifests(message, now.wall_us), now)
-            self._queue_all(self._tending.ask(self.membership, message.group_id, message.author, now), now)
-        elif message.type is MessageType.GROUP_PULL:
-            self._queue_all(self._tending.answer_pull(self.membership, message), now)
-        elif message.type is MessageType.GROUP_INVITE:
-            invited = receive_group_invite(self.membership, self._records, message, now.wall_us)
-            self._events.extend([] if invited is None else [invited])
-        elif message.type is MessageType.GROUP_VOTE:
-            self._events.append(receive_vote(self.membership, self._records, message))
-        elif message.type is MessageType.REVOKE:
-            self._queue_all(self.membership.receive_revoke(message, now.wall_us), now)
-            if self.membership.shares_nothing_with(message.author):  # it knows, and may be gone before it answers
-                self._sending.free(message.author, SequenceSet(MAXIMUM_COUNTER), now)
-
-    def _queue_all(self, sends: list[GroupSend], now: Now) -> None:
-        self._sending.queue_all(sends, self.membership.take_departed(), now)
-
-    def _receive_loss(self, message: Message, link: ReceiveLink, now: Now) -> bool:
-        loss = Loss.from_wire(message.body)
-        if loss.incarnation == message.incarnation:
-            raise MalformedError("a loss record names its own incarnation")
-        if loss.incarnation is None and loss.last >= message.link_seq:
-            raise LimitError("a loss record speaks of messages before it")
-        if self._lands_telemetry and not self._records.land(message, now.wall_us):
-            return False
-        about = link if loss.incarnation is None else self._receiving.of(message.author, loss.incarnation)
-        for first, last in loss.places:
-            self._records.count("lost_messages", about.received.missing(first, last))
-            about.take(first, last)
-        if about is not link:
-            self._records.set_received(message.author, loss.incarnation or b"", about.received)
-            about.answer_soon(now.monotonic_us)
-        return True
 
     def _address(self, device: bytes) -> bytes | None:
         return address(self.membership, self._records, device)

@@ -1,4 +1,4 @@
-"""Readings in and out of SenML (RFC 8428), as JSON and as CBOR: what a sensor said, resolved and checked.
+"""Readings out of SenML (RFC 8428), as JSON and as CBOR: what a sensor said, resolved and checked.
 
 Rules:
     1. A record's base fields hold for it and for the records after it in the same pack (section 4.1), until
@@ -15,8 +15,6 @@ Rules:
     7. Fields unknown to us are ignored, unless their label ends with "_" (section 4.4). The update time (ut)
        promises a later record; it is checked and not kept.
     8. A version (bver) above 10 is refused, and so is a pack with two versions (section 4.4).
-    9. Output is one pack in chronological order (section 4.6), readings without a time first; it reads back
-       equal.
 
 Left to others: how readings become batches (`telemetry`), and how long a text or line may be (the caller).
 """
@@ -27,8 +25,7 @@ import json
 import re
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from io import BytesIO
@@ -71,9 +68,6 @@ _LABELS_OF_CBOR = {number: label for label, number in _CBOR_LABELS.items()}
 _Record = Mapping[str, Any]  # one record as parsed, checked field by field
 
 
-# In
-
-
 def readings_from_json(text: str | bytes, now_us: int | None) -> list[Reading]:
     """Read a SenML pack, an array of records.
 
@@ -110,24 +104,6 @@ def readings_from_cbor(raw: bytes, now_us: int | None) -> list[Reading]:
     if type(pack) is not list:
         raise ReadingError("not a SenML pack: no array")
     return _resolve(pack, now_us, labels_of=_from_cbor_labels)
-
-
-def check_reading(reading: Reading) -> None:
-    """Check a reading that was built rather than read: name, unit, value and time.
-
-    Raises:
-        ReadingError: says which reading and what is wrong.
-    """
-    try:
-        _check_name(reading.name)
-        _unit(reading.unit)
-        if type(reading.value) in {int, float}:
-            _number(reading.value, "the value")
-        else:
-            _check_other(reading.value)
-        _check_time(reading.time_us)
-    except ReadingError as error:
-        raise ReadingError(f"reading {reading.name!r:.140}: {error}", hint=error.hint) from error
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -265,10 +241,10 @@ def _value(record: _Record, base: float | None) -> Value:
         if type(value) is not bool:
             raise ReadingError("vb is neither true nor false")
     elif label == "vs":
-        value = _text(value, "the text value (vs)")
-    elif type(value) is not bytes:  # CBOR's are bytes by now
-        value = _from_base64url(_text(value, "the data value (vd)"))
-    _check_other(value)
+        _check_length(_utf_8(_text(value, "the text value (vs)"), "the text value (vs)"))
+    else:  # CBOR's are bytes by now
+        value = value if type(value) is bytes else _from_base64url(_text(value, "the data value (vd)"))
+        _check_length(value)
     return cast("Value", value)
 
 
@@ -285,17 +261,11 @@ def _number(value: object, what: str) -> float:
     return value
 
 
-def _check_other(value: object) -> None:
-    """Check a value that is not a number."""
-    if isinstance(value, str):
-        value = _utf_8(value, "the text value (vs)")
-    if isinstance(value, bytes):
-        if len(value) > MAXIMUM_TEXT_VALUE_BYTES:
-            raise ReadingError(
-                f"the value is longer than {MAXIMUM_TEXT_VALUE_BYTES} bytes", hint="`covey send` carries content"
-            )
-    elif not isinstance(value, bool):
-        raise ReadingError("the value is not a number, truth value, text or bytes")
+def _check_length(content: bytes) -> None:
+    if len(content) > MAXIMUM_TEXT_VALUE_BYTES:
+        raise ReadingError(
+            f"the value is longer than {MAXIMUM_TEXT_VALUE_BYTES} bytes", hint="`covey send` carries content"
+        )
 
 
 def _text(value: object, what: str) -> str:
@@ -320,11 +290,6 @@ def _unit(value: object) -> str:
     return unit
 
 
-def _check_time(time_us: int | None) -> None:
-    if time_us is not None and not ABSOLUTE_US <= time_us < _END_US:
-        raise ReadingError("the time is not between mid-1978 and 9999", hint="give Unix microseconds")
-
-
 def _check_name(name: str) -> None:
     if not name:
         raise ReadingError("no name", hint="give n, or bn in this or an earlier record of the pack")
@@ -341,13 +306,10 @@ def _from_base64url(text: str) -> bytes:
         content = a2b_base64(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))
     except (Base64Error, ValueError):
         content = b""
-    if _to_base64url(content) != text:  # no padding, no other characters, no stray bits
+    there_again = b2a_base64(content, newline=False).decode().rstrip("=").replace("+", "-").replace("/", "_")
+    if there_again != text:  # no padding, no other characters, no stray bits
         raise ReadingError("vd is not base64url without padding (RFC 4648 section 5)")
     return content
-
-
-def _to_base64url(content: bytes) -> str:
-    return b2a_base64(content, newline=False).decode().rstrip("=").replace("+", "-").replace("/", "_")
 
 
 def _from_cbor_labels(record: object) -> _Record:
@@ -363,91 +325,3 @@ def _from_cbor_labels(record: object) -> _Record:
             raise ReadingError("vd is not a byte string")
         named[label] = value
     return named
-
-
-# Out
-
-
-def readings_to_json(readings: Iterable[Reading]) -> str:
-    """Write one SenML pack, names, units and times factored (rule 9).
-
-    Raises:
-        ReadingError: a reading that `check_reading` refuses.
-    """
-    pack = _to_records(readings)
-    for record in pack:
-        if "vd" in record:
-            record["vd"] = _to_base64url(record["vd"])
-    return json.dumps(pack, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def readings_to_cbor(readings: Iterable[Reading]) -> bytes:
-    """Write one SenML pack in CBOR with the integer labels of section 6, floats as short as they stay exact.
-
-    Raises:
-        ReadingError: a reading that `check_reading` refuses.
-    """
-    import cbor2
-
-    pack = [{_CBOR_LABELS[label]: record[label] for label in record} for record in _to_records(readings)]
-    return cbor2.dumps(pack, canonical=True)
-
-
-def _to_records(readings: Iterable[Reading]) -> list[dict[str, Any]]:
-    ordered = sorted(readings, key=lambda reading: -1 if reading.time_us is None else reading.time_us)
-    for reading in ordered:
-        check_reading(reading)
-    base_name = _common_name([reading.name for reading in ordered])
-    base_unit = _common_unit([reading.unit for reading in ordered])
-    base_s: int | None = None
-    records: list[dict[str, Any]] = []
-    for reading in ordered:
-        record: dict[str, Any] = {}
-        if not records:
-            record |= {"bn": base_name} if base_name else {}
-            record |= {"bu": base_unit} if base_unit else {}
-        if reading.time_us is not None:
-            if base_s is None or reading.time_us - base_s * 1_000_000 >= _EXACT_S * 1_000_000:
-                base_s = record["bt"] = reading.time_us // 1_000_000
-            record |= _own_time(reading.time_us - base_s * 1_000_000)
-        if reading.name != base_name:
-            record["n"] = reading.name[len(base_name) :]
-        if reading.unit != base_unit:
-            record["u"] = reading.unit
-        records.append(record | _own_value(reading.value))
-    return records
-
-
-def _own_time(since_us: int) -> dict[str, Any]:
-    seconds, rest = divmod(since_us, 1_000_000)
-    if rest:
-        return {"t": since_us / 1_000_000}
-    return {"t": seconds} if seconds else {}
-
-
-def _own_value(value: Value) -> dict[str, Any]:
-    if isinstance(value, bool):
-        return {"vb": value}
-    if isinstance(value, str):
-        return {"vs": value}
-    if isinstance(value, bytes):
-        return {"vd": value}
-    return {"v": float(value)}
-
-
-def _common_name(names: list[str]) -> str:
-    """Return what all names begin with, up to a separator, or the name that all share."""
-    first, last = min(names, default=""), max(names, default="")
-    if first == last:
-        return first
-    pairs = enumerate(zip(first, last, strict=False))
-    shared = next((index for index, (a, b) in pairs if a != b), len(first))
-    return first[: max(first.rfind("/", 0, shared), first.rfind(":", 0, shared)) + 1]
-
-
-def _common_unit(units: list[str]) -> str:
-    """Return the most frequent unit, or "" where a reading has none: it would inherit the base unit."""
-    if not units or not all(units):
-        return ""
-    unit, count = Counter(units).most_common(1)[0]
-    return unit if count > 1 else ""

@@ -26,7 +26,6 @@ remembered by the store alone.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -332,27 +331,3 @@ class GroupTrust:
         if manifest.group_id != self.group_id:
             raise GenesisError("a manifest of another group")
         return manifest
-
-
-def verify_chain(raws: Sequence[bytes]) -> GroupManifest:
-    """Replay a history of manifests from its genesis, each after what it follows; return what it comes to.
-
-    Raises:
-        RemoteError: the rule that failed.
-    """
-    manifests = [read_manifest(raw) for raw in raws]
-    if not manifests:
-        raise MalformedError("an empty chain")
-    trust = GroupTrust(manifests[0].group_id, None)
-    trust.create(manifests[0])
-    followed = Counter(each for manifest in manifests for each in manifest.prev)
-    for manifest in manifests[1:]:
-        if manifest.group_id != trust.group_id:
-            raise GenesisError("a manifest of another group")
-        if trust.offer(manifest) is Verdict.UNCHANGED:
-            raise RollbackError("a version stands twice in the chain")
-        followed.subtract(manifest.prev)
-        if not any(followed[each.hash] for each in trust.held() if each.hash != manifest.hash):
-            trust.settle()
-    assert trust.current is not None
-    return trust.current

@@ -21,6 +21,7 @@ Clear header of all: a 6-byte magic and the 8-byte id of the vault key. Ids are 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from agent.core import crypto, wire
 from agent.core.crypto import Identity
@@ -257,15 +258,16 @@ def _read_part(value: object) -> SegmentPart:
     return _part(*wire.record(value, "part", wire.uint(), wire.uint(), records))
 
 
-def _part(number: int, created_at_us: int, records: tuple[SegmentRecord, ...]) -> SegmentPart:
-    placed = [
-        SegmentRecord(record.received_at_us, record.message, number, place) for place, record in enumerate(records)
-    ]
+def _part(number: int, created_at_us: int, records: tuple[list[Any], ...]) -> SegmentPart:
+    placed = [SegmentRecord(received, message, number, place) for place, (received, message) in enumerate(records)]
     return SegmentPart(number, created_at_us, tuple(placed))
 
 
-def _read_record(value: object) -> SegmentRecord:
-    return SegmentRecord(*wire.record(value, "record", wire.uint(), wire.octets_to(MAXIMUM_MESSAGE_BYTES)))
+def _read_record(value: object) -> list[Any]:
+    return wire.record(value, "record", *_RECORD_READERS)
+
+
+_RECORD_READERS = (wire.uint(), wire.octets_to(MAXIMUM_MESSAGE_BYTES))
 
 
 def seal_vault_manifest(key: VaultKey, manifest: VaultManifest, identity: Identity, nonce: bytes) -> bytes:

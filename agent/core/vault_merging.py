@@ -86,7 +86,7 @@ def seal_merged(key: VaultKey, signing_public: bytes, parts: Sequence[SegmentPar
         bytes(8),
         crypto.digest(b"covey/1 segment", content),
         len(content),
-        parts[-1].created_at_us,
+        max(part.created_at_us for part in parts),
         sum(len(part.records) for part in parts),
         last - first + 1,
     )

@@ -22,6 +22,7 @@ from agent.core.vault import (
     manifest_prefix,
     node_of_manifest_key,
     open_range,
+    open_segment,
     open_vault_manifest,
     range_key,
     tombstone_key,
@@ -199,6 +200,22 @@ class VaultReader:
         content = self.segment(node, entry)
         successors = () if content is not None else self._successors(node, entry)
         return [(each, self.segment(node, each)) for each in successors] or [(entry, content)]
+
+    def opens(self, node: str, first: int, last: int) -> bool:
+        """Say whether the segments of these positions are there, all of them as the node's last good manifest says."""
+        manifest = self.held(node) or self.manifest(node, Floor())
+        found = manifest if isinstance(manifest, Trouble) else self.entries(node, manifest, first, last)
+        if isinstance(found, Trouble):
+            return False
+        try:
+            for planned in found:
+                for entry, content in self.contents(node, planned):
+                    if content is None:
+                        return False
+                    open_segment(self._keys.for_object(content), bytes.fromhex(node), entry, content)
+        except (RemoteError, StorageError):
+            return False
+        return True
 
     def _successors(self, node: str, entry: SegmentEntry) -> tuple[SegmentEntry, ...]:
         manifest = self.manifest(node, Floor())

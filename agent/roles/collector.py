@@ -48,8 +48,8 @@ class LandingStore(Records, FloorStore, Protocol):
     def plan_landing(self, plan: LandingPlan) -> None:
         """Fix what the next segment holds."""
 
-    def landing_waiting(self, maximum_bytes: int, maximum_records: int) -> tuple[int, int] | None:
-        """Return (last id, bytes) of what fits the next segment."""
+    def landing_waiting(self, maximum_bytes: int, maximum_records: int) -> tuple[int, int, int] | None:
+        """Return (last id, bytes, newest arrival in wall microseconds) of what fits the next segment."""
 
     def land_queued(self, recipient: bytes, place: int, message: Message, now_us: int) -> bool:
         """Keep a copy of what waits for a recipient, for this device's own node; False where there is no room."""
@@ -192,7 +192,9 @@ class Collector:
             if planned is not None or waiting is None:
                 return planned
             number = self._vault.manifest.last_number + 1 if self._vault.manifest else 1
-            plan = LandingPlan(number, self._store.incarnation(), waiting[0], now.wall_us, self._rng(NONCE_BYTES))
+            last_id, _, newest_us = waiting
+            created_at_us = max(now.wall_us, newest_us)  # a reader skips by it, and clocks are set back
+            plan = LandingPlan(number, self._store.incarnation(), last_id, created_at_us, self._rng(NONCE_BYTES))
             self._store.plan_landing(plan)
         return plan
 

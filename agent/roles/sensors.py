@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from agent.core.limits import MAXIMUM_BATCH_READINGS
 from agent.core.node import Node
@@ -20,7 +20,7 @@ class Sensors:
 
     def __init__(
         self,
-        sample: Callable[[], list[tuple[str, str, float]]],
+        sample: Callable[[], Sequence[tuple[str, str, Value]]],
         publisher: Publisher,
         interval_us: int,
         report: Report,
@@ -56,8 +56,7 @@ class Sensors:
             return False
         if self._publisher.waiting >= MAXIMUM_BATCH_READINGS:
             return True
-        readings: list[tuple[str, str, Value]] = [*self._sample()]
-        full = [self._publisher.add(name, unit, None, value) for name, unit, value in readings]
+        full = [self._publisher.add(name, unit, None, value) for name, unit, value in self._sample()]
         return any(full)
 
     def _flush(self, node: Node, now: Now) -> None:

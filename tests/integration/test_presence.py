@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from agent.adapters.state_folder import StateFolder
-from agent.core.envelope import open_sealed
+from agent.core.envelope import read_envelope
 from agent.core.message import MessageType, read_message
 from agent.core.presence import Presence, State
 from agent.errors import RemoteError
@@ -93,7 +93,7 @@ def says_gone(collector: Gateway, envelope: bytes) -> bool:
     """Say whether an envelope is a will; only its recipient can."""
     identity = StateFolder.at(collector.state).identity()
     try:
-        message = read_message(open_sealed(envelope, *(key.secret.reveal() for key in identity.noise.keys)))
+        message = read_message(read_envelope(envelope).open(identity.noise_secret))
     except RemoteError:
         return False
     return message.type is MessageType.PRESENCE and Presence.from_wire(message.body).state is State.GONE

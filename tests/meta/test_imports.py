@@ -13,9 +13,10 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "agent.core": ("agent.core", "agent.errors"),
     "agent.ports": _CORE,
     "agent.config": _CORE,
+    "agent.config_file": (*_CORE, "agent.config"),
     "agent.client": ("agent.errors",),
     "agent.ingest_options": (),
-    "agent.adapters": (*_CORE, "agent.ports", "agent.config", "agent.adapters"),
+    "agent.adapters": (*_CORE, "agent.ports", "agent.config", "agent.config_file", "agent.adapters"),
     "agent.roles": (*_CORE, "agent.ports", "agent.roles"),
     "agent.relays": (*_CORE, "agent.ports"),
     "agent.runtime": (*_CORE, "agent.ports", "agent.relays", "agent.adapters", "agent.config"),
@@ -176,7 +177,15 @@ def test_the_core_only_computes() -> None:
 
 
 def test_clocks_and_chance_come_in_as_arguments() -> None:
-    places = ("agent.core", "agent.roles", "agent.runtime", "agent.ports", "agent.config", "agent.errors")
+    places = (
+        "agent.core",
+        "agent.roles",
+        "agent.runtime",
+        "agent.ports",
+        "agent.config",
+        "agent.config_file",
+        "agent.errors",
+    )
     deciding = [source for source in sources("agent") if any(within(source.module, place) for place in places)]
     assert len(deciding) > 20
     assert not _violations(deciding, lambda _, name: name.partition(".")[0] not in _CLOCKS_AND_CHANCE)

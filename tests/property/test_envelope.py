@@ -46,9 +46,9 @@ def test_few_lengths_are_left_to_see() -> None:  # accepts: 000.10
 @given(messages, st.binary(min_size=32, max_size=32), st.binary(min_size=24, max_size=24))
 def test_what_is_sealed_opens_for_its_recipient_alone(message: bytes, ephemeral: bytes, nonce: bytes) -> None:
     raw = envelope.seal(message, BOB.noise_public, ephemeral, nonce)
-    assert envelope.open_sealed(raw, BOB.noise_secret) == message
+    assert envelope.read_envelope(raw).open(BOB.noise_secret) == message
     with pytest.raises(DecryptionError):
-        envelope.open_sealed(raw, ALICE.noise_secret)
+        envelope.read_envelope(raw).open(ALICE.noise_secret)
 
 
 @given(messages, st.data())
@@ -56,7 +56,7 @@ def test_no_bit_can_be_changed(message: bytes, data: st.DataObject) -> None:
     raw = bytearray(envelope.seal(message, BOB.noise_public, b"\x07" * 32, bytes(24)))
     raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(RemoteError):
-        envelope.open_sealed(bytes(raw), BOB.noise_secret)
+        envelope.read_envelope(bytes(raw)).open(BOB.noise_secret)
 
 
 _TAG, _KEY = bytes(range(16)), bytes(range(32))

@@ -17,8 +17,9 @@ from agent.core.group_messages import Bundle, pull_from_wire
 from agent.core.group_policy import read_vote
 from agent.core.link_keys import LinkKey
 from agent.core.revocation import read_revoke
-from agent.core.trust import GroupTrust, verify_chain
+from agent.core.trust import GroupTrust
 from agent.errors import LocalError, RemoteError
+from tests.replay import replay
 from tests.vectors import load, octets
 from tests.vectors.makers.cast import BOB, seeded
 
@@ -128,9 +129,8 @@ def _batch(raw: bytes) -> object:
 
 
 def _sealed_for_us(raw: bytes) -> object:
-    return message.read_message(
-        envelope.open_sealed(envelope.seal(raw, BOB.noise_public, b"\1" * 32, bytes(24)), BOB.noise_secret)
-    )
+    sealed = envelope.seal(raw, BOB.noise_public, b"\1" * 32, bytes(24))
+    return message.read_message(envelope.read_envelope(sealed).open(BOB.noise_secret))
 
 
 _LINK_KEY = bytes.fromhex(load("link_envelopes")["key"])
@@ -141,7 +141,7 @@ def _by_link(raw: bytes) -> bytes:
 
 
 _READERS: dict[str, Callable[[bytes], object]] = {
-    "envelope": lambda raw: envelope.open_sealed(raw, BOB.noise_secret),
+    "envelope": lambda raw: envelope.read_envelope(raw).open(BOB.noise_secret),
     "link envelope": lambda raw: envelope.read_envelope(raw).open(_LINK_KEY),
     "link, opened": lambda raw: message.read_message(_by_link(raw)),
     "link": lambda raw: LinkKey.from_wire(bytes(32), raw),
@@ -158,7 +158,7 @@ _READERS: dict[str, Callable[[bytes], object]] = {
     "votes": read_vote,
     "revokes": read_revoke,
     "trust": lambda raw: GroupTrust(bytes(32), None).join([raw], bytes(32), bytes(32), bool),
-    "chain": lambda raw: verify_chain([raw, raw]),
+    "chain": lambda raw: replay([raw, raw]),
     "batch": _batch,
     "vault manifest": lambda raw: vault.open_vault_manifest(_KEY, _NODE, raw),
     "vault manifest, opened": _resealed_manifest,

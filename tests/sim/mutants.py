@@ -12,7 +12,7 @@ from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
 from agent.adapters.sqlite_store import SqliteStore
-from agent.core import node as node_module
+from agent.core import receiving as receiving_module
 from agent.core import sending as sending_module
 from agent.core.crypto import Secret
 from agent.core.envelope import seal
@@ -193,10 +193,10 @@ MUTANTS = (
     Mutant("the plan is not committed", {(Collector, "_plan"): _plan_in_ram}),
     Mutant(
         "signatures are not verified",
-        {(node_module, "read_message"): lambda raw: read_message(raw, verify=False)},
+        {(receiving_module, "read_message"): lambda raw: read_message(raw, verify=False)},
     ),
     Mutant("a loss that nobody is told of", {(Sending, "_tell_losses"): _nothing}),
-    Mutant("strangers may speak", {(node_module, "authorise"): _nothing}),
+    Mutant("strangers may speak", {(receiving_module, "authorise"): _nothing}),
     Mutant("one nonce for all", {(sending_module, "seal"): _same_nonce}),
     Mutant("a link's key survives a crash, its counter does not", {(SendingLinks, "draw"): _keys_of_a_life()}),
     Mutant(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.adapters import object_store
-from agent.adapters.key_file import storage_error
+from agent.adapters.files import storage_error
 from agent.cli.main import main
 
 VARIABLE = "COVEY_TEST_FAULT"

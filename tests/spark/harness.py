@@ -2,25 +2,30 @@
 
 A real broker, an agent that measures, a collector, and two ingests that follow its vault, one into Parquet and one into
 Delta tables. At moments that the seed decides something fails: a driver (alone, or with its JVM), a Python worker, the
-collector, the store (read-only, slow, failing puts, unplugged). What ends by itself is started again, as systemd would.
-In the end the agent's own count of what it published is compared with both tables.
+collector, the store (read-only, slow, failing puts, unplugged, not mounted). A store fails for some seconds, in which
+other things fail, too. What ends by itself is started again, as systemd would. In the end the agent's own count of what
+it published is compared with both tables.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from agent.adapters.files import locked_folder
 from demo.fleet import Device, Fleet
+from demo.quick_java import quick_java
 from spark_ingest.tables import Sink
 from tests.spark.failing_store import VARIABLE, Fault
 from tests.spark.processes import below, kill, python_workers
@@ -30,7 +35,11 @@ ROOT = Path(__file__).parents[2]
 INTERVAL_SECONDS = 0.25
 _LOOK_SECONDS = 0.1
 _DEADLINE_SECONDS = 240.0
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_TOLD_LINES = 12
+NOT_MOUNTED = "the store is not mounted"
+_GONE = {"the store is unplugged": "vault.none", NOT_MOUNTED: "vault.empty"}
+"""Where the vault's name leads: nowhere, or to the empty folder that another disk is usually mounted on."""
+
 
 Say = Callable[[str], None]
 
@@ -52,8 +61,8 @@ class Ingest:
             program = [submit, "--master", master, str(ROOT / "spark_ingest" / "__main__.py")]
         self._command = [*program, str(vault), str(self.tables), "--key-file", str(key_file), "--sink", str(sink)]
         self._command += ["--trigger-seconds", "0.5", "--max-segments-per-trigger", "4"]
-        self._environment = os.environ | {
-            "JDK_JAVA_OPTIONS": _JAVA,
+        self._environment = os.environ | quick_java()
+        self._environment |= {
             "SPARK_LOCAL_DIRS": str(folder / "spark"),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYSPARK_PYTHON": sys.executable,
@@ -70,15 +79,15 @@ class Ingest:
 
     def kill_driver(self) -> int:
         """Kill the driver and leave its JVM to find that out."""
-        return kill([self._process.pid]) if self._process else 0
+        return kill([*self._running()][:1])
 
     def kill_all(self) -> int:
         """Kill the driver with all that it has started."""
-        return kill([*below(self._process.pid)]) if self._process else 0
+        return kill([*self._running()])
 
     def kill_worker(self, dice: random.Random) -> int:
         """Kill one Python process in which tasks run; there may be none right now."""
-        workers = python_workers(self._process.pid) if self._process else []
+        workers = python_workers(self._process.pid) if self._process and self._running() else []
         return kill([dice.choice(workers)]) if workers else 0
 
     def close(self) -> None:
@@ -87,21 +96,30 @@ class Ingest:
         if self._process is not None:
             self._process.wait()
 
+    def _running(self) -> Iterable[int]:
+        """Return the driver, if it has not ended, and what it has started."""
+        return below(self._process.pid) if self._process is not None and self._process.poll() is None else ()
+
 
 class Collector(Device):
     """The collector's process over a store that may fail."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, fault: Path) -> None:
         super().__init__("collector", fleet.collector.folder)
         self.author, self.tap = fleet.collector.author, fleet.tap
         self._vault = fleet.vault
+        self._environment = os.environ | {VARIABLE: str(fault)}
 
     def begin(self) -> None:
         """Start it."""
         words = ["collect", "--state", str(self.folder), "--vault", str(self._vault), "--no-sensors"]
         with (self.folder.parent / "collector.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.failing_store", *words], cwd=ROOT, stdout=log, stderr=log
+                [sys.executable, "-m", "tests.spark.failing_store", *words],
+                cwd=ROOT,
+                env=self._environment,
+                stdout=log,
+                stderr=log,
             )
 
     def look(self) -> None:
@@ -114,22 +132,18 @@ class Collector(Device):
 class Harness:
     """One run. Use `running`."""
 
-    def __init__(self, folder: Path, seed: int, master: str | None, say: Say) -> None:
+    def __init__(self, folder: Path, seed: int, master: str | None, sinks: Sequence[Sink], say: Say) -> None:
         self._dice = random.Random(seed)
         self._say = say
         self._folder = folder
+        self._fault = folder / "fault"
+        self._whole_at = math.inf
         self.struck: Counter[str] = Counter()
-        os.environ[VARIABLE] = str(folder / "fault")
-        (folder / "vault.there").mkdir()
-        (folder / "vault").symlink_to("vault.there")
         self.fleet = Fleet(folder, agents=1)
-        self.fleet.set_up(batch_seconds=1.0, interval_seconds=INTERVAL_SECONDS)
-        self.fleet.collector.stop()
-        self.collector = Collector(self.fleet)
-        self.collector.begin()
-        self.agent = self.fleet.agents[0]
+        (self.agent,) = self.fleet.agents
+        self.collector = Collector(self.fleet, self._fault)
         key_file = self.collector.folder / "vault.key"
-        self.ingests = [Ingest(folder, self.fleet.vault, key_file, sink, master) for sink in Sink]
+        self.ingests = [Ingest(folder, self.fleet.vault, key_file, sink, master) for sink in sinks]
         self._strikes: dict[str, Callable[[], int]] = {
             f"{what} ({ingest.tables.name})": strike
             for ingest in self.ingests
@@ -140,27 +154,44 @@ class Harness:
             )
         }
         self._strikes["collector"] = self._restart_collector
-        self._strikes |= {fault.value: lambda fault=fault: self._fail(fault) for fault in Fault}
-        self._strikes["the store is unplugged"] = self._unplug
+        self._strikes |= {name: lambda name=name: self._fail(name) for name in (*Fault, *_GONE)}
+
+    def set_up(self) -> None:
+        """Start everything, and return when the first readings are in the tables."""
+        for name in ("vault.there", "vault.empty"):
+            (self._folder / name).mkdir()
+        self._mend()
+        self.fleet.set_up(batch_seconds=1.0, interval_seconds=INTERVAL_SECONDS)
+        self.fleet.collector.stop()
+        self.collector.begin()
+        self.agent.start("run")
+        self._wait("the first readings", lambda: all((each.tables / "readings").is_dir() for each in self.ingests))
 
     def close(self) -> None:
         """End every process."""
         for ingest in self.ingests:
             ingest.close()
-        self.collector.kill()
+        for device in (self.collector, *self.fleet.devices):
+            device.kill()
         self.fleet.close()
 
     def strike_for(self, seconds: float) -> None:
-        """Let the agent measure, and something fail again and again: everything once before anything twice."""
-        self._wait(lambda: all((each.tables / "readings").is_dir() for each in self.ingests) or self._measure())
+        """Let something fail again and again: everything once before anything twice."""
         end, bag = time.monotonic() + seconds, []
         while time.monotonic() < end:
             bag = bag or self._dice.sample(sorted(self._strikes), len(self._strikes))
-            self._pause(self._dice.uniform(0.2, 3.0))
-            name = bag.pop()
-            if self._strikes[name]():
-                self.struck[name] += 1
-                self._say(f"{name}; {self._published()} readings published")
+            self.strike(bag.pop())
+
+    def strike(self, name: str) -> None:
+        """Let one thing fail, as soon as it can: a Python worker must be there, and the store be whole.
+
+        Raises:
+            FailedError: it could not in time.
+        """
+        self._pause(self._dice.uniform(0.2, 3.0))
+        self._wait(name, self._strikes[name])
+        self.struck[name] += 1
+        self._say(f"{name}; {self._published()} readings published")
 
     def audit(self) -> int:
         """Wait until the tables hold what was published; return how many readings that is.
@@ -170,21 +201,19 @@ class Harness:
         """
         self.agent.stop()
         self.agent.start("run", "--no-sensors")
-        self._wait(lambda: not self.agent.ledger().queued_messages and not self.collector.ledger().landing_bytes)
+        self._wait("the delivery", self._is_delivered)
         expected = {self.agent.author: Tally(self._published(), 0)}
         with suppress(FailedError):
-            self._wait(lambda: all(_tally(each.tables) == expected for each in self.ingests))
+            self._wait("the tables", lambda: all(_tally(each.tables) == expected for each in self.ingests))
         for ingest in self.ingests:
             ingest.close()
         found = {ingest.tables.name: tally(ingest.tables) for ingest in self.ingests}
         if any(each != expected for each in found.values()) or not self._published():
-            raise FailedError(f"published {expected}, in the tables {found}; the logs are in {self._folder}")
+            raise FailedError(f"published {expected}, in the tables {found}{self._logs()}")
         return self._published()
 
-    def _measure(self) -> bool:
-        with suppress(AssertionError):  # it runs already
-            self.agent.start("run")
-        return False
+    def _is_delivered(self) -> bool:
+        return not self.agent.ledger().queued_messages and not self.collector.ledger().landing_bytes
 
     def _published(self) -> int:
         return self.agent.ledger().published
@@ -195,21 +224,31 @@ class Harness:
         self.collector.begin()
         return 1
 
-    def _fail(self, fault: Fault) -> int:
-        told = self._folder / "fault"
-        told.with_suffix(".new").write_text(fault)
-        told.with_suffix(".new").replace(told)
-        self._pause(self._dice.uniform(2, 4))
-        told.unlink()
+    def _fail(self, name: str) -> int:
+        """Let the store fail for some seconds, unless it does so already."""
+        if self._whole_at != math.inf:
+            return 0
+        if name in _GONE:
+            self._point(_GONE[name])
+        else:
+            told = self._fault.with_suffix(".new")
+            told.write_text(name)
+            told.replace(self._fault)
+        self._whole_at = time.monotonic() + self._dice.uniform(2, 4)
         return 1
 
-    def _unplug(self) -> int:
-        for target in ("fault.none", "vault.there"):  # first a name that leads nowhere
+    def _mend(self) -> None:
+        self._fault.unlink(missing_ok=True)
+        self._point("vault.there")
+        self._whole_at = math.inf
+
+    def _point(self, target: str) -> None:
+        """Let the vault's name lead to another place, but not in mid-put: a disk in use is not unmounted."""
+        with ExitStack() as puts:
+            for folder in sorted(self._folder.glob("vault.*/vaults/*/objects/**/")):
+                puts.enter_context(locked_folder(folder))
             (self._folder / "vault.new").symlink_to(target)
             (self._folder / "vault.new").replace(self._folder / "vault")
-            if target == "fault.none":
-                self._pause(self._dice.uniform(1, 3))
-        return 1
 
     def _pause(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -217,18 +256,27 @@ class Harness:
             self._look()
             time.sleep(_LOOK_SECONDS)
 
-    def _wait(self, condition: Callable[[], bool]) -> None:
+    def _wait(self, what: str, condition: Callable[[], object]) -> None:
         end = time.monotonic() + _DEADLINE_SECONDS
         while not condition():
             if time.monotonic() > end:
-                raise FailedError(f"not so far in time; the logs are in {self._folder}")
+                raise FailedError(f"{what}: not in {_DEADLINE_SECONDS:.0f} s{self._logs()}")
             self._look()
             time.sleep(_LOOK_SECONDS)
 
     def _look(self) -> None:
+        if time.monotonic() > self._whole_at:
+            self._mend()
         self.collector.look()
         for ingest in self.ingests:
             ingest.look()
+
+    def _logs(self) -> str:
+        """Return the last lines of every log."""
+        told = [""]
+        for log in sorted(self._folder.glob("*.log")):
+            told += ["", f"{log}:", *log.read_text(errors="replace").splitlines()[-_TOLD_LINES:]]
+        return "\n".join(told)
 
 
 def _tally(tables: Path) -> dict[str, Tally]:
@@ -239,10 +287,13 @@ def _tally(tables: Path) -> dict[str, Tally]:
 
 
 @contextmanager
-def running(folder: Path, seed: int, master: str | None, say: Say) -> Iterator[Harness]:
+def running(
+    folder: Path, seed: int, say: Say, *, master: str | None = None, sinks: Sequence[Sink] = tuple(Sink)
+) -> Iterator[Harness]:
     """Set everything up, and end every process after."""
-    harness = Harness(folder, seed, master, say)
+    harness = Harness(folder, seed, master, sinks, say)
     try:
+        harness.set_up()
         yield harness
     finally:
         harness.close()
@@ -254,21 +305,29 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="how long things fail (default 10)")
     parser.add_argument("--seed", type=int, default=1, help="decides what fails when (default 1)")
     parser.add_argument("--master", help='through spark-submit: "local[2,4]", "local-cluster[2,1,1024]", spark://…')
-    parser.add_argument("--keep", type=Path, help="a new folder for everything (default: one in the temporary folder)")
+    parser.add_argument(
+        "--keep", type=Path, help="a new folder for everything (default: one that only a failure keeps)"
+    )
     options = parser.parse_args()
     folder = options.keep.absolute() if options.keep else Path(tempfile.mkdtemp(prefix="covey-harness-"))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        with running(folder, options.seed, options.master, lambda line: print(line, flush=True)) as harness:
+        with running(folder, options.seed, _print, master=options.master) as harness:
             harness.strike_for(60 * options.minutes)
-            print("nothing fails any more; delivering …", flush=True)
+            _print("nothing fails any more; delivering …")
             readings = harness.audit()
     except FailedError as error:
-        print(f"seed {options.seed}: {error}")
+        print(f"seed {options.seed}: {error}\neverything is kept in {folder}")
         return 1
     told = ", ".join(f"{count} x {name}" for name, count in sorted(harness.struck.items()))
-    print(f"{told}\n{readings} readings published: 0 lost, 0 doubled in both tables, which lie in {folder}")
+    print(f"{told}\n{readings} readings published: 0 lost, 0 doubled in both tables")
+    if not options.keep:
+        shutil.rmtree(folder)
     return 0
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)
 
 
 if __name__ == "__main__":

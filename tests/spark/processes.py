@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,19 @@ def executors(driver: int) -> set[str]:
     return {line[line.index(_EXECUTOR_ID) + 1] for line in words if _EXECUTOR_ID in line}
 
 
-def kill(pids: list[int]) -> int:
+def working_in(folder: Path) -> dict[int, Process]:
+    """Return the processes that were told of a folder, in their arguments or environment."""
+    name = os.fsencode(folder)
+    found = {}
+    for pid in _numbers():
+        with suppress(OSError):
+            told = [(Path(f"/proc/{pid}") / part).read_bytes() for part in ("cmdline", "environ")]
+            if pid != os.getpid() and any(name in part for part in told) and (process := _look(pid)) is not None:
+                found[pid] = process
+    return found
+
+
+def kill(pids: Iterable[int]) -> int:
     """SIGKILL processes; return how many were still there."""
     killed = 0
     for pid in pids:

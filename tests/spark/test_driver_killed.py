@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SEGMENTS = 40
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 240
 ROOT = Path(__file__).parents[2]
 
 

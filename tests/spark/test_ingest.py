@@ -18,6 +18,7 @@ from agent.errors import ConfigurationError
 from spark_ingest import devices, gaps
 from spark_ingest.audit import audit
 from spark_ingest.job import Progress, run
+from spark_ingest.merging import FOLDERS_PER_MERGE
 from spark_ingest.progress import Lag
 from spark_ingest.report import make_report
 from spark_ingest.source import FORMAT
@@ -229,15 +230,48 @@ def test_boots_and_latest_state_of_a_device_survive_late_data(
     device = Device(collector, 1)
     first_boot = device.boot_id
     early = device.measure(1)
+    board = "b" * 64
+    told = [("firmware", "", BOOTED_US, "covey 1"), (f"board/{device.author}/firmware", "", BOOTED_US, "board 7")]
+    gateway = Device(collector, 2)
     collector.land(device.measure(2))
+    collector.land(gateway.telemetry([*told, (f"board/{board}/firmware", "", BOOTED_US, "never heard of")]))
     device.boot_id = bytes(8)
     collector.land(device.measure(3), received_at_us=NOW_US + 2_000_000)
     collector.land(early, received_at_us=NOW_US + 1_000_000)
-    assert len(_ingest(spark, collector, tables, segments=1)) == 3
-    (row,) = _device_rows(tables)
+    assert len(_ingest(spark, collector, tables, segments=1)) == 4
+    (row,) = [row for row in _device_rows(tables) if row["author"] == device.author]
+    (other,) = [row for row in _device_rows(tables) if row["author"] == gateway.author]
+    assert (row["firmware"], row["gateway"]) == ("board 7", gateway.author)
+    assert (other["firmware"], other["gateway"]) == ("covey 1", None)
     assert (row["boots"], row["boot_ids"]) == (2, [first_boot.hex(), bytes(8).hex()])
     assert (row["messages"], row["readings"], row["last_seq"]) == (3, 6, 3)
     assert round(row["last_seen"].timestamp() * 1e6) == NOW_US + 2_000_000
+
+
+def test_small_files_are_merged_and_what_is_known_can_still_be_made_anew(
+    spark: SparkSession, collector: Collector, tables: Path
+) -> None:
+    device, batches = Device(collector, 1), FOLDERS_PER_MERGE + 1
+    for number in range(batches):
+        late = device.measure(1)
+        collector.land(device.measure(2), *([device.loss(7, 9)] if number % 3 == 0 else [late]))
+    assert len(_ingest(spark, collector, tables, segments=1)) == batches
+    assert len(list((tables / "readings").iterdir())) == len(list((tables / "losses").iterdir())) + 1 == 2
+    (row,) = _device_rows(tables)
+    assert len(_readings(tables)) == row["readings"]
+    told = pq.read_table(gaps.path_in(tables)).to_pylist()
+    assert [(gap["state"], gap["numbers"]) for gap in told] == [("open", 1)] * 6
+
+    for state in (".heard", ".numbers"):
+        shutil.rmtree(tables / state)
+    gaps.path_in(tables).unlink()
+    collector.land(device.measure(1))
+    (last,) = _ingest(spark, collector, tables)
+    assert (last.readings, last.repeats) == (1, 0)
+    again = pq.read_table(gaps.path_in(tables)).to_pylist()
+    assert [gap["first"] for gap in again] == [gap["first"] for gap in told]
+    assert spark.read.parquet(str(tables / "readings")).count() == len(_readings(tables)) == row["readings"] + 1
+    assert make_report(str(tables), NOW_US, None).traffic["readings"] == row["readings"] + 1
 
 
 def test_what_is_missing_stands_in_gaps_until_late_data_fills_it(

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 SEGMENTS, DEVICES, READINGS = 12, 4, 25
-DEADLINE_SECONDS = 120
+DEADLINE_SECONDS = 240
 
 
 def test_each_reading_once_on_two_workers_though_a_python_worker_is_killed(tmp_path: Path) -> None:

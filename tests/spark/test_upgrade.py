@@ -115,7 +115,7 @@ def _with_site(tables: Path) -> pa.Schema:
 @pytest.mark.parametrize("part", ["tables", "tables/.checkpoint"])
 def test_what_a_newer_covey_has_written_is_refused_before_anything_starts(layout: Path, part: str) -> None:
     binding = layout / part / "covey.json"
-    binding.write_text(json.dumps(json.loads(binding.read_text()) | {"layout": 2}))
+    binding.write_text(json.dumps(json.loads(binding.read_text()) | {"layout": 3}))
     before = {path: path.stat().st_mtime_ns for path in layout.rglob("*") if path.name != ".lock"}
     words = [str(layout / "vault"), str(layout / "tables"), "--key-file", str(layout / "vault" / "vault.key")]
     done = subprocess.run(
@@ -127,7 +127,7 @@ def test_what_a_newer_covey_has_written_is_refused_before_anything_starts(layout
         check=False,
     )
     assert done.returncode == 78
-    assert f"error: {layout / part} was written by a newer Covey (layout 2)" in done.stderr
+    assert f"error: {layout / part} was written by a newer Covey (layout 3)" in done.stderr
     assert "hint: upgrade covey here" in done.stderr
     changed = {path for path, then in before.items() if not path.exists() or path.stat().st_mtime_ns != then}
     assert changed <= {layout / "tables", layout / "tables" / ".staging"}

@@ -9,17 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.config import (
-    Config,
-    Value,
-    changed_text,
-    config_text,
-    parse,
-    read_configuration,
-    setting,
-    settings,
-    toml_value,
-)
+from agent.config import Config, Value, setting, settings, toml_value
+from agent.config_file import changed_text, config_text, parse, read_configuration
 from agent.errors import ConfigurationError
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 from agent.adapters.host_sensors import MAXIMUM_SAMPLES, HostSensors
-from agent.core.senml import Reading, check_reading
+from agent.core.senml import Reading, readings_from_json
 
 REGISTERED = {"s", "count", "/", "B", "Cel"}  # primary units of RFC 8428 section 12.1 and RFC 8798
 
@@ -19,7 +20,8 @@ def test_this_machine_has_ten_readings_that_are_senml(tmp_path: Path) -> None:
     assert 10 <= len(samples) <= MAXIMUM_SAMPLES
     assert len(set(names)) == len(names)
     for name, unit, value in samples:
-        check_reading(Reading(name, unit, None, value))
+        pack = json.dumps([{"n": name, "u": unit, "v": value}])
+        assert readings_from_json(pack, None) == [Reading(name, unit, None, value)]
         assert unit in REGISTERED
     assert {"uptime", "load/1m", "memory/use", "memory/available", "disk/use", "disk/free"} <= set(names)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
@@ -14,6 +15,7 @@ import pytest
 from agent.adapters.state_file import StateFile
 from tests.durable import DurableDevice
 from tests.fleet import admit, carry, found
+from tests.small_disk import anywhere, save_on_a_nearly_full_disk
 
 _PAGE = 1024
 _CASES = 320
@@ -175,6 +177,23 @@ def test_a_database_that_is_in_use_is_not_saved_under_its_users(tmp_path: Path) 
     ann.stop()
 
 
+def test_a_text_that_is_no_utf_8_any_more_costs_its_row_alone(tmp_path: Path) -> None:
+    ann = DurableDevice("ann", tmp_path)
+    with ann.store.transaction():
+        for name in ("count-a", "count-b", "count-c"):
+            ann.store.count(name)
+    ann.stop()
+    content = ann.path.read_bytes()
+    assert content.count(b"count-b") == 1
+    ann.path.write_bytes(content.replace(b"count-b", b"count-\xff"))
+    state = StateFile(ann.path)
+    state.note_damage()
+    store, [report] = state.open(lambda: ann.identity, 10**9)
+    assert store.counters() == {"count-a": 1, "count-c": 1, "salvages": 1}
+    assert (report.saved["counter"], report.lost["counter"]) == (2, 1)
+    store.close()
+
+
 def test_saving_a_long_queue_tells_that_it_moves(tmp_path: Path) -> None:
     ann, ben = DurableDevice("ann", tmp_path), DurableDevice("ben", tmp_path)
     group_id = found(ben, ann)
@@ -188,4 +207,28 @@ def test_saving_a_long_queue_tells_that_it_moves(tmp_path: Path) -> None:
     store, [report] = state.open(lambda: ann.identity, 10**9, lambda: moves.update(["moved"]))
     assert report.saved["outbox"] == store.totals()[0] >= 1_000
     assert moves["moved"] > 1
+    store.close()
+
+
+def test_a_disk_without_room_for_it_costs_nothing(tmp_path: Path) -> None:
+    anywhere(save_on_a_nearly_full_disk, tmp_path)
+
+
+def test_a_long_table_needs_no_memory_for_each_row(tmp_path: Path) -> None:
+    rows = 20_000
+    ann = DurableDevice("ann", tmp_path)
+    with ann.store.transaction():
+        numbered = ((f"counter-{number:06}",) for number in range(rows))
+        ann.store.connection.executemany("INSERT INTO counter VALUES (?, 1)", numbered)
+    ann.stop()
+    state = StateFile(ann.path)
+    state.note_damage()
+    tracemalloc.start()
+    try:
+        store, [report] = state.open(lambda: ann.identity, 10**9)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert report.saved["counter"] == rows
+    assert peak < 50 * rows, "bytes; a key alone takes five times that"
     store.close()

@@ -296,13 +296,13 @@ def test_the_landing_is_bounded_and_forgotten_when_it_has_landed(
 ) -> None:
     monkeypatch.setattr("agent.adapters.sqlite_store.LANDING_BYTES", 30)
     with store.transaction():
-        assert all(store.land(_message(number, b"%7d" % number), 7) for number in (1, 2, 3))
+        assert all(store.land(_message(number, b"%7d" % number), 10 - number) for number in (1, 2, 3))
         assert not store.land(_message(4), 7)
     assert store.landing_bytes() == 30
     assert store.unlanded(BEN, INCARNATION) == {1, 2, 3}
-    assert store.landing_waiting(15, 10) == (1, 10)
-    assert store.landing_waiting(5, 10) == (1, 10)
-    assert store.landing_waiting(100, 2) == (2, 20)
+    assert store.landing_waiting(15, 10) == (1, 10, 9)
+    assert store.landing_waiting(5, 10) == (1, 10, 9)
+    assert store.landing_waiting(100, 2) == (2, 20, 9)
     assert [each.link_seq for each in store.landing_until(2)] == [1, 2]
 
 

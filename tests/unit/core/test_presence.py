@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.core.envelope import open_sealed
+from agent.core.envelope import read_envelope
 from agent.core.limits import PRESENCE_BLOCK
 from agent.core.message import MessageType, read_message
 from agent.core.node import Node
@@ -146,7 +146,7 @@ def test_a_will_is_sealed_and_tells_a_relay_nothing(pair: Pair) -> None:
     will = pair.ann.up()
     [beat] = pair.ann.beats()
     assert will.topic == beat.topic
-    message = read_message(open_sealed(will.envelope, *(key.secret.reveal() for key in pair.cat.identity.noise.keys)))
+    message = read_message(read_envelope(will.envelope).open(pair.cat.identity.noise_secret))
     assert message.type is MessageType.PRESENCE
     assert will.envelope[:2] == b"\x84\x01"  # sealed, whatever link keys there are
     assert pair.ann.key not in will.envelope

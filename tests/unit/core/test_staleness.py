@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.envelope import open_sealed
+from agent.core.envelope import read_envelope
 from agent.core.message import read_message
 from tests.fleet import Device, admit, carry, found
 
@@ -69,7 +69,7 @@ def test_the_devices_sequence_has_gaps_that_mean_nothing(make: Make) -> None:  #
     for number in range(3):
         ann.blob(group_id, b"%d" % number)
     messages = [
-        read_message(open_sealed(outgoing.envelope, ben.identity.noise_secret))
+        read_message(read_envelope(outgoing.envelope).open(ben.identity.noise_secret))
         for outgoing in ann.sends()
         if outgoing.recipient == ben.key
     ]

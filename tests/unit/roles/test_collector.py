@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.core import vault
 from agent.core.limits import SEGMENT_BYTES, SEGMENT_US
 from agent.core.message import read_message
+from agent.core.now import Now
 from agent.core.vault_keys import KeyRing
 from agent.errors import RollbackError, StorageError
 from agent.roles.collector import Collector
@@ -135,6 +137,20 @@ def _crashing(
 def _within(context: Callable[[], AbstractContextManager[None]], work: Callable[[], None]) -> None:
     with context():
         work()
+
+
+def test_a_segment_is_never_older_than_what_it_holds(site: Site) -> None:
+    site.send(b"one")
+    arrived_us = site.gate.now.wall_us
+    site.gate.now = Now(site.gate.now.monotonic_us, arrived_us - 3_600_000_000)  # somebody sets the clock back
+    site.send(b"two")
+    site.land()
+    manifest = site.manifest()
+    assert manifest is not None
+    (entry,) = manifest.segments
+    content = site.objects.content[vault.entry_key(KEY.vault_id, manifest.node_id, entry)]
+    arrivals = [each.received_at_us for each in vault.open_segment(KEY, manifest.node_id, entry, content)]
+    assert entry.created_at_us == max(arrivals) > arrivals[1] > site.gate.now.wall_us - 60_000_000
 
 
 def test_a_vault_that_went_back_in_time_is_refused(site: Site) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from agent.core import vault_merging
 from agent.core.ids import node_id
+from agent.core.now import Now
 from agent.core.vault import SegmentEntry, SegmentRange, VaultManifest
 from agent.core.vault_keys import KeyRing, VaultKey
 from agent.core.vault_reading import Floor, VaultReader
@@ -93,6 +94,15 @@ def test_what_is_merged_already_is_left_until_there_is_more(site: Site) -> None:
     assert _compact(site).merged == 1
     assert _numbers(site) == [(1, 7), (8, 8)]
     assert site.landed() == BODIES
+
+
+def test_a_merged_segment_is_as_young_as_its_youngest_part(site: Site) -> None:
+    _land(site, *BODIES[:2])
+    site.gate.now = Now(site.gate.now.monotonic_us, site.gate.now.wall_us - DAY_US)  # somebody sets the clock back
+    _land(site, *BODIES[2:4])
+    parts = [entry.created_at_us for entry in _manifest(site).segments[:-1]]
+    assert _compact(site, after_us=2 * DAY_US).merged == 1
+    assert _manifest(site).segments[0].created_at_us == parts[1] > parts[2]
 
 
 def test_a_dry_run_says_the_same_and_writes_nothing(site: Site) -> None:

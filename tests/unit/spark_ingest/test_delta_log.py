@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,19 @@ def test_a_replay_adds_nothing_and_what_was_missed_is_added_in_order(tmp_path: P
     assert _rows(tmp_path).sort_by("seq")["seq"].to_pylist() == [1, 1, 2, 2, 3, 3]
 
 
+def test_what_is_no_reading_waits_for_the_readings(tmp_path: Path) -> None:
+    _commit(tmp_path, 0)
+    (tmp_path / "readings" / "batch=0").rename(tmp_path / "killed")
+    (tmp_path / "quarantine").mkdir()
+    shutil.copytree(tmp_path / "killed", tmp_path / "quarantine" / "batch=0")
+    for published in (False, True):
+        (tmp_path / "readings").mkdir(exist_ok=True)
+        DeltaLog(tmp_path, "ingest").publish()
+        assert [delta_log.is_delta(tmp_path / table) for table in ("quarantine", "readings")] == [published] * 2
+        if not published:
+            (tmp_path / "killed").rename(tmp_path / "readings" / "batch=0")
+
+
 def test_readers_skip_files_by_time(tmp_path: Path) -> None:
     for number in range(3):
         _commit(tmp_path, number)
@@ -80,6 +95,21 @@ def test_small_files_are_merged_and_what_was_heard_outlives_them(
     path_in(tmp_path).unlink()
     update(tmp_path)
     assert path_in(tmp_path).read_bytes() == heard
+
+
+def test_merging_writes_a_reading_anew_a_few_times_in_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delta_log, "BATCHES_PER_MERGE", 8)
+    monkeypatch.setattr(delta_log, "MAGNITUDES", (64_000, 512_000, 4_096_000))
+    log, noise = DeltaLog(tmp_path, "ingest"), random.Random(1)
+    for number in range(128):
+        _commit(tmp_path, number, noise=[noise.randbytes(4_000)] * 2)
+    log.publish()
+    table = pa.table(DeltaTable(tmp_path / "readings").get_add_actions())
+    assert sum(table["num_records"].to_pylist()) == 256
+    assert len(table) < 20
+    assert max(table["size_bytes"].to_pylist()) > 100_000
+    merged = sum(file.stat().st_size for file in (tmp_path / "readings").glob("*.parquet"))
+    assert merged < 4 * sum(table["size_bytes"].to_pylist()), "at each merge from the first on it would be 8 times"
 
 
 def test_gaps_that_are_counted_anew_from_merged_files_are_those_that_there_were(

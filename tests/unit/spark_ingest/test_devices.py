@@ -36,6 +36,7 @@ def _merge_device(old: Row | None, new: Row) -> Row:
             "boot_ids": (old["boot_ids"] + fresh)[-BOOTS_REMEMBERED:],
             "messages": old["messages"] + new["messages"],
             "readings": old["readings"] + new["readings"],
+            "firmware": new["firmware"] or old["firmware"],
         }
     )
 
@@ -56,6 +57,8 @@ def _summary(chance: random.Random, author: str) -> Row:
         "messages": chance.randrange(1, 9),
         "readings": chance.randrange(1, 99),
         "collector": chance.choice("cd"),
+        "firmware": chance.choice((None, "covey 1", "covey 2")),
+        "gateway": None,
     }
 
 

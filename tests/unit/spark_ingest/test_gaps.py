@@ -11,10 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spark_ingest.gap_columns import CLOSED_REMEMBERED, RANGES_REMEMBERED
 from spark_ingest.gaps import (
-    CLOSED_REMEMBERED,
     INCARNATIONS_REMEMBERED,
-    RANGES_REMEMBERED,
     Fleet,
     Named,
     News,
@@ -53,6 +52,12 @@ def test_a_gap_is_open_then_unexplained_then_closed_by_late_data() -> None:
     assert _told(fleet) == [(3, 3, "closed", None), (5, 5, "closed", None)]
     assert {row["closed_at"] for row in gap_rows(fleet)} == {START + timedelta(hours=26)}
     assert {row["first_seen_at"] for row in gap_rows(fleet)} == {START}
+
+
+def test_two_reasons_that_reach_beyond_a_hole_make_no_gap_of_nothing() -> None:
+    fleet: Fleet = {}
+    _take(fleet, [1, 2, 4], [(1, 4, "expired"), (2, 5, "outbox_full")])
+    assert _told(fleet) == [(3, 3, "lost", "expired"), (5, 5, "lost", "outbox_full")]
 
 
 def test_a_loss_record_gives_the_reason_and_what_comes_all_the_same_has_come() -> None:

@@ -12,7 +12,12 @@ from agent.core import wire
 from agent.core.message import MessageType
 from agent.core.telemetry import ClockKind, numbered
 from agent.core.vault import SegmentEntry
-from spark_ingest.rows import Origin, Verify, segment_rows
+from agent.core.vault_keys import KeyRing
+from agent.core.vault_reading import VaultReader
+from spark_ingest.object_stores import DirectoryStore
+from spark_ingest.offsets import Work
+from spark_ingest.reading import work_rows
+from spark_ingest.rows import DECODED_TOGETHER, Verify
 from spark_ingest.schema import MESSAGE_SCHEMA
 from tests.spark.fleet import BOOTED_US, NOW_US, Collector, Device
 
@@ -25,9 +30,11 @@ def collector(tmp_path: Path) -> Collector:
 def _rows(
     collector: Collector, entry: SegmentEntry, content: bytes | None = None, verify: Verify = Verify.ALL
 ) -> list[dict[str, Any]]:
-    origin = Origin(collector.node.hex(), collector.identity.signing_public.hex(), entry.number)
-    content = collector.segment_path(entry).read_bytes() if content is None else content
-    batches = list(segment_rows(collector.key, origin, entry, content, verify))
+    if content is not None:
+        collector.put(collector.segment_path(entry), content)
+    keys, public = KeyRing((collector.key,)), collector.identity.signing_public.hex()
+    work = Work(collector.node.hex(), public, (entry,), first=entry.first, last=entry.number)
+    batches = list(work_rows(keys, VaultReader(DirectoryStore(collector.vault), keys), work, verify))
     assert all(batch.schema == MESSAGE_SCHEMA for batch in batches)
     return [row for batch in batches for row in batch.to_pylist()]
 
@@ -93,6 +100,15 @@ def test_interleaved_devices_keep_their_order_and_their_own_readings(collector: 
     assert [(row["author"], len(row["times"])) for row in rows] == [(one.author, 4), (two.author, 7)] * 3
     assert rows[1]["names"] == ["sensor-0", "sensor-1"]
     assert rows[1]["values"] == [20.0, 20.2, 20.4, 20.6, 20.1, 20.3, 20.5]
+
+
+def test_more_readings_than_are_decoded_at_once_stay_in_order(collector: Collector) -> None:
+    device = Device(collector, 1)
+    told = [[float(message)] * 9_000 for message in range(5)]
+    messages = [device.telemetry([("x", "", BOOTED_US, value) for value in values]) for values in told]
+    rows = _rows(collector, collector.land(*messages))
+    assert sum(len(row["values"]) for row in rows) > DECODED_TOGETHER
+    assert [row["values"] for row in rows] == told
 
 
 def test_a_loss_record_is_carried_on(collector: Collector) -> None:

@@ -36,10 +36,14 @@ _RECORDS = {
     2: [SegmentRecord(NOW_US + 9, _message(3, b"three"))],
 }
 
+_CREATED_US = {1: NOW_US + 12, 2: NOW_US + 11}
+"""Not before the records arrived; a merged segment's is the highest, whatever the order."""
+
 
 def _segment(number: int, key: VaultKey = KEY) -> tuple[SegmentEntry, bytes]:
+    nonce = _nonce(f"segment {number}")
     return vault.seal_segment(
-        key, BOB.signing_public, number, INCARNATION, NOW_US + number, _RECORDS[number], _nonce(f"segment {number}")
+        key, BOB.signing_public, number, INCARNATION, _CREATED_US[number], _RECORDS[number], nonce
     )
 
 
@@ -108,7 +112,7 @@ def _ranges() -> list[dict[str, Any]]:
 
 
 def _parts() -> list[SegmentPart]:
-    return [SegmentPart(number, NOW_US + number, tuple(records)) for number, records in _RECORDS.items()]
+    return [SegmentPart(number, _CREATED_US[number], tuple(records)) for number, records in _RECORDS.items()]
 
 
 def _merged() -> list[dict[str, Any]]:
