@@ -27,8 +27,8 @@ from spark_ingest.honest_time import honest_times_together
 from spark_ingest.pruning import EVERYTHING, Wanted
 from spark_ingest.schema import MESSAGE_SCHEMA, TIMESTAMP, RowKind
 
-READINGS_PER_BATCH = 200_000
-"""An Arrow batch closes at this many readings: about 6 MB, whatever a segment inflates to."""
+READINGS_PER_BATCH = 100_000
+"""An Arrow batch closes at this many readings: about 3 MB, whatever a segment inflates to."""
 
 DECODED_TOGETHER = 32_768
 """Readings whose columns are decoded at once: so many, with all that is made of them, lie in a core's cache."""
