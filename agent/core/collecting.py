@@ -66,7 +66,7 @@ class Collectors:
             member.keys.signing_public for group in membership.groups() for member in group.with_capability(COLLECTOR)
         }
         self._watch(collectors.intersection(self._records.recipients_waiting()) - {self._own}, now)
-        for recipient in self._records.recipients_of_batches() - collectors:
+        for recipient in sorted(self._records.recipients_of_batches() - collectors):
             if self._stuck.get(recipient) != collectors and self._redirect(membership, recipient, collectors, now):
                 self._check_at_us = now.monotonic_us
 

@@ -228,7 +228,8 @@ class SendingLinks:
     def take_wanted(self) -> Iterator[bytes]:
         """Yield, once, the devices that a link should be begun with."""
         while self._wanted:
-            recipient = self._wanted.pop()
+            recipient = min(self._wanted)  # in an order that a replayed seed repeats
+            self._wanted.remove(recipient)
             self._sealed.pop(recipient, None)
             yield recipient
 

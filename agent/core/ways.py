@@ -56,7 +56,7 @@ class Ways:
                 yield self._sending.seal(recipient, message, address=noise_public)
             return
         outgoing = self._sending.seal(recipient, message, address=noise_public)
-        for carrier in self._routes.ways(recipient):
+        for carrier in sorted(self._routes.ways(recipient)):
             yield from self._carried(membership, outgoing, carrier, now)
 
     def of(self, membership: Membership, outgoing: Outgoing, now: Now) -> Iterator[Outgoing]:
