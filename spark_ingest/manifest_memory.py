@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+
+from spark_ingest.state_file import replace_bytes
 
 
 class FolderMemory:
@@ -21,15 +22,4 @@ class FolderMemory:
 
     def save(self, node: str, content: bytes) -> None:
         """Keep a manifest durably, before any offset depends on it."""
-        self._root.mkdir(parents=True, exist_ok=True)
-        temporary = self._root / f".{node}.new"
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._root / node)
-        folder = os.open(self._root, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        replace_bytes(self._root / node, content)

@@ -32,6 +32,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from spark_ingest.state_file import synchronise
+
 FOLDERS_PER_MERGE = 16
 FILE_BYTES = 128 * 1024 * 1024
 """A folder of this size is never merged again."""
@@ -111,9 +113,9 @@ def _merge(table: Path, staging: Path, first: int, last: int) -> None:
     target.mkdir()
     _write([file for folder in parts.values() for file in sorted(folder.glob("*.parquet"))], target)
     for written in (*target.iterdir(), target, new):
-        _synchronise(written)
+        synchronise(written)
     _exchange(new, table)
-    _synchronise(table.parent)
+    synchronise(table.parent)
     shutil.rmtree(new, ignore_errors=True)
 
 
@@ -167,11 +169,3 @@ def _exchange(one: Path, other: Path) -> None:
             return
         code = ctypes.get_errno()
     raise OSError(code, os.strerror(code), str(other))
-
-
-def _synchronise(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -23,6 +23,7 @@ from spark_ingest.delta_log import STATE_SECONDS, DeltaLog, batches, is_delta
 from spark_ingest.object_stores import brief
 from spark_ingest.places import Bucket
 from spark_ingest.progress import OnPublished, Published
+from spark_ingest.state_file import replace_bytes
 
 _PAUSE_SECONDS = 60.0
 _PATIENCE_SECONDS = 60.0
@@ -207,9 +208,7 @@ class _Memory:
             return cls()
 
     def keep(self, root: Path) -> None:
-        temporary = _memory_in(root).with_suffix(".new")
-        temporary.write_text(json.dumps({"url": self.url, "upto": self.upto}))
-        temporary.replace(_memory_in(root))
+        replace_bytes(_memory_in(root), json.dumps({"url": self.url, "upto": self.upto}).encode())
 
 
 def _memory_in(root: Path) -> Path:

@@ -272,10 +272,11 @@ class VaultStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         written_ns = _written_ns(self._options.key_file)
         if self._planner is None:
             _, self._planner = self._options.open()
+            self._key_file_ns = written_ns
         elif written_ns != self._key_file_ns:
-            with suppress(ConfigurationError):  # it is just being written, and will soon be another one
+            with suppress(ConfigurationError):  # it is just being written, or still open to others: asked again
                 _, self._planner = self._options.open()
-        self._key_file_ns = written_ns
+                self._key_file_ns = written_ns
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - the API's name

@@ -24,8 +24,26 @@ def replace_state(path: Path, table: pa.Table, batch_id: int) -> None:
     """Replace a file durably and atomically."""
     path.parent.mkdir(exist_ok=True)
     temporary = path.with_name(f".{path.name}.new")
-    with temporary.open("wb") as file:
-        pq.write_table(table.replace_schema_metadata({_BATCH: str(batch_id)}), file, compression="zstd")
-        file.flush()
-        os.fsync(file.fileno())
+    pq.write_table(table.replace_schema_metadata({_BATCH: str(batch_id)}), temporary, compression="zstd")
+    synchronise(temporary)
     temporary.replace(path)
+    synchronise(path.parent)
+
+
+def replace_bytes(path: Path, content: bytes) -> None:
+    """Replace a file durably and atomically; its folder is made where there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_bytes(content)
+    synchronise(temporary)
+    temporary.replace(path)
+    synchronise(path.parent)
+
+
+def synchronise(path: Path) -> None:
+    """Bring a file, or a folder's names, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import shutil
 import uuid
 from dataclasses import dataclass, replace
@@ -52,6 +51,7 @@ from spark_ingest.publisher import Publisher, Publishing, is_published, open_log
 from spark_ingest.repeats import Repeats
 from spark_ingest.schema import MESSAGE_SCHEMA, RowKind
 from spark_ingest.session import spark_path
+from spark_ingest.state_file import replace_bytes, synchronise
 
 _READINGS = """
     SELECT author, device, get(names, series) AS name, get(units, series) AS unit, time,
@@ -222,8 +222,7 @@ class Tables:
         content = json.dumps(binding | {"layout": _LAYOUT}).encode()
         for path in (there, here):
             if not path.exists() or path.read_bytes() != content:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                _replace(path, content)
+                replace_bytes(path, content)
         if self._sink is Sink.DELTA:
             self._log = open_log(self.root, binding["ingest"], binding["vault_id"], self._publishing)
 
@@ -301,11 +300,11 @@ class Tables:
     def _commit(self, staged: Path, table: str, batch_id: int) -> None:
         target = self.folder(table, batch_id)
         for file in staged.iterdir():
-            _sync(file)
-        _sync(staged)
+            synchronise(file)
+        synchronise(staged)
         target.parent.mkdir(exist_ok=True)
         staged.rename(target)
-        _sync(target.parent)
+        synchronise(target.parent)
 
 
 def _read_binding(path: Path) -> dict[str, Any] | None:
@@ -325,20 +324,3 @@ def _read_binding(path: Path) -> dict[str, Any] | None:
             hint="upgrade covey here, or give new tables and a new checkpoint",
         )
     return binding
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file durably and atomically."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    temporary.write_bytes(content)
-    _sync(temporary)
-    temporary.replace(path)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -258,7 +258,7 @@ class Connection:
         if self._settings.tls:
             client.tls_set_context(self._settings.tls)
         if self._will is not None:
-            delay = Properties(PacketTypes.WILLMESSAGE)  # type: ignore[no-untyped-call]
+            delay = Properties(PacketTypes.WILLMESSAGE)  # type: ignore[no-untyped-call] # paho's has no types
             delay.WillDelayInterval = self._will.delay_s
             client.will_set(self._will.topic, self._will.envelope, qos=1, properties=delay)
         client.on_connect = self._on_connect
@@ -273,7 +273,7 @@ class Connection:
         return client
 
     def _connect(self) -> None:
-        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call] # paho's has no types
         properties.SessionExpiryInterval = self._settings.session_expiry_s
         properties.ReceiveMaximum = self._settings.window
         topic_bytes = len(self._inbox.topic.encode())

@@ -69,7 +69,7 @@ class Visitor:
             self._client.username_pw_set(user_name, password)
         if place.tls:
             self._client.tls_set_context(place.tls)
-        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call] # paho's has no types
         properties.SessionExpiryInterval = session_s
         self._client.connect_timeout = _ANSWER_S
         try:

@@ -97,7 +97,7 @@ def test_a_kill_at_any_step_leaves_whole_tables(tmp_path: Path, monkeypatch: pyt
             return around
 
         with monkeypatch.context() as patched:
-            for name in ("_exchange", "_synchronise", "_write"):
+            for name in ("_exchange", "synchronise", "_write"):
                 patched.setattr(merging, name, wrapped(getattr(merging, name)))
             try:
                 merge(root, root / ".staging")

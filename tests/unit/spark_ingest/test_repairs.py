@@ -157,4 +157,7 @@ def test_a_rotated_key_is_taken_up_without_a_restart(collector: Collector) -> No
     collector.key_file.write_text("half of a")
     assert stream.latestOffset(troubled, limit) == troubled
     collector.key_file.write_text(key_file_text(collector.key, old))
+    collector.key_file.chmod(0o644)
+    assert stream.latestOffset(troubled, limit) == troubled
+    collector.key_file.chmod(0o600)
     assert stream.latestOffset(troubled, limit)[collector.node.hex()][1] == 5
