@@ -20,12 +20,12 @@ _LOOKS = 10
 
 def main() -> None:
     """Print the figures, each beside its peer."""
-    start = [_seconds([sys.executable, "-m", "agent.cli.main", "--help"]) for _ in range(7)]
+    start = [_seconds([sys.executable, "-m", "covey.cli.main", "--help"]) for _ in range(7)]
     bare = [_seconds([sys.executable, "-c", "pass"]) for _ in range(7)]
     print(f"covey --help, ms (bare interpreter {1000 * median(bare):.0f})              {1000 * median(start):>8.0f}")
     paho = [_seconds([sys.executable, "-c", "import paho.mqtt.client"]) for _ in range(5)]
     agent = [
-        _seconds([sys.executable, "-c", "import agent.cli.cmd_run, agent.runtime, agent.adapters.mqtt_relay"])
+        _seconds([sys.executable, "-c", "import covey.cli.cmd_run, covey.app.runtime, covey.adapters.mqtt.relay"])
         for _ in range(5)
     ]
     print(f"import of the agent, ms (paho-mqtt alone {1000 * median(paho):.0f})       {1000 * median(agent):>8.0f}")

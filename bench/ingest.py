@@ -28,11 +28,11 @@ from pathlib import Path
 import psutil
 from pyspark.sql import DataFrame, SparkSession
 
-from agent.core.crypto import Identity
-from agent.core.ids import node_id
-from agent.core.message import NO_GROUP, MessageType, write_message
-from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, numbered
-from agent.core.vault import (
+from bench import vault_growth
+from covey.core.crypto import Identity
+from covey.core.ids import node_id
+from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, numbered
+from covey.core.vault.documents import (
     SegmentEntry,
     SegmentRecord,
     VaultManifest,
@@ -42,17 +42,17 @@ from agent.core.vault import (
     seal_vault_manifest,
     segment_key,
 )
-from agent.core.vault_keys import VaultKey, key_file_text
-from agent.core.vault_reading import Floor, VaultReader
-from bench import vault_growth
-from spark_ingest.key_file import read_key_file
-from spark_ingest.object_stores import DirectoryStore
-from spark_ingest.offsets import Work
-from spark_ingest.reading import work_rows
-from spark_ingest.rows import Verify
-from spark_ingest.session import spark_session
-from spark_ingest.source import FORMAT
-from spark_ingest.tables import readings
+from covey.core.vault.keys import VaultKey, key_file_text
+from covey.core.vault.reading import Floor, VaultReader
+from covey.core.wire.message import NO_GROUP, MessageType, write_message
+from covey_ingest.key_file import read_key_file
+from covey_ingest.object_stores import DirectoryStore
+from covey_ingest.offsets import Work
+from covey_ingest.reading import work_rows
+from covey_ingest.rows import Verify
+from covey_ingest.session import spark_session
+from covey_ingest.source import FORMAT
+from covey_ingest.tables import readings
 
 READINGS = 1_000_000
 ROUNDS = 3

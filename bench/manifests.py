@@ -12,16 +12,16 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.adapters.sqlite_store import SqliteStore
-from agent.core import crypto
-from agent.core.crypto import DeviceKeys, Identity
-from agent.core.group_manifest import GroupManifest, Member, genesis, secret_id, sign_manifest
-from agent.core.membership import Edit
-from agent.core.node import Node
-from agent.core.now import Now
-from agent.core.outbox import Jitter
-from agent.core.topics import inbox_topic
-from agent.core.trust import GroupTrust
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core import crypto
+from covey.core.crypto import DeviceKeys, Identity
+from covey.core.group.manifest import GroupManifest, Member, genesis, secret_id, sign_manifest
+from covey.core.group.trust import GroupTrust
+from covey.core.link.send_window import Jitter
+from covey.core.membership.membership import Edit
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.core.wire.topics import inbox_topic
 
 _REPEATS = 20
 _SPLIT_MEMBERS = 50

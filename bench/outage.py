@@ -21,12 +21,12 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from agent.adapters.sqlite_store import SqliteStore
-from agent.core.crypto import Identity
-from agent.core.group_manifest import Member
-from agent.core.node import Node
-from agent.core.now import Now
-from agent.core.topics import inbox_topic
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core.crypto import Identity
+from covey.core.group.manifest import Member
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.core.wire.topics import inbox_topic
 
 _START_US = 1_790_000_000_000_000
 _SECOND = 1_000_000

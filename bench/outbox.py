@@ -16,12 +16,12 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agent.adapters.sqlite_store import SqliteStore
-from agent.adapters.state_file import StateFile
-from agent.core.crypto import Identity
-from agent.core.limits import KIB, MIB
-from agent.core.records import MessageClass
-from agent.core.sequences import SequenceSet
+from covey.adapters.sqlite.state_file import StateFile
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core.crypto import Identity
+from covey.core.records import MessageClass
+from covey.core.wire.sequences import SequenceSet
+from covey.limits import KIB, MIB
 
 _MESSAGES = 20_000
 _LONG = 1_000_000

@@ -9,11 +9,11 @@ import argparse
 import sys
 from itertools import islice
 
-from agent.cli.session import open_session, speak_with_relay
-from agent.core.node import Node
-from agent.core.now import Now
-from agent.roles.publisher import Publisher
 from bench.readings import Reading, readings
+from covey.app.roles.publisher import Publisher
+from covey.app.session import open_session, speak_with_relay
+from covey.core.node import Node
+from covey.core.now import Now
 
 _TURN_READINGS = 6_000
 

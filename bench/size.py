@@ -22,9 +22,9 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from agent.adapters.state_folder import StateFolder
-from agent.core.records import MessageClass
-from agent.errors import TransientError
+from covey.adapters.state_folder import StateFolder
+from covey.core.records import MessageClass
+from covey.errors import TransientError
 from demo.fleet import Device, Fleet
 
 _TREE = Path(__file__).parents[1]
@@ -128,7 +128,7 @@ def start(python: Path | str, state: Path) -> tuple[subprocess.Popen[bytes], flo
         manager.settimeout(_LOOK_S)
         begun = time.perf_counter()
         process = subprocess.Popen(
-            [str(python), "-m", "agent.cli.main", "run", "--state", str(state)],
+            [str(python), "-m", "covey.cli.main", "run", "--state", str(state)],
             cwd="/",  # so that what is installed runs, and not the tree
             env={**os.environ, "NOTIFY_SOCKET": address},
             stdout=subprocess.DEVNULL,

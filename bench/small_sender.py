@@ -9,9 +9,9 @@ import argparse
 import secrets
 import sys
 
-from agent.cli.session import Session, open_session, speak_with_relay
-from agent.core.node import Node
-from agent.core.now import Now
+from covey.app.session import Session, open_session, speak_with_relay
+from covey.core.node import Node
+from covey.core.now import Now
 
 SIZE = 200
 _COMMIT = 256

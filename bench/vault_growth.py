@@ -23,12 +23,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from agent.core.crypto import Identity
-from agent.core.ids import node_id
-from agent.core.limits import VAULT_RANGE_SEGMENTS
-from agent.core.message import NO_GROUP, MessageType, write_message
-from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, numbered
-from agent.core.vault import (
+from covey.core.crypto import Identity
+from covey.core.ids import node_id
+from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, numbered
+from covey.core.vault.documents import (
     SegmentEntry,
     SegmentRange,
     SegmentRecord,
@@ -41,13 +39,15 @@ from agent.core.vault import (
     seal_vault_manifest,
     segment_key,
 )
-from agent.core.vault_keys import KeyRing, VaultKey
-from agent.core.vault_reading import Floor, VaultReader
-from spark_ingest import gaps, repeats
-from spark_ingest.offsets import Position, latest_offset, ranges
-from spark_ingest.reading import work_rows
-from spark_ingest.rows import Verify
-from spark_ingest.schema import TIMESTAMP
+from covey.core.vault.keys import KeyRing, VaultKey
+from covey.core.vault.reading import Floor, VaultReader
+from covey.core.wire.message import NO_GROUP, MessageType, write_message
+from covey.limits import VAULT_RANGE_SEGMENTS
+from covey_ingest import dedup, gaps
+from covey_ingest.offsets import Position, latest_offset, ranges
+from covey_ingest.reading import work_rows
+from covey_ingest.rows import Verify
+from covey_ingest.schema import TIMESTAMP
 
 SEGMENTS = (1_000, 10_000, 100_000)
 NEWEST = 64
@@ -180,14 +180,14 @@ def print_state() -> None:
             seq += np.where(rng.random(DEVICES) < 1 / 3, 2, 1)
             staged = _stage(tables / f"staged-{number}", links, seq)
             began = time.monotonic()
-            assert repeats.find(tables, staged).copies == 0
+            assert dedup.find(tables, staged).copies == 0
             compared.append(time.monotonic() - began)
             (tables / "readings").mkdir(exist_ok=True)
             staged.rename(tables / "readings" / f"batch={number}")
             began = time.monotonic()
-            repeats.update(tables)
+            dedup.update(tables)
             taken.append(time.monotonic() - began)
-        size = repeats.path_in(tables).stat().st_size
+        size = dedup.path_in(tables).stat().st_size
     for name, spent in (("compared", compared), ("taken in", taken)):
         print(f"state    {DEVICES:,} messages {name} in {statistics.median(spent):.2f} s (most {max(spent):.2f})")
     print(

@@ -18,13 +18,13 @@ from importlib.metadata import distribution
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agent.cli.completions import SHELLS
-from agent.cli.manual import manual
+from covey.cli.completions import SHELLS
+from covey.cli.manual import manual
 
 _TREE = Path(__file__).parents[1]
 _HERE = Path(__file__).parent
 _MAINTAINER = "The maintainers of Covey <maintainers@covey.invalid>"
-_PACKAGES = ("agent", "firmware_bridge")
+_PACKAGES = ("agent/covey", "firmware_bridge/covey_boards")
 CARRIED = {
     "mnemonic": "mnemonic",
     "mpremote": "mpremote",
@@ -91,7 +91,7 @@ def _born() -> int:
 def _program(root: Path, version: str) -> None:
     private = root / "usr/lib/covey"
     for name in _PACKAGES:
-        shutil.copytree(_TREE / name, private / name, ignore=_NOT_SHIPPED)
+        shutil.copytree(_TREE / name, private / Path(name).name, ignore=_NOT_SHIPPED)
     for name, package in CARRIED.items():
         found = distribution(name)
         shutil.copytree(Path(str(found.locate_file(package))), private / package, ignore=_NOT_SHIPPED)
@@ -118,7 +118,7 @@ def _machine(root: Path) -> None:
     for unit in _UNITS:
         _install(units / unit, root / "usr/lib/systemd/system" / unit)
     _install(units / "covey.sysusers", root / "usr/lib/sysusers.d/covey.conf")
-    _install(_TREE / f"firmware_bridge/host/{_BOARD_RULES}", root / "usr/lib/udev/rules.d" / _BOARD_RULES)
+    _install(_TREE / f"firmware_bridge/covey_boards/{_BOARD_RULES}", root / "usr/lib/udev/rules.d" / _BOARD_RULES)
     _install(_HERE / "covey.preset", root / "usr/lib/systemd/system-preset/80-covey.preset")
     _install(_HERE / "config.toml", root / "etc/covey/config.toml")
     (root / "etc/covey/conf.d").mkdir()

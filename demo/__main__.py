@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from agent.errors import CoveyError, TransientError
+from covey.errors import CoveyError, TransientError
 from demo.board import Board
 from demo.chaos import Chaos, plan
 from demo.fleet import Fleet
@@ -161,8 +161,8 @@ def rows_in(table: Path) -> int:
 
 
 def _conclude(fleet: Fleet, screen: Screen) -> int:
-    from spark_ingest.audit import audit
-    from spark_ingest.session import spark_session
+    from covey_ingest.audit import audit
+    from covey_ingest.session import spark_session
 
     screen.say("reading the table back through Spark …")
     spark = spark_session("covey-demo-audit")

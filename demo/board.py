@@ -9,8 +9,8 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from agent.adapters.state_folder import StateFolder
-from agent.errors import ConfigurationError, TransientError
+from covey.adapters.state_folder import StateFolder
+from covey.errors import ConfigurationError, TransientError
 from demo.fleet import Device, Ledger
 from hil.emulated_board import EmulatedBoard
 from hil.runtimes import MissingError

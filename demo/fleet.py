@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from agent.adapters.state_folder import StateFolder
-from agent.errors import TransientError
 from broker_conf.mosquitto.broker import Broker
+from covey.adapters.state_folder import StateFolder
+from covey.errors import TransientError
 from demo.quick_java import quick_java
 from demo.wire_tap import WireTap
 
-_COVEY = [sys.executable, "-m", "agent.cli.main"]
+_COVEY = [sys.executable, "-m", "covey.cli.main"]
 _COMMAND_SECONDS = 60
 
 
@@ -141,7 +141,7 @@ class Ingest:
         """Start the streaming job."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "spark_ingest", *self._words, "--trigger-seconds", "1"],
+                [sys.executable, "-m", "covey_ingest", *self._words, "--trigger-seconds", "1"],
                 stdout=log,
                 stderr=log,
                 env=os.environ | quick_java(),
@@ -170,7 +170,7 @@ class Ingest:
         """
         with self._log.open("ab") as log:
             done = subprocess.run(
-                [sys.executable, "-m", "spark_ingest", *self._words, "--available-now"],
+                [sys.executable, "-m", "covey_ingest", *self._words, "--available-now"],
                 stdout=log,
                 stderr=log,
                 env=os.environ | quick_java(),

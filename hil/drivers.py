@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from firmware_bridge.host.serial_link import catch_prompt
+from covey_boards.serial_link import catch_prompt
 from hil import runtimes
 
 if TYPE_CHECKING:

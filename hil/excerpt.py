@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SHARED = Path(__file__).resolve().parent.parent / "firmware_bridge" / "shared"
+SHARED = Path(__file__).resolve().parent.parent / "firmware_bridge" / "covey_boards" / "shared"
 
 
 def _named(node: ast.stmt) -> str | None:

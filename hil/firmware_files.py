@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-SHARED = Path(__file__).resolve().parent.parent / "firmware_bridge" / "shared"
+SHARED = Path(__file__).resolve().parent.parent / "firmware_bridge" / "covey_boards" / "shared"
 DEVICE = SHARED.parent / "device"
 
 

@@ -1,21 +1,22 @@
 """The whole firmware against a gateway and a collector made of the same shared modules, in a seeded world without a
 clock: what a board writes is the same on CPython and on every runtime, byte for byte.
 
-`simulate` raises AssertionError where a promise of `firmware_bridge/device/core.py` is broken.
+`simulate` raises AssertionError where a promise of `firmware_bridge/covey_boards/device/core.py` is broken.
 """
 
 try:
-    from firmware_bridge.device import core
-    from firmware_bridge.shared import cbor, link_machine, messages
-    from firmware_bridge.shared import tweetnacl as nacl
+    from covey_boards.device import core
+    from covey_boards.shared import cbor, link_machine, messages
+    from covey_boards.shared import tweetnacl as nacl
     from hil.link_simulation import Random, damage
 except ImportError:
     import cbor
-    import core
     import link_machine
     import messages
     import tweetnacl as nacl
     from link_simulation import Random, damage
+
+    import core
 
 GROUP = bytes(range(32))
 WALL_US = 1_780_000_000_000_000

@@ -4,7 +4,7 @@
 """
 
 try:
-    from firmware_bridge.shared import link_machine
+    from covey_boards.shared import link_machine
 except ImportError:
     import link_machine
 

@@ -1,13 +1,13 @@
-"""A gateway and a collector in this process, on the real serial link of `firmware_bridge.host`, for a live board."""
+"""A gateway and a collector in this process, on the real serial link of `covey_boards`, for a live board."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
-from agent.ports import SerialMessage
-from firmware_bridge.host.serial_link import SerialPortLink
-from firmware_bridge.shared import messages
+from covey.ports import SerialMessage
+from covey_boards.serial_link import SerialPortLink
+from covey_boards.shared import messages
 from hil.firmware_simulation import GROUP, Collector, Keys
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import json
 import struct
 
 try:
-    from firmware_bridge.shared import batch, cbor, messages
+    from covey_boards.shared import batch, cbor, messages
 except ImportError:
     import batch
     import cbor

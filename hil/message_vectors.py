@@ -8,8 +8,8 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.core import wire
-from agent.core.telemetry import Kind
+from covey.core.telemetry.batch import Kind
+from covey.core.wire import cbor as wire_cbor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,11 +93,11 @@ def batches() -> Iterator[str]:
         kinds = {series[2] for series in entry.get("series", [])}
         if entry["code"] is not None or not kinds <= {Kind.DECIMAL, Kind.FLOAT} or entry["clock"]["kind"] == 2:
             continue
-        number, fields = wire.decode(bytes.fromhex(entry["body"]), 10**6)
+        number, fields = wire_cbor.decode(bytes.fromhex(entry["body"]), 10**6)
         columns = zlib.decompress(fields[8], -15) if fields[6] else fields[8]
         if len(columns) > BATCH_BYTES_MAX:
             continue
-        body = wire.encode([number, [*fields[:6], 0, len(columns), columns]])
+        body = wire_cbor.encode([number, [*fields[:6], 0, len(columns), columns]])
         clock = entry["clock"]
         head = f"{number} {clock['kind']} {clock['boot_id']} {clock['monotonic_us']} {clock['wall_us']}"
         yield f"batch {head} {_readings(entry).encode().hex()} {body.hex()}"

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firmware_bridge.host.serial_link import catch_prompt
+from covey_boards.serial_link import catch_prompt
 from hil.drivers import BAUD
 from hil.serial_line import RealPort, SerialLine
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from firmware_bridge.device import received
-from firmware_bridge.device.received import SETTINGS_FILE
-from firmware_bridge.shared import cbor, messages
+from covey_boards.device import received
+from covey_boards.device.received import SETTINGS_FILE
+from covey_boards.shared import cbor, messages
 from hil.firmware_simulation import GROUP, World
 
 INCARNATION = b"collects"

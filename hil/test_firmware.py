@@ -160,8 +160,8 @@ def test_main_is_the_firmware(board: Driver) -> None:
     """What boards start with compiles, and starts what `ports` says."""
     if not isinstance(board, UnixPort):
         pytest.skip("the others start no file")
-    main = (Path(__file__).parent.parent / "firmware_bridge" / "device" / "main.py").read_bytes()
+    main = (Path(__file__).parent.parent / "firmware_bridge" / "covey_boards" / "device" / "main.py").read_bytes()
     ports = b"def main():\n    print('started')\n"
     program = "import sys\nsys.path.append('.')\nexec(open('main.py').read())\n"
     assert board.run(program, {"main.py": main, "ports.py": ports}).split() == ["started"]
-    assert cross_compile("", Path(__file__).parent.parent / "firmware_bridge" / "device" / "main.py")
+    assert cross_compile("", Path(__file__).parent.parent / "firmware_bridge" / "covey_boards" / "device" / "main.py")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.errors import LocalError
-from firmware_bridge.host import flash
-from firmware_bridge.host.serial_link import catch_prompt
-from firmware_bridge.shared.messages import COLLECTOR_FILE, Identity
+from covey.errors import LocalError
+from covey_boards import flash
+from covey_boards.serial_link import catch_prompt
+from covey_boards.shared.messages import COLLECTOR_FILE, Identity
 from hil.drivers import Driver, UnixPort
 
 if TYPE_CHECKING:

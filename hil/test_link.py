@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from firmware_bridge.shared import framing
+from covey_boards.shared import framing
 from hil import link_simulation
 from hil.excerpt import excerpt
 from hil.firmware_files import board_modules

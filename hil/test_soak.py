@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from firmware_bridge.shared.link_machine import Delivered, Link, LinkDown, Message
+from covey_boards.shared.link_machine import Delivered, Link, LinkDown, Message
 from hil.drivers import Driver, UnixPort
 from hil.firmware_files import board_modules
 from hil.link_simulation import Random, damage

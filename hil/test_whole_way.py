@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from agent.adapters.state_folder import StateFolder
 from broker_conf.mosquitto import Broker
-from firmware_bridge.shared import cbor, framing, link_machine, messages
-from firmware_bridge.shared import tweetnacl as nacl
+from covey.adapters.state_folder import StateFolder
+from covey_boards.shared import cbor, framing, link_machine, messages
+from covey_boards.shared import tweetnacl as nacl
 from hil import runtimes
 from hil.conftest import missing_device
 from hil.emulated_board import EmulatedBoard
@@ -188,8 +188,8 @@ def _files(gateway: Gateway) -> bytes:
 
 
 def _rows(collector: Gateway) -> list[tuple[str, str, str, int, int, float]]:
-    from spark_ingest.session import spark_session
-    from spark_ingest.tables import readings
+    from covey_ingest.session import spark_session
+    from covey_ingest.tables import readings
 
     spark = spark_session("covey-boards", **{"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"})
     try:

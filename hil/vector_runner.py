@@ -5,7 +5,7 @@ answer that must not be given. Prints each failure and one last line, `IMPLEMENT
 """
 
 try:
-    from firmware_bridge.shared import tweetnacl as nacl
+    from covey_boards.shared import tweetnacl as nacl
 except ImportError:
     import tweetnacl as nacl
 from binascii import hexlify, unhexlify

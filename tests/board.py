@@ -7,10 +7,10 @@ import random
 from collections import deque
 from typing import Any
 
-from agent.core.crypto import DeviceKeys
-from agent.core.group_manifest import BOARD, GroupManifest, Member
-from agent.ports import SerialDown, SerialMessage, SerialUp
-from firmware_bridge.shared import link_machine, messages
+from covey.core.crypto import DeviceKeys
+from covey.core.group.manifest import BOARD, GroupManifest, Member
+from covey.ports import SerialDown, SerialMessage, SerialUp
+from covey_boards.shared import link_machine, messages
 from tests.fleet import Device
 
 BATCH = b"a batch"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from agent.adapters.salvage import Report
-from agent.adapters.state_file import StateFile
-from agent.core.node import Node
-from agent.errors import DamagedStateError, RemoteError
+from covey.adapters.sqlite.salvage import Report
+from covey.adapters.sqlite.state_file import StateFile
+from covey.core.node import Node
+from covey.errors import DamagedStateError, RemoteError
 from tests.fleet import Device
 
 _STARTS = 3

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from agent.adapters.sqlite_store import SqliteStore
-from agent.core.crypto import Identity
-from agent.core.events import Event
-from agent.core.group_manifest import COLLECTOR
-from agent.core.limits import OUTBOX_BYTES
-from agent.core.node import Node
-from agent.core.now import Now
-from agent.core.sending import Outgoing
-from agent.errors import DiskFullError
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core.crypto import Identity
+from covey.core.events import Event
+from covey.core.group.manifest import COLLECTOR
+from covey.core.link.sender import Outgoing
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.errors import DiskFullError
+from covey.limits import OUTBOX_BYTES
 
 START = Now(1_000_000, 1_789_000_000_000_000)
 

@@ -183,8 +183,8 @@ def recorded() -> Iterator[Recording]:
     disk = RecordingDisk()
     try:
         with (
-            patch("agent.adapters.sqlite_store.sqlite3", _Library(disk)),
-            patch("agent.adapters.sqlite_store.synchronise_folder", disk.recording.sync_folder),
+            patch("covey.adapters.sqlite.store.sqlite3", _Library(disk)),
+            patch("covey.adapters.sqlite.store.synchronise_folder", disk.recording.sync_folder),
         ):
             yield disk.recording
     finally:

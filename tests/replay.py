@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from agent.core.group_manifest import GroupManifest, read_manifest
-from agent.core.trust import GroupTrust, Verdict
-from agent.errors import MalformedError, RollbackError
+from covey.core.group.manifest import GroupManifest, read_manifest
+from covey.core.group.trust import GroupTrust, Verdict
+from covey.errors import MalformedError, RollbackError
 
 
 def replay(raws: Sequence[bytes]) -> GroupManifest:

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.adapters.ballast import Ballast
-from agent.adapters.state_file import StateFile
-from agent.core.limits import BALLAST_BYTES
-from agent.core.records import MessageClass
-from agent.core.sequences import SequenceSet
-from agent.errors import DiskFullError
+from covey.adapters.sqlite.reserved_space import Ballast
+from covey.adapters.sqlite.state_file import StateFile
+from covey.core.records import MessageClass
+from covey.core.wire.sequences import SequenceSet
+from covey.errors import DiskFullError
+from covey.limits import BALLAST_BYTES
 from tests.durable import DurableDevice, folder_for
 from tests.fleet import found, identity
 

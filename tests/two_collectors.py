@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from agent.core import crypto, vault
-from agent.core.group_manifest import COLLECTOR
-from agent.core.ids import node_id
-from agent.core.limits import COLLECTOR_CHECK_US, COLLECTOR_SILENT_US, SEGMENT_US
-from agent.core.message import Message, MessageType, read_message
-from agent.core.telemetry import split_number
-from agent.core.vault import VaultManifest
-from agent.core.vault_keys import KeyRing
-from agent.core.vault_reading import Floor, VaultReader
-from agent.roles.collector import Collector
+from covey.app.roles.collector import Collector
+from covey.core import crypto
+from covey.core.group.manifest import COLLECTOR
+from covey.core.ids import node_id
+from covey.core.telemetry.batch import split_number
+from covey.core.vault import documents
+from covey.core.vault.documents import VaultManifest
+from covey.core.vault.keys import KeyRing
+from covey.core.vault.reading import Floor, VaultReader
+from covey.core.wire.message import Message, MessageType, read_message
+from covey.limits import COLLECTOR_CHECK_US, COLLECTOR_SILENT_US, SEGMENT_US
 from tests.fleet import Device, carry, found
 from tests.vault_site import KEY, Objects
 
@@ -95,8 +96,8 @@ class World:
             return []
         messages = []
         for entry in manifest.segments:
-            content = self.objects.content[vault.entry_key(KEY.vault_id, node, entry)]
-            messages += [read_message(record.message) for record in vault.open_segment(KEY, node, entry, content)]
+            content = self.objects.content[documents.entry_key(KEY.vault_id, node, entry)]
+            messages += [read_message(record.message) for record in documents.open_segment(KEY, node, entry, content)]
         return messages
 
     def bodies(self, *devices: Device) -> list[bytes]:

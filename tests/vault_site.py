@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.core import vault
-from agent.core.ids import node_id
-from agent.core.limits import SEGMENT_US
-from agent.core.message import read_message
-from agent.core.telemetry import split_number
-from agent.core.vault import VaultManifest
-from agent.core.vault_keys import KeyRing, VaultKey
-from agent.core.vault_reading import Floor, VaultReader
-from agent.errors import ConflictError, StorageError
-from agent.roles.collector import Collector
+from covey.app.roles.collector import Collector
+from covey.core.ids import node_id
+from covey.core.telemetry.batch import split_number
+from covey.core.vault import documents
+from covey.core.vault.documents import VaultManifest
+from covey.core.vault.keys import KeyRing, VaultKey
+from covey.core.vault.reading import Floor, VaultReader
+from covey.core.wire.message import read_message
+from covey.errors import ConflictError, StorageError
+from covey.limits import SEGMENT_US
 from tests.fleet import Device, carry, found
 
 KEY = VaultKey(bytes(16), bytes(range(32)))
@@ -105,8 +105,8 @@ class Site:
     def manifest(self) -> VaultManifest | None:
         """Open the vault's manifest."""
         node = node_id(self.gate.key)
-        content = self.objects.content.get(vault.manifest_key(KEY.vault_id, node))
-        return vault.open_vault_manifest(KEY, node, content) if content else None
+        content = self.objects.content.get(documents.manifest_key(KEY.vault_id, node))
+        return documents.open_vault_manifest(KEY, node, content) if content else None
 
     def landed(self) -> list[bytes]:
         """Return the bodies in the vault, in order, as a reader finds them."""
@@ -120,6 +120,6 @@ class Site:
         for entry in entries:
             content = reader.segment(node.hex(), entry)
             assert content is not None
-            records = vault.open_segment(KEY, node, entry, content)
+            records = documents.open_segment(KEY, node, entry, content)
             bodies += [split_number(read_message(record.message).body)[1] for record in records]
         return bodies

@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agent.adapters.mosquitto_passwords import ENROLMENT_ACCOUNT, add_device, write_account
-from agent.errors import ConfigurationError, TransientError
+from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT, add_device, write_account
+from covey.errors import ConfigurationError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

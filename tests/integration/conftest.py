@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from agent.adapters.mqtt_relay import MqttRelay
-from agent.ports import Delivered, RelayEvent, RelayUp
 from broker_conf.mosquitto import Broker
+from covey.adapters.mqtt.relay import MqttRelay
+from covey.ports import Delivered, RelayEvent, RelayUp
 from tests.integration.gateway import Gateway
 
 if TYPE_CHECKING:

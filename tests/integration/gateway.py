@@ -15,7 +15,7 @@ from typing import Any
 from broker_conf.mosquitto import Broker
 
 DEADLINE_S = 30.0
-COVEY = [sys.executable, "-m", "agent.cli.main"]
+COVEY = [sys.executable, "-m", "covey.cli.main"]
 
 
 def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:

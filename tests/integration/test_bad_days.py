@@ -20,7 +20,7 @@ from tests.integration.gateway import Gateway, wait_until
 IN_1970 = (
     "import sys, time; shift = time.time_ns() - 5_000_000_000; true = time.time_ns;"
     "time.time_ns = lambda: true() - shift;"
-    "from agent.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    "from covey.cli.main import main; sys.exit(main(sys.argv[1:]))"
 )
 """A machine without a battery, five seconds after its start."""
 
@@ -44,7 +44,7 @@ def test_an_old_database_is_migrated_and_keeps_its_data(alone: Gateway) -> None:
     path = alone.state / "state.sqlite"
     for each in alone.state.glob("state.sqlite*"):
         each.unlink()
-    first = resources.files("agent.adapters.schema") / "001_start.sql"
+    first = resources.files("covey.adapters.sqlite.schema") / "001_start.sql"
     with closing(sqlite3.connect(path)) as database:
         database.executescript(first.read_text() + "PRAGMA user_version = 1; PRAGMA journal_mode = WAL;")
         database.execute("INSERT INTO device (one, incarnation, next_seq) VALUES (1, ?, 7)", (bytes(8),))
@@ -54,7 +54,7 @@ def test_an_old_database_is_migrated_and_keeps_its_data(alone: Gateway) -> None:
     alone.ok("group", "create")
     newest = max(
         int(entry.name.split("_")[0])
-        for entry in resources.files("agent.adapters.schema").iterdir()
+        for entry in resources.files("covey.adapters.sqlite.schema").iterdir()
         if entry.name.endswith(".sql")
     )
     with closing(sqlite3.connect(path)) as database:

@@ -12,12 +12,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from agent.adapters.fleet_ca import FleetCa
-from agent.adapters.mqtt_relay import MqttRelay
-from agent.adapters.mqtt_settings import ClientCertificate, tls_context
-from agent.errors import ConfigurationError
-from agent.ports import RelayDown
 from broker_conf.mosquitto import Broker
+from covey.adapters.broker.fleet_ca import FleetCa
+from covey.adapters.mqtt.relay import MqttRelay
+from covey.adapters.mqtt.settings import ClientCertificate, tls_context
+from covey.errors import ConfigurationError
+from covey.ports import RelayDown
 from tests.integration.certificates import make_certificate
 from tests.integration.conftest import Device
 from tests.integration.gateway import Gateway

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.adapters.broker_examination import Examination, Identity
-from agent.adapters.fleet_ca import FleetCa
 from broker_conf.mosquitto import Broker
+from covey.adapters.broker.examination import Examination, Identity
+from covey.adapters.broker.fleet_ca import FleetCa
 from tests.integration.certificates import make_certificate
 from tests.integration.test_broker_command import covey
 
@@ -57,7 +57,7 @@ _LACKS: dict[str, tuple[Mapping[str, str | None], str]] = {
 
 @pytest.mark.parametrize("lacking", _LACKS)
 def test_what_a_broker_lacks_is_found(tmp_path: Path, lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.adapters.mqtt_visitor._ANSWER_S", 2.0)
+    monkeypatch.setattr("covey.adapters.mqtt.visitor._ANSWER_S", 2.0)
     changes, said = _LACKS[lacking]
     settings = dict(changes)
     if line := settings.get("acl_file"):
@@ -164,7 +164,7 @@ def test_mistakes(tmp_path: Path, content: str | None, mode: int, code: int, mes
     ],
 )
 def test_what_is_no_mqtt5_broker_is_said_once(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
-    monkeypatch.setattr("agent.adapters.mqtt_visitor._ANSWER_S", 1.0)
+    monkeypatch.setattr("covey.adapters.mqtt.visitor._ANSWER_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

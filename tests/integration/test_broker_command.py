@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.adapters.broker_authority import PasswordAuthority, authority, reload_broker
-from agent.adapters.fleet_ca import FleetCa
-from agent.adapters.mosquitto_passwords import add_device
-from agent.adapters.relay_credential import keep_credential
-from agent.adapters.state_folder import StateFolder
-from agent.config import BrokerConfig
-from agent.core.ids import key_text
-from agent.errors import ConfigurationError, UsageError
 from broker_conf.mosquitto import Broker
+from covey.adapters.broker.authority import PasswordAuthority, authority, reload_broker
+from covey.adapters.broker.fleet_ca import FleetCa
+from covey.adapters.broker.mosquitto_passwords import add_device
+from covey.adapters.keys.relay_credential import keep_credential
+from covey.adapters.state_folder import StateFolder
+from covey.config.settings import BrokerConfig
+from covey.core.ids import key_text
+from covey.errors import ConfigurationError, UsageError
 from tests.integration.conftest import DEADLINE_S
 from tests.integration.gateway import COVEY, Gateway, wait_until
 from tests.integration.mqtt_client import Client

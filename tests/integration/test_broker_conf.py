@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.adapters.mosquitto_passwords import remove_device
-from agent.errors import ConfigurationError, TransientError, UsageError
-from agent.ports import Delivered, Released
 from broker_conf.mosquitto import Broker
 from broker_conf.mosquitto.broker import substitute
+from covey.adapters.broker.mosquitto_passwords import remove_device
+from covey.errors import ConfigurationError, TransientError, UsageError
+from covey.ports import Delivered, Released
 from tests.integration.conftest import DEADLINE_S, Device
 from tests.integration.mqtt_client import Client
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.adapters.mosquitto_passwords import ENROLMENT_ACCOUNT, write_account
+from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT, write_account
 from tests.integration.conftest import DEADLINE_S, Device
 from tests.integration.mqtt_client import Client
 

@@ -13,8 +13,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from pyhocon import ConfigFactory
 
-from agent.adapters.mqtt_settings import publish_bytes
-from agent.core.limits import MAXIMUM_ENVELOPE_BYTES
+from covey.adapters.mqtt.settings import publish_bytes
+from covey.limits import MAXIMUM_ENVELOPE_BYTES
 
 _FOLDER = Path(__file__).parents[2] / "broker_conf"
 _PACKET_BYTES = publish_bytes(len("covey/1/in/") + 64, MAXIMUM_ENVELOPE_BYTES)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.adapters.clock import SystemClock
-from agent.adapters.state_folder import StateFolder
-from agent.cli.checks import CHECKS, clock, examine
-from agent.cli.findings import Device, Level
 from broker_conf.mosquitto import Broker
+from covey.adapters.clock import SystemClock
+from covey.adapters.state_folder import StateFolder
+from covey.app.checks.findings import Device, Level
+from covey.app.checks.local import CHECKS, clock, examine
 from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway, wait_until
 

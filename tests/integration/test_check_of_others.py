@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.adapters.clock import SystemClock
-from agent.adapters.sqlite_store import SqliteStore
-from agent.adapters.state_folder import StateFolder
-from agent.cli.checks import agreement, examine
-from agent.cli.findings import Device, Finding, Level
-from agent.core.crypto import DeviceKeys
-from agent.core.group_manifest import read_manifest
-from agent.ports import AttachedBoard
 from broker_conf.mosquitto import Broker
+from covey.adapters.clock import SystemClock
+from covey.adapters.sqlite.store import SqliteStore
+from covey.adapters.state_folder import StateFolder
+from covey.app.checks.findings import Device, Finding, Level
+from covey.app.checks.local import agreement, examine
+from covey.core.crypto import DeviceKeys
+from covey.core.group.manifest import read_manifest
+from covey.ports import AttachedBoard
 from tests.integration.gateway import Gateway, wait_until
 
 

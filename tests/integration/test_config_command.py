@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.adapters.state_folder import StateFolder
-from agent.config import settings
+from covey.adapters.state_folder import StateFolder
+from covey.config.settings import settings
 from tests.integration.gateway import Gateway
 
 

@@ -91,7 +91,7 @@ def _age(database: Path) -> None:
     for rest in ("-wal", "-shm"):
         database.with_name(database.name + rest).unlink(missing_ok=True)
     scripts = sorted(
-        (each for each in resources.files("agent.adapters.schema").iterdir() if each.name.endswith(".sql")),
+        (each for each in resources.files("covey.adapters.sqlite.schema").iterdir() if each.name.endswith(".sql")),
         key=lambda each: each.name,
     )
     with sqlite3.connect(database) as connection:
@@ -178,7 +178,7 @@ def test_manual_and_completions_are_those_of_the_installed_program(
         assert (root.path / path).read_text(encoding="utf-8") == root.run("covey", "completion", shell).stdout
     page = root.run("zcat", "/usr/share/man/man1/covey.1.gz").stdout
     code = (
-        "import sys; sys.path.insert(0, '/usr/lib/covey'); from agent.cli.manual import manual; print(manual(), end='')"
+        "import sys; sys.path.insert(0, '/usr/lib/covey'); from covey.cli.manual import manual; print(manual(), end='')"
     )
     assert page == root.run("python3", "-I", "-c", code).stdout
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.adapters.state_folder import StateFolder
-from agent.core.envelope import seal
+from covey.adapters.state_folder import StateFolder
+from covey.core.wire.envelope import seal
 from tests.integration.gateway import Gateway, wait_until
 
 pytestmark = pytest.mark.broker

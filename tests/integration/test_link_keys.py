@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.cli.main import main
-from agent.core.envelope import LINKED, SEALED
-from agent.core.limits import LINK_AFTER_ENVELOPES
-from agent.ports import Delivered
+from covey.cli.main import main
+from covey.core.wire.envelope import LINKED, SEALED
+from covey.limits import LINK_AFTER_ENVELOPES
+from covey.ports import Delivered
 from tests.integration.conftest import Device
 from tests.integration.gateway import Gateway, wait_until
 

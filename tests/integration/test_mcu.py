@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.ids import device_name, fingerprint
+from covey.core.ids import device_name, fingerprint
 from tests.board import BoardOnLine
 from tests.integration.gateway import Gateway, wait_until
 from tests.pty_board import PtyBoard
@@ -112,9 +112,9 @@ def test_monitor_shows_what_changes(gateway: Gateway, board: PtyBoard) -> None:
 
 def test_an_agent_without_ports_loads_nothing_of_boards() -> None:
     code = (
-        "import sys; from types import SimpleNamespace as Some; from agent.cli import cmd_collect, cmd_run\n"
+        "import sys; from types import SimpleNamespace as Some; from covey.cli import cmd_collect, cmd_run\n"
         "assert cmd_run.board_roles(Some(config=Some(bridge=Some(ports=())))) == []\n"
-        "print([name for name in sys.modules if name.startswith(('serial', 'firmware_bridge'))])"
+        "print([name for name in sys.modules if name.startswith(('serial', 'covey_boards'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"

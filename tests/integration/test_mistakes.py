@@ -124,7 +124,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     script = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000));"
-        "from agent.cli.main import main; sys.exit(main(sys.argv[1:]))"
+        "from covey.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
     texts = (hashlib.shake_256(bytes([number % 256, number // 256])).hexdigest(250) for number in range(2000))
     lines = "".join(f'{{"n":"n","vs":"{text}"}}\n' for text in texts)

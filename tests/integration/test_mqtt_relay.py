@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.adapters.mqtt_relay import MqttRelay
-from agent.errors import ConfigurationError
-from agent.ports import Delivered, PublishRefusal, RelayDown, RelayUp, Released
 from broker_conf.mosquitto import Broker
+from covey.adapters.mqtt.relay import MqttRelay
+from covey.errors import ConfigurationError
+from covey.ports import Delivered, PublishRefusal, RelayDown, RelayUp, Released
 from tests.integration.conftest import DEADLINE_S, Device
 
 if TYPE_CHECKING:

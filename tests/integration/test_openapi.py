@@ -19,11 +19,11 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection
 
-from agent.cli.api import _Answers
-from agent.core.limits import MAXIMUM_BATCH_READINGS
+from covey.app.api import _Answers
+from covey.limits import MAXIMUM_BATCH_READINGS
 from tests.integration.gateway import Gateway, wait_until
 
-DESCRIPTION = json.loads((resources.files("agent.cli") / "openapi.json").read_text("utf-8"))
+DESCRIPTION = json.loads((resources.files("covey.app") / "openapi.json").read_text("utf-8"))
 _EXAMPLES = 40
 _schema = schemathesis.openapi.from_dict(DESCRIPTION)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.cli.main import main
-from agent.core.message import read_message
+from covey.cli.main import main
+from covey.core.wire.message import read_message
 from tests.durable import DurableDevice, folder_for
 from tests.fleet import Device, carry, found
 
@@ -58,7 +58,7 @@ class Shell:
 def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
     """Put two state folders into one group over a perfect wire."""
     made = Shell(tmp_path, capsys)
-    from agent.adapters.state_folder import StateFolder
+    from covey.adapters.state_folder import StateFolder
 
     class Housed(Device):
         """A fleet's device in a state folder."""
@@ -163,8 +163,8 @@ def test_an_export_that_was_interrupted_goes_on(shell: Shell) -> None:
 
 
 def test_quarantine_shows_releases_and_drops(shell: Shell) -> None:
-    from agent.adapters.state_folder import StateFolder
-    from agent.config import Config
+    from covey.adapters.state_folder import StateFolder
+    from covey.config.settings import Config
 
     for text in ("one", "two"):
         shell.queue("ann", text)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from agent.adapters.mosquitto_passwords import write_account
 from broker_conf.mosquitto import Broker
+from covey.adapters.broker.mosquitto_passwords import write_account
 from tests.integration.certificates import make_certificate
 from tests.integration.gateway import COVEY, Gateway, wait_until
 

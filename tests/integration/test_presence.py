@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.adapters.state_folder import StateFolder
-from agent.core.envelope import read_envelope
-from agent.core.message import MessageType, read_message
-from agent.core.presence import Presence, State
-from agent.errors import RemoteError
 from broker_conf.mosquitto import Broker
+from covey.adapters.state_folder import StateFolder
+from covey.core.presence.status import Presence, State
+from covey.core.wire.envelope import read_envelope
+from covey.core.wire.message import MessageType, read_message
+from covey.errors import RemoteError
 from tests.integration.conftest import Device
 from tests.integration.gateway import Gateway, wait_until
 

@@ -22,15 +22,15 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from obstore.store import from_url
 
-from agent.errors import ConfigurationError, CoveyError, StorageError
-from spark_ingest import delta_log, merging
-from spark_ingest.__main__ import main
-from spark_ingest.delta_log import DeltaLog
-from spark_ingest.progress import Published
-from spark_ingest.publisher import Publisher, Publishing, open_log
-from spark_ingest.report import make_report
-from spark_ingest.schema import TIMESTAMP
-from spark_ingest.state_file import replace_state
+from covey.errors import ConfigurationError, CoveyError, StorageError
+from covey_ingest import delta_log, merging
+from covey_ingest.__main__ import main
+from covey_ingest.delta_log import DeltaLog
+from covey_ingest.progress import Published
+from covey_ingest.publisher import Publisher, Publishing, open_log
+from covey_ingest.report import make_report
+from covey_ingest.schema import TIMESTAMP
+from covey_ingest.state_file import replace_state
 from tests.integration.gateway import wait_until
 from tests.integration.s3_server import CREDENTIALS, S3Server, s3_server, s3_vault
 

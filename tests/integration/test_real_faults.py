@@ -23,8 +23,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.main import main
 from broker_conf.mosquitto import Broker
+from covey.cli.main import main
 from tests.integration.faulty_proxy import Fault, FaultyProxy
 from tests.integration.gateway import Gateway, wait_until
 
@@ -34,10 +34,10 @@ ROUNDS = int(os.environ.get("COVEY_FAULT_ROUNDS", "1"))
 PATIENCE_S = 60.0 * ROUNDS
 
 _HASTY = (
-    "import sys; from agent.adapters.mqtt_relay import MqttRelay;"
+    "import sys; from covey.adapters.mqtt.relay import MqttRelay;"
     "MqttRelay.__init__.__kwdefaults__.update("
     "keepalive_s=2, connect_s_max=2.0, retry_s_min=0.05, retry_s_max=0.3, refused_s_min=0.05);"
-    "from agent.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    "from covey.cli.main import main; sys.exit(main(sys.argv[1:]))"
 )
 """The agent with a patience of seconds: in minutes, a test sees one fault where this sees a dozen."""
 

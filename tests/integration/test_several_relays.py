@@ -15,18 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.main import main
 from broker_conf.mosquitto import Broker
+from covey.cli.main import main
 from tests.integration.faulty_proxy import FaultyProxy
 from tests.integration.gateway import Gateway, wait_until
 
 pytestmark = pytest.mark.broker
 
 _HASTY = (
-    "import sys; from agent.adapters.mqtt_relay import MqttRelay;"
+    "import sys; from covey.adapters.mqtt.relay import MqttRelay;"
     "MqttRelay.__init__.__kwdefaults__.update("
     "keepalive_s=5, connect_s_max=2.0, retry_s_min=0.05, retry_s_max=0.3, refused_s_min=0.05);"
-    "from agent.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    "from covey.cli.main import main; sys.exit(main(sys.argv[1:]))"
 )
 """The agent with a patience of seconds."""
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.command_tree import commands
-from agent.config import settings
+from covey.cli.command_tree import commands
+from covey.config.settings import settings
 from tests.integration.gateway import COVEY
 
 _BASH = """
@@ -82,7 +82,7 @@ def test_a_shell_that_is_not_known() -> None:
 
 
 def test_the_manual_has_everything_and_is_read_without_a_warning(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "agent.cli.manual"], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-m", "covey.cli.manual"], capture_output=True, text=True, check=True)
     words = done.stdout.replace("\\-", "-")
     for command in commands():
         assert f".SS {command.name}\n" in words

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.adapters.object_store import DirectoryStore
-from agent.core import vault, vault_keys
-from agent.core.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
-from agent.core.message import read_message
-from agent.core.telemetry_reading import read_telemetry
 from broker_conf.mosquitto import Broker
+from covey.adapters.objects.folder import DirectoryStore
+from covey.core.telemetry.decoding import read_telemetry
+from covey.core.vault import documents, keys
+from covey.core.wire.message import read_message
+from covey.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
 from tests.integration.gateway import Gateway, wait_until
 
 pytestmark = pytest.mark.broker
@@ -28,19 +28,19 @@ def _fleet(new_gateway: Callable[[str], Gateway]) -> tuple[Gateway, Gateway]:
 
 def _landed(collector: Gateway) -> Counter[tuple[str, str, int, object]]:
     """Open the whole vault and count its readings."""
-    key = vault_keys.key_from_file_text((collector.state / "vault.key").read_text())[0]
+    key = keys.key_from_file_text((collector.state / "vault.key").read_text())[0]
     store = DirectoryStore(collector.state / "vault")
     readings: Counter[tuple[str, str, int, object]] = Counter()
-    for name in store.keys(vault.manifest_prefix(key.vault_id)):
-        node = vault.node_of_manifest_key(name)
+    for name in store.keys(documents.manifest_prefix(key.vault_id)):
+        node = documents.node_of_manifest_key(name)
         content = store.get(name, MAXIMUM_VAULT_MANIFEST_BYTES)
         assert content is not None
-        manifest = vault.open_vault_manifest(key, node, content)
+        manifest = documents.open_vault_manifest(key, node, content)
         for entry in manifest.segments:
-            place = vault.segment_key(key.vault_id, node, entry.number, entry.incarnation)
+            place = documents.segment_key(key.vault_id, node, entry.number, entry.incarnation)
             segment = store.get(place, MAXIMUM_SEGMENT_BYTES)
             assert segment is not None
-            for record in vault.open_segment(key, node, entry, segment):
+            for record in documents.open_segment(key, node, entry, segment):
                 readings.update(read_telemetry(read_message(record.message).body)[1].readings())
     return readings
 

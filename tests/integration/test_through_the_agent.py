@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from agent.cli import cmd_status
-from agent.cli.main import main
-from agent.client import Client
-from agent.errors import AgentUnreachableError, LocalError, ReadingError
+from covey.cli import cmd_status
+from covey.cli.main import main
+from covey.client import Client
+from covey.errors import AgentUnreachableError, LocalError, ReadingError
 from tests.integration.gateway import COVEY, Gateway, wait_until
 
 pytestmark = pytest.mark.broker

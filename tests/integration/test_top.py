@@ -17,9 +17,9 @@ from pathlib import Path
 import pyte
 import pytest
 
-from agent.adapters.sqlite_store import SqliteStore
-from agent.core.crypto import DeviceKeys
-from agent.ports import AttachedBoard
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core.crypto import DeviceKeys
+from covey.ports import AttachedBoard
 from tests.integration.gateway import COVEY, Gateway, wait_until
 
 _COLUMNS, _LINES = 120, 40

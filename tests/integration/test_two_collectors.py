@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.core import crypto
-from spark_ingest.source import SourceOptions, VaultBatchReader
+from covey.core import crypto
+from covey_ingest.source import SourceOptions, VaultBatchReader
 from tests.integration.gateway import Gateway, wait_until
 
 Make = Callable[[str], Gateway]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.adapters.cloud_store import open_cloud_store
-from agent.adapters.object_store import DirectoryStore
-from agent.errors import ConfigurationError, ConflictError, LimitError, MalformedError, StorageError
-from agent.ports import ObjectStore
-from spark_ingest.object_stores import open_vault
+from covey.adapters.objects.cloud import open_cloud_store
+from covey.adapters.objects.folder import DirectoryStore
+from covey.errors import ConfigurationError, ConflictError, LimitError, MalformedError, StorageError
+from covey.ports import ObjectStore
+from covey_ingest.object_stores import open_vault
 from tests.integration.gateway import Gateway, wait_until
 from tests.integration.s3_server import s3_server, s3_vault
 

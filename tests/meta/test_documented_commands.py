@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.main import full_parser
-from agent.ingest_options import ingest_parser, report_parser
+from covey.cli.main import full_parser
+from covey.config.ingest_options import ingest_parser, report_parser
 from tests.meta.source_tree import ROOT
 
 _DOCUMENTS = sorted(

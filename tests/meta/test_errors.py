@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agent import errors
+from covey import errors
 from tests.meta.source_tree import ROOT, sources
 
 
@@ -35,7 +35,7 @@ def test_every_class_is_used() -> None:
     text = "".join(
         source.path.read_text(encoding="utf-8")
         for source in sources("agent", "spark_ingest", "broker_conf", "firmware_bridge", "demo")
-        if source.module != "agent.errors"
+        if source.module != "covey.errors"
     )
-    defined = (ROOT / "agent/errors.py").read_text(encoding="utf-8")
+    defined = (ROOT / "agent/covey/errors.py").read_text(encoding="utf-8")
     assert not {name for name in names if name not in text and f"({name})" not in defined}

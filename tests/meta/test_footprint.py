@@ -25,7 +25,7 @@ def _loaded_after(*statements: str) -> set[str]:
 
 
 def test_the_agent_never_loads_the_spark_side() -> None:
-    modules = [source.module for source in sources("agent") if not source.module.startswith("agent.cli.")]
+    modules = [source.module for source in sources("agent") if not source.module.startswith("covey.cli.")]
     loaded = _loaded_after(*(f"import {module}" for module in modules))
     assert loaded.isdisjoint(_SPARK_SIDE)
 
@@ -36,7 +36,7 @@ def test_what_pairs_is_loaded_when_a_ceremony_begins() -> None:
 
 
 def test_the_commands_never_load_the_spark_side() -> None:
-    modules = [source.module for source in sources("agent/cli")]
+    modules = [source.module for source in sources("agent/covey/cli")]
     assert _loaded_after(*(f"import {module}" for module in modules)).isdisjoint(_SPARK_SIDE)
 
 
@@ -44,7 +44,7 @@ def test_the_commands_never_load_the_spark_side() -> None:
 def test_light_commands_load_nothing_heavy(arguments: list[str]) -> None:
     loaded = _loaded_after(
         "import contextlib, io",
-        "from agent.cli.main import main",
+        "from covey.cli.main import main",
         f"with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()): main({arguments!r})",
     )
     light = _HEAVY if arguments != ["send", "--help"] else ("paho", "psutil", *_SPARK_SIDE)
@@ -52,12 +52,12 @@ def test_light_commands_load_nothing_heavy(arguments: list[str]) -> None:
 
 
 def test_the_core_loads_neither_network_nor_database() -> None:
-    modules = [source.module for source in sources("agent/core")]
+    modules = [source.module for source in sources("agent/covey/core")]
     loaded = _loaded_after(*(f"import {module}" for module in modules))
     assert loaded.isdisjoint({"paho", "psutil", "sqlite3", "ssl", "asyncio", *_SPARK_SIDE})
 
 
 def test_the_client_of_the_local_api_is_light() -> None:
-    loaded = _loaded_after("import agent.client")
+    loaded = _loaded_after("import covey.client")
     assert loaded.isdisjoint({*_HEAVY, "argparse"} - {"ssl"})  # http.client brings ssl where there is one
-    assert {name for name in loaded if name.startswith("agent")} == {"agent", "agent.client", "agent.errors"}
+    assert {name for name in loaded if name.startswith("covey")} == {"covey", "covey.client", "covey.errors"}

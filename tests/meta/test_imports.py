@@ -7,31 +7,52 @@ from collections.abc import Callable, Iterable
 
 from tests.meta.source_tree import PRODUCT, Source, sources, within
 
-_CORE = ("agent.core", "agent.errors")
+_CORE = ("covey.core", "covey.errors", "covey.limits")
+_SETTINGS = ("covey.config",)
+_WORLD = ("covey.ports", "covey.adapters", *_SETTINGS)
+_LOWEST = ("covey.errors", "covey.limits", "covey.core.ids", "covey.core.now")
+_CRYPTO = (*_LOWEST, "covey.core.crypto", "covey.core.pake")
+_WIRE = (*_CRYPTO, "covey.core.wire")
+_LEAVES = ("covey.core.group", "covey.core.pairing", "covey.core.telemetry", "covey.core.vault")
+_LINK = (*_WIRE, *_LEAVES, "covey.core.link", "covey.core.records", "covey.core.presence.status")
+_MACHINES = (*_LINK, "covey.core.membership", "covey.core.presence", "covey.core.routing", "covey.core.collectors")
 _MAY_IMPORT: dict[str, tuple[str, ...]] = {
-    "agent.errors": (),
-    "agent.core": ("agent.core", "agent.errors"),
-    "agent.ports": _CORE,
-    "agent.config": _CORE,
-    "agent.config_file": (*_CORE, "agent.config"),
-    "agent.client": ("agent.errors",),
-    "agent.ingest_options": (),
-    "agent.adapters": (*_CORE, "agent.ports", "agent.config", "agent.config_file", "agent.adapters"),
-    "agent.roles": (*_CORE, "agent.ports", "agent.roles"),
-    "agent.relays": (*_CORE, "agent.ports"),
-    "agent.runtime": (*_CORE, "agent.ports", "agent.relays", "agent.adapters", "agent.config"),
-    "agent.cli": ("agent", "firmware_bridge.host"),
-    "firmware_bridge.shared": ("firmware_bridge.shared",),
-    "firmware_bridge.device": ("firmware_bridge.device", "firmware_bridge.shared"),
-    "firmware_bridge.host": (*_CORE, "agent.ports", "agent.config", "firmware_bridge.host", "firmware_bridge.shared"),
-    "spark_ingest": (*_CORE, "agent.ingest_options", "spark_ingest"),
-    "broker_conf": ("agent.errors", "agent.adapters.mosquitto_passwords", "broker_conf"),
+    "covey.errors": (),
+    "covey.limits": (),
+    "covey.core.ids": _LOWEST,
+    "covey.core.now": _LOWEST,
+    "covey.core.crypto": _CRYPTO,
+    "covey.core.pake": _CRYPTO,
+    "covey.core.wire": _WIRE,
+    "covey.core.group": (*_WIRE, "covey.core.group"),
+    "covey.core.pairing": (*_WIRE, "covey.core.pairing"),
+    "covey.core.telemetry": (*_WIRE, "covey.core.telemetry"),
+    "covey.core.vault": (*_WIRE, "covey.core.vault"),
+    "covey.core.link": _LINK,
+    "covey.core.records": _LINK,
+    "covey.core.membership": (*_LINK, "covey.core.membership"),
+    "covey.core.presence": (*_LINK, "covey.core.membership", "covey.core.presence"),
+    "covey.core.routing": (*_LINK, "covey.core.membership", "covey.core.routing"),
+    "covey.core.collectors": (*_LINK, "covey.core.membership"),
+    "covey.core": _CORE,
+    "covey.ports": _CORE,
+    "covey.config": (*_CORE, "covey.config"),
+    "covey.client": ("covey.errors",),
+    "covey.adapters": (*_CORE, *_WORLD),
+    "covey.app.roles": (*_CORE, "covey.ports", "covey.app.roles"),
+    "covey.app": (*_CORE, *_WORLD, "covey.app", "covey.client", "covey.cli"),
+    "covey.cli": ("covey", "covey_boards"),
+    "covey_boards.shared": ("covey_boards.shared",),
+    "covey_boards.device": ("covey_boards.device", "covey_boards.shared"),
+    "covey_boards": (*_CORE, "covey.ports", "covey.config", "covey_boards"),
+    "covey_ingest": (*_CORE, "covey.config.ingest_options", "covey_ingest"),
+    "broker_conf": ("covey.errors", "covey.adapters.broker.mosquitto_passwords", "broker_conf"),
 }
 """Of our own packages. What is not listed (demo, bench, hil, tests) stands at the end of the way and may import all."""
 
 _ENDS = {
-    "agent.cli": ("agent.cli", "demo", "bench"),
-    "spark_ingest": ("spark_ingest", "hil", "demo", "bench"),
+    "covey.cli": ("covey.cli", "covey.app", "demo", "bench"),
+    "covey_ingest": ("covey_ingest", "hil", "demo", "bench"),
     "hil": ("hil", "demo", "bench"),
     "demo": ("demo", "bench"),
     "bench": ("bench",),
@@ -70,33 +91,33 @@ _CORE_MAY_USE = frozenset(
 """The standard library as far as it only computes: no socket, file, clock, randomness, thread or log."""
 
 _SOLE_IMPORTERS = {
-    "paho": ("agent.adapters.mqtt_connection", "agent.adapters.mqtt_visitor"),
+    "paho": ("covey.adapters.mqtt.connection", "covey.adapters.mqtt.visitor"),
     "sqlite3": (
-        "agent.adapters.sqlite_store",
-        "agent.adapters.sqlite_inspection",
-        "agent.adapters.sqlite_progress",
-        "agent.adapters.salvage",
-        "agent.adapters.salvage_queue",
-        "agent.adapters.salvage_source",
+        "covey.adapters.sqlite.store",
+        "covey.adapters.sqlite.inspection",
+        "covey.adapters.sqlite.progress",
+        "covey.adapters.sqlite.salvage",
+        "covey.adapters.sqlite.salvage_queue",
+        "covey.adapters.sqlite.salvage_source",
     ),
-    "psutil": ("agent.adapters.host_sensors",),
-    "serial": ("firmware_bridge.host.serial_link",),
-    "nacl": ("agent.core.crypto", "firmware_bridge.shared.tweetnacl_sodium"),
-    "cbor2": ("agent.core.wire", "agent.core.senml"),
-    "pyspark": tuple(f"spark_ingest.{part}" for part in ("source", "job", "tables", "session", "audit", "devices")),
-    "numpy": ("spark_ingest",),
-    "pyarrow": ("spark_ingest", "demo"),
-    "pandas": ("spark_ingest",),
-    "deltalake": ("spark_ingest",),
-    "prometheus_client": ("spark_ingest.metrics",),
-    "duckdb": ("spark_ingest.report",),
-    "pygal": ("spark_ingest.report_html",),
+    "psutil": ("covey.adapters.sensors.host",),
+    "serial": ("covey_boards.serial_link",),
+    "nacl": ("covey.core.crypto", "covey_boards.shared.tweetnacl_sodium"),
+    "cbor2": ("covey.core.wire.cbor", "covey.core.telemetry.senml"),
+    "pyspark": tuple(f"covey_ingest.{part}" for part in ("source", "job", "tables", "session", "audit", "devices")),
+    "numpy": ("covey_ingest",),
+    "pyarrow": ("covey_ingest", "demo"),
+    "pandas": ("covey_ingest",),
+    "deltalake": ("covey_ingest",),
+    "prometheus_client": ("covey_ingest.metrics",),
+    "duckdb": ("covey_ingest.report",),
+    "pygal": ("covey_ingest.report_html",),
     "rich": ("demo",),
-    "cryptography": ("agent.adapters.fleet_ca",),
-    "spake2": ("agent.core.pake",),
-    "mnemonic": ("agent.adapters.word_list",),
-    "segno": ("agent.adapters.qr_code",),
-    "obstore": ("agent.adapters.cloud_store", "spark_ingest.object_stores"),
+    "cryptography": ("covey.adapters.broker.fleet_ca",),
+    "spake2": ("covey.core.pake",),
+    "mnemonic": ("covey.adapters.word_list",),
+    "segno": ("covey.adapters.qr_code",),
+    "obstore": ("covey.adapters.objects.cloud", "covey_ingest.object_stores"),
 }
 """Heavy or delicate packages, and the modules that wrap them. `bench` and `hil` measure against them."""
 
@@ -124,16 +145,16 @@ _BOARD_MAY_USE = frozenset(
 """What CPython and MicroPython both have."""
 
 _BOARD_EXCEPTIONS = {
-    "firmware_bridge.shared.tweetnacl": {"_tweetnacl"},  # the native module, where the firmware carries one
-    "firmware_bridge.shared.tweetnacl_sodium": {"nacl"},  # on CPython the same functions are PyNaCl's
-    "firmware_bridge.shared.tweetnacl_viper": {"micropython"},  # never imported where there is none
-    "firmware_bridge.device.ports": {"machine", "micropython"},  # what MicroPython alone has
-    "firmware_bridge.device.hardware": {"machine", "esp32"},
-    "firmware_bridge.device.sensors": {"my_sensors"},  # a person's own
-    "firmware_bridge.device.uart": {"machine"},
+    "covey_boards.shared.tweetnacl": {"_tweetnacl"},  # the native module, where the firmware carries one
+    "covey_boards.shared.tweetnacl_sodium": {"nacl"},  # on CPython the same functions are PyNaCl's
+    "covey_boards.shared.tweetnacl_viper": {"micropython"},  # never imported where there is none
+    "covey_boards.device.ports": {"machine", "micropython"},  # what MicroPython alone has
+    "covey_boards.device.hardware": {"machine", "esp32"},
+    "covey_boards.device.sensors": {"my_sensors"},  # a person's own
+    "covey_boards.device.uart": {"machine"},
 }
 
-_OURS = ("agent", "spark_ingest", "firmware_bridge", "broker_conf", "demo", "bench", "hil", "tests")
+_OURS = ("covey", "covey_ingest", "covey_boards", "broker_conf", "demo", "bench", "hil", "tests")
 
 
 def _package(source: Source) -> str | None:
@@ -172,19 +193,20 @@ def test_nothing_builds_on_the_ends() -> None:
 
 def test_the_core_only_computes() -> None:
     third_party = {"nacl", "cbor2", "spake2"}  # their sole importers are named above
-    usable = _CORE_MAY_USE | third_party | {"agent"}
-    assert not _violations(sources("agent/core"), lambda _, name: name.partition(".")[0] in usable)
+    usable = _CORE_MAY_USE | third_party | {"covey"}
+    assert not _violations(sources("agent/covey/core"), lambda _, name: name.partition(".")[0] in usable)
 
 
 def test_clocks_and_chance_come_in_as_arguments() -> None:
     places = (
-        "agent.core",
-        "agent.roles",
-        "agent.runtime",
-        "agent.ports",
-        "agent.config",
-        "agent.config_file",
-        "agent.errors",
+        "covey.core",
+        "covey.app.roles",
+        "covey.app.runtime",
+        "covey.app.relays",
+        "covey.ports",
+        "covey.limits",
+        "covey.config",
+        "covey.errors",
     )
     deciding = [source for source in sources("agent") if any(within(source.module, place) for place in places)]
     assert len(deciding) > 20
@@ -200,13 +222,13 @@ def test_delicate_packages_have_their_importers() -> None:
 
 
 def test_what_runs_on_a_board_imports_what_a_board_has() -> None:
-    found = sources("firmware_bridge/shared", "firmware_bridge/device")
+    found = sources("firmware_bridge/covey_boards/shared", "firmware_bridge/covey_boards/device")
     siblings = {source.module.rpartition(".")[2] for source in found}
 
     def allowed(source: Source, name: str) -> bool:
-        if within(name, "firmware_bridge"):
-            own = within(source.module, "firmware_bridge.device") and within(name, "firmware_bridge.device")
-            return own or within(name, "firmware_bridge.shared")
+        if within(name, "covey_boards"):
+            own = within(source.module, "covey_boards.device") and within(name, "covey_boards.device")
+            return own or within(name, "covey_boards.shared")
         top = name.partition(".")[0]
         return top in _BOARD_MAY_USE | siblings | _BOARD_EXCEPTIONS.get(source.module, set())
 

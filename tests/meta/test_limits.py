@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from agent.core import limits
-from agent.core.message import LossReason, MessageType
-from agent.core.telemetry import ClockKind, Kind
+from covey import limits
+from covey.core.telemetry.batch import ClockKind, Kind
+from covey.core.wire.message import LossReason, MessageType
 from tests.meta.source_tree import ROOT, sources
 
 _UNITS = {"KIB", "MIB"}
@@ -71,7 +71,7 @@ _OUR_OWN = {
 
 def _assignments() -> list[tuple[str, ast.stmt | None]]:
     """Return (name, the statement after it) for every limit."""
-    body = ast.parse((ROOT / "agent/core/limits.py").read_text(encoding="utf-8")).body
+    body = ast.parse((ROOT / "agent/covey/limits.py").read_text(encoding="utf-8")).body
     found: list[tuple[str, ast.stmt | None]] = []
     for place, node in enumerate(body):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -120,7 +120,7 @@ def test_every_limit_bounds_something() -> None:
     text = "".join(
         source.path.read_text(encoding="utf-8")
         for source in sources("agent", "spark_ingest", "broker_conf", "firmware_bridge")
-        if source.module != "agent.core.limits"
+        if source.module != "covey.limits"
     )
     assert not [name for name in _NAMES if not re.search(rf"\b{name}\b", text)]
 
@@ -128,8 +128,8 @@ def test_every_limit_bounds_something() -> None:
 def test_no_other_module_of_the_core_invents_a_limit() -> None:
     named = {
         node.targets[0].id
-        for source in sources("agent/core")
-        if source.module != "agent.core.limits"
+        for source in sources("agent/covey/core")
+        if source.module != "covey.limits"
         for node in source.tree.body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }

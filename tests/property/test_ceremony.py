@@ -8,11 +8,11 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.ceremony import Admitted, Ending, Inviter, InviterMet, Joiner
-from agent.core.ceremony_messages import Admission, InviterIntroduction, JoinerIntroduction, Password
-from agent.core.limits import INVITE_US, PAIRING_RESEND_US
-from agent.core.pairing import Invite
-from agent.errors import RemoteError
+from covey.core.pairing.ceremony import Admitted, Ending, Inviter, InviterMet, Joiner
+from covey.core.pairing.invite import Invite
+from covey.core.pairing.messages import Admission, InviterIntroduction, JoinerIntroduction, Password
+from covey.errors import RemoteError
+from covey.limits import INVITE_US, PAIRING_RESEND_US
 from tests.fleet import identity
 
 ANN, BEN = identity("ann"), identity("ben")

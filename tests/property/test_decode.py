@@ -12,10 +12,10 @@ pytest.importorskip("pyarrow", reason="the spark extra is not installed")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.telemetry import Batch, BatchBuilder, ClockKind, ClockReading, Column, Value, numbered
-from agent.core.telemetry_reading import KnownLayouts, read_batch, read_telemetry
-from agent.errors import MalformedError, RemoteError
-from spark_ingest.decode import alike, batch_values, column_integers
+from covey.core.telemetry.batch import Batch, BatchBuilder, ClockKind, ClockReading, Column, Value, numbered
+from covey.core.telemetry.decoding import KnownLayouts, read_batch, read_telemetry
+from covey.errors import MalformedError, RemoteError
+from covey_ingest.decode import alike, batch_values, column_integers
 
 CLOCK = ClockReading(bytes(8), 0, 0, ClockKind.ASSERTED)
 values = (

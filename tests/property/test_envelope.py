@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core import envelope
-from agent.core.limits import MAXIMUM_MESSAGE_BYTES
-from agent.errors import DecryptionError, MalformedError, RemoteError
+from covey.core.wire import envelope
+from covey.errors import DecryptionError, MalformedError, RemoteError
+from covey.limits import MAXIMUM_MESSAGE_BYTES
 from tests.vectors.makers.cast import ALICE, BOB
 
 messages = st.binary(max_size=400) | st.binary(max_size=40).map(lambda raw: raw + b"\x80" + bytes(len(raw)))

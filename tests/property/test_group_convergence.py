@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.crypto import Identity
-from agent.core.group_manifest import GroupManifest, Member, genesis, secret_id, sign_manifest
-from agent.core.resolver import GroupState
-from agent.core.trust import GroupTrust
-from agent.errors import LocalError, RemoteError
+from covey.core.crypto import Identity
+from covey.core.group.manifest import GroupManifest, Member, genesis, secret_id, sign_manifest
+from covey.core.group.resolver import GroupState
+from covey.core.group.trust import GroupTrust
+from covey.errors import LocalError, RemoteError
 from tests.replay import replay
 from tests.vectors.makers.cast import GROUP_ID, identity
 

@@ -11,9 +11,9 @@ import cbor2
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.core import senml
-from agent.core.senml import Reading
-from agent.errors import ReadingError
+from covey.core.telemetry import senml
+from covey.core.telemetry.senml import Reading
+from covey.errors import ReadingError
 
 FIRST_US = 2**28 * 1_000_000
 LAST_US = 253_402_300_799_999_999

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.message import Acknowledgement
-from agent.core.sequences import SequenceSet
+from covey.core.wire.message import Acknowledgement
+from covey.core.wire.sequences import SequenceSet
 
 _LARGEST = 60
 numbers = st.sets(st.integers(1, _LARGEST))

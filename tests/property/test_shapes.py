@@ -9,13 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.core import message, telemetry_reading, wire, wire_shapes
-from agent.core.crypto import Identity
-from agent.core.limits import MAXIMUM_COUNTER
-from agent.core.message import NO_GROUP, MessageType, write_message
-from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, numbered
-from agent.core.telemetry_reading import KnownLayouts, read_telemetry
-from agent.errors import RemoteError
+from covey.core.crypto import Identity
+from covey.core.telemetry import decoding
+from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, numbered
+from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
+from covey.core.wire import cbor, message, shapes
+from covey.core.wire.message import NO_GROUP, MessageType, write_message
+from covey.errors import RemoteError
+from covey.limits import MAXIMUM_COUNTER
 
 IDENTITY = Identity.from_seeds(bytes(32), bytes(range(32)))
 NEVER = re.compile(rb"(?!)")
@@ -62,7 +63,7 @@ def _body(given_rows: list[tuple[str, int, Any]], number: int, wall_us: int) -> 
 def _strictly(body: bytes) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_HEAD", "_COLUMN"):
-            patch.setattr(telemetry_reading, name, NEVER)
+            patch.setattr(decoding, name, NEVER)
         return _told(read_telemetry, body)
 
 
@@ -71,20 +72,20 @@ def _strictly(body: bytes) -> Any:
 @example(b"\x1b" + b"\xff" * 8)
 @example(b"\x3b\x7f" + b"\xff" * 7)
 def test_a_head_is_a_whole_integer_to_both_readers(raw: bytes) -> None:
-    found = wire_shapes.shape(wire_shapes.INTEGER).fullmatch(raw)
-    told = _told(wire.decode, raw, 12)
+    found = shapes.shape(shapes.INTEGER).fullmatch(raw)
+    told = _told(cbor.decode, raw, 12)
     if found is None:
         assert type(told) is not int
     else:
-        assert wire_shapes.integer(raw) == told
+        assert shapes.integer(raw) == told
 
 
 @given(st.integers(0, 70_000))
 def test_a_head_is_the_length_of_a_byte_string(length: int) -> None:
-    raw = wire.encode(bytes(length))
-    found = wire_shapes.shape(wire_shapes.OCTETS).match(raw)
+    raw = cbor.encode(bytes(length))
+    found = shapes.shape(shapes.OCTETS).match(raw)
     assert found is not None
-    assert wire_shapes.length(found[0]) == length == len(raw) - found.end()
+    assert shapes.length(found[0]) == length == len(raw) - found.end()
 
 
 @given(st.sampled_from(MessageType), numbers, numbers, numbers, st.binary(max_size=300), harm)
@@ -125,13 +126,13 @@ def test_columns_are_read_alike(given_rows: list[tuple[str, int, Any]], changes:
 
 
 def _columns(given_rows: list[tuple[str, int, Any]]) -> bytes:
-    _, (*_, codec, inflated, packed) = wire.decode(_body(given_rows, 1, 2), 1_000_000)
-    return telemetry_reading._inflate(packed, inflated) if codec else packed
+    _, (*_, codec, inflated, packed) = cbor.decode(_body(given_rows, 1, 2), 1_000_000)
+    return decoding._inflate(packed, inflated) if codec else packed
 
 
 def _raw_body(clock: ClockReading, count: int, columns: bytes) -> bytes:
     fields = [1, clock.boot_id, int(clock.kind), clock.monotonic_us, clock.wall_us, count, 0, len(columns), columns]
-    return numbered(1, wire.encode(fields))
+    return numbered(1, cbor.encode(fields))
 
 
 @given(st.sampled_from([b"\x80", b"\x81\x61x", b"\x81\x41x", b"\x82\x61x\x61x", b"", b"\x80\x80"]))

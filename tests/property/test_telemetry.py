@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value
-from agent.core.telemetry_reading import read_batch
-from agent.errors import ReadingError, RemoteError
+from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value
+from covey.core.telemetry.decoding import read_batch
+from covey.errors import ReadingError, RemoteError
 
 _LATEST_US = 2**59 - 1
 names = st.sampled_from(["a", "b", "urn:dev:x:temperature"]) | st.text(

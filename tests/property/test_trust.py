@@ -7,10 +7,10 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.crypto import Identity
-from agent.core.group_manifest import GroupManifest, Member, genesis, read_manifest, secret_id, sign_manifest
-from agent.core.trust import GroupTrust, Verdict
-from agent.errors import RemoteError
+from covey.core.crypto import Identity
+from covey.core.group.manifest import GroupManifest, Member, genesis, read_manifest, secret_id, sign_manifest
+from covey.core.group.trust import GroupTrust, Verdict
+from covey.errors import RemoteError
 from tests.replay import replay
 from tests.vectors.makers.cast import GROUP_ID, identity
 

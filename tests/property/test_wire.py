@@ -11,14 +11,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent.core import crypto, envelope, message, pairing, telemetry_reading, vault, wire
-from agent.core.group_manifest import read_manifest
-from agent.core.group_messages import Bundle, pull_from_wire
-from agent.core.group_policy import read_vote
-from agent.core.link_keys import LinkKey
-from agent.core.revocation import read_revoke
-from agent.core.trust import GroupTrust
-from agent.errors import LocalError, RemoteError
+from covey.core import crypto
+from covey.core.group.manifest import read_manifest
+from covey.core.group.messages import Bundle, pull_from_wire
+from covey.core.group.policy import read_vote
+from covey.core.group.revocation import read_revoke
+from covey.core.group.trust import GroupTrust
+from covey.core.link.link_keys import LinkKey
+from covey.core.pairing import invite
+from covey.core.telemetry import decoding
+from covey.core.vault import documents
+from covey.core.wire import cbor, envelope, message
+from covey.errors import LocalError, RemoteError
 from tests.replay import replay
 from tests.vectors import load, octets
 from tests.vectors.makers.cast import BOB, seeded
@@ -27,7 +31,7 @@ _BOUND = 1_000_000
 _FEWER = settings(max_examples=settings().max_examples // 3)
 """For what runs once for every reader."""
 
-_KEY = vault.VaultKey(seeded("vault id", 16), seeded("vault key"))
+_KEY = documents.VaultKey(seeded("vault id", 16), seeded("vault key"))
 _NODE = bytes(16)
 
 integers = st.integers(-(2**63), 2**63 - 1)
@@ -69,13 +73,13 @@ def _head(major: int, argument: int) -> bytes:
 
 @given(values)
 def test_what_is_encoded_decodes_to_itself_and_is_the_one_encoding(value: Any) -> None:
-    raw = wire.encode(value)
+    raw = cbor.encode(value)
     assert raw == _deterministic(value)
     depth_fits = _depth(value) <= 8
     if depth_fits:
-        decoded = wire.decode(raw, _BOUND)
+        decoded = cbor.decode(raw, _BOUND)
         assert decoded == value
-        assert wire.encode(decoded) == raw
+        assert cbor.encode(decoded) == raw
 
 
 def _depth(value: Any) -> int:
@@ -89,7 +93,7 @@ def _depth(value: Any) -> int:
 @given(st.binary(max_size=200))
 def test_what_is_decoded_encodes_to_the_same_bytes(raw: bytes) -> None:
     try:
-        value = wire.decode(raw, _BOUND)
+        value = cbor.decode(raw, _BOUND)
     except RemoteError:
         return
     assert _deterministic(value) == raw
@@ -102,30 +106,30 @@ def test_no_other_encoding_of_a_value_is_accepted(value: Any, data: st.DataObjec
     changed[data.draw(st.integers(0, len(loose) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     for raw in (loose, bytes(changed)):
         with contextlib.suppress(RemoteError):
-            assert _deterministic(wire.decode(raw, _BOUND)) == raw
+            assert _deterministic(cbor.decode(raw, _BOUND)) == raw
 
 
 def _open_segment(raw: bytes) -> object:
     digest = crypto.digest(b"covey/1 segment", raw)
-    return vault.open_segment(_KEY, _NODE, vault.SegmentEntry(1, bytes(8), digest, len(raw), 0, 1), raw)
+    return documents.open_segment(_KEY, _NODE, documents.SegmentEntry(1, bytes(8), digest, len(raw), 0, 1), raw)
 
 
 def _resealed_segment(raw: bytes) -> object:
     """Any plaintext, sealed by somebody who has the vault key."""
     header = b"HXSEG\x01" + _KEY.key_id
-    binding = wire.encode(["covey/1 segment", _KEY.vault_id, _NODE, 1, bytes(8)])
+    binding = cbor.encode(["covey/1 segment", _KEY.vault_id, _NODE, 1, bytes(8)])
     return _open_segment(header + bytes(24) + crypto.aead_seal(raw, header + binding, bytes(24), _KEY.key))
 
 
 def _resealed_manifest(raw: bytes) -> object:
     header = b"HXMAN\x01" + _KEY.key_id
-    binding = wire.encode(["covey/1 vault manifest", _KEY.vault_id, _NODE])
+    binding = cbor.encode(["covey/1 vault manifest", _KEY.vault_id, _NODE])
     sealed = header + bytes(24) + crypto.aead_seal(raw, header + binding, bytes(24), _KEY.key)
-    return vault.open_vault_manifest(_KEY, _NODE, sealed)
+    return documents.open_vault_manifest(_KEY, _NODE, sealed)
 
 
 def _batch(raw: bytes) -> object:
-    return list(telemetry_reading.read_telemetry(raw)[1].readings())
+    return list(decoding.read_telemetry(raw)[1].readings())
 
 
 def _sealed_for_us(raw: bytes) -> object:
@@ -151,7 +155,7 @@ _READERS: dict[str, Callable[[bytes], object]] = {
     "unverified message": lambda raw: message.read_message(raw, verify=False),
     "acknowledgement": message.Acknowledgement.from_wire,
     "loss": message.Loss.from_wire,
-    "join": pairing.JoinRequest.from_wire,
+    "join": invite.JoinRequest.from_wire,
     "group manifest": read_manifest,
     "group messages": Bundle.from_wire,
     "group pulls": pull_from_wire,
@@ -160,11 +164,11 @@ _READERS: dict[str, Callable[[bytes], object]] = {
     "trust": lambda raw: GroupTrust(bytes(32), None).join([raw], bytes(32), bytes(32), bool),
     "chain": lambda raw: replay([raw, raw]),
     "batch": _batch,
-    "vault manifest": lambda raw: vault.open_vault_manifest(_KEY, _NODE, raw),
+    "vault manifest": lambda raw: documents.open_vault_manifest(_KEY, _NODE, raw),
     "vault manifest, opened": _resealed_manifest,
     "segment": _open_segment,
     "segment, opened": _resealed_segment,
-    "cbor": lambda raw: wire.decode(raw, _BOUND),
+    "cbor": lambda raw: cbor.decode(raw, _BOUND),
 }
 
 
@@ -227,9 +231,9 @@ def test_any_split_truncation_or_flip(read: Callable[[bytes], object], raw: byte
 @given(value=values)
 def test_any_shape(read: Callable[[bytes], object], value: Any) -> None:
     with contextlib.suppress(RemoteError):
-        read(wire.encode(value))
+        read(cbor.encode(value))
     with contextlib.suppress(RemoteError):
-        read(wire.encode([bytes(64), wire.encode(value)]))
+        read(cbor.encode([bytes(64), cbor.encode(value)]))
 
 
 @given(st.text())
@@ -239,4 +243,4 @@ def test_any_shape(read: Callable[[bytes], object], value: Any) -> None:
 def test_any_text_as_an_invite(text: str) -> None:
     for uri in (text, "covey://join/1/" + text):
         with contextlib.suppress(LocalError):
-            pairing.Invite.from_uri(uri)
+            invite.Invite.from_uri(uri)

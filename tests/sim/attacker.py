@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.core.crypto import Identity, Secret
-from agent.core.envelope import seal
-from agent.core.link_keys import LinkKey
-from agent.core.message import NO_GROUP, Acknowledgement, Loss, LossReason, MessageType, write_message
-from agent.core.pairing import JoinRequest
-from agent.core.sequences import SequenceSet
-from agent.core.topics import inbox_topic
+from covey.core.crypto import Identity, Secret
+from covey.core.link.link_keys import LinkKey
+from covey.core.pairing.invite import JoinRequest
+from covey.core.wire.envelope import seal
+from covey.core.wire.message import NO_GROUP, Acknowledgement, Loss, LossReason, MessageType, write_message
+from covey.core.wire.sequences import SequenceSet
+from covey.core.wire.topics import inbox_topic
 from tests.sim.ledger import MARK
 
 if TYPE_CHECKING:

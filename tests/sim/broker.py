@@ -1,7 +1,7 @@
 """The broker and the lines to it: QoS 1 sessions that lose, double, reorder, forget and lie as real ones do.
 
 A PUBACK goes out whatever becomes of the message. `Link` stands for a device's adapter and its TCP connection, with
-the contract of `agent.ports.Relay`: a new generation for each connection, a window of its own, the subscription
+the contract of `covey.ports.Relay`: a new generation for each connection, a window of its own, the subscription
 renewed every few minutes.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent.core.pulse import LastWill
-from agent.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
+from covey.core.presence.heartbeat import LastWill
+from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 from tests.sim.agenda import SECOND
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Broker:
 
 
 class Link:
-    """One device's adapter: `agent.ports.Relay` over a line that is cut, hangs half-open or is slow."""
+    """One device's adapter: `covey.ports.Relay` over a line that is cut, hangs half-open or is slow."""
 
     def __init__(self, world: World, broker: Broker, client: str, deliver: Callable[[RelayEvent], None]) -> None:
         self.name = broker.name

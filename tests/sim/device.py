@@ -6,19 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.adapters.sqlite_store import SqliteStore
-from agent.core.crypto import Identity
-from agent.core.ids import INCARNATION_BYTES, node_id
-from agent.core.limits import SEGMENT_US
-from agent.core.link_keys import LinkTerms
-from agent.core.node import Node
-from agent.core.now import Now
-from agent.core.pairing import Invite
-from agent.errors import CoveyError, LocalError, StorageError, UnknownGroupError
-from agent.ports import RelayEvent
-from agent.relays import Relays
-from agent.roles.collector import Collector
-from agent.runtime import Role, Runtime
+from covey.adapters.sqlite.store import SqliteStore
+from covey.app.relays import Relays
+from covey.app.roles.collector import Collector
+from covey.app.runtime import Role, Runtime
+from covey.core.crypto import Identity
+from covey.core.ids import INCARNATION_BYTES, node_id
+from covey.core.link.link_keys import LinkTerms
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.core.pairing.invite import Invite
+from covey.errors import CoveyError, LocalError, StorageError, UnknownGroupError
+from covey.limits import SEGMENT_US
+from covey.ports import RelayEvent
 from tests.sim.agenda import SECOND
 from tests.sim.broker import Broker, Link
 from tests.sim.disk import Disk
@@ -50,7 +50,7 @@ class Action:
 
 
 class Clock:
-    """`agent.ports.Clock`: monotonic since boot; a wall clock that may be years off."""
+    """`covey.ports.Clock`: monotonic since boot; a wall clock that may be years off."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -159,7 +159,7 @@ class Device:
         self.wake(0)
 
     def _open(self, *, crashes: bool) -> SimStore:
-        """Open the state as `adapters/state_file.py` does, which knows a copy by its mark and inode."""
+        """Open the state as `adapters/sqlite/state_file.py` does, which knows a copy by its mark and inode."""
         store = SimStore(self._disk, self.world.rng(INCARNATION_BYTES), self, crashes=crashes)
         if self._renews:
             with SqliteStore.transaction(store):

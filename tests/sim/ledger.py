@@ -6,11 +6,11 @@ import hashlib
 from collections import defaultdict
 from dataclasses import dataclass
 
-from agent.core import wire
-from agent.core.envelope import LINKED
-from agent.core.message import Loss, Message, MessageType, read_message
-from agent.core.sequences import SequenceSet
-from agent.core.telemetry import split_number
+from covey.core.telemetry.batch import split_number
+from covey.core.wire import cbor
+from covey.core.wire.envelope import LINKED
+from covey.core.wire.message import Loss, Message, MessageType, read_message
+from covey.core.wire.sequences import SequenceSet
 
 MARK = b"covey-sim-plaintext:"
 """Stands in everything submitted: a relay that sees it sees plaintext."""
@@ -203,16 +203,16 @@ class Ledger:
     def seen_by_relay(self, payload: bytes) -> None:
         """Check what a relay sees of an envelope."""
         check(MARK not in payload, "plaintext at the relay")
-        fields = wire.decode(payload, 2_000_000)
+        fields = cbor.decode(payload, 2_000_000)
         if fields[0] == LINKED:
-            _, tag, counter, _ = wire.record(
-                fields, "link envelope", wire.uint(), wire.octets(16), wire.uint(), _anything
+            _, tag, counter, _ = cbor.record(
+                fields, "link envelope", cbor.uint(), cbor.octets(16), cbor.uint(), _anything
             )
             self.linked += 1
             self.seen_nonce(tag + counter.to_bytes(8), payload)
             return
-        _, ephemeral_public, nonce, _ = wire.record(
-            fields, "envelope", wire.uint(), wire.octets(32), wire.octets(24), _anything
+        _, ephemeral_public, nonce, _ = cbor.record(
+            fields, "envelope", cbor.uint(), cbor.octets(32), cbor.octets(24), _anything
         )
         self.seen_nonce(ephemeral_public + nonce, payload)
 

@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from unittest.mock import patch
 
-from agent.core import crypto
-from agent.core.crypto import Identity
+from covey.core import crypto
+from covey.core.crypto import Identity
 
 _SIGNING_PUBLIC = slice(32, 64)
 """Of libsodium's secret key: what a signature really verifies under, whatever an identity claims."""

@@ -11,23 +11,23 @@ from typing import Any
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
-from agent.adapters.sqlite_store import SqliteStore
-from agent.core import receiving as receiving_module
-from agent.core import sending as sending_module
-from agent.core.crypto import Secret
-from agent.core.envelope import seal
-from agent.core.eras import Era
-from agent.core.inbox import Arrival, ReceiveLink
-from agent.core.link_keys import LinkKey, SendingLinks
-from agent.core.message import read_message
-from agent.core.outbox import InFlight, SendLink
-from agent.core.records import LandingPlan
-from agent.core.sending import Outgoing, Sending
-from agent.core.sequences import SequenceSet
-from agent.ports import Delivered
-from agent.relays import Relays
-from agent.roles.collector import Collector
-from agent.runtime import Runtime
+from covey.adapters.sqlite.store import SqliteStore
+from covey.app.relays import Relays
+from covey.app.roles.collector import Collector
+from covey.app.runtime import Runtime
+from covey.core import receiving as receiving_module
+from covey.core.crypto import Secret
+from covey.core.link import sender as sending_module
+from covey.core.link.incarnations import Era
+from covey.core.link.link_keys import LinkKey, SendingLinks
+from covey.core.link.receiver import Arrival, ReceiveLink
+from covey.core.link.send_window import InFlight, SendLink
+from covey.core.link.sender import Outgoing, Sending
+from covey.core.records import LandingPlan
+from covey.core.wire.envelope import seal
+from covey.core.wire.message import read_message
+from covey.core.wire.sequences import SequenceSet
+from covey.ports import Delivered
 from tests.sim.broker import Link
 
 

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.adapters.sqlite_store import SqliteStore
-from agent.core.eras import era_of
-from agent.core.message import LossReason, Message
-from agent.core.sequences import SequenceSet
-from agent.errors import DiskFullError
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core.link.incarnations import era_of
+from covey.core.wire.message import LossReason, Message
+from covey.core.wire.sequences import SequenceSet
+from covey.errors import DiskFullError
 from tests.sim.disk import Disk
 
 if TYPE_CHECKING:

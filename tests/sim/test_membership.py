@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.adapters.sqlite_store import SqliteStore
-from agent.core.crypto import Identity, NoiseKey
-from agent.core.group_events import RemovedFromGroup
-from agent.core.group_manifest import GroupManifest
-from agent.core.node import Node
-from agent.core.now import Now
-from agent.core.sending import Outgoing
-from agent.core.topics import inbox_topic
-from agent.errors import LocalError, RemoteError
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core.crypto import Identity, NoiseKey
+from covey.core.group.manifest import GroupManifest
+from covey.core.link.sender import Outgoing
+from covey.core.membership.events import RemovedFromGroup
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.core.wire.topics import inbox_topic
+from covey.errors import LocalError, RemoteError
 from tests.vectors.makers.cast import identity
 
 _START_US = 1_790_000_000_000_000

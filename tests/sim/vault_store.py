@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from agent.core import vault
-from agent.core.limits import MAXIMUM_VAULT_MANIFEST_BYTES
-from agent.core.vault import VaultManifest
-from agent.core.vault_keys import KeyRing, VaultKey
-from agent.errors import ConflictError, StorageError
+from covey.core.vault import documents
+from covey.core.vault.documents import VaultManifest
+from covey.core.vault.keys import KeyRing, VaultKey
+from covey.errors import ConflictError, StorageError
+from covey.limits import MAXIMUM_VAULT_MANIFEST_BYTES
 from tests.sim.ledger import check
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ VAULT_KEYS = KeyRing((VAULT_KEY,))
 
 
 class VaultStore:
-    """Implements `agent.ports.ObjectStore`; reads every manifest that is put, as the ingest would."""
+    """Implements `covey.ports.ObjectStore`; reads every manifest that is put, as the ingest would."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -78,7 +78,7 @@ class VaultStore:
         before = self._seen
         node = self._world.collector.node_id
         check(len(content) <= MAXIMUM_VAULT_MANIFEST_BYTES, "a manifest that nobody may read")
-        manifest = vault.open_vault_manifest(VAULT_KEY, node, content, before.manifest_seq if before else 0)
+        manifest = documents.open_vault_manifest(VAULT_KEY, node, content, before.manifest_seq if before else 0)
         known = before.segments if before else ()
         check(manifest.segments[: len(known)] == known, "a manifest forgets or changes a segment")
         self._seen = manifest
@@ -89,6 +89,6 @@ class VaultStore:
     def _messages(self, number: int) -> list[bytes]:
         assert self._seen is not None
         node, entry = self._world.collector.node_id, self._seen.segments[number]
-        key = vault.segment_key(VAULT_KEY.vault_id, node, entry.number, entry.incarnation)
+        key = documents.segment_key(VAULT_KEY.vault_id, node, entry.number, entry.incarnation)
         check(key in self._objects, "a manifest lists a segment that is not there")
-        return [record.message for record in vault.open_segment(VAULT_KEY, node, entry, self._objects[key])]
+        return [record.message for record in documents.open_segment(VAULT_KEY, node, entry, self._objects[key])]

@@ -15,9 +15,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from agent.adapters import object_store
-from agent.adapters.files import storage_error
-from agent.cli.main import main
+from covey.adapters.files import storage_error
+from covey.adapters.objects import folder
+from covey.cli.main import main
 
 VARIABLE = "COVEY_TEST_FAULT"
 _SLOW_SECONDS = 1.5
@@ -56,5 +56,5 @@ def _told() -> Fault | None:
 
 
 if __name__ == "__main__":
-    object_store.replace_durably = _failing(object_store.replace_durably, [])
+    folder.replace_durably = _failing(folder.replace_durably, [])
     sys.exit(main(sys.argv[1:]))

@@ -6,12 +6,13 @@ import random
 from contextlib import nullcontext
 from pathlib import Path
 
-from agent.adapters.object_store import DirectoryStore
-from agent.core.crypto import Identity
-from agent.core.ids import node_id
-from agent.core.message import NO_GROUP, Loss, LossReason, MessageType, write_message
-from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value, numbered
-from agent.core.vault import (
+from covey.adapters.objects.folder import DirectoryStore
+from covey.app.roles.compactor import Compactor, Outcome
+from covey.app.roles.node_vault import NodeVault
+from covey.core.crypto import Identity
+from covey.core.ids import node_id
+from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value, numbered
+from covey.core.vault.documents import (
     SegmentEntry,
     SegmentRecord,
     VaultManifest,
@@ -23,9 +24,8 @@ from agent.core.vault import (
     seal_segment,
     seal_vault_manifest,
 )
-from agent.core.vault_keys import KeyRing, VaultKey, key_file_text
-from agent.roles.compactor import Compactor, Outcome
-from agent.roles.node_vault import NodeVault
+from covey.core.vault.keys import KeyRing, VaultKey, key_file_text
+from covey.core.wire.message import NO_GROUP, Loss, LossReason, MessageType, write_message
 
 NOW_US = 1_800_000_000_000_000
 BOOTED_US = 5_000_000_000

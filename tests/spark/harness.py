@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from agent.adapters.files import locked_folder
+from covey.adapters.files import locked_folder
+from covey_ingest.tables import Sink
 from demo.fleet import Device, Fleet
 from demo.quick_java import quick_java
-from spark_ingest.tables import Sink
 from tests.spark.failing_store import VARIABLE, Fault
 from tests.spark.processes import below, kill, python_workers
 from tests.spark.tally import Tally, tally
@@ -55,10 +55,10 @@ class Ingest:
         self.tables = folder / f"tables-{sink}"
         self.log = folder / f"ingest-{sink}.log"
         self.starts = 0
-        program = [sys.executable, "-m", "spark_ingest"]
+        program = [sys.executable, "-m", "covey_ingest"]
         if master is not None:
             submit = str(Path(sys.executable).parent / "spark-submit")
-            program = [submit, "--master", master, str(ROOT / "spark_ingest" / "__main__.py")]
+            program = [submit, "--master", master, str(ROOT / "spark_ingest" / "covey_ingest" / "__main__.py")]
         self._command = [*program, str(vault), str(self.tables), "--key-file", str(key_file), "--sink", str(sink)]
         self._command += ["--trigger-seconds", "0.5", "--max-segments-per-trigger", "4"]
         self._environment = os.environ | quick_java()

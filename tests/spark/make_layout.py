@@ -11,7 +11,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from spark_ingest.job import run
+from covey_ingest.job import run
 from tests.spark.fleet import Collector, Device
 
 READINGS = 10

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_ingest.table_files import table_files
+from covey_ingest.table_files import table_files
 
 _KEY = ["author", "incarnation", "seq", "index"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow.dataset as ds
 import pytest
 
-from spark_ingest.job import Progress, run
+from covey_ingest.job import Progress, run
 from tests.spark.fleet import Collector, Device
 
 if TYPE_CHECKING:

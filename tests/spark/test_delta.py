@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("deltalake", reason="the delta extra is not installed")
 
-from agent.errors import ConfigurationError
-from spark_ingest.audit import audit
-from spark_ingest.job import Progress, run
-from spark_ingest.table_files import table_files
-from spark_ingest.tables import Sink
+from covey.errors import ConfigurationError
+from covey_ingest.audit import audit
+from covey_ingest.job import Progress, run
+from covey_ingest.table_files import table_files
+from covey_ingest.tables import Sink
 from tests.spark.fleet import Collector, Device
 
 if TYPE_CHECKING:

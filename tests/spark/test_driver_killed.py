@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow.dataset as ds
 import pytest
 
-from spark_ingest.audit import audit
-from spark_ingest.job import run
+from covey_ingest.audit import audit
+from covey_ingest.job import run
 from tests.spark.fleet import Collector, Device
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 
 def _kill_when(collector: Collector, tables: Path, condition: Callable[[], bool]) -> None:
     """Start the ingest as a program and kill it as soon as the condition holds."""
-    command = [sys.executable, "-m", "spark_ingest", str(collector.vault), str(tables), "--available-now"]
+    command = [sys.executable, "-m", "covey_ingest", str(collector.vault), str(tables), "--available-now"]
     command += ["--key-file", str(collector.key_file), "--max-segments-per-trigger", "1"]
     environment = os.environ | {"SPARK_LOCAL_DIRS": str(tables.parent / "spark")}
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as driver:

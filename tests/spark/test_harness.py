@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("deltalake", reason="the delta extra is not installed")
 
-from spark_ingest.tables import Sink
+from covey_ingest.tables import Sink
 from tests.spark.failing_store import Fault
 from tests.spark.harness import running
 from tests.spark.processes import working_in

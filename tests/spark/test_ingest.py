@@ -12,17 +12,17 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from agent.core.message import Loss, LossReason, MessageType
-from agent.core.telemetry import ClockKind
-from agent.errors import ConfigurationError
-from spark_ingest import devices, gaps
-from spark_ingest.audit import audit
-from spark_ingest.job import Progress, run
-from spark_ingest.merging import FOLDERS_PER_MERGE
-from spark_ingest.progress import Lag
-from spark_ingest.report import make_report
-from spark_ingest.source import FORMAT
-from spark_ingest.tables import Tables, readings
+from covey.core.telemetry.batch import ClockKind
+from covey.core.wire.message import Loss, LossReason, MessageType
+from covey.errors import ConfigurationError
+from covey_ingest import devices, gaps
+from covey_ingest.audit import audit
+from covey_ingest.job import Progress, run
+from covey_ingest.merging import FOLDERS_PER_MERGE
+from covey_ingest.progress import Lag
+from covey_ingest.report import make_report
+from covey_ingest.source import FORMAT
+from covey_ingest.tables import Tables, readings
 from tests.spark.fleet import BOOTED_US, NOW_US, Collector, Device
 
 if TYPE_CHECKING:

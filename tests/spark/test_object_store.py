@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from agent.adapters.cloud_store import open_cloud_store
-from agent.adapters.object_store import DirectoryStore
-from agent.core.limits import MAXIMUM_SEGMENT_BYTES
+from covey.adapters.objects.cloud import open_cloud_store
+from covey.adapters.objects.folder import DirectoryStore
+from covey.limits import MAXIMUM_SEGMENT_BYTES
 from tests.integration.s3_server import S3Server, s3_server, s3_vault
 from tests.spark.fleet import Collector, Device
 
@@ -30,7 +30,7 @@ def test_a_vault_in_s3_becomes_tables(tmp_path: Path, s3_server: S3Server, s3_va
     tables = tmp_path / "tables"
     words = [s3_vault, str(tables), "--key-file", str(collector.key_file), "--available-now"]
     done = subprocess.run(
-        [sys.executable, "-m", "spark_ingest", *words],
+        [sys.executable, "-m", "covey_ingest", *words],
         env=os.environ | s3_server.environment,
         capture_output=True,
         text=True,

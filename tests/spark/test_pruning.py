@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
-from spark_ingest.source import FORMAT
-from spark_ingest.tables import readings
+from covey_ingest.source import FORMAT
+from covey_ingest.tables import readings
 from tests.spark.fleet import NOW_US, Collector, Device
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from obstore.store import from_url
 
-from agent.errors import ConfigurationError
-from spark_ingest.job import Progress, run
-from spark_ingest.progress import Published
-from spark_ingest.report import make_report
-from spark_ingest.tables import Sink
+from covey.errors import ConfigurationError
+from covey_ingest.job import Progress, run
+from covey_ingest.progress import Published
+from covey_ingest.report import make_report
+from covey_ingest.tables import Sink
 from tests.integration.s3_server import s3_server, s3_vault
 from tests.spark.fleet import NOW_US, Collector, Device
 

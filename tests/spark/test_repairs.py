@@ -10,10 +10,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from agent.errors import CoveyError, TransientError
-from spark_ingest import repairs, repeats
-from spark_ingest.job import Progress, run
-from spark_ingest.report import make_report
+from covey.errors import CoveyError, TransientError
+from covey_ingest import dedup, repairs
+from covey_ingest.job import Progress, run
+from covey_ingest.report import make_report
 from tests.spark.fleet import NOW_US, Collector, Device
 from tests.spark.tally import Tally, tally
 
@@ -154,14 +154,14 @@ def test_a_vault_that_changes_between_two_looks_commits_nothing(
     device = Device(collector, 1)
     collector.land(device.measure(2), device.loss(7, 9))
     path = collector.segment_path(collector.land(device.measure(3)))
-    good, find = path.read_bytes(), repeats.find
+    good, find = path.read_bytes(), dedup.find
 
-    def and_then_a_segment_fails(*given: Any) -> repeats.Repeats:
+    def and_then_a_segment_fails(*given: Any) -> dedup.Repeats:
         path.unlink()
         return find(*given)
 
     with monkeypatch.context() as patched:
-        patched.setattr(repeats, "find", and_then_a_segment_fails)
+        patched.setattr(dedup, "find", and_then_a_segment_fails)
         with pytest.raises(TransientError, match="the vault changed"):
             _ingest(spark, collector, tables)
     assert not list((tables / "readings").glob("batch=*"))

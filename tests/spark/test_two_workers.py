@@ -30,7 +30,7 @@ def test_each_reading_once_on_two_workers_though_a_python_worker_is_killed(tmp_p
 
     programs = Path(sys.executable).parent
     command = [str(programs / "spark-submit"), "--master", "local-cluster[2,1,1024]"]
-    command += [str(ROOT / "spark_ingest" / "__main__.py"), str(collector.vault), str(tables)]
+    command += [str(ROOT / "spark_ingest" / "covey_ingest" / "__main__.py"), str(collector.vault), str(tables)]
     command += ["--key-file", str(collector.key_file), "--available-now", "--max-segments-per-trigger", "3"]
     environment = os.environ | {
         "PATH": f"{programs}:{os.environ['PATH']}",

@@ -19,11 +19,11 @@ pytest.importorskip("deltalake", reason="the delta extra is not installed")
 
 from deltalake import DeltaTable
 
-from agent.errors import ConfigurationError
-from spark_ingest.job import Progress, run
-from spark_ingest.report import make_report
-from spark_ingest.rows import Verify
-from spark_ingest.tables import Sink
+from covey.errors import ConfigurationError
+from covey_ingest.job import Progress, run
+from covey_ingest.report import make_report
+from covey_ingest.rows import Verify
+from covey_ingest.tables import Sink
 from tests.spark.fleet import NOW_US, Collector, Device
 from tests.spark.make_layout import READINGS, SEEDS
 from tests.spark.tally import Tally, tally
@@ -119,7 +119,7 @@ def test_what_a_newer_covey_has_written_is_refused_before_anything_starts(layout
     before = {path: path.stat().st_mtime_ns for path in layout.rglob("*") if path.name != ".lock"}
     words = [str(layout / "vault"), str(layout / "tables"), "--key-file", str(layout / "vault" / "vault.key")]
     done = subprocess.run(
-        [sys.executable, "-m", "spark_ingest", *words, "--available-now"],
+        [sys.executable, "-m", "covey_ingest", *words, "--available-now"],
         cwd=ROOT,
         capture_output=True,
         text=True,

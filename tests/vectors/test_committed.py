@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from agent.core.telemetry_reading import read_telemetry
+from covey.core.telemetry.decoding import read_telemetry
 from tests.vectors import HERE, load
 from tests.vectors.generate import FILES, text
 

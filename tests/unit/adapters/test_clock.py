@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.adapters.clock import SystemClock
+from covey.adapters.clock import SystemClock
 
 
 def test_monotonic_time_is_time_since_boot_and_moves_on() -> None:
@@ -48,7 +48,7 @@ def test_synchronised_answers_each_time() -> None:
 
 def test_ctypes_is_loaded_only_when_asked() -> None:
     program = (
-        "import sys; from agent.adapters.clock import SystemClock; c = SystemClock(); "
+        "import sys; from covey.adapters.clock import SystemClock; c = SystemClock(); "
         "c.monotonic_us(), c.wall_us(), c.boot_id(); assert 'ctypes' not in sys.modules; "
         "c.synchronised(); assert 'ctypes' in sys.modules"
     )

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.adapters.sqlite_store import SqliteStore
-from agent.adapters.state_file import StateFile
-from agent.core.limits import MIB
-from agent.core.message import Message, MessageType
-from agent.core.records import MessageClass
-from agent.core.sequences import SequenceSet
+from covey.adapters.sqlite.state_file import StateFile
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core.records import MessageClass
+from covey.core.wire.message import Message, MessageType
+from covey.core.wire.sequences import SequenceSet
+from covey.limits import MIB
 from tests.fleet import identity
 from tests.powercut import Recording, recorded
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.adapters import state_folder
-from agent.adapters.state_folder import StateFolder
-from agent.config import Config
-from agent.errors import StorageError
+from covey.adapters import state_folder
+from covey.adapters.state_folder import StateFolder
+from covey.config.settings import Config
+from covey.errors import StorageError
 
 
 @pytest.mark.parametrize("crash_after", range(9))

@@ -7,8 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.cli.cmd_publish import _record, readings_of_lines
-from agent.core.senml import Reading
+from covey.cli.cmd_publish import _record, readings_of_lines
+from covey.core.telemetry.senml import Reading
 
 _NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9\-:./_]{0,30}", fullmatch=True)
 _VALUES = st.one_of(

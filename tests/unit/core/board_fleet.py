@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.core.events import EnvelopeDropped
-from agent.core.message import read_message
-from agent.core.records import LandingPlan
+from covey.core.events import EnvelopeDropped
+from covey.core.records import LandingPlan
+from covey.core.wire.message import read_message
 from tests.board import Board, enrol
 from tests.fleet import Device, carry, found
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from agent.core import wire
-from agent.core.group_manifest import GroupManifest
-from agent.core.limits import MAXIMUM_BOARD_BLOB_BYTES
-from agent.errors import LocalError
-from firmware_bridge.shared import messages
+from covey.core.group.manifest import GroupManifest
+from covey.core.wire import cbor
+from covey.errors import LocalError
+from covey.limits import MAXIMUM_BOARD_BLOB_BYTES
+from covey_boards.shared import messages
 from tests.fleet import Device, carry
 from tests.unit.core.board_fleet import Fleet
 
@@ -40,7 +40,7 @@ def test_a_blob_for_a_board_waits_at_the_collector_until_the_board_has_it(fleet:
     fleet.collector.wait(10)
     fleet.carry()
     assert [fields[8] for fields in _opened(fleet, fleet.gate)][-1:] == [b"interval 5"], "it is sent again"
-    answer = wire.encode([blob[4], [1, []]])
+    answer = cbor.encode([blob[4], [1, []]])
     fleet.forward(fleet.board.sealed(fleet.collector.identity.keys, messages.NO_GROUP, messages.ACK, answer, 0))
     fleet.carry()
     assert fleet.collector.store.totals()[0] == 0

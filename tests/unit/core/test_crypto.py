@@ -1,4 +1,4 @@
-"""`agent.core.crypto`: Wycheproof's vectors through our own functions, and what ours add."""
+"""`covey.core.crypto`: Wycheproof's vectors through our own functions, and what ours add."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from nacl.bindings import crypto_secretbox
 
-from agent.core import crypto
-from agent.core.crypto import Identity
-from agent.errors import DecryptionError, LimitError, MalformedError, SignatureError
+from covey.core import crypto
+from covey.core.crypto import Identity
+from covey.errors import DecryptionError, LimitError, MalformedError, SignatureError
 from tests.vectors import HERE, load
 
 _MASK = 0xFFFFFFFF

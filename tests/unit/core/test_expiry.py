@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.quantities import read_us
-from agent.core.limits import EXPIRED_AT_ONCE, MIB, UPKEEP_US
-from agent.core.message import Loss, LossReason, MessageType, read_message
-from agent.core.now import Now
-from agent.errors import UsageError
+from covey.cli.quantities import read_us
+from covey.core.now import Now
+from covey.core.wire.message import Loss, LossReason, MessageType, read_message
+from covey.errors import UsageError
+from covey.limits import EXPIRED_AT_ONCE, MIB, UPKEEP_US
 from tests.fleet import Device, carry, found
 
 Make = Callable[..., Device]

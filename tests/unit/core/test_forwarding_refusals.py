@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.envelope import seal
-from agent.core.forwarding import Forward, Routes
-from agent.core.group_manifest import GroupManifest, Member
-from agent.core.ids import truncate_utf8
-from agent.core.limits import BOARD_ENVELOPES_WAITING, MAXIMUM_BOARD_MESSAGE_BYTES
-from agent.core.message import NO_GROUP, Acknowledgement, MessageType, write_message
-from agent.core.sequences import SequenceSet
-from agent.errors import LimitError, LocalError, MalformedError, RemoteError
+from covey.core.group.manifest import GroupManifest, Member
+from covey.core.ids import truncate_utf8
+from covey.core.routing.forwarding import Forward, Routes
+from covey.core.wire.envelope import seal
+from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, write_message
+from covey.core.wire.sequences import SequenceSet
+from covey.errors import LimitError, LocalError, MalformedError, RemoteError
+from covey.limits import BOARD_ENVELOPES_WAITING, MAXIMUM_BOARD_MESSAGE_BYTES
 from tests.board import BATCH, Board
 from tests.fleet import Device
 from tests.unit.core.board_fleet import Fleet, codes

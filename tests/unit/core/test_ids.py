@@ -1,4 +1,4 @@
-"""`agent.core.ids`: names, node ids, hex, and text of peers."""
+"""`covey.core.ids`: names, node ids, hex, and text of peers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from agent.core.ids import (
+from covey.core.ids import (
     check_letter,
     device_name,
     fingerprint,
@@ -17,8 +17,8 @@ from agent.core.ids import (
     printable,
     truncate_utf8,
 )
-from agent.core.topics import inbox_topic
-from agent.errors import MalformedError
+from covey.core.wire.topics import inbox_topic
+from covey.errors import MalformedError
 from tests.vectors import load
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.inbox import ready_in_order
+from covey.core.link.receiver import ready_in_order
 from tests.fleet import Device, carry, found
 
 Make = Callable[..., Device]

@@ -1,4 +1,4 @@
-"""`agent.core.node`: what a device does with what arrives, and what it sends."""
+"""`covey.core.node`: what a device does with what arrives, and what it sends."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.crypto import NoiseKey
-from agent.core.envelope import seal
-from agent.core.events import BlobArrived, EnvelopeDropped
-from agent.core.limits import ACKNOWLEDGE_DELAY_US, MAXIMUM_BLOB_BYTES, RETRY_US_INITIAL, RETRY_US_MAX
-from agent.core.message import NO_GROUP, Acknowledgement, Loss, LossReason, MessageType, read_message, write_message
-from agent.core.sending import Outgoing
-from agent.core.sequences import SequenceSet
-from agent.core.telemetry import split_number
-from agent.errors import LocalError, OutboxFullError, UnknownGroupError
+from covey.core.crypto import NoiseKey
+from covey.core.events import BlobArrived, EnvelopeDropped
+from covey.core.link.sender import Outgoing
+from covey.core.telemetry.batch import split_number
+from covey.core.wire.envelope import seal
+from covey.core.wire.message import (
+    NO_GROUP,
+    Acknowledgement,
+    Loss,
+    LossReason,
+    MessageType,
+    read_message,
+    write_message,
+)
+from covey.core.wire.sequences import SequenceSet
+from covey.errors import LocalError, OutboxFullError, UnknownGroupError
+from covey.limits import ACKNOWLEDGE_DELAY_US, MAXIMUM_BLOB_BYTES, RETRY_US_INITIAL, RETRY_US_MAX
 from tests.fleet import Device, admit, carry, found, identity
 
 Make = Callable[..., Device]
@@ -172,7 +180,7 @@ def test_a_group_that_was_not_committed_is_forgotten(make: Make) -> None:
 def test_a_full_inbox_is_not_acknowledged(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
-    monkeypatch.setattr("agent.adapters.sqlite_store.INBOX_BYTES", 10)
+    monkeypatch.setattr("covey.adapters.sqlite.store.INBOX_BYTES", 10)
     ann.blob(group_id, b"12345678")
     ann.blob(group_id, b"87654321")
     carry(ann, ben)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-import agent.adapters
-import agent.core
-from agent.adapters.state_folder import StateFolder
-from agent.core.crypto import Identity, NoiseKey, Secret, argon2id, wipe
-from agent.core.limits import ARGON2_MEMORY_KIB_MIN, ARGON2_PASSES_MIN
+import covey.adapters
+import covey.core
+from covey.adapters.state_folder import StateFolder
+from covey.core.crypto import Identity, NoiseKey, Secret, argon2id, wipe
+from covey.limits import ARGON2_MEMORY_KIB_MIN, ARGON2_PASSES_MIN
 
 _SEED, _NOISE = b"\xa5" * 32, b"\x5a" * 32
 _SECRET_NAME = re.compile(r"(^|_)(secret|secrets|seed|passphrase|password)$")
@@ -23,7 +23,7 @@ _SECRET_NAME = re.compile(r"(^|_)(secret|secrets|seed|passphrase|password)$")
 
 def _dataclasses() -> list[type]:
     found: dict[str, type] = {}
-    for package in (agent.core, agent.adapters):
+    for package in (covey.core, covey.adapters):
         for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
             if module.ispkg:
                 continue
@@ -93,7 +93,8 @@ def test_a_derived_key_and_what_was_read_are_wiped(
     file.write_text("correct horse\n")
     file.chmod(0o600)
 
-    from agent.adapters import identity_file, state_folder
+    from covey.adapters import state_folder
+    from covey.adapters.keys import identity_file
 
     def reading(path: Path, maximum: int) -> bytearray:
         buffers.append(read_secret(path, maximum))

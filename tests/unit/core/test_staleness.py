@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.envelope import read_envelope
-from agent.core.message import read_message
+from covey.core.wire.envelope import read_envelope
+from covey.core.wire.message import read_message
 from tests.fleet import Device, admit, carry, found
 
 Make = Callable[[str], Device]

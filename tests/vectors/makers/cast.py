@@ -7,7 +7,7 @@ from typing import Any
 
 import cbor2
 
-from agent.core.crypto import Identity
+from covey.core.crypto import Identity
 
 NAMES = ("alice", "bob", "carol", "mallory")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.core.ceremony import Inviter, Joiner
-from agent.core.ceremony_messages import (
+from covey.core.pairing.ceremony import Inviter, Joiner
+from covey.core.pairing.invite import Code, Invite
+from covey.core.pairing.messages import (
     Admission,
     Answer,
     CeremonyKeys,
@@ -21,8 +22,7 @@ from agent.core.ceremony_messages import (
     refused,
     to_wire,
 )
-from agent.core.pairing import Code, Invite
-from agent.core.pake import Pake, Side
+from covey.core.pake import Pake, Side
 from tests.vectors.makers.cast import ALICE, BOB, GROUP_ID, NOW_US, cbor, flip, keys, seeded
 
 CODE = Code(42, ("abandon", "zoo"))

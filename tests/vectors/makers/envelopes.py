@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.core import crypto, envelope
-from agent.core.crypto import Identity
+from covey.core import crypto
+from covey.core.crypto import Identity
+from covey.core.wire import envelope
 from tests.vectors.makers.cast import ALICE, BOB, MALLORY, cbor, flip, keys, seeded
 
 _EPHEMERAL = seeded("ephemeral")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from agent.core import crypto
-from agent.core.crypto import Identity
-from agent.core.group_manifest import COLLECTOR, GroupManifest, Member, Mode, Role, genesis, secret_id, sign_manifest
-from agent.core.group_policy import Action, sign_vote
+from covey.core import crypto
+from covey.core.crypto import Identity
+from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, Mode, Role, genesis, secret_id, sign_manifest
+from covey.core.group.policy import Action, sign_vote
 from tests.vectors.makers import group_scenarios
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY, cbor, flip, identity, keys, seeded
 

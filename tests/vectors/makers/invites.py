@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from agent.core.group_requests import GroupInvite
-from agent.core.pairing import Invite, JoinRequest
+from covey.core.membership.requests import GroupInvite
+from covey.core.pairing.invite import Invite, JoinRequest
 from tests.vectors.makers.cast import ALICE, BOB, GROUP_ID, NOW_US, cbor, flip, keys, seeded
 
 _SECRET = seeded("invite", 16)

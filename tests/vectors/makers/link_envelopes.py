@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.core import crypto, envelope
+from covey.core import crypto
+from covey.core.wire import envelope
 from tests.vectors.makers.cast import cbor, flip, seeded
 
 _KEY = seeded("link key")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.core import crypto
-from agent.core.crypto import Identity
-from agent.core.forwarding import Forward
-from agent.core.limits import MAXIMUM_BOARD_MESSAGE_BYTES
-from agent.core.message import Acknowledgement, Loss, LossReason, MessageType, write_message
-from agent.core.sequences import SequenceSet
+from covey.core import crypto
+from covey.core.crypto import Identity
+from covey.core.routing.forwarding import Forward
+from covey.core.wire.message import Acknowledgement, Loss, LossReason, MessageType, write_message
+from covey.core.wire.sequences import SequenceSet
+from covey.limits import MAXIMUM_BOARD_MESSAGE_BYTES
 from tests.vectors.makers.cast import (
     ALICE,
     BOB,

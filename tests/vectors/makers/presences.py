@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.core.message import MessageType, write_message
+from covey.core.wire.message import MessageType, write_message
 from tests.vectors.makers.cast import ALICE, BOB, INCARNATION, NOW_US, cbor, keys
 
 _BEAT = [1_789_000_007, 0, 300, [1_789_000_001, 1_789_000_004]]

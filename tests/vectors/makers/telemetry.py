@@ -6,8 +6,8 @@ import struct
 import zlib
 from typing import Any
 
-from agent.core.telemetry import BatchBuilder, ClockKind, ClockReading, Value, numbered
-from agent.core.telemetry_reading import read_telemetry
+from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value, numbered
+from covey.core.telemetry.decoding import read_telemetry
 from tests.vectors import to_json
 from tests.vectors.makers.cast import BOOT_ID, NOW_US, cbor
 

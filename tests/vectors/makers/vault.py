@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from agent.core import crypto, vault, vault_merging
-from agent.core.crypto import Identity
-from agent.core.ids import node_id
-from agent.core.message import MessageType, write_message
-from agent.core.vault import SegmentEntry, SegmentPart, SegmentRange, SegmentRecord, Tombstone, VaultManifest
-from agent.core.vault_keys import VaultKey
-from agent.core.vault_merging import Replaced
+from covey.core import crypto
+from covey.core.crypto import Identity
+from covey.core.ids import node_id
+from covey.core.vault import documents, merging
+from covey.core.vault.documents import SegmentEntry, SegmentPart, SegmentRange, SegmentRecord, Tombstone, VaultManifest
+from covey.core.vault.keys import VaultKey
+from covey.core.vault.merging import Replaced
+from covey.core.wire.message import MessageType, write_message
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, INCARNATION, NOW_US, cbor, flip, keys, seeded
 
 KEY = VaultKey(seeded("vault id", 16), seeded("vault key"))
@@ -42,7 +43,7 @@ _CREATED_US = {1: NOW_US + 12, 2: NOW_US + 11}
 
 def _segment(number: int, key: VaultKey = KEY) -> tuple[SegmentEntry, bytes]:
     nonce = _nonce(f"segment {number}")
-    return vault.seal_segment(
+    return documents.seal_segment(
         key, BOB.signing_public, number, INCARNATION, _CREATED_US[number], _RECORDS[number], nonce
     )
 
@@ -57,20 +58,20 @@ def _resealed(kind: str, binding: list[object], plaintext: object) -> bytes:
 
 
 def _manifests() -> tuple[VaultManifest, VaultManifest]:
-    first = vault.next_manifest(None, KEY, BOB.signing_public, INCARNATION, NOW_US + 10, (_segment(1)[0],))
-    second = vault.next_manifest(first, KEY, BOB.signing_public, INCARNATION, NOW_US + 20, (_segment(2)[0],))
+    first = documents.next_manifest(None, KEY, BOB.signing_public, INCARNATION, NOW_US + 10, (_segment(1)[0],))
+    second = documents.next_manifest(first, KEY, BOB.signing_public, INCARNATION, NOW_US + 20, (_segment(2)[0],))
     return first, second
 
 
 def _range() -> tuple[SegmentRange, bytes]:
     entries = tuple(_segment(number)[0] for number in _RECORDS)
-    return vault.seal_range(KEY, BOB.signing_public, entries, _nonce("range"))
+    return documents.seal_range(KEY, BOB.signing_public, entries, _nonce("range"))
 
 
 def _folded() -> VaultManifest:
     """A third manifest, which names the segments of the second in a range."""
     second = _manifests()[1]
-    return vault.next_manifest(second, KEY, BOB.signing_public, INCARNATION, NOW_US + 30, (), _range()[0])
+    return documents.next_manifest(second, KEY, BOB.signing_public, INCARNATION, NOW_US + 30, (), _range()[0])
 
 
 def _ranges() -> list[dict[str, Any]]:
@@ -95,7 +96,7 @@ def _ranges() -> list[dict[str, Any]]:
         refused.append((name, code, listed(raw), raw))
     good = {
         "name": "range 1 to 2",
-        "object_key": vault.range_key(KEY.vault_id, _NODE, named),
+        "object_key": documents.range_key(KEY.vault_id, _NODE, named),
         "nonce": _nonce("range").hex(),
         "range": _named(named),
         "entries": [_entry(_segment(number)[0]) for number in _RECORDS],
@@ -116,7 +117,7 @@ def _parts() -> list[SegmentPart]:
 
 
 def _merged() -> list[dict[str, Any]]:
-    entry, content = vault_merging.seal_merged(KEY, BOB.signing_public, _parts())
+    entry, content = merging.seal_merged(KEY, BOB.signing_public, _parts())
     binding: list[object] = ["covey/1 merged segment", KEY.vault_id, _NODE, 1, 2]
     parts = [part.to_wire() for part in _parts()]
 
@@ -134,7 +135,7 @@ def _merged() -> list[dict[str, Any]]:
     ]
     good = {
         "name": "segments 1 and 2",
-        "object_key": vault.entry_key(KEY.vault_id, _NODE, entry),
+        "object_key": documents.entry_key(KEY.vault_id, _NODE, entry),
         "entry": _entry(entry),
         "parts": [
             [part.number, part.created_at_us, [[each.received_at_us, each.message.hex()] for each in part.records]]
@@ -151,7 +152,7 @@ def _merged() -> list[dict[str, Any]]:
 
 def _tombstone() -> tuple[Tombstone, bytes]:
     replaced = Replaced((_segment(1)[0], _segment(2)[0]), (_range()[0],))
-    return vault_merging.seal_tombstone(KEY, BOB.signing_public, replaced, NOW_US + 50)
+    return merging.seal_tombstone(KEY, BOB.signing_public, replaced, NOW_US + 50)
 
 
 def _tombstones() -> list[dict[str, Any]]:
@@ -173,7 +174,7 @@ def _tombstones() -> list[dict[str, Any]]:
 
     good = {
         "name": "segments 1 and 2 and their range",
-        "object_key": vault.tombstone_key(KEY.vault_id, _NODE, named),
+        "object_key": documents.tombstone_key(KEY.vault_id, _NODE, named),
         "tombstone": described(named),
         "segments": [_entry(_segment(number)[0]) for number in _RECORDS],
         "ranges": [_named(_range()[0])],
@@ -201,8 +202,8 @@ def _tombstones() -> list[dict[str, Any]]:
 
 def _compacted() -> VaultManifest:
     """A fourth manifest, which lists a merged segment in the place of both."""
-    entry, _ = vault_merging.seal_merged(KEY, BOB.signing_public, _parts())
-    return vault.rewritten_manifest(_folded(), KEY, NOW_US + 60, (), (entry,), (_tombstone()[0],))
+    entry, _ = merging.seal_merged(KEY, BOB.signing_public, _parts())
+    return documents.rewritten_manifest(_folded(), KEY, NOW_US + 60, (), (entry,), (_tombstone()[0],))
 
 
 def _named(named: SegmentRange) -> dict[str, Any]:
@@ -228,7 +229,7 @@ def _segments() -> list[dict[str, Any]]:
         entries.append(
             {
                 "name": f"segment {number}",
-                "object_key": vault.segment_key(KEY.vault_id, _NODE, number, INCARNATION),
+                "object_key": documents.segment_key(KEY.vault_id, _NODE, number, INCARNATION),
                 "nonce": _nonce(f"segment {number}").hex(),
                 "entry": _entry(entry),
                 "records": [[each.received_at_us, each.message.hex()] for each in records],
@@ -304,7 +305,7 @@ def _manifest_entries() -> list[dict[str, Any]]:
         entries.append(
             {
                 "name": label,
-                "object_key": vault.manifest_key(KEY.vault_id, _NODE),
+                "object_key": documents.manifest_key(KEY.vault_id, _NODE),
                 "nonce": _nonce(label).hex(),
                 "incarnation": INCARNATION.hex(),
                 "manifest_seq": manifest.manifest_seq,
@@ -315,7 +316,7 @@ def _manifest_entries() -> list[dict[str, Any]]:
                 "segments": [_entry(entry) for entry in manifest.segments],
                 "tombstones": [each.to_wire() for each in manifest.tombstones] and [_tombstones()[0]["tombstone"]],
                 "floor": manifest.manifest_seq,
-                "content": vault.seal_vault_manifest(KEY, manifest, _COLLECTOR, _nonce(label)).hex(),
+                "content": documents.seal_vault_manifest(KEY, manifest, _COLLECTOR, _nonce(label)).hex(),
                 "code": None,
             }
         )
@@ -340,8 +341,8 @@ def _manifest_entries() -> list[dict[str, Any]]:
         return list((good | fields).values())
 
     content = bytes.fromhex(entries[1]["content"])
-    by_other = vault.seal_vault_manifest(OTHER_KEY, second, BOB, _nonce("other"))
-    by_carol = vault.next_manifest(None, KEY, CAROL.signing_public, INCARNATION, NOW_US, ())
+    by_other = documents.seal_vault_manifest(OTHER_KEY, second, BOB, _nonce("other"))
+    by_carol = documents.next_manifest(None, KEY, CAROL.signing_public, INCARNATION, NOW_US, ())
     rows: list[tuple[str, str, int, bytes]] = [
         ("rule 1: a bit flipped", "decryption", 0, flip(content, -1)),
         ("rule 1: another vault key", "decryption", 0, by_other),
@@ -349,7 +350,7 @@ def _manifest_entries() -> list[dict[str, Any]]:
             "rule 1: another node's manifest under this key",
             "decryption",
             0,
-            vault.seal_vault_manifest(KEY, by_carol, CAROL, _nonce("c")),
+            documents.seal_vault_manifest(KEY, by_carol, CAROL, _nonce("c")),
         ),
         ("rule 1: cut", "malformed", 0, content[:20]),
         ("rule 1: empty", "malformed", 0, b""),

@@ -1,0 +1,138 @@
+"""Authority over a broker: who has it makes credentials for devices. `docs/operations.md` says who should have it.
+
+1. A credential is text: a password, or a PEM bundle of a private key and its certificate (`relay_credential` keeps
+   either). It is shown or handed on once; only its hash or the certificate stays here.
+2. `mint` is what a pairing calls. It may be repeated: a device then has a new password, or one certificate more.
+3. A running broker hears of a changed password file by SIGHUP: from here, if its pid file is named and this user may
+   signal it; otherwise from what watches the file (the systemd units in `broker_conf/mosquitto/`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from covey.adapters.broker import mosquitto_passwords
+from covey.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from covey.adapters.broker.fleet_ca import FleetCa
+    from covey.config.settings import BrokerConfig
+
+
+class Authority(Protocol):
+    """Whoever can let a device into the broker, and shut it out."""
+
+    def mint(self, user_name: str) -> str:
+        """Make a device's credential and return it."""
+
+    def remove(self, user_name: str) -> bool:
+        """Shut a device out; return whether it had a credential."""
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordAuthority:
+    """Authority by mosquitto's password file; `pid_file` is mosquitto's own, for SIGHUP."""
+
+    password_file: Path
+    pid_file: Path | None = None
+
+    def mint(self, user_name: str) -> str:
+        """Give a device a new password, which holds for the broker, too, when this returns or soon after.
+
+        Raises:
+            UsageError: that is not a device's user name.
+            ConfigurationError: this user may not change the file, or not signal the broker.
+            StorageError: the disk refused.
+        """
+        password = mosquitto_passwords.add_device(self.password_file, user_name)
+        self._reload()
+        return password
+
+    def remove(self, user_name: str) -> bool:
+        """Take a device's account away; mosquitto ends its connection when it reads the file again.
+
+        Raises:
+            UsageError, ConfigurationError, StorageError: as `mint`.
+        """
+        removed = mosquitto_passwords.remove_device(self.password_file, user_name)
+        self._reload()
+        return removed
+
+    def share(self, password: str | None) -> None:
+        """Set the enrolment account's password, which all may know; None closes the account.
+
+        Raises:
+            ConfigurationError, StorageError: as `mint`.
+        """
+        mosquitto_passwords.write_account(self.password_file, mosquitto_passwords.ENROLMENT_ACCOUNT, password)
+        self._reload()
+
+    def _reload(self) -> None:
+        if self.pid_file is not None:
+            reload_broker(self.pid_file)
+
+
+def authority(settings: BrokerConfig, state: Path) -> Authority | None:
+    """Return the authority that the configuration names, None where it names none. Paths are relative to the state.
+
+    Raises:
+        ConfigurationError: it names two, or the fleet CA is not usable.
+    """
+    if settings.password_file and settings.ca_folder:
+        raise ConfigurationError(
+            "broker.password_file and broker.ca_folder are two authorities", hint="covey config unset one of them"
+        )
+    if settings.ca_folder:
+        return fleet_ca().open(state / settings.ca_folder)
+    if settings.password_file:
+        return PasswordAuthority(
+            state / settings.password_file, state / settings.pid_file if settings.pid_file else None
+        )
+    return None
+
+
+def fleet_ca() -> type[FleetCa]:
+    """Return what opens a fleet CA; loaded on demand, because devices do not carry the package that it needs.
+
+    Raises:
+        ConfigurationError: the package is not there.
+    """
+    try:
+        from covey.adapters.broker.fleet_ca import FleetCa
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"a fleet CA needs the package {error.name}", hint="pip install 'covey[broker]'"
+        ) from error
+    return FleetCa
+
+
+def reload_broker(pid_file: Path) -> bool:
+    """Have mosquitto read its files again; False where none runs, which will read them when it starts.
+
+    Raises:
+        ConfigurationError: the file holds no process id, or the process may not be signalled by this user.
+    """
+    try:
+        pid = int(pid_file.read_text())
+        runs = Path(f"/proc/{pid}/comm").read_text().strip() == "mosquitto"  # a stale id may be anybody's now
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"{pid_file} holds no readable process id", hint="name mosquitto's pid_file"
+        ) from error
+    if runs:
+        try:
+            os.kill(pid, signal.SIGHUP)
+        except ProcessLookupError:
+            return False
+        except PermissionError as error:
+            raise ConfigurationError(
+                f"this user may not signal the broker, process {pid}",
+                hint="name no pid file, and let systemd watch the password file: broker_conf/mosquitto/README.md",
+            ) from error
+    return runs

@@ -1,0 +1,116 @@
+"""Files that are whole after a power cut: replaced and removed durably, read only where they are regular ones."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from covey.errors import DiskFullError, StorageError
+
+
+def replace_durably(path: Path, content: bytes | bytearray, mode: int) -> None:
+    """Write a temporary file beside `path`, fsync it, rename it over `path`, and fsync the folder.
+
+    Temporary names begin with a dot and end in `.tmp`; a crash may leave one behind.
+
+    Raises:
+        DiskFullError: no room left.
+        StorageError: the disk refused otherwise. The old content stands, unless only the last fsync failed.
+    """
+    temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
+    with storage_errors("write", path):
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        try:
+            with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
+                rest = memoryview(content)
+                while rest:
+                    rest = rest[file.write(rest) :]
+                os.fsync(descriptor)
+            temporary.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+        synchronise_folder(path.parent)
+
+
+def remove_durably(path: Path) -> None:
+    """Remove a file, if it is there, so that it stays away.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    with storage_errors("remove", path):
+        path.unlink(missing_ok=True)
+        synchronise_folder(path.parent)
+
+
+def synchronise_folder(folder: Path) -> None:
+    """Make the folder's names durable. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Keep other writers of a folder's files out, by the folder: the files themselves are replaced. Raises OSError.
+
+    The lock ends with the process.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def read_regular(path: Path, maximum: int) -> tuple[os.stat_result, bytes]:
+    """Read a regular file up to one byte more than `maximum`, so that the caller sees what is too long.
+
+    Raises OSError, as `open_regular`.
+    """
+    with open_regular(path) as (descriptor, status), open(descriptor, "rb", closefd=False) as file:
+        return status, file.read(maximum + 1)
+
+
+@contextmanager
+def open_regular(path: Path) -> Iterator[tuple[int, os.stat_result]]:
+    """Open a regular file to read it; what it is, is asked of the file that was opened.
+
+    Raises OSError; for a link ELOOP, for what is no regular file EINVAL or ENXIO. Never waits for a pipe.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        yield descriptor, status
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def storage_errors(verb: str, path: Path) -> Iterator[None]:
+    """Raise what the disk refuses meanwhile as a StorageError."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(verb, path, error) from error
+
+
+def storage_error(verb: str, path: Path | str, error: OSError) -> StorageError:
+    """Name what the disk refused, for people."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return DiskFullError(
+            f"cannot {verb} {path}: no room left", hint="free space on that disk; nothing queued is lost"
+        )
+    return StorageError(f"cannot {verb} {path}: {error.strerror or error}")

@@ -1,0 +1,130 @@
+"""Secrets at rest: files of mode 0600 in folders of mode 0700, replaced whole and durably, refused when laxer.
+
+Who can read the owner's files is the owner (or root). So ownership and modes are what there is, unless a passphrase is
+wanted (`identity_file.py`), and they are checked each time on the file that was opened, not on its name.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import stat
+from pathlib import Path
+
+from covey.adapters.files import open_regular, replace_durably, storage_error, synchronise_folder
+from covey.errors import ConfigurationError
+
+_SHARED = stat.S_IRWXG | stat.S_IRWXO
+
+
+def write_secret(path: Path, content: bytes | bytearray) -> None:
+    """Replace a secret as a whole: after a crash the file holds the old content or the new, never less.
+
+    Raises:
+        DiskFullError: no room left.
+        StorageError: the disk refused otherwise. The old content stands, unless only the last fsync failed.
+    """
+    replace_durably(path, content, mode=0o600)
+
+
+def read_secret(path: Path, maximum: int) -> bytearray:
+    """Read a secret that is a regular file of ours, closed to all others, of at most `maximum` bytes.
+
+    The buffer is the only copy: a caller that is done with it wipes it.
+
+    Raises:
+        ConfigurationError: it is missing, a link, somebody else's, open to others, or too long; the hint helps.
+        StorageError: the disk refused.
+    """
+    name = shlex.quote(str(path))
+    try:
+        status, content = _read_into_buffer(path, maximum)
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"{path} is missing", hint="`covey init` makes a device's keys") from error
+    except PermissionError as error:
+        raise ConfigurationError(f"{path} may not be read", hint=_owner_hint(name)) from error
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.EINVAL, errno.ENXIO}:
+            raise ConfigurationError(
+                f"{path} is not a regular file", hint="put the file itself in its place"
+            ) from error
+        raise storage_error("read", path, error) from error
+    _check_private(path, status, "600")
+    if len(content) > maximum:
+        raise ConfigurationError(f"{path} is longer than {maximum} bytes", hint="restore the right file from a backup")
+    return content
+
+
+def read_credential(name: str, maximum: int) -> bytearray | None:
+    """Read what the service manager hands to this service (systemd's LoadCredential); None where it hands nothing.
+
+    Whose it is and who may read it is the manager's business: it lies in a folder made for this service alone.
+
+    Raises:
+        ConfigurationError: longer than `maximum` bytes, or not readable.
+    """
+    folder = os.environ.get("CREDENTIALS_DIRECTORY")
+    if not folder:
+        return None
+    path = Path(folder, name)
+    try:
+        _, content = _read_into_buffer(path, maximum)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+    if len(content) > maximum:
+        raise ConfigurationError(f"{path} is longer than {maximum} bytes")
+    return content
+
+
+def private_folder(path: Path) -> None:
+    """Make sure that a folder exists which is ours alone (0700). A link to such a folder will do (systemd makes them).
+
+    Raises:
+        ConfigurationError: it is no folder, somebody else's, or open to others; the hint says what to do.
+        StorageError: it could not be made.
+    """
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, exist_ok=True)
+            synchronise_folder(path.parent)
+        status = path.stat()
+    except PermissionError as error:
+        raise ConfigurationError(
+            f"{path} may not be made or reached", hint=_owner_hint(shlex.quote(str(path)))
+        ) from error
+    except OSError as error:
+        raise storage_error("make", path, error) from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise ConfigurationError(f"{path} is not a folder", hint="name another folder, or move the file away")
+    _check_private(path, status, "700")
+
+
+def _read_into_buffer(path: Path, maximum: int) -> tuple[os.stat_result, bytearray]:
+    """Read up to one byte more than `maximum`, without a copy that could not be wiped. Raises OSError."""
+    with open_regular(path) as (descriptor, status):
+        content = bytearray(maximum + 1)
+        length = 0
+        while length < len(content) and (count := os.readv(descriptor, [memoryview(content)[length:]])):
+            length += count
+        del content[length:]
+        return status, content
+
+
+def _check_private(path: Path, status: os.stat_result, mode: str) -> None:
+    name = shlex.quote(str(path))
+    if status.st_uid != os.geteuid():
+        raise ConfigurationError(
+            f"{path} belongs to user {status.st_uid}, and this is user {os.geteuid()}", hint=_owner_hint(name)
+        )
+    if status.st_mode & _SHARED:
+        raise ConfigurationError(
+            f"{path} is open to other users (mode {stat.S_IMODE(status.st_mode):04o})", hint=f"chmod {mode} {name}"
+        )
+
+
+def _owner_hint(name: str) -> str:
+    return f"run as the user who owns it, or: chown {os.geteuid()} {name}"

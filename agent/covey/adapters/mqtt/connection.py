@@ -1,0 +1,488 @@
+"""One connection to an MQTT 5 broker, from TCP to its end. With `mqtt_visitor` the only module that imports paho-mqtt.
+
+1. A connection has a paho client of its own, which dies with it: paho's replay after a reconnect breaks
+   the order of messages. What was outstanding is never released; the caller sends it again.
+2. paho never queues: a publish is taken while fewer than min(the server's Receive Maximum, ours) are
+   unanswered (MQTT 5 §3.2.2.3.3, §4.9), and refused beforehand if it exceeds the server's Maximum Packet
+   Size (§3.2.2.3.6). paho checks neither, and one oversize publish would end every connection it is sent on.
+3. A delivery is acknowledged by the caller only, on the connection that brought it; its packet identifier
+   means another message on the next one. After a reconnect the server delivers it again (§4.4).
+4. The session outlives connections (Clean Start 0, Session Expiry §3.1.2.11.2), under client id = user name.
+5. The inbox subscription must be granted with QoS 1, or we are not up. It is renewed every few minutes,
+   because servers have been seen to lose one while connected.
+6. A server that leaves a publish unanswered for two keep-alives is left: a slot of the window that it never
+   frees cannot be had back otherwise (a resend within a connection is forbidden, §4.4).
+7. A will is set at CONNECT, with a delay (§3.1.3.2.2), so that a short interruption does not publish it. A clean end
+   takes it back (§3.14.4).
+8. One thread does all network work. Nothing that a server sends ends it; other threads only post to it.
+
+When to connect again is `mqtt_relay`'s business.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import logging
+import re
+import selectors
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, Settings, plain_words, publish_bytes
+from covey.ports import Delivered, PublishRefusal, RelayEvent, RelayUp, Released
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from covey.core.presence.heartbeat import LastWill
+
+_log = logging.getLogger(__name__)
+
+_FOREIGN_PROPERTIES_BYTES_MAX = 1024
+"""Room for properties that a publisher other than Covey may have set."""
+
+_PASSING = {0x00, 0x88, 0x89, 0x8B, 0x8D}
+"""CONNACK and DISCONNECT reasons of a server that is busy or restarting, or missed our ping: no refusal."""
+
+DISCONNECT_S = 1.0
+"""How long a clean disconnect may take: it only flushes a few packets."""
+
+_READ_AT_ONCE = 64
+"""Deliveries that are read before anything is written: a full inbox must not hold up its acknowledgements."""
+
+_TICK_S = 5.0
+"""How often paho looks after its keep-alive; a fraction of it, and rare enough to let a small machine sleep."""
+
+
+class Inbox:
+    """The topic that is ours, others that we read for a while, and what we refused to take from them."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.oversize_dropped = 0
+        self._others: frozenset[str] = frozenset()
+        self._retired: set[str] = set()
+        self._lock = threading.Lock()
+
+    def listen(self, topics: Collection[str]) -> None:
+        """Read these topics, too, and no others."""
+        with self._lock:
+            self._retired |= self._others
+            self._others = frozenset(topics)
+            self._retired -= self._others
+
+    def overheard(self, topic: str) -> None:
+        """Note a topic that the session still holds for an earlier process: the next renewal ends it."""
+        with self._lock:
+            if topic and topic not in self.topics():
+                self._retired.add(topic)
+
+    def topics(self) -> list[str]:
+        """Return what we read, our own topic first."""
+        return [self.topic, *sorted(self._others)]
+
+    def retired(self) -> list[str]:
+        """Return the topics whose subscription must end."""
+        with self._lock:
+            return sorted(self._retired)
+
+    def forget(self, topics: list[str]) -> None:
+        """Note that the server has ended these."""
+        with self._lock:
+            self._retired.difference_update(topics)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a connection ended, in plain words; whether the server said no; how long we were up."""
+
+    reason: str
+    refused: bool = False
+    up_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Publish:
+    handle: int
+    topic: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Acknowledge:
+    packet_id: int
+
+
+class _Order(enum.Enum):
+    RENEW_SUBSCRIPTION = enum.auto()
+    CLOSE = enum.auto()
+
+
+class _Phase(enum.Enum):
+    ACCEPTING = "accept the connection"
+    SUBSCRIBING = "answer our subscription"
+    UP = "up"
+    CLOSING = "take our leave"
+
+
+class Connection:
+    """One TCP connection, one paho client, one generation. `run` is the network thread; the rest posts to it."""
+
+    def __init__(
+        self,
+        name: str,
+        generation: int,
+        settings: Settings,
+        inbox: Inbox,
+        handles: Iterator[int],
+        deliver: Callable[[RelayEvent], None],
+        will: LastWill | None = None,
+    ) -> None:
+        self.generation = generation
+        self._name = name
+        self._settings = settings
+        self._inbox = inbox
+        self._deliver = deliver
+        self._will = will
+
+        # Shared with callers, under the lock.
+        self._lock = threading.Lock()
+        self._handles = handles
+        self._posted: deque[_Publish | _Acknowledge | _Order] = deque()
+        self._woken = False
+        self._open = False  # for publishes
+        self._unanswered = 0
+        self._window = settings.window
+        self._packet_bytes_max = PACKET_BYTES_MAX
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
+        self._wake_writer.setblocking(False)
+
+        # The network thread's own.
+        self._client = self._new_client()
+        self._phase = _Phase.ACCEPTING
+        self._deadline = 0.0
+        self._session_present = False
+        self._up_since: float | None = None
+        self._handle_of: dict[int, int] = {}
+        self._answered_at = 0.0  # or the first publish after which an answer was due
+        self._ending_topics: dict[int, list[str]] = {}
+        self._ending: Ending | None = None
+        self._tls_alert = ""
+        self._came = False  # a message, in this reading
+
+    # --- from any thread -----------------------------------------------------------------------------
+
+    def publish(self, topic: str, payload: bytes) -> int | PublishRefusal:
+        """Post a publish if it fits the window and the packet size. Its release may overtake the return."""
+        size = publish_bytes(len(topic.encode()), len(payload))
+        with self._lock:
+            if not self._open:
+                return PublishRefusal.OFFLINE
+            if size > self._packet_bytes_max:
+                return PublishRefusal.TOO_LARGE
+            if self._unanswered >= self._window:
+                return PublishRefusal.WINDOW_FULL
+            self._unanswered += 1
+            handle = next(self._handles)
+            self._post(_Publish(handle, topic, payload))
+            return handle
+
+    def acknowledge(self, packet_id: int) -> None:
+        """Post a PUBACK. QoS 0 deliveries have no packet identifier and need none."""
+        if packet_id:
+            with self._lock:
+                self._post(_Acknowledge(packet_id))
+
+    def renew_subscription(self) -> None:
+        """Post a subscription to the inbox's topic of the moment."""
+        with self._lock:
+            self._post(_Order.RENEW_SUBSCRIPTION)
+
+    def close(self) -> None:
+        """Post the end, after what was posted before."""
+        with self._lock:
+            self._open = False
+            self._post(_Order.CLOSE)
+
+    def _post(self, work: _Publish | _Acknowledge | _Order) -> None:
+        self._posted.append(work)
+        if not self._woken:
+            self._woken = True
+            self._wake_writer.send(b"\0")
+
+    # --- the network thread --------------------------------------------------------------------------
+
+    def run(self) -> Ending:
+        """Connect, serve until the connection ends, and say why it did."""
+        try:
+            self._connect()
+            self._serve()
+        except OSError as error:
+            self._ending = self._ending or Ending(plain_words(error, self._settings.host, self._settings.port))
+        except Exception:  # noqa: BLE001 - paho parses what a hostile server sent; it may end this connection only
+            _log.exception("relay %s: connection %d failed", self._name, self.generation)
+            self._ending = Ending("the connection failed on something unforeseen, which is logged", refused=True)
+        finally:
+            with self._lock:
+                self._open = False
+            self.abandon()
+        up_s = time.monotonic() - self._up_since if self._up_since is not None else 0.0
+        ending = self._ending or Ending("the connection was lost")
+        return Ending(ending.reason, ending.refused, up_s)
+
+    def _new_client(self) -> paho.Client:
+        client = paho.Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=self._settings.username,
+            protocol=paho.MQTTv5,
+            reconnect_on_failure=False,
+            manual_ack=True,
+        )
+        client.max_inflight_messages_set(0)  # unlimited: the window is ours
+        client.connect_timeout = self._settings.connect_s_max
+        client.username_pw_set(self._settings.username, self._settings.password)
+        if self._settings.tls:
+            client.tls_set_context(self._settings.tls)
+        if self._will is not None:
+            delay = Properties(PacketTypes.WILLMESSAGE)  # type: ignore[no-untyped-call] # paho's has no types
+            delay.WillDelayInterval = self._will.delay_s
+            client.will_set(self._will.topic, self._will.envelope, qos=1, properties=delay)
+        client.on_connect = self._on_connect
+        client.on_subscribe = self._on_subscribe
+        client.on_unsubscribe = self._on_unsubscribe
+        client.on_message = self._on_message
+        client.on_publish = self._on_publish
+        client.on_disconnect = self._on_disconnect
+        client.enable_logger(self._complaints())
+        # Present, it stops paho from writing to the socket on whichever thread it happens to be.
+        client.on_socket_register_write = _nothing
+        return client
+
+    def _connect(self) -> None:
+        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call] # paho's has no types
+        properties.SessionExpiryInterval = self._settings.session_expiry_s
+        properties.ReceiveMaximum = self._settings.window
+        topic_bytes = len(self._inbox.topic.encode())
+        properties.MaximumPacketSize = (
+            publish_bytes(topic_bytes, self._settings.payload_bytes_max) + _FOREIGN_PROPERTIES_BYTES_MAX
+        )
+        self._client.connect(
+            self._settings.host,
+            self._settings.port,
+            keepalive=self._settings.keepalive_s,
+            clean_start=False,
+            properties=properties,
+        )
+        self._deadline = time.monotonic() + self._settings.connect_s_max
+
+    def _serve(self) -> None:
+        """Move bytes and posted work until paho has let go of the socket."""
+        with selectors.DefaultSelector() as selector:
+            connected = self._client.socket()
+            assert isinstance(connected, socket.socket)
+            selector.register(self._wake_reader, selectors.EVENT_READ)
+            selector.register(connected, selectors.EVENT_READ)
+            watched = selectors.EVENT_READ
+            while self._ending is None and self._client.socket() is not None:
+                wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._client.want_write() else 0)
+                if wanted != watched:
+                    selector.modify(connected, wanted)
+                    watched = wanted
+                ready = {key.fileobj for key, _ in selector.select(self._patience_s())}
+                if self._wake_reader in ready:
+                    self._wake_reader.recv(64)
+                    self._do_posted()
+                if connected in ready:
+                    self._read(connected)
+                self._client.loop_write()
+                self._client.loop_misc()
+                self._keep_deadlines()
+
+    def _patience_s(self) -> float:
+        return max(0.0, min(_TICK_S, self._settings.keepalive_s / 4, self._deadline - time.monotonic()))
+
+    def _read(self, connected: socket.socket) -> None:
+        """Read what is there, some packets at a time, including what TLS has decrypted and no selector sees."""
+        for number in itertools.count(1):
+            self._came = False
+            self._client.loop_read()
+            more = _holds(connected) or (self._came and number < _READ_AT_ONCE)
+            if self._client.socket() is None or not more:
+                return
+
+    def _keep_deadlines(self) -> None:
+        """Renew the subscription when we are up; give up on a server that is slow at anything else."""
+        now = time.monotonic()
+        unanswered_s = now - self._answered_at if self._handle_of else 0.0
+        if unanswered_s > 2 * self._settings.keepalive_s and not self._client.want_write():
+            self._ending = Ending("the server does not answer publishes")
+        elif now < self._deadline:
+            return
+        elif self._phase is _Phase.UP:
+            self._subscribe()
+        else:
+            perhaps = "; perhaps it speaks no MQTT 5" if self._phase is _Phase.ACCEPTING else ""
+            self._ending = Ending(f"the server did not {self._phase.value} in time{perhaps}")
+
+    def _do_posted(self) -> None:
+        with self._lock:
+            self._woken = False
+            posted, self._posted = self._posted, deque()
+        for work in posted:
+            match work:
+                case _Publish(handle, topic, payload):
+                    if not self._handle_of:
+                        self._answered_at = time.monotonic()
+                    self._handle_of[self._client.publish(topic, payload, qos=1).mid] = handle
+                case _Acknowledge(packet_id):
+                    self._client.ack(packet_id, 1)
+                case _Order.RENEW_SUBSCRIPTION if self._phase is _Phase.UP:
+                    self._subscribe()
+                case _Order.CLOSE:
+                    self._phase = _Phase.CLOSING
+                    self._deadline = time.monotonic() + DISCONNECT_S
+                    self._client.disconnect()
+
+    def _subscribe(self) -> None:
+        """Subscribe to what we read, without what is retained there, and end earlier subscriptions."""
+        options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_DO_NOT_SEND)
+        self._client.subscribe([(topic, options) for topic in self._inbox.topics()])
+        if retired := self._inbox.retired():
+            _, packet_id = self._client.unsubscribe(retired)
+            if packet_id is not None:
+                self._ending_topics[packet_id] = retired
+        self._deadline = time.monotonic() + (
+            self._settings.resubscribe_s if self._phase is _Phase.UP else self._settings.connect_s_max
+        )
+
+    def abandon(self) -> None:
+        """Close the sockets under paho, which then has nothing left to send."""
+        remaining = self._client.socket()
+        if remaining is not None:
+            remaining.close()
+        with self._lock:
+            self._woken = True  # nobody may write to the closed pair
+            self._wake_writer.close()
+            self._wake_reader.close()
+
+    # --- paho's callbacks, all on the network thread ---------------------------------------------------
+
+    def _on_connect(
+        self, _client: object, _data: object, flags: paho.ConnectFlags, reason: ReasonCode, answer: Properties | None
+    ) -> None:
+        if reason.is_failure:
+            self._ending = Ending(refusal_words(reason), refused=reason.value not in _PASSING)
+            return
+        if getattr(answer, "MaximumQoS", 1) < 1:
+            self._ending = Ending("the server offers QoS 0 only", refused=True)
+            return
+        with self._lock:
+            self._window = min(self._settings.window, getattr(answer, "ReceiveMaximum", 65535))
+            self._packet_bytes_max = getattr(answer, "MaximumPacketSize", PACKET_BYTES_MAX)
+        self._session_present = flags.session_present
+        if self._phase is _Phase.ACCEPTING:
+            self._phase = _Phase.SUBSCRIBING
+            self._subscribe()
+
+    def _on_subscribe(
+        self, _client: object, _data: object, _mid: int, reasons: list[ReasonCode], _answer: Properties | None
+    ) -> None:
+        if reasons[0].value != 1:  # granted QoS 1 (§3.9.3)
+            self._ending = Ending(f"the server does not grant our inbox: {reasons[0]}", refused=True)
+            return
+        if self._phase is not _Phase.SUBSCRIBING:
+            return
+        self._phase = _Phase.UP
+        self._up_since = time.monotonic()
+        self._deadline = self._up_since + self._settings.resubscribe_s
+        with self._lock:
+            self._open = True
+        overhead = publish_bytes(len(self._inbox.topic.encode()), self._packet_bytes_max) - self._packet_bytes_max
+        most = max(0, min(self._settings.payload_bytes_max, self._packet_bytes_max - overhead))
+        connection = self._will.connection if self._will is not None else None
+        self._deliver(RelayUp(self._name, self._session_present, most, connection))
+
+    def _on_unsubscribe(
+        self, _client: object, _data: object, mid: int, _reasons: list[ReasonCode], _answer: Properties | None
+    ) -> None:
+        self._inbox.forget(self._ending_topics.pop(mid, []))
+
+    def _on_message(self, client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
+        self._came = True
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            topic = ""  # a server that breaks §1.5.4; the seal decides what the payload is worth
+        if len(message.payload) > self._settings.payload_bytes_max:
+            self._inbox.oversize_dropped += 1
+            client.ack(message.mid, message.qos)
+            return
+        self._inbox.overheard(topic)
+        self._deliver(Delivered(self._name, (self.generation, message.mid), topic, bytes(message.payload)))
+
+    def _on_publish(
+        self, _client: object, _data: object, mid: int, reason: ReasonCode, _answer: Properties | None
+    ) -> None:
+        self._answered_at = time.monotonic()
+        with self._lock:
+            self._unanswered -= 1
+        self._deliver(Released(self._name, self._handle_of.pop(mid), reason.value))
+
+    def _on_disconnect(
+        self,
+        _client: object,
+        _data: object,
+        flags: paho.DisconnectFlags,
+        reason: ReasonCode,
+        _answer: Properties | None,
+    ) -> None:
+        if self._ending is None and flags.is_disconnect_packet_from_server:
+            self._ending = Ending(f"the server ended the connection: {reason}", refused=reason.value not in _PASSING)
+        elif self._ending is None and self._tls_alert:
+            self._ending = Ending(f"the server refuses our certificate: {self._tls_alert}", refused=True)
+        elif self._ending is None:
+            self._ending = Ending("the connection was lost")
+
+    def _complaints(self) -> logging.Logger:
+        """Return where paho logs: only errors, so that no line is put together for each packet."""
+        logger = logging.Logger(__name__, logging.ERROR)  # noqa: LOG001 - this connection's own
+        logger.addFilter(self._on_complaint)
+        return logger
+
+    def _on_complaint(self, record: logging.LogRecord) -> bool:
+        """Keep a TLS alert: since TLS 1.3 a server judges us after the handshake, and paho only logs it."""
+        if alert := re.search(r"\[SSL: \w+?_ALERT_(\w+)\]", record.getMessage()):
+            self._tls_alert = alert[1].replace("_", " ").lower()
+        return False
+
+
+def refusal_words(reason: ReasonCode) -> str:
+    """Say why a server did not accept us (CONNACK reasons, §3.2.2.2)."""
+    if reason.value == 0x84:
+        return "the server speaks no MQTT 5"
+    if reason.value in {0x86, 0x87}:
+        return "the server refuses this user name and password"
+    return f"the server refuses the connection: {reason}"
+
+
+def _holds(connected: socket.socket) -> bool:
+    """Say whether TLS has decrypted something that was not read yet."""
+    return isinstance(connected, ssl.SSLSocket) and connected.pending() > 0
+
+
+def _nothing(*_arguments: object) -> None:
+    """Do nothing."""

@@ -1,0 +1,172 @@
+"""The relay over MQTT 5 (`covey.ports.Relay`): one connection after another, for good.
+
+1. Every attempt is a new connection with a new generation number; nothing is carried over (`mqtt_connection`).
+2. Between connections: decorrelated jitter. A refusal (credentials, quota …) waits longer, and never for good.
+3. The password goes to the server and nowhere else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING
+
+from covey.adapters.mqtt.connection import DISCONNECT_S, Connection, Inbox
+from covey.adapters.mqtt.settings import Backoff, ClientCertificate, Settings, parse_url, tls_context
+from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+    from covey.core.presence.heartbeat import LastWill
+
+
+class MqttRelay:
+    """One MQTT 5 broker and our inbox on it, kept connected for good."""
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        username: str,
+        password: str,
+        inbox_topic: str,
+        *,
+        ca_file: Path | None = None,
+        client: ClientCertificate | None = None,
+        keepalive_s: int = 60,
+        session_expiry_s: int = 7 * 86400,
+        window: int = 200,
+        payload_bytes_max: int = 1_200_000,
+        connect_s_max: float = 10.0,
+        resubscribe_s: float = 300.0,
+        retry_s_min: float = 1.0,
+        retry_s_max: float = 300.0,
+        refused_s_min: float = 30.0,
+        stable_s: float = 30.0,
+    ) -> None:
+        """Check and keep the configuration; nothing is connected before `start`.
+
+        Args:
+            name: what events call this relay.
+            url: `mqtt://host[:port]` or `mqtts://host[:port]` (TLS 1.2 or later, certificate and host checked).
+            username: also the client id.
+            password: goes to the server, and nowhere else.
+            inbox_topic: the topic to subscribe to, as long as `listen` names no more.
+            ca_file: PEM file of the authorities to trust instead of the system's.
+            client: our certificate, for a server that asks for one.
+            keepalive_s: a silent peer is given up after one to two of these.
+            session_expiry_s: how long the server should keep queueing for us while we are away.
+            window: most publishes unanswered, and most deliveries unacknowledged.
+            payload_bytes_max: larger ones are neither sent nor accepted.
+            connect_s_max: for TCP and TLS, and again for the server to accept us and our subscription.
+            resubscribe_s: between renewals of the subscription.
+            retry_s_min: shortest pause between connections.
+            retry_s_max: longest pause between connections.
+            refused_s_min: shortest pause after the server refused us.
+            stable_s: a connection that was up so long makes the pauses short again.
+
+        Raises:
+            ConfigurationError: the URL, the CA file or the certificate is not usable.
+        """
+        host, port, encrypted = parse_url(url)
+        self.name = name
+        self._settings = Settings(
+            host=host,
+            port=port,
+            tls=tls_context(ca_file, client) if encrypted else None,
+            username=username,
+            password=password,
+            keepalive_s=keepalive_s,
+            session_expiry_s=session_expiry_s,
+            window=window,
+            payload_bytes_max=payload_bytes_max,
+            connect_s_max=connect_s_max,
+            resubscribe_s=resubscribe_s,
+        )
+        self._stable_s = stable_s
+        self._backoff = Backoff(retry_s_min, retry_s_max, refused_s_min)
+        self._inbox = Inbox(inbox_topic)
+        self._handles = itertools.count(1)
+        self._connection: Connection | None = None
+        self._will: LastWill | None = None
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __repr__(self) -> str:
+        """Return the name and where it is."""
+        return f"MqttRelay({self.name!r}, {self._settings.host}:{self._settings.port})"
+
+    @property
+    def oversize_dropped(self) -> int:
+        """How many deliveries were dropped because they exceeded `payload_bytes_max`."""
+        return self._inbox.oversize_dropped
+
+    def start(self, deliver: Callable[[RelayEvent], None]) -> None:
+        """Begin connecting, in the background, for good. `deliver` is called from that thread and must not block.
+
+        A delivery may come before `RelayUp`: a server resumes a session before it answers the subscription.
+        """
+        assert self._thread is None, "a relay starts once"
+        self._thread = threading.Thread(target=self._run, args=(deliver,), name=f"relay {self.name}", daemon=True)
+        self._thread.start()
+
+    def publish(self, topic: str, payload: bytes) -> int | PublishRefusal:
+        """Hand over one publish (QoS 1); return its handle, unique for this adapter's life, or why not."""
+        if len(payload) > self._settings.payload_bytes_max:
+            return PublishRefusal.TOO_LARGE
+        connection = self._connection
+        return connection.publish(topic, payload) if connection else PublishRefusal.OFFLINE
+
+    def acknowledge(self, delivered: Delivered) -> None:
+        """Let the server forget a delivery; one of an earlier connection is ignored, because it comes again.
+
+        Acknowledge in the order of delivery (MQTT 5 §4.6).
+        """
+        generation, packet_id = delivered.token
+        connection = self._connection
+        if connection and connection.generation == generation:
+            connection.acknowledge(packet_id)
+
+    def bequeath(self, will: LastWill | None) -> None:
+        """Have the server publish a will when the next connection, and each one after it, ends without a farewell."""
+        self._will = will
+
+    def alive(self) -> bool:
+        """Say whether the connecting goes on."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def listen(self, topics: Collection[str]) -> None:
+        """Beside the inbox, listen to these topics and to no others, now or as soon as we are connected."""
+        self._inbox.listen(topics)
+        connection = self._connection
+        if connection:
+            connection.renew_subscription()
+
+    def stop(self) -> None:
+        """Send what was acknowledged, disconnect cleanly (the session stays) and end the thread."""
+        self._stopping.set()
+        connection = self._connection
+        if connection:
+            connection.close()
+        if self._thread:
+            self._thread.join(2 * DISCONNECT_S)  # longer only while it still connects: it ends by itself then
+
+    def _run(self, deliver: Callable[[RelayEvent], None]) -> None:
+        for generation in itertools.count(1):
+            connection = Connection(
+                self.name, generation, self._settings, self._inbox, self._handles, deliver, self._will
+            )
+            self._connection = connection
+            if self._stopping.is_set():
+                connection.abandon()
+                break
+            ending = connection.run()
+            self._connection = None
+            if self._stopping.is_set():
+                break
+            deliver(RelayDown(self.name, ending.reason, ending.refused))
+            if ending.up_s >= self._stable_s:
+                self._backoff.reset()
+            self._stopping.wait(self._backoff.next_s(refused=ending.refused))

@@ -1,0 +1,150 @@
+"""What is decided about an MQTT relay before and between connections: where it is, how large, when again.
+
+No paho here, so that it can be read and tested without a connection; `mqtt_relay` does the rest.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from dataclasses import dataclass
+from random import SystemRandom
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from covey.adapters.keys.key_file import read_secret
+from covey.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MAXIMUM_PEM_BYTES = 64 * 1024
+
+PACKET_BYTES_MAX = 1 + 4 + 268_435_455
+"""MQTT 5 §2.1.4: the largest packet that a Remaining Length of four bytes can say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a relay is reached, and the bounds on doing so."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    username: str
+    password: str
+    keepalive_s: int
+    session_expiry_s: int
+    window: int
+    payload_bytes_max: int
+    connect_s_max: float
+    resubscribe_s: float
+
+    def __repr__(self) -> str:
+        """Return where it is, and never the password."""
+        return f"Settings({self.host}:{self.port})"
+
+
+class Backoff:
+    """Decorrelated jitter (Brooker, "Exponential Backoff and Jitter", AWS 2015): a fleet does not return in step."""
+
+    def __init__(self, seconds_min: float, seconds_max: float, refused_s_min: float) -> None:
+        self._seconds_min = seconds_min
+        self._seconds_max = seconds_max
+        self._refused_s_min = refused_s_min
+        self._last_s = seconds_min
+        self._random = SystemRandom()
+
+    def next_s(self, *, refused: bool) -> float:
+        """Return the next pause: between the least one and three times the last one, up to the longest."""
+        least = max(self._refused_s_min if refused else 0, self._seconds_min)
+        self._last_s = min(self._seconds_max, self._random.uniform(least, max(least, self._last_s) * 3))
+        return self._last_s
+
+    def reset(self) -> None:
+        """Start again from the shortest pause."""
+        self._last_s = self._seconds_min
+
+
+def publish_bytes(topic_bytes: int, payload_bytes: int) -> int:
+    """Return the length of our PUBLISH packet (§3.3): header, topic, packet identifier, no properties, payload."""
+    remaining = 2 + topic_bytes + 2 + 1 + payload_bytes
+    length_bytes = 1 if remaining < 1 << 7 else 2 if remaining < 1 << 14 else 3 if remaining < 1 << 21 else 4
+    return 1 + length_bytes + remaining
+
+
+def parse_url(url: str) -> tuple[str, int, bool]:
+    """Return host, port and whether TLS is asked for.
+
+    Raises:
+        ConfigurationError: not `mqtt://host[:port]` or `mqtts://host[:port]`.
+    """
+    hint = "write mqtts://host or mqtts://host:port; user name and password stand on their own"
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise ConfigurationError("the relay's URL has no valid port", hint=hint) from error
+    if parts.scheme not in {"mqtt", "mqtts"} or not parts.hostname:
+        raise ConfigurationError("the relay's URL is neither mqtt:// nor mqtts:// with a host", hint=hint)
+    if "@" in parts.netloc or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ConfigurationError("the relay's URL holds more than host and port", hint=hint)
+    encrypted = parts.scheme == "mqtts"
+    return parts.hostname, port or (8883 if encrypted else 1883), encrypted
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """What proves us to a broker that asks: PEM files; without `key_file` the key stands beside the certificate."""
+
+    certificate_file: Path
+    key_file: Path | None = None
+
+
+def tls_context(ca_file: Path | None, client: ClientCertificate | None = None) -> ssl.SSLContext:
+    """Return how TLS is spoken: whom we trust, and who we are.
+
+    Raises:
+        ConfigurationError: a file is not usable, or others may read the private key.
+    """
+    try:
+        context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
+    except OSError as error:  # ssl.SSLError is one
+        raise ConfigurationError(
+            f"{ca_file}: not a readable PEM file of certificates", hint="name the file of the authority"
+        ) from error
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if client is not None:
+        _load_client(context, client)
+    return context
+
+
+def _load_client(context: ssl.SSLContext, client: ClientCertificate) -> None:
+    key_file = client.key_file or client.certificate_file
+    read_secret(key_file, _MAXIMUM_PEM_BYTES)  # whose it is, and who else may read it
+    try:
+        # Without a password a sealed key would be asked for at the terminal, which an agent does not have.
+        context.load_cert_chain(client.certificate_file, client.key_file, password="")
+    except OSError as error:
+        raise ConfigurationError(
+            f"{client.certificate_file} and {key_file} are no certificate with its unsealed private key in PEM",
+            hint="`covey broker enrol` makes both",
+        ) from error
+
+
+def plain_words(error: OSError, host: str, port: int) -> str:
+    """Say why a connection could not be made or did not last."""
+    place = f"{host}:{port}"
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"the certificate of {place} is not trusted: {error.verify_message}"
+        case ssl.SSLError():
+            return f"no TLS connection with {place}: {error.reason or error}"
+        case socket.gaierror():
+            return f"no address is known for {host}"
+        case ConnectionRefusedError():
+            return f"nothing listens at {place}"
+        case TimeoutError():
+            return f"no answer from {place}"
+        case _:
+            return f"{place}: {error.strerror or error}"

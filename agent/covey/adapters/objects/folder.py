@@ -1,0 +1,171 @@
+"""A directory as a vault: each object a file, put atomically and durably.
+
+A key is a path of segments made of letters, digits and `. _ -`, none of them beginning with a dot. So no key leaves
+the root, and no key is a temporary file's name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from covey.adapters.files import (
+    locked_folder,
+    read_regular,
+    remove_durably,
+    replace_durably,
+    storage_error,
+    storage_errors,
+    synchronise_folder,
+)
+from covey.errors import ConflictError, LimitError, MalformedError
+from covey.limits import MAXIMUM_VAULT_MANIFEST_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from covey.ports import ObjectStore
+
+_SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}"  # 255 bytes is what a file name may have
+_is_segment = re.compile(_SEGMENT).fullmatch
+_is_key = re.compile(rf"{_SEGMENT}(?:/{_SEGMENT})*").fullmatch
+
+
+def check_key(key: str) -> None:
+    """Check a key before it stands in a path or a request.
+
+    Raises:
+        MalformedError: it is none.
+    """
+    if not _is_key(key):
+        raise MalformedError(f"{key[:80]!r} is not the key of an object")
+
+
+def open_object_store(location: str, base: Path) -> ObjectStore:
+    """Return the store at a location: a directory, made if it is not there, or a URL (`objects/cloud.py`).
+
+    A relative directory is below `base`.
+
+    Raises:
+        ConfigurationError: no such kind of store.
+        StorageError: the directory cannot be made.
+    """
+    if "://" in location:
+        from covey.adapters.objects.cloud import open_cloud_store
+
+        return open_cloud_store(location)
+    root = base / location
+    try:
+        root.mkdir(mode=0o750, parents=True, exist_ok=True)
+    except OSError as error:
+        raise storage_error("make", root, error) from error
+    return DirectoryStore(root)
+
+
+class DirectoryStore:
+    """Implements `ports.ObjectStore`. Files get the umask's mode: objects are sealed, and others may read them."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def put(self, key: str, content: bytes) -> None:
+        """Store durably and atomically.
+
+        Raises:
+            MalformedError: not a key.
+            DiskFullError: no room left.
+            StorageError: the disk refused otherwise.
+        """
+        path = self._path(key)
+        self._make_folder(path.parent)
+        replace_durably(path, content, mode=0o666)
+
+    def replace(self, key: str, content: bytes, before: bytes | None) -> None:
+        """Store where the object is still `before`, or still absent; a lock keeps others of this machine out.
+
+        Raises:
+            MalformedError: not a key.
+            ConflictError: it is something else.
+            DiskFullError: no room left.
+            StorageError: the disk refused otherwise.
+        """
+        path = self._path(key)
+        self._make_folder(path.parent)
+        with storage_errors("lock", path.parent), locked_folder(path.parent):
+            if path.exists() if before is None else self.get(key, MAXIMUM_VAULT_MANIFEST_BYTES) != before:
+                raise ConflictError(f"somebody else has replaced {key}")
+            replace_durably(path, content, mode=0o666)
+
+    def delete(self, key: str) -> None:
+        """Remove an object; nothing happens where there is none.
+
+        Raises:
+            MalformedError: not a key.
+            StorageError: the disk refused.
+        """
+        remove_durably(self._path(key))
+
+    def get(self, key: str, maximum: int) -> bytes | None:
+        """Return the object, or None where there is none.
+
+        Raises:
+            MalformedError: not a key.
+            LimitError: longer than `maximum` bytes.
+            StorageError: it could not be read, or is no file.
+        """
+        path = self._path(key)
+        try:
+            _, content = read_regular(path, maximum)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise storage_error("read", path, error) from error
+        if len(content) > maximum:
+            raise LimitError(f"{key} is longer than {maximum} bytes")
+        return content
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """List the keys that begin with `prefix`, sorted; what is no object's name is passed over.
+
+        Raises:
+            StorageError: a folder could not be read.
+        """
+        return self._keys_below(self._root, "", prefix)
+
+    def _keys_below(self, folder: Path, base: str, prefix: str) -> Iterator[str]:
+        try:
+            with os.scandir(folder) as entries:
+                # A folder sorts as "name/", as its keys do: "a-b" < "a/b" < "a0".
+                names = sorted(
+                    f"{base}{entry.name}/" if entry.is_dir(follow_symlinks=False) else f"{base}{entry.name}"
+                    for entry in entries
+                    if _is_segment(entry.name) and not entry.is_symlink()
+                )
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise storage_error("list", folder, error) from error
+        for name in names:
+            if name.endswith("/"):
+                if name.startswith(prefix) or prefix.startswith(name):
+                    yield from self._keys_below(self._root / name, name, prefix)
+            elif name.startswith(prefix):
+                yield name
+
+    def _path(self, key: str) -> Path:
+        check_key(key)
+        return self._root / key
+
+    def _make_folder(self, folder: Path) -> None:
+        """Make a folder and its parents, each made durable in the one above it."""
+        if folder.is_dir():
+            return
+        if folder.parent != folder:
+            self._make_folder(folder.parent)
+        try:
+            folder.mkdir(exist_ok=True)
+            synchronise_folder(folder.parent)
+        except OSError as error:
+            raise storage_error("make", folder, error) from error

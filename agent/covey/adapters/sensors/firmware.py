@@ -1,0 +1,66 @@
+"""What runs on this device and on the boards behind it, as readings: at a start, when it changes, and once a day."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from covey.ports import AttachedBoard
+
+NAME = "firmware"
+"""The reading's name; a board's, as its gateway has heard it: `board/<its signing key, hex>/firmware`."""
+
+_TELL_EVERY_SECONDS = 86_400.0
+
+
+class Firmware:
+    """Tells what runs here: the versions of Covey, of the system and of the kernel. `boards` gives those behind us."""
+
+    def __init__(
+        self, boards: Callable[[], Sequence[AttachedBoard]], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._boards = boards
+        self._monotonic = monotonic
+        self._here = _here()
+        self._told: dict[str, tuple[str, float]] = {}
+
+    def sample(self) -> list[tuple[str, str, str]]:
+        """Return name, unit and text of what is to be told now; mostly nothing."""
+        now = self._monotonic()
+        news = []
+        for name, text in self._texts():
+            told, at = self._told.get(name, ("", 0.0))
+            if text != told or now >= at + _TELL_EVERY_SECONDS:
+                self._told[name] = text, now
+                news.append((name, "", text))
+        return news
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        yield NAME, self._here
+        for board in self._boards():
+            if board.up:
+                yield f"board/{board.keys.signing_public.hex()}/{NAME}", board.software
+
+
+def _here() -> str:
+    kernel = os.uname()
+    try:
+        system = platform.freedesktop_os_release()["PRETTY_NAME"]
+    except OSError:
+        system = kernel.sysname
+    return f"covey {_version()}; {system}; {kernel.release} {kernel.machine}"
+
+
+def _version() -> str:
+    """Return what the installed package's folder is named after; `importlib.metadata` would keep 3 MB for good."""
+    for folder in map(Path, sys.path):
+        for found in folder.glob("covey-*.dist-info"):
+            return found.name.removeprefix("covey-").removesuffix(".dist-info")
+    return "unknown"

@@ -1,0 +1,245 @@
+"""The outbox of a damaged database: each message proves by its own signature whose it is and where it belongs."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from covey.adapters.sqlite.outbox import BYTES_OF_CLASS, LAST_PLACE, PLACE_BITS, check_digest, digest
+from covey.core.crypto import Identity
+from covey.core.ids import INCARNATION_BYTES, KEY_BYTES
+from covey.core.link.incarnations import Era
+from covey.core.records import MessageClass
+from covey.core.telemetry.batch import split_number
+from covey.core.wire.message import LossReason, Message, MessageType, read_message
+from covey.errors import MalformedError
+
+
+@dataclass(slots=True)
+class _Recipient:
+    """What is known of one recipient's queue."""
+
+    id: int
+    signing_public: bytes
+    next_place: int = 1
+    acknowledged: int = 0
+    queued: int | None = None
+    present: Era | None = None
+    held: int = 0
+    eras: dict[bytes, Era] = field(default_factory=dict)
+
+
+class Queue:
+    """Collects peers and messages, and writes them into the new database."""
+
+    def __init__(self, target: sqlite3.Connection, identity: Identity) -> None:
+        self._target = target
+        self._identity = identity
+        self._recipients: dict[bytes, _Recipient] = {}
+        self._old_ids: dict[int, _Recipient] = {}
+        self._stored_eras: dict[int, list[Era]] = {}
+        self._incarnation: bytes | None = None
+        self._queued_messages: int | None = None
+        self._highest_seq = 0
+        self._next_number = 1
+        self.messages = 0
+        self.missing: int | None = None
+
+    def take_totals(self, row: dict[str, Any]) -> bool:
+        """Take what the device row says of the whole."""
+        if len(row["incarnation"]) == INCARNATION_BYTES:
+            self._incarnation, self._queued_messages = row["incarnation"], row["queued_messages"]
+            self._next_number = max(1, row.get("next_number", 1))
+        return True
+
+    def take_peer(self, row: dict[str, Any]) -> bool:
+        """Take a recipient's row."""
+        key = bytes(row["signing_public"])
+        if len(key) != KEY_BYTES or row["next_link_seq"] < 1 or row["id"] in self._old_ids:
+            raise MalformedError("not a recipient's row")
+        recipient = self._of(key)
+        recipient.next_place = row["next_link_seq"]
+        recipient.acknowledged = max(0, row["acknowledged"])
+        recipient.queued = row["queued_messages"]
+        if self._incarnation is not None:
+            base, anew = row.get("base", 0), row.get("anew", 0)
+            recipient.present = Era(self._incarnation, base, recipient.next_place - 1, anew)
+        self._old_ids[row["id"]] = recipient
+        return True
+
+    def take_earlier(self, row: dict[str, Any]) -> bool:
+        """Take what is known of an earlier incarnation: only where its messages are to be signed anew it is needed."""
+        era = Era(bytes(row["incarnation"]), row["base"], row["last"], row["anew"])
+        self._stored_eras.setdefault(row["peer"], []).append(era)
+        return True
+
+    @property
+    def highest_peer(self) -> int:
+        """The highest number of a recipient's row so far."""
+        return max(self._old_ids, default=0) + 64
+
+    def to_seek(self) -> list[tuple[int, int]]:
+        """Return (first key, last key) of where messages may be."""
+        return [
+            (number << PLACE_BITS, number << PLACE_BITS | recipient.next_place)
+            for number, recipient in self._old_ids.items()
+        ]
+
+    def take_message(self, row: dict[str, Any]) -> bool:
+        """Take a message that is ours and what was queued.
+
+        Raises:
+            CoveyError: it is not.
+        """
+        raw, place = bytes(row["message"]), row["link_seq"]
+        check_digest(row.get("digest"), place, row["seq"], row["class"], raw)
+        kind = MessageClass(row["class"])
+        message = read_message(raw)
+        if message.author != self._identity.signing_public or not message.link_seq:
+            raise MalformedError("not a message of this device")
+        old = self._old_ids.get(row["peer"])
+        if old is not None and old.signing_public != message.recipient:
+            self._rename(old, message.recipient)
+        era = self._era_that_signs_anew(row["peer"], old, place)
+        if era is not None:
+            raw = era.as_sent(place, raw, self._identity)
+            message = read_message(raw, verify=False)
+        recipient = self._of(message.recipient)
+        base = place - message.link_seq
+        known = recipient.eras.get(message.incarnation)
+        if base < 0 or (known is not None and known.base != base):
+            raise MalformedError("a message in the wrong place")
+        last = max(place, known.last if known else 0)
+        number = _number(message)
+        self._next_number = max(self._next_number, 1 + (number or 0))
+        self._target.execute(
+            "INSERT INTO outbox (id, seq, class, size, queued_at, number, expires, digest, message) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                recipient.id << PLACE_BITS | place,
+                *(row["seq"], kind, len(raw), max(0, row["queued_at"]), number, row.get("expires")),
+                digest(place, row["seq"], int(kind), raw),
+                raw,
+            ),
+        )
+        recipient.eras[message.incarnation] = Era(message.incarnation, base, last)
+        recipient.next_place = max(recipient.next_place, place + 1)
+        recipient.held += 1
+        self._highest_seq = max(self._highest_seq, row["seq"])
+        self.messages += 1
+        return True
+
+    def _rename(self, recipient: _Recipient, signing_public: bytes) -> None:
+        """Correct a recipient's row, of which nothing but its messages can prove whose it is.
+
+        Raises:
+            MalformedError: other messages, or another row, say otherwise.
+        """
+        if recipient.held or signing_public in self._recipients:
+            raise MalformedError("a message in another recipient's queue")
+        del self._recipients[recipient.signing_public]
+        recipient.signing_public = signing_public
+        self._recipients[signing_public] = recipient
+
+    def take_gone(self, row: dict[str, Any]) -> bool:
+        """Take what was lost before and is still to be told, of an incarnation that is known.
+
+        Raises:
+            MalformedError: it is not.
+        """
+        old = self._old_ids.get(row["peer"])
+        eras = [*self._stored_eras.get(row["peer"], []), *([old.present] if old and old.present else [])]
+        era = next((era for era in eras if era.base < row["first"] <= row["last"] <= era.last), None)
+        if old is None or era is None:
+            raise MalformedError("a loss in nobody's queue")
+        old.eras.setdefault(era.incarnation, era)
+        self._target.execute(
+            "INSERT OR IGNORE INTO untold_loss VALUES (?, ?, ?, ?, ?)",
+            (old.id, row["first"], row["last"], LossReason(row["reason"]), row["number"]),
+        )
+        return True
+
+    def _era_that_signs_anew(self, peer: int, old: _Recipient | None, place: int) -> Era | None:
+        eras = list(self._stored_eras.get(peer, []))
+        if old is not None and old.present is not None:
+            eras.append(old.present)
+        return next((era for era in eras if era.base < place <= min(era.last, era.anew)), None)
+
+    def _of(self, signing_public: bytes) -> _Recipient:
+        recipient = self._recipients.get(signing_public)
+        if recipient is None:
+            recipient = _Recipient(max((each.id for each in self._recipients.values()), default=0) + 1, signing_public)
+            self._recipients[signing_public] = recipient
+        return recipient
+
+    def finish(self, peers_whole: bool) -> None:
+        """Write recipients, their incarnations, totals, and what is known to be lost."""
+        execute = self._target.execute
+        for each in self._recipients.values():
+            execute(
+                "INSERT INTO peer (id, signing_public, next_link_seq, queued_messages, acknowledged, base) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (each.id, each.signing_public, each.next_place, each.held, each.acknowledged, each.next_place - 1),
+            )
+            for era in each.eras.values():
+                last = each.next_place - 1 if era.incarnation == self._incarnation else era.last
+                execute("INSERT INTO earlier VALUES (?, ?, ?, ?, 0)", (each.id, era.incarnation, era.base, last))
+        execute(
+            "UPDATE device SET next_seq = max(next_seq, ?), next_number = ?, "
+            "queued_messages = (SELECT count(*) FROM outbox), "
+            "queued_bytes = (SELECT coalesce(sum(size), 0) FROM outbox)",
+            (self._highest_seq + 1, self._next_number),
+        )
+        for kind, column in BYTES_OF_CLASS.items():
+            total = "SELECT coalesce(sum(size), 0) FROM outbox WHERE class = ?"
+            execute(f"UPDATE device SET {column} = ({total})", (kind,))  # noqa: S608 - our names
+        known = [each.queued for each in self._recipients.values() if each.queued is not None]
+        if peers_whole and self._incarnation is not None and sum(known) == self._queued_messages:
+            self.missing = sum(self._note_losses(each, self._incarnation) for each in self._recipients.values())
+
+    def _note_losses(self, recipient: _Recipient, incarnation: bytes) -> int:
+        """Note which messages are missing: acknowledged were the oldest, so it is the newest that are not held."""
+        missing = (recipient.queued or 0) - recipient.held
+        if missing <= 0 or recipient.present is None:
+            return 0
+        base, wanted = recipient.present.base, missing
+        above, number_above = recipient.next_place, self._next_number
+        held = self._target.execute(
+            "SELECT link_seq, number FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id DESC",
+            (recipient.id << PLACE_BITS, recipient.id << PLACE_BITS | LAST_PLACE),
+        )
+        for place, number in chain(held, [(0, None)]):
+            first = max(place, base, above - 1 - wanted) + 1
+            if first < above:
+                beside = first - 1 == place and None not in {number, number_above}
+                fits = beside and number_above - number == above - place  # its neighbours leave just so many
+                self._note_loss(recipient, incarnation, first, above - 1, number + 1 if fits else None)
+                wanted -= above - first
+            if not wanted or place <= base:
+                break
+            above, number_above = place, number
+        return missing
+
+    def _note_loss(self, recipient: _Recipient, incarnation: bytes, first: int, last: int, number: int | None) -> None:
+        """Note lost places; `number` is the telemetry number of the first, where that is known."""
+        assert recipient.present is not None
+        self._target.execute(
+            "INSERT OR IGNORE INTO untold_loss VALUES (?, ?, ?, ?, ?)",
+            (recipient.id, first, last, LossReason.DAMAGED, number),
+        )
+        self._target.execute(
+            "INSERT OR IGNORE INTO earlier VALUES (?, ?, ?, ?, 0)",
+            (recipient.id, incarnation, recipient.present.base, recipient.next_place - 1),
+        )
+
+
+def _number(message: Message) -> int | None:
+    """Return a batch's number; one that an earlier Covey has queued has none."""
+    if message.type is not MessageType.TELEMETRY:
+        return None
+    try:
+        return split_number(message.body)[0]
+    except MalformedError:
+        return None

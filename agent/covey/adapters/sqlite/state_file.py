@@ -1,0 +1,211 @@
+"""Opening the state database whatever has happened to it: locked, looked at, saved if damaged, renewed if restored.
+
+1. Whoever is alone with the file looks through all of it, if it is small; damage that shows later leaves a note
+   (`note_damage`), and the next start saves what can be read (`salvage.py`). The damaged file is kept aside.
+2. Beside the file stands a mark that stands in it, too, with the file's inode. Where they differ, one of both was
+   restored or copied: the device begins another incarnation. The agent changes the mark at its start and its end, so
+   that a copy from before it differs even where it was written into the same file.
+3. So it does where the write-ahead log holds commits that can no longer be read: the state fell back by itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.adapters.files import remove_durably
+from covey.adapters.keys.key_file import write_secret
+from covey.adapters.sqlite.inspection import verify
+from covey.adapters.sqlite.reserved_space import Ballast
+from covey.adapters.sqlite.store import SqliteStore
+from covey.adapters.sqlite.write_ahead_log import commits
+from covey.core.crypto import Identity
+from covey.core.ids import INCARNATION_BYTES
+from covey.errors import DamagedStateError, DiskFullError, StorageError
+from covey.limits import LOOKED_THROUGH_BYTES
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.salvage import Report
+
+COMPLETE = ".salvaged"
+"""Ends the name of a salvaged database that is whole and not in place yet."""
+
+_MARK_BYTES = 16
+_PATIENCE_S = 10.0
+_LOOK_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """The database of one device, and what lies beside it."""
+
+    path: Path
+
+    def beside(self, suffix: str) -> Path:
+        """Return the path of a companion."""
+        return self.path.with_name(f"{self.path.name}{suffix}")
+
+    def companions(self) -> list[Path]:
+        """Return everything that goes when the device is wiped: what was set aside, too."""
+        return sorted(self.path.parent.glob(f"{self.path.name}*"), reverse=True)
+
+    def open(
+        self, identity: Callable[[], Identity], outbox_bytes: int, moves: Callable[[], None] | None = None
+    ) -> tuple[SqliteStore, list[Report]]:
+        """Open, made, migrated, saved or renewed where needed; return what was saved just now.
+
+        `moves` is called again and again while converting or saving goes on.
+
+        Raises:
+            ConfigurationError: a newer Covey wrote it.
+            DamagedStateError: damaged, and another process has it open.
+            StorageError: it cannot be read or written.
+        """
+        lock = os.open(self.beside("-lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            alone = self._lock(lock)
+            reports: list[Report] = []
+            if alone:
+                self._finish_salvage()
+                if self._looks_damaged():
+                    reports.append(self._salvage(identity, outbox_bytes, moves))
+            written = commits(self.beside("-wal")) if alone else []
+            try:
+                store = self._open(outbox_bytes, written, moves)
+            except DamagedStateError:
+                if not alone:
+                    raise
+                reports.append(self._salvage(identity, outbox_bytes, moves))
+                store = self._open(outbox_bytes, [], moves)
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        except BaseException:
+            os.close(lock)
+            raise
+        store.keep(lock)
+        return store, reports
+
+    def _open(self, outbox_bytes: int, written: list[int], moves: Callable[[], None] | None) -> SqliteStore:
+        ballast = Ballast(self.beside("-ballast"))
+        store = SqliteStore(self.path, secrets.token_bytes(INCARNATION_BYTES), outbox_bytes, ballast, moves)
+        try:
+            unread = sum(frame > store.frames_read for frame in written)
+            try:
+                self._renew_if_restored(store, unread)
+            except DiskFullError:  # which has dropped the ballast
+                self._renew_if_restored(store, unread)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _lock(self, lock: int) -> bool:
+        """Wait while another process saves the file; say whether nobody else has it open."""
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    raise StorageError(
+                        "the state database is being saved by another process", hint="wait until it is done"
+                    ) from error
+                time.sleep(_LOOK_S)
+            else:
+                return False
+
+    # -- damage -------------------------------------------------------------------------------------------------------
+
+    def note_damage(self) -> None:
+        """Have the next start save what can be read."""
+        with suppress(StorageError):
+            write_secret(self.beside("-suspect"), b"")
+
+    def _looks_damaged(self) -> bool:
+        if self.beside("-suspect").exists():
+            return True
+        marked = self.beside("-mark").exists()
+        try:
+            size = self.path.stat().st_size
+        except FileNotFoundError:
+            return marked
+        if size == 0 and not self.beside("-wal").exists():
+            return marked
+        if not marked or size > LOOKED_THROUGH_BYTES:
+            return False
+        try:
+            return bool(verify(self.path))
+        except StorageError:
+            return True
+
+    def _finish_salvage(self) -> None:
+        """Put in place what an interrupted salvage has finished writing; without one, nothing of it is loaded."""
+        if self.beside(COMPLETE).exists():
+            from covey.adapters.sqlite.salvage import finish
+
+            finish(self.path)
+
+    def _salvage(self, identity: Callable[[], Identity], outbox_bytes: int, moves: Callable[[], None] | None) -> Report:
+        from covey.adapters.sqlite.salvage import salvage
+
+        incarnation = secrets.token_bytes(INCARNATION_BYTES)
+        report = salvage(self.path, identity(), incarnation, outbox_bytes, time.time_ns(), moves)
+        remove_durably(self.beside("-suspect"))
+        return report
+
+    # -- restored copies ----------------------------------------------------------------------------------------------
+
+    def _renew_if_restored(self, store: SqliteStore, unread: int) -> None:
+        fell_back = unread > 1
+        if store.mark() in self._marks() and not fell_back:
+            return
+        with store.transaction():
+            mark, marks = store.mark(), self._marks()
+            if mark in marks and not fell_back:  # another process was quicker
+                return
+            if mark is not None:
+                store.renew(secrets.token_bytes(INCARNATION_BYTES))
+                store.count("unreadable_commits" if fell_back else "restored_states", unread if fell_back else 1)
+            self._put_mark(store, marks)
+        self._write_marks([store.mark() or b""])
+
+    def change_mark(self, store: SqliteStore) -> None:
+        """Make earlier copies of the file show: the agent's start and end. A full disk leaves it as it is."""
+        with suppress(DiskFullError):
+            with store.transaction():
+                self._put_mark(store, self._marks())
+            self._write_marks([store.mark() or b""])
+
+    def _put_mark(self, store: SqliteStore, before: list[bytes]) -> None:
+        """Write a new mark beside the file, then into it: whatever a crash leaves, they agree."""
+        mark = secrets.token_bytes(_MARK_BYTES) + self._inode()
+        self._write_marks([*before[:1], mark])
+        store.set_mark(mark)
+
+    def _marks(self) -> list[bytes]:
+        """Return the marks that may stand in this very file."""
+        try:
+            content = self.beside("-mark").read_bytes()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StorageError(f"{self.beside('-mark')} cannot be read: {error.strerror}") from error
+        inode = self._inode()
+        size = _MARK_BYTES
+        return [content[start : start + size] + inode for start in range(0, len(content) - size + 1, size)]
+
+    def _write_marks(self, marks: list[bytes]) -> None:
+        write_secret(self.beside("-mark"), b"".join(mark[:_MARK_BYTES] for mark in marks))
+
+    def _inode(self) -> bytes:
+        """Return the file's own number. Its device's number changes with the order of plugging in: it says nothing."""
+        return self.path.stat().st_ino.to_bytes(8)

@@ -1,0 +1,339 @@
+"""The state folder of one device: identity, configuration, database, and the lock that one agent holds.
+
+identity.key     the signing seed, mode 0600     config.toml      settings, mode 0600
+noise.keys       the noise secrets, mode 0600
+state.sqlite     everything durable              relay.password   the broker's credential, mode 0600
+vault.key        a collector's vault key         agent.lock       held while an agent runs
+relay-ca.pem     whom to trust at the broker, where an inviter told
+relays/          credentials for further brokers
+state.sqlite-…   its log, lock, mark, ballast    state.sqlite.damaged-…  what a damaged one was saved from
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.adapters.files import remove_durably
+from covey.adapters.keys.identity_file import (
+    MAXIMUM_FILE_BYTES,
+    find_passphrase,
+    noise_file,
+    plain_file,
+    read_noise,
+    read_seed,
+    sealed_file,
+)
+from covey.adapters.keys.key_file import private_folder, read_credential, read_secret, write_secret
+from covey.adapters.sqlite.state_file import StateFile
+from covey.adapters.sqlite.store import SqliteStore
+from covey.config.file import Configuration, changed_text, config_text, read_configuration, read_text
+from covey.config.settings import Config, Value
+from covey.core.crypto import Identity, NoiseKey, wipe
+from covey.core.vault.keys import KeyRing, VaultKey, key_file_text, key_from_file_text
+from covey.errors import ConfigurationError, LocalError
+from covey.limits import RETIRED_NOISE_KEYS
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.salvage import Report
+
+SYSTEM_STATE = Path("/var/lib/covey")
+"""The state of the machine's own agent, as the packaged units run it."""
+
+_MAXIMUM_PASSWORD_BYTES = 1024
+_MAXIMUM_KEY_FILE_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """Paths and what lies there. Nothing is cached."""
+
+    path: Path
+    config_path: Path
+    machine_config: Path | None = None
+    passphrase_file: Path | None = None
+
+    @classmethod
+    def at(cls, path: Path, config_path: Path | None = None) -> StateFolder:
+        """Name a folder; nothing is touched. The machine's own agent has settings in /etc/covey, too."""
+        machine_config = Path("/etc/covey") if path == SYSTEM_STATE and config_path is None else None
+        return cls(path, config_path or path / "config.toml", machine_config)
+
+    def create(self, values: Mapping[str, Value], passphrase: bytearray | None = None) -> Identity:
+        """Make a new device: folder, identity, under a passphrase if one is given (it is wiped), and configuration.
+
+        Raises:
+            LocalError: there is one here already.
+            ConfigurationError: the folder's permissions are wrong.
+            StorageError: it cannot be written.
+        """
+        private_folder(self.path)
+        if self._identity_path.exists():
+            raise LocalError(f"{self.path} holds a device already", hint="'covey status' shows it")
+        if not self.config_path.exists():
+            write_secret(self.config_path, config_text(values).encode())
+        return self._new_identity(passphrase)
+
+    def _new_identity(self, passphrase: bytearray | None) -> Identity:
+        """Draw and write keys; the device exists once `identity.key` does."""
+        identity = Identity.from_seeds(secrets.token_bytes(32), secrets.token_bytes(32))
+        seed = identity.signing_seed
+        write_secret(self._noise_path, noise_file(seed, identity.noise.keys))
+        write_secret(self._identity_path, plain_file(seed) if passphrase is None else sealed_file(seed, passphrase))
+        if passphrase is not None:
+            wipe(passphrase)
+        return identity
+
+    def identity(self) -> Identity:
+        """Read this device's identity.
+
+        Raises:
+            ConfigurationError: there is none, it is damaged, or others may read it.
+        """
+        try:
+            wiped = self._wiped_path.exists()
+        except PermissionError as error:
+            raise ConfigurationError(
+                f"{self.path} is another user's",
+                hint="sudo -u covey covey …, or be in the group that may use its agent's socket",
+            ) from error
+        if wiped:
+            self._renew()
+        if not self._identity_path.exists():
+            raise ConfigurationError(
+                f"there is no device in {self.path}", hint="run 'covey init' first, or name --state"
+            )
+        raw = read_secret(self._identity_path, MAXIMUM_FILE_BYTES)
+        stored = read_seed(raw, self._identity_path, lambda: find_passphrase(self.passphrase_file))
+        wipe(raw)
+        seed = stored.seed.reveal()
+        if stored.noise is not None and stored.rewritten is not None:  # of an earlier Covey, which had one file
+            if not self._noise_path.exists():
+                write_secret(self._noise_path, noise_file(seed, (NoiseKey.of(stored.noise.reveal()),)))
+            write_secret(self._identity_path, stored.rewritten)
+            stored.noise.wipe()
+        identity = Identity.with_noise(seed, self._noise_keys(seed))
+        stored.seed.wipe()
+        return identity
+
+    def _noise_keys(self, seed: bytes) -> tuple[NoiseKey, ...]:
+        return read_noise(read_secret(self._noise_path, MAXIMUM_FILE_BYTES), self._noise_path, seed)
+
+    def noise_stamp(self) -> tuple[int, int]:
+        """Return what changes whenever `noise.keys` does, without reading it."""
+        try:
+            status = self._noise_path.stat()
+        except OSError:
+            return 0, 0
+        return status.st_ino, status.st_mtime_ns
+
+    def refresh_noise(self, identity: Identity) -> None:
+        """Take up what another process wrote into `noise.keys`; what is no longer there is wiped from memory.
+
+        Raises:
+            ConfigurationError: damaged, missing, or others may read it.
+        """
+        held = {key.public: key for key in identity.noise.keys}
+        stored = self._noise_keys(identity.signing_seed)
+        identity.noise.take(
+            tuple(
+                NoiseKey(each.public, held[each.public].secret, each.retired_at_us) if each.public in held else each
+                for each in stored
+            )
+        )
+
+    def rotate_noise(self, identity: Identity, now_us: int) -> None:
+        """Draw a noise key and store it; the one before retires. Inside a transaction: one process at a time.
+
+        Raises:
+            LocalError: too many retired keys are kept still.
+            StorageError: it cannot be written; then nothing has changed.
+        """
+        self.refresh_noise(identity)
+        current, *retired = identity.noise.keys
+        if len(retired) >= RETIRED_NOISE_KEYS:
+            raise LocalError(
+                f"{RETIRED_NOISE_KEYS} earlier noise keys are still kept",
+                hint="the agent wipes each when all members know; 'covey key show' tells when",
+            )
+        new = NoiseKey.of(secrets.token_bytes(32))
+        self._write_noise(identity, (new, NoiseKey(current.public, current.secret, max(1, now_us)), *retired))
+
+    def forget_noise(self, identity: Identity, publics: Collection[bytes]) -> None:
+        """Wipe retired noise keys from the file and from memory. Inside a transaction: one process at a time.
+
+        Raises:
+            StorageError: it cannot be written; then nothing has changed.
+        """
+        self.refresh_noise(identity)
+        current, *retired = identity.noise.keys
+        self._write_noise(identity, (current, *(key for key in retired if key.public not in publics)))
+
+    def _write_noise(self, identity: Identity, keys: tuple[NoiseKey, ...]) -> None:
+        write_secret(self._noise_path, noise_file(identity.signing_seed, keys))
+        identity.noise.take(keys)
+
+    def wipe(self) -> None:
+        """Forget this device: keys, database, credential. At the next start it is a new one (000.23).
+
+        The marker comes first, so that a crash half way changes nothing: the next start goes on. The configuration
+        stays, and so does a vault with its key: they are the owner's. What a card keeps of deleted files, no program
+        can say.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        write_secret(self._wiped_path, b"")
+        self._remove_everything()
+
+    def _renew(self) -> None:
+        self._remove_everything()
+        self._new_identity(None)
+        remove_durably(self._wiped_path)
+
+    def _remove_everything(self) -> None:
+        secrets = [self.path / name for name in ("identity.key", "noise.keys", "relay.password", "relay.pem")]
+        further = sorted((self.path / "relays").glob("*/*"))
+        for path in (*secrets, *further, *self.state_file.companions()):
+            remove_durably(path)
+
+    def config(self) -> Config:
+        """Read and check the configuration.
+
+        Raises:
+            ConfigurationError: see `read_configuration`.
+        """
+        return self.configuration().config
+
+    def configuration(self) -> Configuration:
+        """Read and check the configuration, and where each value comes from.
+
+        Raises:
+            ConfigurationError: see `read_configuration`.
+        """
+        return read_configuration(self.config_files(), os.environ)
+
+    def config_files(self) -> list[Path]:
+        """Return the configuration's files: what commands write, then the machine's, fragments by name in each."""
+        files = [self.config_path, *sorted((self.config_path.parent / "conf.d").glob("*.toml"))]
+        if self.machine_config is not None:
+            files += [path for path in [self.machine_config / "config.toml"] if path.exists()]
+            files += sorted((self.machine_config / "conf.d").glob("*.toml"))
+        return files
+
+    def change_config(self, changes: Mapping[str, Value | None]) -> None:
+        """Change settings in the configuration file that commands write; None means the default. The rest stays.
+
+        Raises:
+            ConfigurationError: see `changed_text`.
+            StorageError: it cannot be written.
+        """
+        text = read_text(self.config_path)
+        for key, value in changes.items():
+            text = changed_text(text, key, value)
+        write_secret(self.config_path, text.encode())
+
+    @property
+    def state_file(self) -> StateFile:
+        """The database's file, and what lies beside it."""
+        return StateFile(self.path / "state.sqlite")
+
+    def store(
+        self,
+        config: Config,
+        identity: Identity | None = None,
+        saved: Callable[[Report], None] = lambda _: None,
+        moves: Callable[[], None] | None = None,
+    ) -> SqliteStore:
+        """Open the database, made, migrated or saved where needed (`state_file.py`); `saved` is told of the latter.
+
+        While that goes on, which may take minutes, `moves` is called again and again.
+        """
+        maximum = config.outbox.maximum_bytes
+        store, reports = self.state_file.open(lambda: identity or self.identity(), maximum, moves)
+        for each in reports:
+            saved(each)
+        return store
+
+    def relay_password(self, config: Config) -> str:
+        """Read the broker's credential: what systemd hands over, or the file; empty where there is neither."""
+        handed_over = read_credential("covey.relay-password", _MAXIMUM_PASSWORD_BYTES)
+        if handed_over is not None:
+            return handed_over.decode().strip()
+        path = self.path / config.relay.password_file
+        if not path.exists():
+            return ""
+        return read_secret(path, _MAXIMUM_PASSWORD_BYTES).decode().strip()
+
+    def write_relay_password(self, password: str) -> None:
+        """Keep the broker's credential where the configuration says."""
+        write_secret(self.path / self.config().relay.password_file, password.encode())
+
+    def vault_keys(self) -> KeyRing:
+        """Read the vault's keys; the first time, draw one, and the vault's id.
+
+        Raises:
+            ConfigurationError: damaged, or others may read it.
+        """
+        if not self.vault_key_path.exists():
+            self.write_vault_keys(KeyRing((VaultKey(secrets.token_bytes(16), secrets.token_bytes(32)),)))
+        text = read_secret(self.vault_key_path, _MAXIMUM_KEY_FILE_BYTES)
+        return KeyRing(key_from_file_text(text.decode(errors="replace")))
+
+    def write_vault_keys(self, keys: KeyRing) -> None:
+        """Replace the vault's key file."""
+        write_secret(self.vault_key_path, key_file_text(*keys.keys).encode())
+
+    def rotate_vault_key(self) -> KeyRing:
+        """Draw a new key for what lands from now on; the older ones stay, as what they sealed stays."""
+        before = self.vault_keys()
+        after = KeyRing((VaultKey(before.vault_id, secrets.token_bytes(32)), *before.keys))
+        self.write_vault_keys(after)
+        return after
+
+    @property
+    def vault_key_path(self) -> Path:
+        """Where the vault's key lies, for the ingest to be pointed at."""
+        return self.path / "vault.key"
+
+    @property
+    def _wiped_path(self) -> Path:
+        return self.path / "wiped"
+
+    @property
+    def _identity_path(self) -> Path:
+        return self.path / "identity.key"
+
+    @property
+    def _noise_path(self) -> Path:
+        return self.path / "noise.keys"
+
+    def lock_agent(self) -> int | None:
+        """Take the lock of the one agent on this state; None where another process holds it."""
+        return self._lock("agent.lock")
+
+    def lock_relay(self) -> int | None:
+        """Take the lock of whoever speaks with the relay: the agent, or a command that waits for something."""
+        return self._lock("relay.lock")
+
+    def agent_runs(self) -> bool:
+        """Say whether an agent runs, or wants to."""
+        descriptor = self.lock_agent()
+        if descriptor is not None:
+            os.close(descriptor)
+        return descriptor is None
+
+    def _lock(self, name: str) -> int | None:
+        """Take a lock; it goes with the process, however that ends."""
+        descriptor = os.open(self.path / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        return descriptor

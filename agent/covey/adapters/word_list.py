@@ -1,0 +1,53 @@
+"""The words of codes and verifiers: the English list of BIP-39, 2,048 words that differ in their first four letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from covey.core.pairing.invite import Code
+from covey.core.pairing.messages import WORD_BITS
+from covey.errors import ConfigurationError, LocalError
+
+_TELLING_LETTERS = 4
+
+
+def word_list() -> list[str]:
+    """Return the list.
+
+    Raises:
+        ConfigurationError: the package that holds it is not there.
+    """
+    try:
+        from mnemonic import Mnemonic
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"pairing by a code needs the package {error.name}", hint="pip install 'covey[pairing]'"
+        ) from error
+    return list(Mnemonic("english").wordlist)
+
+
+def draw_code(below: Callable[[int], int], number: int) -> Code:
+    """Draw the words of a code for a rendezvous; `below(n)` gives an unpredictable number below n."""
+    words = word_list()
+    return Code(number, (words[below(2**WORD_BITS)], words[below(2**WORD_BITS)]))
+
+
+def typed_code(text: str) -> Code:
+    """Return the code that a person typed: four letters of a word are enough.
+
+    Raises:
+        LocalError: it is none, or a word is not in the list.
+    """
+    code = Code.parse(text)
+    by_letters = {word[:_TELLING_LETTERS]: word for word in word_list()}
+    first, second = (by_letters.get(word[:_TELLING_LETTERS], "") for word in code.words)
+    for typed, known in zip(code.words, (first, second), strict=True):
+        if not known or not (known.startswith(typed) or typed.startswith(known)):
+            raise LocalError(f"'{typed}' is no word of a code", hint="read it again: each word is an English one")
+    return Code(code.number, (first, second))
+
+
+def words_at(places: Sequence[int]) -> list[str]:
+    """Return the words that both people compare."""
+    words = word_list()
+    return [words[place] for place in places]

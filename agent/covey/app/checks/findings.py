@@ -1,0 +1,85 @@
+"""What `covey check` says of a device, and what it looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
+    from covey.adapters.state_folder import StateFolder
+    from covey.config.file import Configuration
+    from covey.core.crypto import Identity
+    from covey.core.membership.membership import Membership
+    from covey.ports import Clock
+
+
+class Level(Enum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line, and how to mend what it says."""
+
+    level: Level
+    check: str
+    line: str
+    hint: str = ""
+
+
+Seen = tuple[Level, str, str]
+"""What a check yields: how bad, one line, how to mend it."""
+
+
+def ok(line: str) -> Seen:
+    """Nothing to do."""
+    return Level.OK, line, ""
+
+
+def warning(line: str, hint: str) -> Seen:
+    """It works, and something should be done."""
+    return Level.WARNING, line, hint
+
+
+def error(line: str, hint: str) -> Seen:
+    """Something does not work."""
+    return Level.ERROR, line, hint
+
+
+@dataclass(slots=True)
+class Device:
+    """What is checked; the parts are there once their own check has found no error."""
+
+    folder: StateFolder
+    clock: Clock
+    configuration: Configuration = field(init=False)
+    identity: Identity = field(init=False)
+    store: SqliteStore = field(init=False)
+    membership: Membership = field(init=False)
+
+    def close(self) -> None:
+        """Close what checks have opened."""
+        if hasattr(self, "store"):
+            self.store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A function, and the checks that must have gone well before."""
+
+    look: Callable[[Device], Iterable[Seen]]
+    needs: frozenset[str] = frozenset()
+    online: bool = False
+
+    @property
+    def name(self) -> str:
+        """What findings call it."""
+        return self.look.__name__

@@ -1,0 +1,322 @@
+"""What `covey check` looks at: one small function each, in the order of the list at the end.
+
+1. A check yields findings; an error of ours that it raises is a finding, too, with its own hint.
+2. A check is skipped when one that it needs has found an error: one cause, one line.
+3. Nothing is changed but what any command changes (a database of an earlier version is migrated).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from covey.app.checks.findings import Check, Device, Finding, Level, Seen, error, ok, warning
+from covey.app.checks.online import acl, credential, relay
+from covey.errors import CoveyError
+from covey.limits import MIB
+
+_DAY_US = 86_400_000_000
+_OLDEST_CLOCK_US = 1_735_689_600_000_000
+"""2025-01-01: a clock before the first release of Covey has not been set."""
+_LEAST_FREE_BYTES = 64 * MIB
+_LEAST_FREE_INODES = 1_000
+
+
+def versions(_: Device) -> Iterator[Seen]:
+    """What runs here."""
+    from importlib.metadata import version
+
+    from covey.adapters.sqlite.inspection import library_version
+
+    here = f"covey {version('covey')}, Python {sys.version.split()[0]}, SQLite {library_version()}"
+    if tuple(int(part) for part in library_version().split(".")[:2]) < (3, 37):
+        yield error(here, "Covey needs SQLite 3.37 or later: upgrade the system, or Python with its own SQLite")
+    else:
+        yield ok(f"{here}, paho-mqtt {version('paho-mqtt')}, PyNaCl {version('pynacl')}")
+
+
+def configuration(device: Device) -> Iterator[Seen]:
+    """Every file and variable that settings come from."""
+    from covey.cli.cmd_config import check_meanings
+
+    device.configuration = device.folder.configuration()
+    check_meanings(device.configuration)
+    yield ok(", ".join(str(path) for path in device.folder.config_files()))
+
+
+def identity(device: Device) -> Iterator[Seen]:
+    """The keys: there, whole, and nobody else's to read."""
+    from covey.adapters.keys.key_file import private_folder
+    from covey.core.ids import device_name
+
+    device.identity = device.folder.identity()
+    private_folder(device.folder.path)
+    yield ok(f"device {device_name(device.identity.signing_public)} in {device.folder.path}")
+
+
+def secrets(device: Device) -> Iterator[Seen]:
+    """The other files that hold secrets."""
+    from covey.adapters.keys.key_file import read_secret
+
+    relay = device.configuration.config.relay
+    password = device.folder.relay_password(device.configuration.config)
+    if relay.url and not password and not relay.client_certificate:
+        yield warning("no password or certificate for the relay", "covey relay --password-file -")
+    if device.folder.vault_key_path.exists():
+        read_secret(device.folder.vault_key_path, 65_536)
+    yield ok("key files are private")
+
+
+def clock(device: Device) -> Iterator[Seen]:
+    """Whether times can be believed. Covey works without; TLS and the people who read the tables do not."""
+    now_us = device.clock.wall_us()
+    if now_us < _OLDEST_CLOCK_US:
+        yield error(
+            "the clock has not been set: it says a year before 2025",
+            "set it, or install a time service (apt-get install systemd-timesyncd); TLS fails until then",
+        )
+    elif not device.clock.synchronised():
+        yield warning("the clock is not synchronised", "timedatectl shows why; readings are marked until it is")
+    else:
+        yield ok("synchronised")
+
+
+def disk(device: Device) -> Iterator[Seen]:
+    """Room for the outbox to grow to its bound, and for the database to work at all."""
+    path = device.folder.path
+    if not os.access(path, os.W_OK):
+        yield error(f"{path} cannot be written", "is the disk mounted read-only (dmesg), or another user's?")
+        return
+    free = shutil.disk_usage(path).free
+    status = os.statvfs(path)
+    used = sum(each.stat().st_size for each in path.glob("state.sqlite*"))
+    wanted = max(0, device.configuration.config.outbox.maximum_bytes - used)
+    room = f"{free // MIB} MiB free"
+    if free < _LEAST_FREE_BYTES:
+        yield error(room, "free some space; what is queued stays")
+    elif status.f_files and status.f_favail < _LEAST_FREE_INODES:
+        yield error(f"{status.f_favail} inodes free", "remove small files; what is queued stays")
+    elif free < wanted:
+        yield warning(
+            f"{room}, less than outbox.maximum_bytes allows the outbox",
+            f"free some space, or: covey config set outbox.maximum_bytes {max(MIB, (free + used) // 2)}",
+        )
+    else:
+        yield ok(room)
+
+
+def database(device: Device) -> Iterator[Seen]:
+    """The state database: sound, and of a version that this Covey knows."""
+    from covey.adapters.sqlite.inspection import DAMAGED_HINT, quick_check
+    from covey.core.membership.membership import Membership
+
+    path = device.folder.path / "state.sqlite"
+    if path.exists():
+        complaints = quick_check(path)
+        if complaints:
+            yield error(f"{path} is damaged: {complaints[0]}", DAMAGED_HINT)
+            return
+    device.store = device.folder.store(device.configuration.config)
+    device.membership = Membership(device.identity, device.store, os.urandom)
+    aside = sorted(device.folder.path.glob("state.sqlite.damaged-*[!lm]"))
+    if aside:
+        yield warning(
+            f"it was saved from a damaged file, {aside[-1].name}",
+            "covey outbox verify says what was lost; delete the file when nothing is missed: it holds secrets",
+        )
+    else:
+        yield ok("sound")
+
+
+def agent(device: Device) -> Iterator[Seen]:
+    """Whether one runs."""
+    if device.folder.agent_runs():
+        yield ok("running")
+    else:
+        yield warning("no agent runs on this state", "systemctl start covey, or: covey run")
+
+
+def group(device: Device) -> Iterator[Seen]:
+    """Whether there is somebody to talk to."""
+    groups = device.membership.groups()
+    if device.store.pending_joins():
+        yield warning("a join waits for its answer", "the inviter's agent must run; an invite is valid ten minutes")
+    elif not groups:
+        yield warning("this device is in no group", "covey group create, or covey join")
+    elif not any(device.membership.collector_of(each.group_id) for each in groups):
+        yield warning(
+            "no group has a collector: readings go nowhere", "invite one: covey invite --capability collector"
+        )
+    else:
+        yield ok(", ".join(f"{each.group_id.hex()[:8]} version {each.version}" for each in groups))
+
+
+def outbox(device: Device) -> Iterator[Seen]:
+    """How full it is, and how long the oldest message has waited."""
+    messages, size = device.store.totals()
+    maximum = device.configuration.config.outbox.maximum_bytes
+    oldest = min((each.oldest_at_us for each in device.store.queues() if each.oldest_at_us is not None), default=None)
+    age_us = 0 if oldest is None else device.clock.wall_us() - oldest
+    line = f"{messages} messages, {size} of {maximum} bytes"
+    if size >= maximum:
+        yield error(
+            f"{line}: full", "covey status shows for whom it waits; raise outbox.maximum_bytes if there is room"
+        )
+    elif size > 0.8 * maximum:
+        yield warning(f"{line}: nearly full", "covey status shows for whom it waits")
+    elif age_us > _DAY_US:
+        yield warning(
+            f"{line}; the oldest waits for {age_us // _DAY_US} d", "is its recipient away? covey status names it"
+        )
+    else:
+        yield ok(line)
+
+
+def troubles(device: Device) -> Iterator[Seen]:
+    """What the counters tell of messages that could not be used."""
+    counters = device.store.counters()
+    quarantined = sum(value for name, value in counters.items() if name.startswith("quarantined_"))
+    lost = counters.get("lost_messages", 0)
+    if quarantined:
+        yield warning(f"{quarantined} messages in quarantine", "are all devices on the same version of Covey?")
+    if lost:
+        yield warning(f"senders have admitted to have lost {lost} messages", "their outboxes were too small or erased")
+    if not quarantined and not lost:
+        yield ok("nothing in quarantine, nothing lost")
+
+
+def vault(device: Device) -> Iterator[Seen]:
+    """A collector's vault: there and writable, with room."""
+    folder = device.folder.path / device.configuration.config.vault.location
+    if not device.folder.vault_key_path.exists():
+        yield Level.SKIPPED, "this device is no collector", ""
+    elif not folder.is_dir() or not os.access(folder, os.W_OK):
+        yield error(f"{folder} cannot be written", "is its disk mounted, and does it belong to the agent's user?")
+    elif shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
+        yield error(f"{folder}: no room left", "free some space; senders keep what is not landed")
+    else:
+        yield ok(f"{folder}, {device.store.landing_bytes()} bytes on their way")
+
+
+def agreement(device: Device) -> Iterator[Seen]:
+    """Whether members agree on who is in the group, as far as they have told this device."""
+    from covey.core.group.manifest import read_manifest
+
+    missing = "the agent asks for what is missing: is the relay up, and another member there?"
+    agreed = True
+    for group in device.membership.groups():
+        name = f"group {group.group_id.hex()[:8]}"
+        early = [read_manifest(raw).version for raw in device.store.early_manifests(group.group_id)]
+        if early:
+            yield warning(f"{name}: members know version {max(early)}, this device {group.version}", missing)
+        elif not group.raw:
+            yield warning(f"{name}: members hold rivals of version {group.version}", "two minutes online end it")
+        elif device.membership.secret(group.group_id) is None:
+            yield warning(f"{name}: the secret of its epoch has not come", missing)
+        else:
+            continue
+        agreed = False
+    if agreed:
+        yield ok("nobody has told of anything that is not known here")
+
+
+def boards(device: Device) -> Iterator[Seen]:
+    """The boards on this machine's ports: there, answering, enrolled."""
+    known = device.store.boards()
+    if not known:
+        yield Level.SKIPPED, "no board has been seen", ""
+    for board in known:
+        place = Path(board.port)
+        if not place.exists():
+            yield warning(f"{board.port} is gone", "plug the board in; a board elsewhere is found at its own port")
+        elif not os.access(place, os.R_OK | os.W_OK):
+            yield error(f"{board.port} cannot be opened", "its group is dialout: sudo adduser covey dialout")
+        elif not board.up:
+            yield warning(f"the board on {board.port} is silent", "reset it, or unplug it for a moment")
+        elif not board.enrolled:
+            yield warning(f"the board on {board.port} knows no collector", "covey mcu enrol tells it")
+        else:
+            yield ok(f"{board.port}: {board.software}")
+
+
+def api(device: Device) -> Iterator[Seen]:
+    """The local API: it answers, and those for whom it is can reach it."""
+    from covey.adapters.local_api import group_named
+    from covey.app.agent_connection import socket_path
+    from covey.client import Client
+
+    config = device.configuration.config
+    path = socket_path(device.folder, config)
+    if path is None:
+        yield Level.SKIPPED, "api.socket is not set", ""
+        return
+    group = config.api.group
+    if group:
+        group_named(group)
+    if device.folder.agent_runs() and not Client(path).answers():
+        yield error(f"no agent answers at {path}", "systemctl restart covey: it reads api.socket when it starts")
+    elif group and (closed := _closed_to(path, group_named(group))) is not None:
+        yield warning(
+            f"members of {group} cannot get through {closed}", "let api.socket be in a folder that they may enter"
+        )
+    else:
+        yield ok(f"{path}{f', for members of {group}' if group else ''}")
+
+
+def _closed_to(path: Path, group_id: int) -> Path | None:
+    """Return the first folder on the way that members of a group may not enter."""
+    for folder in reversed(path.absolute().parents):
+        about = folder.stat()
+        if not about.st_mode & (stat.S_IXGRP if about.st_gid == group_id else stat.S_IXOTH):
+            return folder
+    return None
+
+
+_STATE = frozenset({"configuration", "identity"})
+_STORE = _STATE | {"database"}
+
+CHECKS = (
+    Check(versions),
+    Check(identity),
+    Check(configuration),
+    Check(secrets, _STATE),
+    Check(clock),
+    Check(disk, _STATE),
+    Check(database, _STATE),
+    Check(agent, _STATE),
+    Check(api, _STATE),
+    Check(group, _STORE),
+    Check(agreement, _STORE),
+    Check(outbox, _STORE),
+    Check(troubles, _STORE),
+    Check(vault, _STORE),
+    Check(boards, _STORE),
+    Check(relay, frozenset({"configuration"}), online=True),
+    Check(credential, _STORE | {"relay", "secrets"}, online=True),
+    Check(acl, frozenset({"credential"}), online=True),
+)
+
+
+def examine(device: Device, *, offline: bool) -> Iterator[Finding]:
+    """Yield what every check finds, as it finds it."""
+    failed: set[str] = set()
+    for check in CHECKS:
+        if offline and check.online:
+            yield Finding(Level.SKIPPED, check.name, "offline")
+            continue
+        if blocking := sorted(check.needs & failed):
+            failed.add(check.name)
+            yield Finding(Level.SKIPPED, check.name, f"needs {', '.join(blocking)}")
+            continue
+        try:
+            for level, line, hint in check.look(device):
+                if level is Level.ERROR:
+                    failed.add(check.name)
+                yield Finding(level, check.name, line, hint)
+        except CoveyError as broken:
+            failed.add(check.name)
+            yield Finding(Level.ERROR, check.name, str(broken), broken.hint)

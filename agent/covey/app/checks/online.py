@@ -1,0 +1,119 @@
+"""What `covey check` asks the relay: is it there, does it let this device in, does it keep others' secrets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from covey.app.checks.findings import Device, Level, Seen, error, ok, warning
+
+if TYPE_CHECKING:
+    from covey.adapters.keys.relay_credential import RelayAccount
+
+_CERTIFICATE_DAYS = 30
+"""A gateway that is away for a month must still trust the relay when it is back."""
+
+
+def relay(device: Device) -> Iterator[Seen]:
+    """Each relay: reachable, and who it says it is, for longer than the longest outage."""
+    from covey.adapters.keys.relay_credential import accounts
+
+    for account in accounts(device.folder, device.configuration.config):
+        yield from _reached(account, device.clock.wall_us())
+
+
+def _reached(account: RelayAccount, now_us: int) -> Iterator[Seen]:
+    from covey.adapters.broker.relay_probe import reach
+    from covey.adapters.mqtt.settings import parse_url
+
+    host, _, encrypted = parse_url(account.url)
+    reached = reach(account.url, account.ca_file, account.client)
+    if not encrypted and host not in {"localhost", "127.0.0.1", "::1"}:
+        yield warning(
+            f"{reached.place} without TLS: the network reads the password and who talks to whom",
+            "let the broker speak TLS, then covey relay --url mqtts://HOST",
+        )
+    if reached.certificate_ends_at is None:
+        yield ok(f"{reached.place} answers")
+        return
+    days = int((reached.certificate_ends_at - now_us / 1e6) // 86_400)
+    line = f"{reached.place} answers with {reached.protocol}; its certificate ends in {days} days"
+    if days < _CERTIFICATE_DAYS:
+        yield warning(line, "renew it in time: a gateway that was away must still trust it")
+    else:
+        yield ok(line)
+
+
+def credential(device: Device) -> Iterator[Seen]:
+    """Whether each relay accepts this device: asked only while no agent is signed in, whom it would throw out."""
+    lock = None if device.folder.agent_runs() else device.folder.lock_relay()
+    if lock is None:
+        yield from _signed_in(device)
+        return
+    from covey.adapters.broker.relay_probe import sign_in
+    from covey.app.session import make_relays
+
+    try:
+        relays = make_relays(device.folder, device.configuration.config, device.identity)
+        for relay in relays:
+            up = sign_in(relay)
+            which = "the relay" if len(relays) == 1 else relay.name
+            yield ok(f"{which} accepts this device, messages up to {up.maximum_payload} bytes")
+    finally:
+        os.close(lock)
+
+
+def _signed_in(device: Device) -> Iterator[Seen]:
+    """What the agent that runs has noted of each relay."""
+    from covey.cli.cmd_status import relay_conditions
+
+    now_us = device.clock.wall_us()
+    config = device.configuration.config
+    for url, (condition, since_us) in relay_conditions(config, device.store.conditions(), now_us):
+        seconds = max(0, now_us - since_us) // 1_000_000
+        where = f" at {url}" if config.relay.also else ""
+        if condition == "up":
+            yield ok(f"the agent is signed in{where}, since {seconds} s")
+        else:
+            line = f"the agent is not signed in{where}, since {seconds} s: {condition}"
+            yield error(line, "journalctl -u covey shows more")
+
+
+def acl(device: Device) -> Iterator[Seen]:
+    """Whether this device can read what is sent to others. Like its credential, asked only while no agent is there."""
+    from covey.adapters.keys.relay_credential import accounts
+
+    lock = None if device.folder.agent_runs() else device.folder.lock_relay()
+    if lock is None:
+        yield (
+            Level.SKIPPED,
+            "asking would throw the agent out",
+            "systemctl stop covey, then covey check",
+        )
+        return
+    try:
+        for account in accounts(device.folder, device.configuration.config):
+            for level, line, hint in _openings(account, device.identity.signing_public.hex()):
+                yield level, f"{account.name}: {line}" if device.configuration.config.relay.also else line, hint
+    finally:
+        os.close(lock)
+
+
+def _openings(account: RelayAccount, user_name: str) -> Iterator[Seen]:
+    from covey.adapters.broker.acl_probe import look_around
+    from covey.adapters.mqtt.settings import parse_url, tls_context
+    from covey.adapters.mqtt.visitor import Place
+
+    host, port, encrypted = parse_url(account.url)
+    tls = tls_context(account.ca_file, account.client) if encrypted else None
+    openings = look_around(Place(host, port, tls), user_name, account.password)
+    rules = "give the broker the rules of broker_conf/mosquitto/acl; 'covey broker check' tries them all"
+    if openings.overhears:
+        yield error("this device can read what is sent to others", rules)
+    if not openings.writes:
+        yield error("the broker does not let this device write to others", rules)
+    if openings.statistics:
+        yield warning("the broker tells this device its statistics ($SYS)", rules)
+    if openings.writes and not openings.overhears and not openings.statistics:
+        yield ok("this device can write to others, and reads nothing but its own inbox")

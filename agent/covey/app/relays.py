@@ -1,0 +1,166 @@
+"""The relays of one device, all connected at once: which one a message goes by (docs/protocol.md, "Relay"; ADR 0021).
+
+1. Relays are taken in the order of the configuration, but for a recipient first the one that its last news came by.
+   When a relay comes up, those of lower rank lose that place: what was only a way round is one no longer.
+2. Each retry time without an answer moves a recipient one relay on, round and round: so a relay that swallows
+   messages, or a recipient who can be reached at another one only, costs a retry. A single message that is missing
+   while others are answered goes again by another relay than the one that it went by.
+3. An answer to what a device sent (an acknowledgement) goes by every relay that has brought something of it since
+   the last one: the sender may hear at one of them only, and a replay must not lead the answer away.
+4. What is too large for one relay is offered to the others.
+5. A relay whose window has been full for `_STALLED_US` without an answer is passed over while others answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from covey.core.link.sender import Outgoing
+from covey.core.presence.heartbeat import LastWill
+from covey.core.wire.topics import inbox_topic
+from covey.ports import Delivered, PublishRefusal, Relay, RelayEvent, Released
+
+_STALLED_US = 5_000_000
+
+
+class Relays:
+    """Relays by name, in the order of the configuration."""
+
+    def __init__(self, relays: Sequence[Relay]) -> None:
+        self._relays = {relay.name: relay for relay in relays}
+        assert len(self._relays) == len(relays), "relays have names of their own"
+        self._up: set[str] = set()
+        self._full_since: dict[str, int] = {}
+        self._published: dict[tuple[str, int], tuple[bytes, int]] = {}
+        self._arrivals: dict[str, str] = {}
+        self._asked: dict[str, set[str]] = {}
+
+    # -- all of them --------------------------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> list[str]:
+        """The relays' names, the preferred one first."""
+        return list(self._relays)
+
+    def start(self, deliver: Callable[[RelayEvent], None]) -> None:
+        """Begin connecting, in the background, for good."""
+        for relay in self._relays.values():
+            relay.start(deliver)
+
+    def stop(self) -> None:
+        """Disconnect cleanly and end the background work."""
+        for relay in self._relays.values():
+            relay.stop()
+
+    def alive(self) -> bool:
+        """Say whether all background work goes on."""
+        return all(relay.alive() for relay in self._relays.values())
+
+    def listen(self, topics: Collection[str]) -> None:
+        """Beside the inbox, listen to these topics everywhere, and to no others."""
+        for relay in self._relays.values():
+            relay.listen(topics)
+
+    def publish(self, topic: str, payload: bytes) -> int | PublishRefusal:
+        """Publish everywhere what belongs to no recipient, as at a rendezvous; return the first one's answer."""
+        return next(iter([relay.publish(topic, payload) for relay in self._relays.values()]))
+
+    def acknowledge(self, delivered: Delivered) -> None:
+        """Let the relay that brought something forget it."""
+        self._relays[delivered.relay].acknowledge(delivered)
+
+    def bequeath(self, relay: str, will: LastWill | None) -> None:
+        """Have a relay publish a will when its next connection ends."""
+        self._relays[relay].bequeath(will)
+
+    # -- what they tell -----------------------------------------------------------------------------------------------
+
+    @property
+    def complete(self) -> bool:
+        """Whether all relays are reached."""
+        return len(self._up) == len(self._relays)
+
+    @property
+    def connected(self) -> bool:
+        """Whether any relay is reached."""
+        return bool(self._up)
+
+    def came_up(self, name: str) -> None:
+        """Note that a relay is reached (rule 1)."""
+        self._up.add(name)
+        self._full_since.pop(name, None)
+        rank = self.names.index(name)
+        lower = set(self.names[rank + 1 :])
+        self._arrivals = {topic: relay for topic, relay in self._arrivals.items() if relay not in lower}
+
+    def went_down(self, name: str) -> None:
+        """Note that a relay is lost, with what it had not answered."""
+        self._up.discard(name)
+        self._full_since.pop(name, None)
+        self._published = {key: message for key, message in self._published.items() if key[0] != name}
+
+    def released(self, event: Released) -> tuple[bytes, int] | None:
+        """Return the (recipient, link sequence) that a relay has answered; None for what no link waits for."""
+        self._full_since.pop(event.relay, None)
+        return self._published.pop((event.relay, event.handle), None)
+
+    def heard(self, device: bytes, relay: str, *, news: bool) -> None:
+        """Note that a relay has brought something of a device that wants an answer, or is news (rules 1 and 3)."""
+        topic = inbox_topic(device)
+        self._asked.setdefault(topic, set()).add(relay)
+        if news:
+            self._arrivals[topic] = relay
+
+    # -- sending ------------------------------------------------------------------------------------------------------
+
+    def full(self, now_us: int) -> bool:
+        """Say whether sending has to wait for a relay's answer."""
+        return any(name in self._full_since for name in self._usable(now_us))
+
+    def send(self, outgoing: Outgoing, retries: int, now_us: int) -> str | PublishRefusal:
+        """Publish an envelope; return the relay that took it, or why none did. `retries` are its recipient's."""
+        ways = self._ways(outgoing.topic, now_us)
+        if outgoing.entry is None:
+            return self._answer(outgoing, ways, now_us)
+        place = retries % len(ways) if ways else 0
+        if retries == 0 and outgoing.entry.sends and outgoing.entry.relay in ways[:1]:
+            place = 1 % len(ways)
+        refusal = PublishRefusal.OFFLINE
+        for name in ways[place:] + ways[:place]:
+            result = self._publish(name, outgoing, now_us)
+            if not isinstance(result, PublishRefusal):
+                self._published[name, result] = (outgoing.recipient, outgoing.entry.link_seq)
+                return name
+            refusal = result
+            if refusal is PublishRefusal.WINDOW_FULL:
+                break
+        return refusal
+
+    def _answer(self, outgoing: Outgoing, ways: list[str], now_us: int) -> str | PublishRefusal:
+        """Publish what no link repeats (rule 3)."""
+        asked = self._asked.pop(outgoing.topic, set())
+        chosen = [name for name in ways if name in asked] or ways[:1]
+        results = {name: self._publish(name, outgoing, now_us) for name in chosen}
+        taken = [name for name, result in results.items() if not isinstance(result, PublishRefusal)]
+        if taken:
+            return taken[0]
+        self._asked[outgoing.topic] = asked
+        return next(
+            (result for result in results.values() if isinstance(result, PublishRefusal)), PublishRefusal.OFFLINE
+        )
+
+    def _publish(self, name: str, outgoing: Outgoing, now_us: int) -> int | PublishRefusal:
+        result = self._relays[name].publish(outgoing.topic, outgoing.envelope)
+        if result in {PublishRefusal.WINDOW_FULL, PublishRefusal.OFFLINE}:
+            self._full_since.setdefault(name, now_us)
+        return result
+
+    def _usable(self, now_us: int) -> list[str]:
+        up = [name for name in self._relays if name in self._up]
+        answering = [name for name in up if now_us - self._full_since.get(name, now_us) < _STALLED_US]
+        return answering or up
+
+    def _ways(self, topic: str, now_us: int) -> list[str]:
+        usable = self._usable(now_us)
+        first = self._arrivals.get(topic)
+        return sorted(usable, key=lambda name: name != first)  # stable: the rest keeps its order

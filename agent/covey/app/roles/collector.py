@@ -1,0 +1,286 @@
+"""The collector: opened telemetry into vault segments, and only then the acknowledgement.
+
+Each segment goes through four steps, and a crash after any of them repeats from there:
+
+    1. A plan is committed: number, messages, nonce. From here the segment's bytes are fixed.
+    2. The segment is put into the vault.
+    3. The node's vault manifest that lists it is put, one `manifest_seq` higher.
+    4. The messages leave the landing, in one commit; now their senders are told.
+
+Somebody may compact the node's segments meanwhile (`compactor.py`): then the manifest that stands there has all
+positions that this one knows, and step 3 is tried again from it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import chain
+from typing import Protocol
+
+from covey.app.roles.node_vault import FloorStore, NodeVault
+from covey.core.crypto import NONCE_BYTES, Identity
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.core.records import LandedMessage, LandingPlan, Records
+from covey.core.vault import documents
+from covey.core.vault.documents import SegmentEntry, SegmentRange, SegmentRecord
+from covey.core.vault.keys import KeyRing, VaultKey
+from covey.core.wire.message import Message
+from covey.errors import ConflictError, StorageError
+from covey.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS
+from covey.ports import ObjectStore, Report
+
+_RETRY_US = 5_000_000
+_TRIES = 3
+"""A compaction publishes now and then; whoever is always quicker than this collector is no compaction."""
+
+
+class LandingStore(Records, FloorStore, Protocol):
+    """What a collector keeps on its way to the vault."""
+
+    def landing_bytes(self) -> int:
+        """Return how much waits."""
+
+    def landing_plan(self) -> LandingPlan | None:
+        """Return the segment that is being written."""
+
+    def plan_landing(self, plan: LandingPlan) -> None:
+        """Fix what the next segment holds."""
+
+    def landing_waiting(self, maximum_bytes: int, maximum_records: int) -> tuple[int, int, int] | None:
+        """Return (last id, bytes, newest arrival in wall microseconds) of what fits the next segment."""
+
+    def land_queued(self, recipient: bytes, place: int, message: Message, now_us: int) -> bool:
+        """Keep a copy of what waits for a recipient, for this device's own node; False where there is no room."""
+
+    def landing_until(self, last_id: int) -> list[LandedMessage]:
+        """Return the messages of a plan."""
+
+    def finish_landing(self, plan: LandingPlan, manifest_seq: int) -> None:
+        """Forget a plan and its messages, and remember the manifest that lists them."""
+
+
+def _rival() -> StorageError:
+    return StorageError(
+        "somebody else lands in the vault with this collector's identity",
+        hint="one of the two must go: give it an identity of its own with covey init",
+    )
+
+
+class Collector:
+    """Lands telemetry in one vault as one node."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        read_keys: Callable[[], KeyRing],
+        store: LandingStore,
+        objects: ObjectStore,
+        rng: Callable[[int], bytes],
+        segment_us: int,
+        report: Report,
+    ) -> None:
+        """Take up the node's vault where it stands. `read_keys` is asked for every segment: keys may be rotated.
+
+        Raises:
+            StorageError: the vault holds an older manifest than this device has published, or cannot be read.
+            RemoteError: the manifest there is damaged, or not of this vault.
+        """
+        self._vault = NodeVault(identity, read_keys, store, objects, rng)
+        self._store = store
+        self._objects = objects
+        self._rng = rng
+        self._segment_us = segment_us
+        self._report = report
+        self._failing = False
+        self._deadline_us: int | None = None
+        self._vault.load()
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Close a segment if it is due; return when to be called next, in monotonic microseconds."""
+        waiting = self._store.landing_bytes()
+        if not waiting:
+            self._deadline_us = None
+            return None
+        if self._deadline_us is None:
+            self._deadline_us = now.monotonic_us + self._segment_us
+        if now.monotonic_us >= self._deadline_us or (waiting >= SEGMENT_BYTES and not self._failing):
+            self._deadline_us = self._try_to_land(node, now)
+        return self._deadline_us
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Land what is here."""
+        if self._store.landing_bytes():
+            self._try_to_land(node, now)
+
+    def _try_to_land(self, node: Node, now: Now) -> int | None:
+        try:
+            self._land(node, now)
+        except StorageError as error:
+            if not self._failing:
+                self._report("error", f"the vault refuses: {error}; senders keep what is not landed")
+            self._failing = True
+            return now.monotonic_us + _RETRY_US
+        if self._failing:
+            self._report("notice", "the vault takes segments again")
+        self._failing = False
+        waiting = self._store.landing_bytes()
+        if not waiting:
+            return None
+        return now.monotonic_us + (0 if waiting >= SEGMENT_BYTES else self._segment_us)
+
+    def push(self, node: Node, now: Now, progress: Callable[[int], None]) -> int:
+        """Land this device's own telemetry that waits for others; return how many messages that were.
+
+        A message leaves its queue when the vault's manifest lists it.
+
+        Raises:
+            StorageError: the vault refused; what is not landed stays where it was.
+        """
+        own = node.queued_telemetry()
+        pushed, more = 0, True
+        while more:
+            self._land_everything(node, now)
+            with self._store.transaction():
+                staged = 0
+                more = False
+                for recipient, place, message in own:
+                    if not self._store.land_queued(recipient, place, message, now.wall_us):
+                        raise StorageError("too much waits for the vault", hint="covey vault status")
+                    staged += 1
+                    if self._store.landing_bytes() >= SEGMENT_BYTES:
+                        more = True
+                        break
+            self._land_everything(node, now)
+            pushed += staged
+            progress(pushed)
+        return pushed
+
+    def _land_everything(self, node: Node, now: Now) -> None:
+        while self._store.landing_bytes():
+            self._land(node, now)
+
+    def _land(self, node: Node, now: Now) -> None:
+        self._vault.ensure_known()
+        plan = self._plan(now)
+        if plan is None:
+            return
+        messages = self._store.landing_until(plan.last_id)
+        if not self._lists(plan):
+            self._write(plan, messages, now)
+        assert self._vault.manifest is not None
+        with self._store.transaction():
+            self._store.finish_landing(plan, self._vault.manifest.manifest_seq)
+            for message in messages:
+                if message.recipient is not None:
+                    node.pushed(message.recipient, message.link_seq)
+            self._store.count("landed_messages", len(messages))
+        links = defaultdict(set)
+        for message in messages:
+            if message.recipient is not None:
+                continue
+            links[message.author, message.incarnation].add(message.link_seq)
+        for (author, incarnation), link_seqs in links.items():
+            node.landed(author, incarnation, link_seqs, now)
+
+    def _plan(self, now: Now) -> LandingPlan | None:
+        """Return the plan that is committed, by this process or another one of the device, or commit one."""
+        with self._store.transaction():
+            planned = self._store.landing_plan()
+            waiting = self._store.landing_waiting(SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS)
+            if planned is not None or waiting is None:
+                return planned
+            number = self._vault.manifest.last_number + 1 if self._vault.manifest else 1
+            last_id, _, newest_us = waiting
+            created_at_us = max(now.wall_us, newest_us)  # a reader skips by it, and clocks are set back
+            plan = LandingPlan(number, self._store.incarnation(), last_id, created_at_us, self._rng(NONCE_BYTES))
+            self._store.plan_landing(plan)
+        return plan
+
+    def _lists(self, plan: LandingPlan) -> bool:
+        """Say whether the manifest lists a plan's segment: an earlier attempt got so far.
+
+        Raises:
+            StorageError: it lists another one under that number.
+        """
+        manifest = self._vault.manifest
+        if manifest is None or manifest.last_number < plan.number:
+            return False
+        newest = manifest.segments[-1]
+        if (newest.number, newest.incarnation, newest.created_at_us) == (
+            plan.number,
+            plan.incarnation,
+            plan.created_at_us,
+        ):
+            return True
+        raise _rival()
+
+    def _write(self, plan: LandingPlan, messages: list[LandedMessage], now: Now) -> None:
+        """Put the segment and then the manifest that lists it."""
+        entry = self._put_segment(plan, [SegmentRecord(each.received_at_us, each.message) for each in messages])
+        for _ in range(_TRIES):
+            try:
+                self._publish(plan, entry, now)
+            except ConflictError:
+                self._vault.load()
+                if self._lists(plan):
+                    return
+            else:
+                return
+        raise _rival()
+
+    def _publish(self, plan: LandingPlan, entry: SegmentEntry, now: Now) -> None:
+        """Put the manifest that lists a segment.
+
+        Raises:
+            StorageError: another one stands there, or the store refused.
+        """
+        before = self._vault.manifest
+        if (before.last_number if before else 0) + 1 != plan.number:
+            raise _rival()
+        key, own = self._vault.newest_key, self._vault.identity.signing_public
+        folded = self._fold(key)
+        self._vault.publish(documents.next_manifest(before, key, own, plan.incarnation, now.wall_us, (entry,), folded))
+
+    def _put_segment(self, plan: LandingPlan, records: list[SegmentRecord]) -> SegmentEntry:
+        """Put a plan's segment, or find what an earlier attempt has put, perhaps under a key that was the newest then.
+
+        Raises:
+            StorageError: another segment lies there.
+        """
+        keys = self._vault.read_keys()
+        sealed = (
+            documents.seal_segment(
+                key,
+                self._vault.identity.signing_public,
+                plan.number,
+                plan.incarnation,
+                plan.created_at_us,
+                records,
+                plan.nonce,
+            )
+            for key in keys.keys
+        )
+        name = documents.segment_key(keys.vault_id, self._vault.node, plan.number, plan.incarnation)
+        entry, content = next(sealed)
+        try:
+            self._objects.replace(name, content, None)
+        except ConflictError:
+            found = self._objects.get(name, MAXIMUM_SEGMENT_BYTES)
+            for earlier, its_content in chain([(entry, content)], sealed):
+                if its_content == found:
+                    return earlier
+            raise _rival() from None
+        return entry
+
+    def _fold(self, key: VaultKey) -> SegmentRange | None:
+        """Put the oldest listed segments into a range when the list has grown long (004.11)."""
+        manifest = self._vault.manifest
+        if manifest is None or len(manifest.segments) < 2 * VAULT_RANGE_SEGMENTS:
+            return None
+        entries = manifest.segments[:VAULT_RANGE_SEGMENTS]
+        own = self._vault.identity.signing_public
+        named, content = documents.seal_range(key, own, entries, self._rng(NONCE_BYTES))
+        self._objects.put(documents.range_key(key.vault_id, self._vault.node, named), content)
+        return named

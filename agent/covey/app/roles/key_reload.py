@@ -1,0 +1,59 @@
+"""Taking up a noise key that a command has drawn, and wiping the ones whose time is over (docs/protocol.md, 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from covey.core.crypto import Identity
+from covey.core.ids import device_name
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.ports import Report, Transactions
+
+_LOOK_US = 60_000_000
+
+
+class NoiseFile(Protocol):
+    """Where the noise secrets lie; `adapters/state_folder.py` implements it."""
+
+    def noise_stamp(self) -> tuple[int, int]:
+        """Return what changes whenever the file does."""
+
+    def refresh_noise(self, identity: Identity) -> None:
+        """Take up what another process wrote."""
+
+    def forget_noise(self, identity: Identity, publics: Collection[bytes]) -> None:
+        """Wipe retired keys from the file and from memory."""
+
+
+class Locksmith:
+    """Keeps the noise keys in memory those of the file."""
+
+    def __init__(self, file: NoiseFile, store: Transactions, report: Report) -> None:
+        self._file = file
+        self._store = store
+        self._report = report
+        self._stamp: tuple[int, int] | None = None
+        self._look_at_us = 0
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Look; return when to look again, where anything is retired."""
+        stamp = self._file.noise_stamp()
+        if stamp != self._stamp:
+            self._file.refresh_noise(node.identity)
+            self._stamp = stamp
+        if not node.identity.noise.retired:
+            return None
+        if now.monotonic_us >= self._look_at_us:
+            self._look_at_us = now.monotonic_us + _LOOK_US
+            publics = node.noise_keys_to_wipe(now)
+            if publics:
+                with self._store.transaction():
+                    self._file.forget_noise(node.identity, publics)
+                for public in publics:
+                    self._report("notice", f"noise key {device_name(public)} of before a rotation is wiped")
+        return self._look_at_us
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Nothing is open."""

@@ -1,0 +1,76 @@
+"""The joiner's side of pairing: a loop of its own, on the account that all may use who have none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from covey.core.pairing.ceremony import Admitted, InviterMet, Joiner
+from covey.core.pake import Side
+from covey.core.wire.topics import rendezvous_topic
+from covey.errors import RelayError, RemoteError
+from covey.ports import Clock, Delivered, Relay, RelayDown, RelayEvent, RelayUp, Report
+
+_POLL_S = 0.25
+
+
+def attend(
+    machine: Joiner,
+    number: int,
+    relay: Relay,
+    clock: Clock,
+    tell: Callable[[InviterMet | Admitted], None],
+    report: Report,
+    gone: Callable[[], bool] = lambda: False,
+) -> None:
+    """Run the ceremony to its end, which `machine.ending` says; `gone` says that the person has given up.
+
+    `tell` stores what the inviter gives, and then calls `machine.stored`.
+
+    Raises:
+        RelayError: the relay does not let the enrolment account in.
+    """
+    events: SimpleQueue[RelayEvent] = SimpleQueue()
+    topic = rendezvous_topic(number, Side.INVITER)
+    relay.start(events.put)
+    connected = False
+    refusals = 0
+    said = ""
+    try:
+        while machine.ending is None:
+            if gone():
+                machine.leave()
+            try:
+                event = events.get(timeout=_POLL_S)
+            except Empty:
+                event = None
+            if isinstance(event, RelayUp):
+                connected = True
+            elif isinstance(event, RelayDown):
+                refusals += event.refused
+                if refusals > 1 and not connected:  # one may be another joiner, who was quicker
+                    raise RelayError(
+                        f"the relay does not take the enrolment account: {event.reason}",
+                        hint="'covey broker init' on the broker's machine opens it; --enrolment-password-file FILE",
+                    )
+                if event.reason != said:
+                    report("warning", f"relay: {event.reason}")
+                said = event.reason
+            elif isinstance(event, Delivered):
+                _take(machine, event, relay, clock, report)
+            while (news := machine.next_event()) is not None:
+                tell(news)
+            machine.handle_deadline(clock.monotonic_us())
+            for message in machine.messages_to_send(clock.monotonic_us()) if connected else ():
+                relay.publish(topic, message)
+    finally:
+        relay.stop()
+
+
+def _take(machine: Joiner, event: Delivered, relay: Relay, clock: Clock, report: Report) -> None:
+    try:
+        machine.receive(event.payload, clock.monotonic_us())
+    except RemoteError as error:
+        report("warning", f"dropped a message at the rendezvous: {error.code}: {error}")
+    finally:
+        relay.acknowledge(event)

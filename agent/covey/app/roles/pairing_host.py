@@ -1,0 +1,245 @@
+"""The inviter's side of pairing, on the connection of whoever speaks with the relay: the agent, or a waiting command.
+
+The codes that this device has given out are rows of the store; the person's command and this role tell each other
+there what is decided and what has happened. The ceremony itself (`ceremony.py`) lives in memory: a restart ends
+one that has begun, and nothing of it stays.
+
+    1. An accepted joiner's invite is bound to its key, and durable, before the joiner hears of it.
+    2. An account at the relay that was made for a joiner is taken away again if the joiner never joins.
+    3. Whatever ends a ceremony before that ends its invite, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from covey.core.crypto import Identity
+from covey.core.ids import device_name, printable
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.core.pairing.ceremony import Ending, Inviter
+from covey.core.pairing.invite import Invite
+from covey.core.pairing.messages import Admission, InviterIntroduction, Password
+from covey.core.pairing.records import Pairing, PairingRecords
+from covey.core.pake import Side
+from covey.core.records import OpenInvite, Records
+from covey.core.wire.topics import rendezvous_topic
+from covey.errors import CoveyError, RemoteError
+from covey.limits import INVITE_US, PAIRED_JOIN_US, RENDEZVOUS_WAITING
+from covey.ports import Credentials, Report, Topics, Transactions
+
+
+class PairingStore(Records, PairingRecords, Transactions, Protocol):
+    """The store as this role needs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What an inviter tells a joiner: its own label, where the relay is, and the PEM text of whom to trust there.
+
+    `credentials` opens this device's authority over the relay, where it has one.
+    """
+
+    label: str
+    relay_url: str
+    certificates: str = ""
+    credentials: Callable[[], Credentials] | None = None
+
+
+@dataclass(slots=True)
+class _Room:
+    """One code in use, and what has come to its rendezvous since the last turn."""
+
+    number: int
+    machine: Inviter
+    waiting: list[bytes] = field(default_factory=list)
+
+    @property
+    def topic(self) -> str:
+        return rendezvous_topic(self.number, Side.INVITER)
+
+
+class PairingHost:
+    """Waits at the rendezvous of each open code; lets in whom the person accepts."""
+
+    def __init__(
+        self, store: PairingStore, relay: Topics, facts: HostFacts, rng: Callable[[int], bytes], report: Report
+    ) -> None:
+        self._store = store
+        self._relay = relay
+        self._facts = facts
+        self._rng = rng
+        self._report = report
+        self._rooms: dict[bytes, _Room] = {}
+        self._topics: frozenset[str] = frozenset()
+        self._dropped: Counter[str] = Counter()
+
+    def receive(self, topic: str, payload: bytes) -> None:
+        """Take a message of a rendezvous; what is too much, or for no code of ours, is dropped."""
+        room = next((room for room in self._rooms.values() if room.topic == topic), None)
+        if room is None:
+            self._dropped["not_for_us"] += 1
+        elif len(room.waiting) >= RENDEZVOUS_WAITING:
+            self._dropped["limit"] += 1
+        else:
+            room.waiting.append(payload)
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Do what is due. The loop turns four times a second at least, which is soon enough for people."""
+        rows = [
+            row for row in self._store.pairings() if row.ended is None or row.minted or row.secret_hash in self._rooms
+        ]
+        if rows:
+            invites = {invite.secret_hash: invite for invite in self._store.invites()}
+            for row in rows:
+                invite = invites.get(row.secret_hash)
+                if row.ended is None:
+                    self._tend(row, invite, node, now)
+                elif row.secret_hash in self._rooms:  # the person has cancelled it
+                    self._close(row, Ending.CANCELLED)
+                if row.minted:
+                    self._look_after_account(row, invite, node, now)
+            self._listen()
+        if self._dropped:
+            with self._store.transaction():
+                for code, count in self._dropped.items():
+                    self._store.count(f"pairing_dropped_{code}", count)
+            self._dropped.clear()
+        return None
+
+    def stop(self, node: Node, now: Now) -> None:  # noqa: ARG002 - as every role
+        """End what has begun, and tell the joiners; what nobody has come for yet waits for the next process."""
+        for row in self._store.pairings():
+            room = self._rooms.get(row.secret_hash)
+            if room is not None and room.machine.begun and not room.machine.admitted:
+                self._close(row, Ending.INTERRUPTED)
+        self._rooms.clear()
+        self._listen()
+
+    def _listen(self) -> None:
+        topics = frozenset(room.topic for room in self._rooms.values())
+        if topics != self._topics:
+            self._topics = topics
+            self._relay.listen(topics)
+
+    # -- one code -----------------------------------------------------------------------------------------------------
+
+    def _tend(self, row: Pairing, invite: OpenInvite | None, node: Node, now: Now) -> None:
+        """Go on with a code: it is over, waits for a joiner that was accepted, or is at its rendezvous."""
+        room = self._rooms.get(row.secret_hash)
+        if invite is None or now.wall_us >= invite.expires_at_us:
+            self._close(row, Ending.EXPIRED if invite is None or invite.bound_to is None else Ending.VANISHED)
+        elif invite.used_by is not None:
+            if row.joiner != invite.used_by:  # it had an account, and came by the URI
+                self._note(replace(row, joiner=invite.used_by))
+            self._close(row, Ending.PAIRED if room is None or room.machine.admitted else Ending.TAKEN, joined=True)
+        elif room is not None:
+            self._meet(room, row, invite, node, now)
+        elif invite.bound_to is None and row.joiner is not None:
+            self._close(row, Ending.INTERRUPTED)  # what they agreed on was in the memory of an earlier process
+        elif invite.bound_to is None:
+            self._rooms[row.secret_hash] = _Room(row.number, self._machine(row, invite, node.identity, now))
+
+    def _machine(self, row: Pairing, invite: OpenInvite, identity: Identity, now: Now) -> Inviter:
+        passwords = {Password.URI: row.secret}
+        if row.code is not None:
+            passwords[Password.CODE] = row.code.encode()
+        left_us = min(INVITE_US, max(0, row.expires_at_us - now.wall_us))
+        own = InviterIntroduction(identity.keys, self._facts.label, invite.group_id)
+        return Inviter(identity, own, passwords, now.monotonic_us + left_us, self._rng)
+
+    def _meet(self, room: _Room, row: Pairing, invite: OpenInvite, node: Node, now: Now) -> None:
+        machine = room.machine
+        waiting, room.waiting = room.waiting, []
+        for raw in waiting:
+            try:
+                machine.receive(raw, now.monotonic_us)
+            except RemoteError as error:
+                self._dropped[error.code] += 1
+        machine.handle_deadline(now.monotonic_us)
+        if machine.ending is None and machine.met is not None:
+            if row.joiner is None:
+                row = self._introduce(row, machine)
+            if not machine.admitted and (row.accepts or machine.password is Password.URI):
+                self._admit(machine, row, invite, node, now)
+            elif row.accepts is False:
+                machine.end(Ending.DECLINED)
+        self._speak(room)
+        if machine.ending is not None:
+            if machine.admitted and machine.ending is not Ending.LEFT:
+                del self._rooms[row.secret_hash]  # it has what it needs, or will never ask again: its invite tells
+            else:
+                self._close(row, machine.ending)
+
+    def _introduce(self, row: Pairing, machine: Inviter) -> Pairing:
+        assert machine.met is not None
+        joiner = machine.met.joiner
+        known = replace(
+            row,
+            joiner=joiner.keys.signing_public,
+            label=joiner.label,
+            verifier=machine.met.verifier,
+            lacks_account=joiner.needs_credential,
+        )
+        self._note(known)
+        name = f"{device_name(joiner.keys.signing_public)} {printable(joiner.label)}".strip()
+        self._report("notice", f"pairing {row.number}: {name} knows the secret")
+        return known
+
+    def _note(self, row: Pairing) -> None:
+        with self._store.transaction():
+            self._store.note_joiner(row)
+
+    def _admit(self, machine: Inviter, row: Pairing, invite: OpenInvite, node: Node, now: Now) -> None:
+        """Give the joiner an account, if it needs one and this device may, and an invite of its own (rule 1)."""
+        assert machine.met is not None
+        joiner = machine.met.joiner
+        key = joiner.keys.signing_public
+        credential = ""
+        if joiner.needs_credential and self._facts.credentials is not None:
+            with self._store.transaction():
+                self._store.note_minted(row.secret_hash, minted=True)
+            try:
+                credential = self._facts.credentials().mint(key.hex())
+            except CoveyError as error:
+                self._report("error", f"no account at the relay could be made for {device_name(key)}: {error}")
+                machine.end(Ending.FAILED)
+                return
+        own = Invite(invite.group_id, node.identity.keys, row.secret, now.wall_us + PAIRED_JOIN_US, "")
+        with self._store.transaction():
+            self._store.bind_invite(row.secret_hash, key, own.expires_at_us)
+        machine.accept(Admission(self._facts.relay_url, self._facts.certificates, credential, own))
+
+    def _speak(self, room: _Room) -> None:
+        topic = rendezvous_topic(room.number, Side.JOINER)
+        for message in room.machine.messages_to_send():
+            self._relay.publish(topic, message)  # what does not go now is asked for again
+
+    def _close(self, row: Pairing, ending: Ending, *, joined: bool = False) -> None:
+        """End a code, at the rendezvous and in the store (rule 3)."""
+        room = self._rooms.pop(row.secret_hash, None)
+        if room is not None:
+            room.machine.end(ending)
+            self._speak(room)
+        with self._store.transaction():
+            self._store.end_pairing(row.secret_hash, Ending.PAIRED.value if joined else ending.value)
+            if not joined:
+                self._store.cancel_invite(row.secret_hash)
+
+    def _look_after_account(self, row: Pairing, invite: OpenInvite | None, node: Node, now: Now) -> None:
+        """Take an account away that nobody has come with (rule 2)."""
+        used = invite is not None and invite.used_by is not None
+        if not used and row.ended is None and invite is not None and now.wall_us < invite.expires_at_us:
+            return
+        assert row.joiner is not None
+        if not used and node.membership.shares_nothing_with(row.joiner) and self._facts.credentials is not None:
+            try:
+                self._facts.credentials().remove(row.joiner.hex())
+                self._report("notice", f"{device_name(row.joiner)} never joined: its account at the relay is gone")
+            except CoveyError as error:
+                self._report("error", f"the account of {device_name(row.joiner)} at the relay stays: {error}")
+        with self._store.transaction():
+            self._store.note_minted(row.secret_hash, minted=False)

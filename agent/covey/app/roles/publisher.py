@@ -1,0 +1,119 @@
+"""Readings into batches, batches into the outbox: what sensors and `covey publish` share.
+
+Readings with a time of their own and readings timed by this device's clock go into separate batches, because a batch
+has one clock. A reading counts as published when its batch's commit is done; `add` and `flush` return how many
+that were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from covey.core.node import Node
+from covey.core.now import ABSOLUTE_US, Now
+from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value
+from covey.errors import LocalError
+from covey.limits import PUBLISH_BATCHES
+from covey.ports import Clock, Transactions
+
+
+class Publisher:
+    """Collects readings of one device. Call `flush` when `add` or `due` says so."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Transactions,
+        group: Callable[[Node], bytes],
+        batch_us: int,
+        batch_readings: int,
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._group = group
+        self._batch_us = batch_us
+        self._batch_readings = batch_readings
+        self._timed_here = BatchBuilder()
+        self._asserted = BatchBuilder()
+        self._closed: list[tuple[bytes, int]] = []
+        self._opened_us: int | None = None
+
+    def add(self, name: str, unit: str, time_us: int | None, value: Value) -> bool:
+        """Take one reading; return whether enough batches are full to want `flush`.
+
+        `time_us` None means now; a time that SenML calls relative is this device's monotonic clock's.
+
+        Raises:
+            ReadingError: no table could hold it; nothing was taken.
+        """
+        if time_us is None:
+            builder, time_us = self._timed_here, self._clock.monotonic_us()
+        else:
+            builder = self._timed_here if time_us < ABSOLUTE_US else self._asserted
+        builder.add(name, unit, time_us, value)
+        if self._opened_us is None:
+            self._opened_us = self._clock.monotonic_us()
+        if builder.count >= self._batch_readings or builder.full:
+            self._close(builder)
+        return len(self._closed) >= PUBLISH_BATCHES
+
+    @property
+    def waiting(self) -> int:
+        """The readings that no commit holds yet."""
+        return self._timed_here.count + self._asserted.count + sum(count for _, count in self._closed)
+
+    def due(self) -> int | None:
+        """Return the monotonic time at which the open batches are old enough."""
+        return None if self._opened_us is None else self._opened_us + self._batch_us
+
+    def flush(self, node: Node) -> int:
+        """Put everything into the outbox, in one commit; return how many readings that were.
+
+        Raises:
+            LocalError: no collector, or the outbox is full; the readings are still here.
+            StorageError: the disk refused; the readings are still here.
+        """
+        self._close(self._timed_here)
+        self._close(self._asserted)
+        if not self._closed:
+            return 0
+        now = Now(self._clock.monotonic_us(), self._clock.wall_us())
+        with self._store.transaction():
+            group_id = self._group(node)
+            for body, count in self._closed:
+                node.send_telemetry(group_id, body, count, now)
+        readings = self.waiting
+        self._closed = []
+        self._opened_us = None
+        return readings
+
+    def _close(self, builder: BatchBuilder) -> None:
+        if builder.count:
+            self._closed.append((builder.body(self._anchor(asserted=builder is self._asserted)), builder.count))
+            builder.clear()
+
+    def _anchor(self, *, asserted: bool) -> ClockReading:
+        if asserted:
+            kind = ClockKind.ASSERTED
+        else:
+            kind = ClockKind.SYNCHRONISED if self._clock.synchronised() else ClockKind.UNSYNCHRONISED
+        return ClockReading(self._clock.boot_id(), self._clock.monotonic_us(), self._clock.wall_us(), kind)
+
+
+def telemetry_group(configured: bytes | None) -> Callable[[Node], bytes]:
+    """Return the rule that picks the group telemetry goes to: the configured one, or the first with a collector."""
+
+    def pick(node: Node) -> bytes:
+        if configured is not None:
+            return configured
+        groups = [manifest.group_id for manifest in node.membership.groups()]
+        for group_id in groups:
+            if node.membership.collector_of(group_id) is not None:
+                return group_id
+        if groups:
+            raise LocalError(
+                "no group of this device has a collector", hint="invite one: covey invite --capability collector"
+            )
+        raise LocalError("this device is in no group", hint="covey group create, or covey join")
+
+    return pick

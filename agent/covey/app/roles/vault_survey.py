@@ -1,0 +1,236 @@
+"""Looking after a vault: what its nodes have written, whether all of it opens and verifies, and a mirror of it.
+
+The store is trusted with nothing: manifests are followed by the rules of `core.vault_reading`, and the last good one of
+each node is remembered, so that a store that serves yesterday is noticed by whoever has seen today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from covey.core.vault import documents
+from covey.core.vault.documents import SegmentEntry, SegmentRange, VaultManifest
+from covey.core.vault.keys import KeyRing
+from covey.core.vault.reading import Floor, Trouble, VaultReader
+from covey.core.wire.message import read_message
+from covey.errors import LimitError, RemoteError
+from covey.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
+from covey.ports import ObjectStore
+
+Progress = Callable[[str, int, int], None]
+"""Called with a node, how many of its segments are done, and of how many."""
+
+
+class StoreMemory:
+    """Implements `vault_reading.ManifestMemory` in an object store: a folder of this device's own, or a mirror."""
+
+    def __init__(self, store: ObjectStore, vault_id: bytes, *, keeps: bool = True) -> None:
+        """`keeps=False` is for a mirror, which gets a manifest after what it lists."""
+        self._store = store
+        self._vault_id = vault_id
+        self._keeps = keeps
+
+    def load(self, node: str) -> bytes | None:
+        """Return what was saved for a node; what has grown too long is damaged, and as good as nothing."""
+        try:
+            return self._store.get(self._key(node), MAXIMUM_VAULT_MANIFEST_BYTES)
+        except LimitError:
+            return None
+
+    def save(self, node: str, content: bytes) -> None:
+        """Keep a manifest durably."""
+        if self._keeps:
+            self._store.put(self._key(node), content)
+
+    def _key(self, node: str) -> str:
+        return documents.manifest_key(self._vault_id, bytes.fromhex(node))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """What a vault says of one node; where `trouble` says why its manifest was not followed, the last good one."""
+
+    node: str
+    manifest: VaultManifest | None
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something in a vault that is not as its manifest says. `segment` is None for what concerns a whole node."""
+
+    node: str
+    segment: int | None
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The objects that a manifest names, by key: segments, ranges with tombstones, and what tombstones name."""
+
+    segments: dict[str, SegmentEntry]
+    others: frozenset[str]
+    buried: frozenset[str]
+
+    @property
+    def all(self) -> set[str]:
+        """Every key."""
+        return {*self.segments, *self.others, *self.buried}
+
+
+class VaultSurvey:
+    """One vault, seen through its store."""
+
+    def __init__(self, objects: ObjectStore, keys: KeyRing, memory: StoreMemory) -> None:
+        self._objects = objects
+        self._keys = keys
+        self._reader = VaultReader(objects, keys, memory)
+
+    def listed_nodes(self) -> list[str]:
+        """List the nodes that have a manifest: the one call that lists, for `--scan` (004.23)."""
+        return self._reader.nodes()
+
+    def states(self, nodes: Iterable[str]) -> Iterator[NodeState]:
+        """Yield what stands in the vault of each node.
+
+        Raises:
+            StorageError: the memory cannot be written.
+        """
+        for node in nodes:
+            found = self._reader.manifest(node, Floor())
+            if isinstance(found, Trouble):
+                yield NodeState(node, self._reader.held(node), found.code)
+            else:
+                yield NodeState(node, found, "")
+
+    def verify(self, nodes: Iterable[str], progress: Progress) -> Iterator[Finding]:
+        """Open everything that is listed, verify every signature inside, and yield what is wrong."""
+        for state in self.states(nodes):
+            if state.trouble:
+                yield Finding(state.node, None, state.trouble, "the manifest was not followed")
+            if state.manifest is None:
+                continue
+            entries = self._reader.entries(state.node, state.manifest, 1, state.manifest.last_number)
+            if isinstance(entries, Trouble):
+                yield Finding(state.node, None, entries.code, "a range of older segments cannot be read")
+                continue
+            for done, entry in enumerate(entries, 1):
+                yield from self._verify_segment(state.node, entry)
+                progress(state.node, done, len(entries))
+            for named in state.manifest.tombstones:
+                buried = self._reader.tombstone(state.node, named)
+                if isinstance(buried, Trouble):
+                    yield Finding(state.node, None, buried.code, "a tombstone cannot be read")
+
+    def _verify_segment(self, node: str, entry: SegmentEntry) -> Iterator[Finding]:
+        content = self._reader.segment(node, entry)
+        if content is None:
+            yield Finding(node, entry.number, "missing", "the manifest lists this segment, and it is not there")
+            return
+        try:
+            key = self._keys.for_object(content)
+            records = documents.open_segment(key, bytes.fromhex(node), entry, content)
+        except RemoteError as error:
+            yield Finding(node, entry.number, error.code, str(error))
+            return
+        for record in records:
+            try:
+                read_message(record.message)
+            except RemoteError as error:
+                yield Finding(node, entry.number, error.code, str(error))
+
+    def pull(self, nodes: Iterable[str], mirror: ObjectStore, progress: Progress) -> Iterator[Finding]:
+        """Bring a mirror up to date: segments first, then the manifest that lists them. Yield what cannot be had.
+
+        What the mirror has is not fetched again; a pull that was interrupted goes on where it was. A node with
+        anything missing keeps its old manifest in the mirror, so that the mirror is always a whole vault. What a
+        compaction has replaced is not fetched, and goes from the mirror when no tombstone names it any more.
+
+        Raises:
+            StorageError: one of the two stores refused.
+        """
+        for node in nodes:
+            key = documents.manifest_key(self._keys.vault_id, bytes.fromhex(node))
+            found = self._reader.manifest(node, Floor())
+            if isinstance(found, Trouble):
+                yield Finding(node, None, found.code, "the manifest was not followed")
+                continue
+            mirrored = VaultReader(mirror, self._keys)
+            there = mirrored.manifest(node, Floor())
+            common = set(found.ranges).intersection(() if isinstance(there, Trouble) else there.ranges)
+            before = None if isinstance(there, Trouble) else self._listing(mirrored, node, there, common)
+            after = self._listing(self._reader, node, found, common)
+            if after is None:
+                yield Finding(node, None, "missing", "a range of older segments, or a tombstone, cannot be read")
+                continue
+            missing = list(self._pull_objects(node, after, before, mirror, progress))
+            yield from missing
+            content = self._objects.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
+            if not missing and content is not None and self._opens_as(node, content, found):
+                mirror.put(key, content)
+                for gone in sorted((before.all - after.all) if before else ()):
+                    mirror.delete(gone)
+
+    def _opens_as(self, node: str, content: bytes, manifest: VaultManifest) -> bool:
+        """Say whether a manifest that was read again is the one that was followed; a newer one waits for next time."""
+        try:
+            return (
+                documents.open_vault_manifest(self._keys.for_object(content), bytes.fromhex(node), content) == manifest
+            )
+        except RemoteError:
+            return False
+
+    def _listing(
+        self, reader: VaultReader, node: str, manifest: VaultManifest, apart_from: set[SegmentRange]
+    ) -> _Listing | None:
+        """Return what a manifest names, but for some ranges and what these name; None where not all can be read."""
+        vault_id, name = self._keys.vault_id, bytes.fromhex(node)
+        segments: dict[str, SegmentEntry] = {}
+        others: set[str] = set()
+        buried: set[str] = set()
+        for named in manifest.ranges:
+            if named in apart_from:
+                continue
+            others.add(documents.range_key(vault_id, name, named))
+            entries = reader.range_entries(node, named)
+            if isinstance(entries, Trouble):
+                return None
+            segments |= {documents.entry_key(vault_id, name, entry): entry for entry in entries}
+        segments |= {documents.entry_key(vault_id, name, entry): entry for entry in manifest.segments}
+        for tombstone in manifest.tombstones:
+            others.add(documents.tombstone_key(vault_id, name, tombstone))
+            replaced = reader.tombstone(node, tombstone)
+            if isinstance(replaced, Trouble):
+                return None
+            buried |= {documents.entry_key(vault_id, name, entry) for entry in replaced.segments}
+            buried |= {documents.range_key(vault_id, name, named) for named in replaced.ranges}
+        return _Listing(segments, frozenset(others), frozenset(buried))
+
+    def _pull_objects(
+        self, node: str, after: _Listing, before: _Listing | None, mirror: ObjectStore, progress: Progress
+    ) -> Iterator[Finding]:
+        wanted = [key for key in after.segments if before is None or key not in before.segments]
+        for done, key in enumerate(wanted, 1):
+            yield from self._pull_segment(node, key, after.segments[key], mirror)
+            progress(node, done, len(wanted))
+        for key in sorted(after.others):
+            if before is None or key not in before.others or mirror.get(key, MAXIMUM_VAULT_MANIFEST_BYTES) is None:
+                content = self._objects.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
+                if content is None:
+                    yield Finding(node, None, "missing", "a range of older segments, or a tombstone, is not there")
+                else:
+                    mirror.put(key, content)
+
+    def _pull_segment(self, node: str, key: str, entry: SegmentEntry, mirror: ObjectStore) -> Iterator[Finding]:
+        there = mirror.get(key, MAXIMUM_SEGMENT_BYTES)
+        if there is not None and documents.is_segment(entry, there):
+            return
+        content = self._reader.segment(node, entry)
+        if content is None:
+            yield Finding(node, entry.number, "missing", "the manifest lists this segment, and it is not there")
+        elif not documents.is_segment(entry, content):
+            yield Finding(node, entry.number, "decryption", "the segment is not the one that the manifest lists")
+        else:
+            mirror.put(key, content)

@@ -1,0 +1,357 @@
+"""The loop: input → node → commit → release.
+
+One thread owns the node and the store. Relays put their events into one queue; a turn takes what is there, lets the
+node write in one transaction, commits, and only then answers the relay and publishes. Other processes of this device
+(`covey send`) write to the same store; the loop notices by SQLite's data version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Protocol
+
+from covey.app.relays import Relays
+from covey.core.events import BlobArrived, EnvelopeDropped, Event, StateDoubted
+from covey.core.ids import device_name, printable
+from covey.core.link.sender import Outgoing
+from covey.core.membership.events import GroupChanged, GroupDestroyed, GroupInvited, JoinExpired, RemovedFromGroup
+from covey.core.membership.voting import VoteArrived
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.core.records import Records
+from covey.core.wire.topics import is_rendezvous
+from covey.errors import DamagedStateError, StorageError
+from covey.limits import POISON_TRIES
+from covey.ports import (
+    Clock,
+    Delivered,
+    PublishRefusal,
+    RelayDown,
+    RelayEvent,
+    RelayUp,
+    Released,
+    Report,
+    Supervisor,
+    Transactions,
+)
+
+_POLL_US = 250_000
+"""How soon a message queued by another process is noticed; four look-ups a second cost nothing measurable."""
+
+_TURN_EVENTS = 512
+"""Events of one transaction: enough to share a sync among many, few enough to answer soon."""
+
+_STALLED_US = 120_000_000
+"""Connected, with something to send, and nothing moves for so long: twice the relay's keep-alive, which ends a
+connection that is merely dead. Then the supervisor hears nothing more, and starts the agent again."""
+
+_SUCCESS = 0
+_UP = "up"
+_CONNECTING = "connecting"
+_ENDED = "not connected"
+
+
+class Role(Protocol):
+    """What an agent does beyond a plain member."""
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Do what is due; return when to be called next, in monotonic microseconds."""
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Bring what is open to a durable state."""
+
+
+class RuntimeStore(Records, Transactions, Protocol):
+    """The store as the loop needs it."""
+
+    def changed_elsewhere(self) -> bool:
+        """Say whether another process has committed since the last call."""
+
+    def set_condition(self, name: str, value: str, now_us: int) -> None:
+        """Note what the running agent knows of the world."""
+
+
+class Runtime:
+    """One running agent."""
+
+    def __init__(
+        self,
+        store: RuntimeStore,
+        relays: Relays,
+        clock: Clock,
+        make_node: Callable[[], Node],
+        roles: Sequence[Role],
+        report: Report,
+        supervisor: Supervisor | None = None,
+        rendezvous: Callable[[str, bytes], None] = lambda _topic, _payload: None,
+    ) -> None:
+        self._store = store
+        self._rendezvous = rendezvous
+        self._relays = relays
+        self._clock = clock
+        self._roles = roles
+        self._report = report
+        self._supervisor = supervisor
+        self._moved_at = 0
+        self._relay_states: dict[str, str] = {}
+        self._offline_since: int | None = None
+        self._inputs: SimpleQueue[RelayEvent] = SimpleQueue()
+        self._storage_fails = False
+        self.node = make_node()
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """Run until the condition holds; it is asked after every turn, at least four times a second."""
+        now = self._now()
+        self._guarded(lambda: self._tend_groups(now))
+        for name in self._relays.names:
+            self._note_relay(name, _CONNECTING, now)  # what an earlier process has left there holds no more
+            self._relays.bequeath(name, self.node.last_will(now))
+        self._relays.start(self._inputs.put)
+        deadline: int | None = None
+        try:
+            while not until():
+                deadline = self.turn(self._wait(deadline))
+                if self._supervisor is not None and self._moves():
+                    self._supervisor.alive()
+            if self._supervisor is not None:
+                self._supervisor.stopping()
+            self.finish()
+            for name in self._relays.names:
+                self._note_relay(name, _ENDED, self._now())
+        finally:
+            self._relays.stop()
+
+    def _now(self) -> Now:
+        return Now(self._clock.monotonic_us(), self._clock.wall_us())
+
+    def _wait(self, deadline: int | None) -> list[RelayEvent]:
+        timeout_us = _POLL_US if deadline is None else min(_POLL_US, deadline - self._clock.monotonic_us())
+        events: list[RelayEvent] = []
+        try:
+            if timeout_us > 0:
+                events.append(self._inputs.get(timeout=timeout_us / 1e6))
+            while len(events) < _TURN_EVENTS:
+                events.append(self._inputs.get_nowait())
+        except Empty:
+            pass
+        return events
+
+    def turn(self, events: list[RelayEvent]) -> int | None:
+        """Take events in, commit, release; return when the next turn is due, in monotonic microseconds."""
+        now = self._now()
+        deadlines: list[int | None] = []
+        self._guarded(lambda: self._take(events, now))
+        for role in self._roles:
+            self._guarded(lambda role=role: deadlines.append(role.turn(self.node, now)))  # type: ignore[misc]
+        self._guarded(lambda: self._tend_groups(now))
+        self.node.handle_deadline(now)
+        self._guarded(lambda: self._release(now))
+        self._report_events()
+        if self._storage_fails:
+            self._try_storage(now)
+        if not self._relays.full(now.monotonic_us):  # what is due cannot go before a relay says something
+            deadlines.append(self.node.next_deadline())
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _moves(self) -> bool:
+        """Say whether what should move does. Offline, or waiting for a recipient or a full disk, is not stuck."""
+        now = self._clock.monotonic_us()
+        due = self.node.next_deadline()
+        overdue = due is not None and due < now - _POLL_US
+        stuck = self._relays.connected and not self._storage_fails and (self._relays.full(now) or overdue)
+        if not stuck:
+            self._moved_at = now
+        return self._relays.alive() and now - self._moved_at < _STALLED_US
+
+    def finish(self) -> None:
+        """Bring to an end what is open: the last turn of this process."""
+        for role in self._roles:
+            self._guarded(lambda role=role: role.stop(self.node, self._now()))  # type: ignore[misc]
+        now = self._now()
+        self.node.answer_now(now)
+        self.node.pulse.end()
+        self._guarded(lambda: self._release(now))
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """Do a step; where the disk refuses, forget what was not committed and go on.
+
+        Nothing of the step was released. Its envelopes are dropped: their senders keep them, as nobody acknowledged.
+        """
+        try:
+            step()
+        except DamagedStateError:
+            raise  # the next start saves what can be read
+        except StorageError as error:
+            if not self._storage_fails:
+                self._report("error", f"{error}; nothing new is taken until this ends")
+            self._storage_fails = True
+            self.node.rolled_back()
+
+    def _try_storage(self, now: Now) -> None:
+        """See whether the disk takes writes again."""
+        try:
+            with self._store.transaction():
+                self._store.set_condition("storage", "took writes again", now.wall_us)
+        except StorageError:
+            return
+        self._storage_fails = False
+        self._report("notice", "the disk takes writes again")
+
+    def _take(self, events: list[RelayEvent], now: Now) -> None:
+        delivered = [event for event in events if isinstance(event, Delivered)]
+        try:
+            if self._store.changed_elsewhere():
+                self.node.refresh()
+            envelopes = [event for event in delivered if not is_rendezvous(event.topic)]
+            if envelopes:
+                with self._store.transaction():
+                    for event in envelopes:
+                        speaker = self.node.receive_envelope(event.payload, now)
+                        if speaker is not None:
+                            self._relays.heard(speaker[0], event.relay, news=speaker[1])
+            for event in delivered:
+                if is_rendezvous(event.topic):
+                    self._rendezvous(event.topic, event.payload)
+        finally:
+            for event in delivered:
+                self._relays.acknowledge(event)
+            for other in events:
+                self._take_relay_news(other, now)
+
+    def _tend_groups(self, now: Now) -> None:
+        if self.node.restless(now):
+            with self._store.transaction():
+                self.node.tend_groups(now)
+
+    def _take_relay_news(self, event: RelayEvent, now: Now) -> None:
+        if isinstance(event, RelayUp):
+            self._moved_at = now.monotonic_us
+            if not self._relays.connected:
+                self.node.connected(now)
+            self._relays.came_up(event.relay)
+            self.node.pulse.connected(event.relay, event.connection)
+            self._relays.bequeath(event.relay, self.node.last_will(now))  # for the connection after this one
+            self._note_relay(event.relay, _UP, now)
+        elif isinstance(event, RelayDown):
+            self._relays.went_down(event.relay)
+            self.node.connection_lost(event.relay if self._relays.connected else None)
+            self.node.pulse.connection_lost(event.relay)
+            self._relays.bequeath(event.relay, self.node.last_will(now))  # to the collector of the moment
+            self._note_relay(event.relay, event.reason, now)
+        elif isinstance(event, Released):
+            self._moved_at = self._clock.monotonic_us()
+            message = self._relays.released(event)
+            if message is not None and event.reason_code == _SUCCESS:
+                self.node.relayed(*message)
+
+    def _note_relay(self, name: str, state: str, now: Now) -> None:
+        """Keep how a relay is and since when; a state that lasts is told once, however often it is tried."""
+        if state == self._relay_states.get(name):
+            return
+        before = self._reached()
+        self._relay_states[name] = state
+        offline_us = 0 if self._offline_since is None else now.monotonic_us - self._offline_since
+        self._offline_since = None if self._reached() == _UP else now.monotonic_us
+
+        def note() -> None:
+            with self._store.transaction():
+                self._store.set_condition(f"relay {name}", state, now.wall_us)
+                if self._reached() != before:
+                    self._store.set_condition("relay", self._reached(), now.wall_us)
+                if offline_us:
+                    self._store.count("offline_seconds", round(offline_us / 1e6))
+
+        self._guarded(note)
+        if state == _ENDED:
+            return
+        if self._supervisor is not None:
+            self._supervisor.status(f"relay: {self._reached()}")
+        which = "relay" if len(self._relays.names) == 1 else f"relay {name}"
+        if state == _UP:
+            self._report("info", f"{which}: connected")
+        elif state != _CONNECTING:
+            self._report("warning", f"{which}: {state}")
+
+    def _reached(self) -> str:
+        """Return how this device is connected: up where any relay is, else the preferred one's state."""
+        states = [self._relay_states[name] for name in self._relays.names if name in self._relay_states]
+        return _UP if _UP in states else next(iter(states), "")
+
+    def _release(self, now: Now) -> None:
+        """Publish what the node has to say, as far as relays take it."""
+        if not self._relays.connected or self._relays.full(now.monotonic_us):
+            return
+        too_large: list[Outgoing] = []
+        for outgoing in self.node.envelopes_to_send(now):
+            retries = self.node.retries(outgoing.recipient)
+            result = self._relays.send(outgoing, retries, now.monotonic_us)
+            if result is PublishRefusal.TOO_LARGE:
+                too_large.append(outgoing)
+            elif isinstance(result, PublishRefusal):
+                break
+            self.node.sent(outgoing, now, result if isinstance(result, str) else "")
+        for outgoing in too_large:
+            self._set_aside(outgoing, now)
+
+    def _set_aside(self, outgoing: Outgoing, now: Now) -> None:
+        """Give a message up that the relay calls too large again and again: what follows it must not suffer."""
+        if outgoing.entry is None or outgoing.entry.sends < POISON_TRIES or not self._relays.complete:
+            self._report("warning", f"the relay's size limit refuses a message of {len(outgoing.envelope)} bytes")
+            return
+        with self._store.transaction():
+            self.node.withdraw(outgoing.recipient, outgoing.entry.link_seq, now)
+        self._report("error", f"a message of {len(outgoing.envelope)} bytes was set aside: no relay takes it")
+
+    def _report_events(self) -> None:
+        while (event := self.node.next_event()) is not None:
+            level, line = describe(event)
+            self._report(level, line)
+
+
+def describe(event: Event) -> tuple[str, str]:
+    """Return an event as (level, one line for people)."""
+    if isinstance(event, BlobArrived):
+        return "info", f"a blob of {event.size} bytes from {device_name(event.author)}; 'covey recv' takes it"
+    if isinstance(event, EnvelopeDropped):
+        author = f" from {device_name(event.author)}" if event.author else ""
+        return "warning", f"dropped an envelope{author}: {event.code}: {event.reason}"
+    if isinstance(event, StateDoubted):
+        line = f"{device_name(event.recipient)} holds messages that this state never sent"
+        return "warning", f"{line}: it is a copy of an earlier one; what waits is sent anew, in a new incarnation"
+    if isinstance(event, VoteArrived | GroupInvited | JoinExpired):
+        return _describe_question(event)
+    return _describe_change(event)
+
+
+def _describe_question(event: VoteArrived | GroupInvited | JoinExpired) -> tuple[str, str]:
+    group = f"group {event.group_id.hex()[:8]}"
+    if isinstance(event, VoteArrived):
+        verb, target = event.action.name.lower(), device_name(event.target)
+        line = f"{device_name(event.voter)} votes to {verb} {target}; 'covey group {verb} {target}' agrees"
+        return "notice", f"{group}: {line}"
+    if isinstance(event, GroupInvited):
+        return "notice", f"{group}: {device_name(event.inviter)} invites this device; 'covey requests' answers"
+    line = f"{device_name(event.inviter)} did not answer while the invite lived; ask for a new one"
+    return "warning", f"{group}: {line}"
+
+
+def _describe_change(event: GroupChanged | RemovedFromGroup | GroupDestroyed) -> tuple[str, str]:
+    group = f"group {event.manifest.group_id.hex()[:8]}"
+    if isinstance(event, RemovedFromGroup):
+        return "warning", f"{group}: this device was removed"
+    if isinstance(event, GroupDestroyed):
+        return "warning", f"{group}: destroyed by {device_name(event.issuer)}; this device forgets it when all know"
+    return "notice", f"{group}: {_change(event)}"
+
+
+def _change(event: GroupChanged) -> str:
+    version = event.manifest.version
+    if event.joined:
+        return f"joined at version {version}, {len(event.manifest.members)} members"
+    changes = "".join(
+        f", {verb} " + ", ".join(f"{member.name} {printable(member.label)}".strip() for member in members)
+        for verb, members in (("added", event.added), ("removed", event.removed))
+        if members
+    )
+    return f"version {version}{changes}" + ("; members disagree, which ends by itself" if event.conflict else "")

@@ -1,0 +1,47 @@
+"""`covey check`: is everything as it should be, and if not, how is it mended."""
+
+from __future__ import annotations
+
+import argparse
+
+from covey.adapters.clock import SystemClock
+from covey.app.checks.findings import Device, Finding, Level
+from covey.app.checks.local import examine
+from covey.app.session import print_json, state_folder
+from covey.core.ids import printable
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("--offline", action="store_true", help="leave the relay out")
+    parser.add_argument("--warnings-as-errors", action="store_true", help="exit with 1 for warnings, too")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a line for each finding; return 0 where all is well."""
+    device = Device(state_folder(options), SystemClock())
+    found: list[Finding] = []
+    try:
+        for finding in examine(device, offline=options.offline):
+            found.append(finding)
+            if not options.json:
+                _show(finding)
+    finally:
+        device.close()
+    counts = {level: sum(each.level is level for each in found) for level in Level}
+    failed = counts[Level.ERROR] + (counts[Level.WARNING] if options.warnings_as_errors else 0)
+    if options.json:
+        rows = [
+            {"level": each.level.value, "check": each.check, "line": each.line, "hint": each.hint} for each in found
+        ]
+        print_json({"healthy": not failed, "findings": rows})
+    else:
+        print(f"errors: {counts[Level.ERROR]}, warnings: {counts[Level.WARNING]}")
+    return 1 if failed else 0
+
+
+def _show(finding: Finding) -> None:
+    print(f"{finding.level.value:<8} {finding.check:<14} {printable(finding.line)}", flush=True)
+    if finding.hint:
+        print(f"{'':<23} hint: {finding.hint}", flush=True)

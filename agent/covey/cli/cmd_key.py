@@ -1,0 +1,74 @@
+"""`covey key show|fingerprint|rotate`: public keys, what people compare, and a new noise key for this device."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+
+from covey.app.session import Session, open_session, print_json
+from covey.cli.cmd_group import pick_member
+from covey.core.ids import device_name, fingerprint, key_text
+from covey.errors import UsageError
+from covey.limits import RETIRED_NOISE_KEY_US_MAX
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("action", choices=["show", "fingerprint", "rotate"])
+    parser.add_argument("device", nargs="?", help="a member of the group instead: beginning of its key, or its label")
+    parser.add_argument("--group", metavar="ID", help="beginning of the group's id, where there are several")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show keys, this device's or a member's, or replace this device's noise key."""
+    if options.action == "rotate" and options.device is not None:
+        raise UsageError("a device rotates its own key alone")
+    with open_session(options) as session:
+        if options.action == "rotate":
+            _rotate(session)
+        keys = session.node.identity.keys
+        retired = _retired(session)
+        if options.device is not None:
+            keys = pick_member(session.pick_group(options.group), options.device).keys
+            retired = []
+    shown = {
+        "device": device_name(keys.signing_public),
+        "fingerprint": fingerprint(keys.signing_public),
+        "signing_key": key_text("sign", keys.signing_public),
+        "noise_key": key_text("noise", keys.noise_public),
+    }
+    if options.json:
+        print_json(shown | {"retired_noise_keys": retired})
+    elif options.action == "fingerprint":
+        print(shown["fingerprint"])
+    else:
+        for name, value in shown.items():
+            print(f"{name.replace('_', ' '):<12} {value}")
+        for each in retired:
+            print(f"{'before':<12} {each['noise_key']}: {each['state']}")
+    return 0
+
+
+def _rotate(session: Session) -> None:
+    """Store a new key, then tell every group: what a crash leaves undone, the agent or the next rotation finishes."""
+    with session.store.transaction():
+        session.node.refresh()
+        session.folder.rotate_noise(session.node.identity, session.clock.wall_us())
+        session.node.rotate_noise_key(session.now())
+
+
+def _retired(session: Session) -> list[dict[str, str]]:
+    listed = {
+        own.keys.noise_public
+        for group in session.node.membership.groups()
+        if (own := group.member(session.node.identity.signing_public)) is not None
+    }
+    states = []
+    for key in session.node.identity.noise.retired:
+        latest = datetime.fromtimestamp((key.retired_at_us + RETIRED_NOISE_KEY_US_MAX) / 1e6, UTC)
+        state = f"opens what is on its way; wiped when all members know, at the latest on {latest:%Y-%m-%d %H:%M} UTC"
+        if key.public in listed:
+            state = "a group still lists it; the agent tells it the new one"
+        states.append({"noise_key": key_text("noise", key.public), "state": state})
+    return states

@@ -1,0 +1,391 @@
+"""`covey mcu scan|flash|enrol|monitor|stats|reset`: microcontrollers on this machine's serial ports.
+
+A port is opened only if USB says that it is a board, or the configuration names it. Where the agent has a port, it
+speaks with the board and this command reads what it notes; else the command speaks itself, for as long as it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.app.session import Session, open_session, print_json, print_table, report
+from covey.cli.cmd_run import bridge_role
+from covey.core.group.manifest import BOARD, GroupManifest, Member
+from covey.core.ids import device_name, fingerprint, printable, truncate_utf8
+from covey.core.routing.forwarding import board_member
+from covey.errors import ConfigurationError, LocalError, UsageError
+from covey.limits import MAXIMUM_LABEL_BYTES
+from covey.ports import AttachedBoard
+
+if TYPE_CHECKING:
+    from covey_boards.usb import UsbPort
+
+_TURN_S = 0.02
+_ANSWER_S = 15.0
+"""Longest wait for a board: a restart, a handshake, and a signature on a small processor."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("action", choices=["scan", "flash", "enrol", "monitor", "stats", "reset"])
+    parser.add_argument("port", nargs="?", help="the board's port, where the configuration names none or several")
+    parser.add_argument("--group", metavar="ID", help="enrol: beginning of the group's id, where there are several")
+    parser.add_argument("--label", default="", help="enrol: a name for people")
+    parser.add_argument("--fingerprint", help="enrol: the fingerprint that the board must have")
+    parser.add_argument("--yes", action="store_true", help="enrol: believe the fingerprint; flash: do not ask")
+    parser.add_argument("--forget", action="store_true", help="reset: the board forgets its group and collector, too")
+    parser.add_argument("--seconds", type=float, metavar="S", help="monitor: end after so long")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the action says."""
+    with open_session(options) as session:
+        match options.action:
+            case "scan":
+                _scan(session, as_json=options.json)
+            case "stats":
+                _stats(session, options)
+            case "monitor":
+                _monitor(session, options)
+            case "enrol":
+                _enrol(session, options)
+            case "reset":
+                _reset(session, options)
+            case _:
+                _flash(session, options)
+    return 0
+
+
+# -- ports ------------------------------------------------------------------------------------------------------------
+
+
+def _attached() -> list[UsbPort]:
+    """Return the serial ports of this machine.
+
+    Raises:
+        ConfigurationError: pyserial is not installed.
+    """
+    try:
+        from covey_boards.serial_link import attached_ports
+    except ImportError as error:
+        raise ConfigurationError("boards need pyserial", hint="pip install 'covey[bridge]'") from error
+    return attached_ports()
+
+
+def _pick_port(session: Session, name: str | None) -> str:
+    """Return the port that a person means, as the configuration calls it if it does.
+
+    Raises:
+        LocalError: none, several, or one that is not known to be a board's.
+    """
+    from covey_boards.usb import lasting_name
+
+    configured = session.config.bridge.ports
+    boards = [port for port in _attached() if port.kind is not None]
+    if name is None:
+        found = list(configured) or [lasting_name(port) for port in boards]
+        if len(found) == 1:
+            return found[0]
+        raise LocalError(f"which board? {len(found)} ports may be meant", hint="'covey mcu scan' lists them")
+    place = Path(name).resolve()
+    for each in configured:
+        if Path(each).resolve() == place:
+            return each
+    for port in boards:
+        if Path(port.device).resolve() == place:
+            return lasting_name(port)
+    raise UsageError(
+        f"{printable(name)} is not known to be a board, and is left alone",
+        hint="if it is one: covey config set bridge.ports PORT",
+    )
+
+
+def _scan(session: Session, *, as_json: bool) -> None:
+    from covey_boards.usb import lasting_name
+
+    known = {board.port: board for board in session.store.boards()}
+    configured = {str(Path(port).resolve()): port for port in session.config.bridge.ports}
+    rows: list[dict[str, object]] = []
+    for port in _attached():
+        ours = configured.pop(str(Path(port.device).resolve()), None)
+        name = ours or lasting_name(port)
+        usb = None if port.vendor is None or port.product is None else f"{port.vendor:04x}:{port.product:04x}"
+        rows.append(_row(name, usb, port.kind, port.description, known.get(name), configured=ours is not None))
+    rows += [
+        _row(name, None, None, "", known.get(name), configured=True, missing=not Path(name).exists())
+        for name in configured.values()
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    if not rows:
+        print("no serial ports")
+        return
+    shown = []
+    for row in rows:
+        known_as = "known" if row["kind"] else "unknown: left alone"
+        state = "missing" if row["missing"] else "configured" if row["configured"] else known_as
+        what = row["kind"] or printable(str(row["description"])) or "-"
+        shown.append((row["port"], row["usb"] or "-", what, row["board"] or "-", state))
+    print_table(["port", "usb", "what", "board", "state"], shown)
+
+
+def _row(
+    name: str,
+    usb: str | None,
+    kind: str | None,
+    description: str,
+    board: AttachedBoard | None,
+    *,
+    configured: bool,
+    missing: bool = False,
+) -> dict[str, object]:
+    return {
+        "port": name,
+        "usb": usb,
+        "kind": kind,
+        "description": description,
+        "configured": configured,
+        "missing": missing,
+        "board": None if board is None else device_name(board.keys.signing_public),
+    }
+
+
+# -- what is known of boards ------------------------------------------------------------------------------------------
+
+
+def described(session: Session, board: AttachedBoard) -> dict[str, object]:
+    """Return what is known of a board as JSON values."""
+    found = board_member(session.node.membership, board.keys.signing_public)
+    return {
+        "port": board.port,
+        "board": device_name(board.keys.signing_public),
+        "label": found[1].label if found else "",
+        "fingerprint": fingerprint(board.keys.signing_public),
+        "signing_public": board.keys.signing_public.hex(),
+        "software": board.software,
+        "group": found[0].group_id.hex() if found else None,
+        "enrolled": board.enrolled,
+        "up": board.up,
+        "seconds": max(0, (session.clock.wall_us() - board.changed_at_us) // 1_000_000),
+        "statistics": board.statistics,
+    }
+
+
+def _boards(session: Session, options: argparse.Namespace) -> list[AttachedBoard]:
+    """Return the boards that have been seen, on one port if one is named."""
+    boards = session.store.boards()
+    if options.port is None:
+        return boards
+    place = Path(options.port).resolve()
+    return [board for board in boards if Path(board.port).resolve() == place]
+
+
+def _state(board: dict[str, object]) -> str:
+    if board["group"] is None:
+        return "in no group"
+    return ("up" if board["up"] else "away") + ("" if board["enrolled"] else ", knows no collector")
+
+
+def _stats(session: Session, options: argparse.Namespace) -> None:
+    boards = [described(session, board) for board in _boards(session, options)]
+    if options.json:
+        print_json(boards)
+        return
+    if not boards:
+        raise LocalError("no board has been seen", hint="'covey mcu scan' lists ports; the agent opens bridge.ports")
+    for board in boards:
+        print(f"board    {board['board']} {printable(str(board['label']))}".rstrip())
+        print(f"port     {board['port']}: {_state(board)}, {board['seconds']} s ago")
+        print(f"software {printable(str(board['software']))}")
+        statistics = board["statistics"]
+        assert isinstance(statistics, dict)
+        if statistics:
+            print_table(["number", "value"], sorted(statistics.items()))
+
+
+def _monitor(session: Session, options: argparse.Namespace) -> None:
+    """Print every change until Ctrl-C. What a board measures stays closed: numbers and states are all that there is."""
+    ports = [_pick_port(session, options.port)] if options.port else list(session.config.bridge.ports)
+    if not ports:
+        ports = [_pick_port(session, None)]
+    shown: dict[str, tuple[bool, bool, dict[str, int]]] = {}
+
+    def show() -> bool:
+        for board in session.store.boards():
+            news = (board.up, board.enrolled, board.statistics)
+            if board.port in ports and shown.get(board.port) != news:
+                _show_change(described(session, board), shown.get(board.port, (False, False, {}))[2], options.json)
+                shown[board.port] = news
+        return False
+
+    try:
+        _wait(session, ports, show, options.seconds)
+    except KeyboardInterrupt:
+        return
+
+
+def _show_change(board: dict[str, object], before: dict[str, int], as_json: bool) -> None:
+    if as_json:
+        print_json(board)
+    else:
+        statistics = board["statistics"]
+        assert isinstance(statistics, dict)
+        news = [f"{name} {value}" for name, value in sorted(statistics.items()) if before.get(name) != value]
+        print(f"{board['board']} {board['port']}: {_state(board)}" + (": " + ", ".join(news) if news else ""))
+    sys.stdout.flush()
+
+
+# -- what is done with boards -----------------------------------------------------------------------------------------
+
+
+def _wait(session: Session, ports: list[str], condition: Callable[[], bool], seconds: float | None) -> bool:
+    """Wait while boards speak: with the agent where it has the ports, else with this process."""
+    ours = [port for port in ports if port not in session.config.bridge.ports or not session.folder.agent_runs()]
+    bridge = bridge_role(session, ours) if ours else None
+    deadline = None if seconds is None else time.monotonic() + seconds
+    try:
+        if bridge is not None:
+            bridge.turn(session.node, session.now())  # a killed agent may have left that it is there
+        while not condition():
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            if session.store.changed_elsewhere():
+                session.node.refresh()
+            if bridge is not None:
+                bridge.turn(session.node, session.now())
+            time.sleep(_TURN_S)
+    finally:
+        if bridge is not None:
+            bridge.stop(session.node, session.now())
+    return True
+
+
+def _board_on(session: Session, port: str) -> AttachedBoard | None:
+    """Return the board that answers on a port."""
+    return next((board for board in session.store.boards() if board.port == port and board.up), None)
+
+
+def _enrol(session: Session, options: argparse.Namespace) -> None:
+    port = _pick_port(session, options.port)
+    group = session.pick_group(options.group)
+    seen: list[AttachedBoard] = []
+
+    def told() -> bool:
+        """Ask the person as soon as the board answers; then wait for the board to say that it knows."""
+        board = _board_on(session, port)
+        if board is None:
+            return False
+        if not seen and board_member(session.node.membership, board.keys.signing_public) is None:
+            _confirm(board, options)
+            _add(session, group, board, options.label)
+        seen[:] = [board]
+        return board.enrolled
+
+    done = _wait(session, [port], told, _ANSWER_S)
+    if not seen:
+        raise LocalError(
+            f"no board answers on {port}", hint="covey mcu flash, if it has no firmware; the log of the agent says more"
+        )
+    [board] = seen
+    if options.json:
+        print_json(described(session, board))
+    elif done:
+        print(f"board {device_name(board.keys.signing_public)} is in group {group.group_id.hex()[:8]}, and knows it")
+    else:
+        report("warning", "the group lists the board; it has not answered yet, and is told as soon as it does")
+
+
+def _confirm(board: AttachedBoard, options: argparse.Namespace) -> None:
+    """Have a person compare the fingerprint.
+
+    Raises:
+        LocalError: it is another one, or nobody is there to compare it.
+    """
+    shown = fingerprint(board.keys.signing_public)
+    if options.fingerprint is not None:
+        if options.fingerprint.strip().upper() != shown:
+            raise LocalError(f"the board's fingerprint is {shown}, not the one named")
+        return
+    if options.yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(
+            f"a person must compare the board's fingerprint: {shown}", hint="--fingerprint FINGERPRINT, or --yes"
+        )
+    print(f"board        {device_name(board.keys.signing_public)}, {printable(board.software)}", file=sys.stderr)
+    print(f"fingerprint  {shown}", file=sys.stderr)
+    print("is it the one that 'covey mcu flash' showed for this board? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise LocalError("nothing was changed")
+
+
+def _add(session: Session, group: GroupManifest, board: AttachedBoard, label: str) -> None:
+    """Let a board into the group.
+
+    Raises:
+        LocalError: the group has no collector, or does not let this device.
+    """
+    if session.node.membership.collector_of(group.group_id, board.keys.signing_public) is None:
+        raise LocalError("the group has no collector", hint="invite one: covey invite --capability collector")
+    member = Member(board.keys, truncate_utf8(label, MAXIMUM_LABEL_BYTES), capabilities=(BOARD,))
+
+    def edit(draft: GroupManifest, _: bytes) -> GroupManifest:
+        return draft.adding(member)
+
+    with session.store.transaction():
+        session.node.change_group(group.group_id, edit, session.now())
+
+
+def _reset(session: Session, options: argparse.Namespace) -> None:
+    port = _pick_port(session, options.port)
+    if options.forget:
+        _flash(session, options, forget=True)
+        return
+    asked_at: list[int] = []
+
+    def restarted() -> bool:
+        board = _board_on(session, port)
+        if board is None:
+            return False
+        if not asked_at:
+            asked_at.append(board.changed_at_us)
+            with session.store.transaction():
+                session.store.want_restart(port)
+        return board.changed_at_us > asked_at[0] and port not in session.store.restarts_wanted()
+
+    if not _wait(session, [port], restarted, _ANSWER_S):
+        raise LocalError(f"no board {'came back' if asked_at else 'answers'} on {port}")
+    print(f"the board on {port} has restarted")
+
+
+def _flash(session: Session, options: argparse.Namespace, *, forget: bool = False) -> None:
+    from covey_boards import flash
+
+    port = _pick_port(session, options.port)
+    if port in session.config.bridge.ports and session.folder.agent_runs():
+        raise LocalError("the agent has this port open", hint="stop it for the time: systemctl stop covey")
+    if forget:
+        flash.forget(port, session.config.bridge.baud)
+    else:
+        written = flash.write_firmware(port, session.config.bridge.baud, lambda line: report("info", line))
+        print(f"{written} of {len(flash.firmware())} files written, all verified", file=sys.stderr)
+
+    def answers() -> bool:
+        return _board_on(session, port) is not None
+
+    if not _wait(session, [port], answers, _ANSWER_S):
+        raise LocalError(f"the files are there, but no board answers on {port}", hint="unplug it, and plug it in again")
+    board = _board_on(session, port)
+    assert board is not None
+    if options.json:
+        print_json(described(session, board))
+    else:
+        print(f"board        {device_name(board.keys.signing_public)}, {printable(board.software)}")
+        print(f"fingerprint  {fingerprint(board.keys.signing_public)}")

@@ -1,0 +1,212 @@
+"""`covey outbox ls|verify|export|import|quarantine`: the messages that wait, and what people do with them by hand."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from covey.app.agent_connection import answering_agent
+from covey.app.outbox_files import export_files, import_files
+from covey.app.session import confirm, open_session, print_json, print_table, report, state_folder
+from covey.core.ids import device_name
+from covey.core.records import MessageClass, Quarantined
+from covey.core.wire.message import read_message
+from covey.errors import CoveyError, LocalError, OutboxFullError, UsageError
+
+if TYPE_CHECKING:
+    from covey.app.session import Session
+
+_SHOWN = 20
+MOST_SHOWN = 1_000
+"""Messages of each recipient."""
+_TELL_EVERY = 10_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("action", choices=["ls", "verify", "export", "import", "quarantine"])
+    parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="file",
+        help="export: the folder to write into; import: files, or folders of them; quarantine: a message's number",
+    )
+    parser.add_argument(
+        "--limit", type=int, default=_SHOWN, metavar="N", help=f"ls: messages of each recipient (default: {_SHOWN})"
+    )
+    parser.add_argument("--repair", action="store_true", help="verify: save what can be read, if something is wrong")
+    parser.add_argument("--to", metavar="DEVICE", help="export: beginning of one recipient's name or key")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--release", action="store_true", help="quarantine: send it, or deal with it, once more")
+    choice.add_argument("--drop", action="store_true", help="quarantine: forget it for good")
+    parser.add_argument("--yes", action="store_true", help="quarantine: do not ask before dropping")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the action says."""
+    least, most = {"export": (1, 1), "import": (1, sys.maxsize), "quarantine": (0, 1)}.get(options.action, (0, 0))
+    if not least <= len(options.files) <= most:
+        raise UsageError(f"covey outbox {options.action}: {len(options.files)} names given", hint="covey outbox --help")
+    actions = {
+        "ls": _ls,
+        "verify": _verify,
+        "export": export_files,
+        "import": import_files,
+        "quarantine": _quarantine,
+    }
+    return actions[options.action](options)
+
+
+def outbox_of(session: Session, limit: int) -> dict[str, Any]:
+    """Return what waits as JSON values: the oldest `limit` messages of each recipient, and how many there are."""
+    now_us = session.clock.wall_us()
+    messages, size = session.store.totals()
+    shown = [
+        {
+            "recipient": device_name(recipient),
+            "link_seq": link_seq,
+            "class": MessageClass(kind).name.lower(),
+            "bytes": length,
+            "seconds": max(0, (now_us - queued_at_us) // 1_000_000),
+        }
+        for recipient in session.store.recipients_waiting()
+        for link_seq, kind, length, queued_at_us in session.store.waiting(recipient, limit)
+    ]
+    return {"messages": messages, "bytes": size, "shown": shown}
+
+
+def _ls(options: argparse.Namespace) -> int:
+    """Show what waits; what stands there is forgotten when its recipient has it."""
+    if not 0 <= options.limit <= MOST_SHOWN:
+        raise UsageError(f"--limit must be between 0 and {MOST_SHOWN}")
+    agent = answering_agent(options)
+    if agent is not None:
+        waiting = agent.outbox(options.limit)
+    else:
+        with open_session(options) as session:
+            waiting = outbox_of(session, options.limit)
+    if options.json:
+        print_json(waiting)
+        return 0
+    messages, size, rows = waiting["messages"], waiting["bytes"], waiting["shown"]
+    if rows:
+        print_table(["recipient", "number", "class", "bytes", "seconds"], [list(row.values()) for row in rows])
+    print(f"{messages} messages, {size} bytes" + (f"; {len(rows)} shown" if len(rows) < messages else ""))
+    return 0
+
+
+# -- verify -----------------------------------------------------------------------------------------------------------
+
+
+def _verify(options: argparse.Namespace) -> int:
+    """Look through the file; 1 where something is wrong and was not repaired."""
+    from covey.adapters.sqlite.inspection import verify
+
+    folder = state_folder(options)
+    folder.identity()  # a device must be here
+    path = folder.state_file.path
+
+    def tell(looked_at: int) -> None:
+        if looked_at % _TELL_EVERY == 0 and sys.stderr.isatty():
+            print(f"\r{looked_at} messages", end="", file=sys.stderr, flush=True)
+
+    try:
+        complaints = verify(path, tell) if path.exists() else []
+    except CoveyError as error:
+        complaints = [str(error)]
+    repaired = False
+    if complaints and options.repair:
+        folder.state_file.note_damage()
+        if folder.agent_runs():
+            raise LocalError(
+                "the agent has the state open; it saves what can be read at its next start",
+                hint="systemctl restart covey",
+            )
+        repaired = True
+    salvages: list[dict[str, Any]] = []
+    if not complaints or repaired:
+        with open_session(options) as session:
+            salvages = [{"at_us": at_us, **about} for at_us, about in session.store.salvages()]
+    if options.json:
+        print_json({"sound": not complaints, "complaints": complaints, "repaired": repaired, "salvages": salvages})
+    else:
+        _tell_verified(complaints, salvages, repaired=repaired)
+    return 1 if complaints and not repaired else 0
+
+
+def _tell_verified(complaints: list[str], salvages: list[dict[str, Any]], *, repaired: bool) -> None:
+    from covey.adapters.sqlite.salvage import Report
+
+    for line in complaints:
+        report("error", line)
+    for each in salvages:
+        print(Report(each["aside"], each["saved"], each["lost"]).line())
+    if not complaints:
+        print("sound")
+    elif repaired:
+        print("repaired: what could be read is in a new file")
+    else:
+        print("hint: covey outbox verify --repair saves what can be read", file=sys.stderr)
+
+
+# -- quarantine -------------------------------------------------------------------------------------------------------
+
+
+def _quarantine(options: argparse.Namespace) -> int:
+    with open_session(options) as session:
+        held = session.store.quarantined()
+        if not options.files:
+            if options.release or options.drop:
+                raise LocalError("which message?", hint="covey outbox quarantine lists their numbers")
+            _show(options, [_about(each) for each in held])
+            return 0
+        found = next((each for each in held if str(each.id) == options.files[0]), None)
+        if found is None:
+            raise LocalError(f"no message {options.files[0]} in quarantine", hint="covey outbox quarantine lists them")
+        if options.release:
+            with session.store.transaction():
+                if not session.node.release(found, session.now()):
+                    raise OutboxFullError("there is no room for it now", hint="covey status shows what takes the room")
+                session.store.end_quarantine(found.id)
+            done = "released"
+        elif options.drop:
+            confirm(f"forget message {found.id} for good?", options.yes)
+            with session.store.transaction():
+                session.store.end_quarantine(found.id)
+                session.store.count("quarantine_dropped")
+            done = "dropped"
+        else:
+            _show(options, [{**_about(found), "message": found.message.hex()}], whole=True)
+            return 0
+    if options.json:
+        print_json({"number": found.id, "done": done})
+    else:
+        print(done)
+    return 0
+
+
+def _about(held: Quarantined) -> dict[str, Any]:
+    message = read_message(held.message, verify=False)
+    outgoing = held.recipient is not None
+    return {
+        "number": held.id,
+        "way": "out" if outgoing else "in",
+        "device": device_name(message.recipient if outgoing else message.author),
+        "type": message.type.name.lower(),
+        "why": held.code,
+        "bytes": len(held.message),
+        "stored_at_us": held.stored_at_us,
+    }
+
+
+def _show(options: argparse.Namespace, rows: list[dict[str, Any]], *, whole: bool = False) -> None:
+    if options.json:
+        print_json(rows[0] if whole else rows)
+    elif whole:
+        print_table(["what", "is"], list(rows[0].items()))
+    elif rows:
+        print_table(list(rows[0]), [list(row.values()) for row in rows])
+    else:
+        print("nothing is in quarantine")

@@ -1,0 +1,79 @@
+"""`covey send`: one blob to every member, or to one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from covey.app.agent_connection import answering_agent, waiting_after, waiting_at
+from covey.app.session import open_session, print_json
+from covey.cli.cmd_group import pick_member
+from covey.cli.quantities import read_us
+from covey.errors import UsageError
+from covey.limits import MAXIMUM_BLOB_BYTES
+
+_LONGEST_US = 3_650 * 86_400_000_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("file", nargs="?", default="-", help="file to send; - or nothing is stdin")
+    parser.add_argument("--text", help="send this text instead of a file")
+    parser.add_argument("--group", metavar="ID", help="beginning of the group's id, where there are several")
+    parser.add_argument(
+        "--to", metavar="MEMBER", help="one member alone, a board too: its label, or the beginning of its key"
+    )
+    parser.add_argument(
+        "--expires", metavar="TIME", help="drop it if it has not come after so much running time of the agent: 36h, 2d"
+    )
+    parser.add_argument("--wait", type=float, metavar="SECONDS", help="wait until every member has acknowledged")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Queue durably; with --wait, also deliver."""
+    lifetime_us = None if options.expires is None else read_us("--expires", options.expires, _LONGEST_US, 1_000_000)
+    content = options.text.encode() if options.text is not None else _read(options.file)
+    agent = answering_agent(options)
+    if agent is not None:
+        _tell(
+            options, content, agent.send(content, options.group, options.to, lifetime_us and lifetime_us // 1_000_000)
+        )
+        return _conclude(options, lambda seconds: waiting_at(agent, seconds))
+    with open_session(options) as session:
+        group = session.pick_group(options.group)
+        to = pick_member(group, options.to).keys.signing_public if options.to else None
+        with session.store.transaction():
+            recipients = session.node.send_blob(group.group_id, content, session.now(), to, lifetime_us)
+        _tell(options, content, recipients)
+        return _conclude(options, lambda seconds: waiting_after(session, seconds))
+
+
+def _tell(options: argparse.Namespace, content: bytes, recipients: int) -> None:
+    if options.json:
+        print_json({"bytes": len(content), "recipients": recipients})
+    else:
+        print(f"queued {len(content)} bytes for {recipients} member{'s' * (recipients != 1)}", flush=True)
+
+
+def _conclude(options: argparse.Namespace, waiting_after: Callable[[float], int]) -> int:
+    if options.wait is None:
+        return 0
+    if waiting := waiting_after(options.wait):
+        print(f"error: {waiting} messages are not acknowledged yet", file=sys.stderr)
+        print("hint: they stay queued; 'covey run' delivers them, 'covey status' shows for whom", file=sys.stderr)
+        return 1
+    print("acknowledged by every member", file=sys.stderr)
+    return 0
+
+
+def _read(name: str) -> bytes:
+    try:
+        if name == "-":
+            return sys.stdin.buffer.read(MAXIMUM_BLOB_BYTES + 1)
+        with Path(name).open("rb") as source:
+            return source.read(MAXIMUM_BLOB_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from error

@@ -1,0 +1,130 @@
+"""`covey top`: the device as it lives, drawn anew every other second; q ends it.
+
+Where nobody looks (no terminal) or with --once, one picture is printed. The picture is `covey status` and the
+difference of two of them, so that looking costs the agent no more than asking.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from covey.app.session import table_lines
+from covey.cli.cmd_status import DEVICES_HEAD, boards, devices, overview, read_status
+from covey.errors import UsageError
+
+if TYPE_CHECKING:
+    import curses
+
+_LOSSES = ("dropped_", "quarantined_", "lost_", "refused_", "unresolved_")
+"""Counters of what did not get where it should."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("--once", action="store_true", help="print one picture and end")
+    parser.add_argument(
+        "--interval", type=float, default=2.0, metavar="SECONDS", help="time between two pictures (default: 2)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Draw until somebody has seen enough."""
+    if not 0.1 <= options.interval <= 3600:
+        raise UsageError("--interval must be between 0.1 and 3600 seconds")
+    view = _View(options)
+    if options.once or not sys.stdout.isatty():
+        view.look()
+        time.sleep(options.interval)
+        view.look()
+        print("\n".join(view.lines()))
+        return 0
+    import curses
+
+    try:
+        curses.wrapper(lambda screen: _live(screen, view, options.interval))
+    except curses.error as error:
+        raise UsageError(
+            f"this terminal cannot be drawn on: {error}", hint="is TERM right? covey top --once"
+        ) from error
+    return 0
+
+
+def _live(screen: curses.window, view: _View, interval_s: float) -> None:
+    import curses
+
+    curses.use_default_colors()
+    curses.curs_set(0)
+    while True:
+        view.look()
+        _draw(screen, list(view.lines()))
+        deadline = time.monotonic() + interval_s
+        while (left_s := deadline - time.monotonic()) > 0:
+            screen.timeout(max(1, int(left_s * 1000)))
+            key = screen.getch()
+            if key in {ord("q"), ord("Q"), 27}:
+                return
+            if key == curses.KEY_RESIZE:
+                _draw(screen, list(view.lines()))
+
+
+def _draw(screen: curses.window, lines: list[str]) -> None:
+    """Show as much as fits."""
+    height, width = screen.getmaxyx()
+    screen.erase()
+    for place, line in enumerate(lines[:height]):
+        screen.addnstr(place, 0, line, width - 1)  # the last column of the last line would scroll
+    screen.refresh()
+
+
+class _View:
+    """Two looks at one device."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._before: tuple[float, dict[str, Any]] | None = None
+        self._now: tuple[float, dict[str, Any]] | None = None
+
+    def look(self) -> None:
+        """Ask how it is."""
+        self._before, self._now = self._now, (time.monotonic(), read_status(self._options))
+
+    def lines(self) -> Iterator[str]:
+        """Yield the picture."""
+        assert self._now is not None
+        status = self._now[1]
+        yield from overview(status)
+        yield from self._rates()
+        losses = {name: value for name, value in status["counters"].items() if name.startswith(_LOSSES) and value}
+        yield "losses   " + (", ".join(f"{name} {value}" for name, value in losses.items()) or "none")
+        rows = list(devices(status))
+        if rows:
+            yield ""
+            yield from table_lines(DEVICES_HEAD, rows)
+        if status["boards"]:
+            yield ""
+            yield from table_lines(["board", "device", "state", "software"], list(boards(status)))
+
+    def _rates(self) -> Iterator[str]:
+        """Yield a line with what moves; the first look knows no rate."""
+        assert self._now is not None
+        if self._before is None:
+            yield "rates    -"
+            return
+        before, now = _moved(self._before[1]), _moved(self._now[1])
+        seconds = self._now[0] - self._before[0]
+        yield "rates    " + ", ".join(f"{name} {max(0, now[name] - before[name]) / seconds:.1f}/s" for name in now)
+
+
+def _moved(status: dict[str, Any]) -> dict[str, int]:
+    """Return what has been moved in all, by name."""
+    counters = status["counters"]
+    return {
+        "readings published": counters.get("published_readings", 0),
+        "messages published": counters.get("published_messages", 0),
+        "acknowledged": sum(each["acknowledged"] for each in status["queues"]),
+        "landed": counters.get("landed_messages", 0),
+    }

@@ -1,0 +1,121 @@
+"""`python -m covey.cli.manual`: the manual page covey(1), drawn from the parsers and the settings."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from covey.cli.command_tree import Argument, Command, commands
+from covey.config.settings import settings, toml_value
+
+_INTRODUCTION = """\
+Covey keeps a flock of small devices in sync through a broker that nobody has to trust, and lands what they measure in
+tables. A device seals every message for its readers; a message leaves the outbox when its recipient has it durably and
+says so. Commands that queue (\\fBsend\\fR, \\fBpublish\\fR) work whether or not the agent (\\fBrun\\fR,
+\\fBcollect\\fR) runs."""
+
+_CONFIGURATION = """\
+Read in this order, later ones over earlier ones: \\fIconfig.toml\\fR in the state folder, which commands write, and
+\\fIconf.d/*.toml\\fR beside it; for the state in \\fI/var/lib/covey\\fR also \\fI/etc/covey/config.toml\\fR and
+\\fI/etc/covey/conf.d/*.toml\\fR; the environment. With \\fB\\-\\-config\\fR or \\fBCOVEY_CONFIG\\fR: that file and the
+\\fIconf.d\\fR beside it. The agent reads all this when it starts."""
+
+_COMMON = {"--help", "--state", "--config"}
+
+_OPTIONS = (
+    ("--state DIR", "the state folder; without it $COVEY_STATE, or the system's for root and for the user who owns it"),
+    ("--config FILE", "the configuration; without it config.toml in the state folder"),
+    ("--json", "where it is offered: one JSON document instead of text"),
+)
+
+_EXIT = (("0", "done"), ("1", "failed"), ("2", "wrong usage"), ("78", "wrong configuration; restarting does not help"))
+
+_ENVIRONMENT = (
+    ("COVEY_STATE", "the state folder, where --state is not given"),
+    ("COVEY_CONFIG", "the configuration file, where --config is not given"),
+    ("COVEY_SECTION_KEY", "overrides a setting, e.g. COVEY_RELAY_URL; secrets never stand in the environment"),
+    ("CREDENTIALS_DIRECTORY", "systemd's: in it covey.relay-password, the broker's, and covey.passphrase, the key's"),
+    ("NOTIFY_SOCKET, WATCHDOG_USEC", "systemd's: told of start, progress and end"),
+)
+
+_FILES = (
+    ("/var/lib/covey", "the state of the machine's own agent (mode 0700); other users: ~/.local/state/covey"),
+    ("identity.key", "this device's signing key; a backup of it must never run beside the original"),
+    ("noise.keys", "the keys that messages to this device are sealed to; a backup needs both"),
+    ("state.sqlite", "outbox, inbox, groups"),
+    ("relay.password", "this device's broker password"),
+    ("relay.pem", "this device's certificate for the broker, with its key"),
+    ("vault.key", "a collector's vault key, for the ingest"),
+)
+
+
+def manual() -> str:
+    """Return the page as roff(7)."""
+    known = commands()
+    lines = [
+        '.TH COVEY 1 "" "Covey" "User Commands"',
+        ".SH NAME",
+        "covey \\- encrypted sync and telemetry for small devices",
+    ]
+    lines += [".SH SYNOPSIS", "\\fBcovey\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR...]", ".SH DESCRIPTION", _INTRODUCTION]
+    lines += [".SH COMMANDS"]
+    for each in known:
+        lines += _command(each)
+    lines += _section("COMMON OPTIONS", _OPTIONS)
+    lines += [".SH CONFIGURATION", _CONFIGURATION]
+    for about in settings().values():
+        unit = f" ({about.unit})" if about.unit else ""
+        bounds = "" if isinstance(about.default, str) else _bounds(about.low, about.high)
+        values = f"Default {toml_value(about.default)}, for example {toml_value(about.example)}{bounds}"
+        lines += [".TP", f"\\fB{_roff(about.key)}\\fR", _roff(f"{about.meaning}{unit}. {values}.")]
+    for head, pairs in (("ENVIRONMENT", _ENVIRONMENT), ("FILES", _FILES), ("EXIT STATUS", _EXIT)):
+        lines += _section(head, pairs)
+    return "\n".join(lines) + "\n"
+
+
+def _section(head: str, pairs: Iterable[tuple[str, str]]) -> list[str]:
+    lines = [f".SH {head}"]
+    for term, text in pairs:
+        lines += [".TP", f"\\fB{_roff(term)}\\fR", _roff(text) + "."]
+    return lines
+
+
+def _command(command: Command) -> list[str]:
+    lines = [f".SS {_roff(command.name)}"]
+    for usage in command.usages:
+        lines += [f"\\fB{_roff(usage)}\\fR", ".br"]
+    lines += [".PP", _roff(_sentence(command.summary))]
+    for each in command.arguments:
+        if _COMMON.isdisjoint(each.names):
+            lines += [".TP", _term(each), _roff(_sentence(each.help) or _sentence(", ".join(each.choices)))]
+    return lines
+
+
+def _term(argument: Argument) -> str:
+    if not argument.names:
+        return f"\\fI{_roff(argument.shown)}\\fR"
+    names = ", ".join(f"\\fB{_roff(name)}\\fR" for name in argument.names)
+    if argument.takes.value == "nothing":
+        return names
+    return f"{names} \\fI{_roff('|'.join(argument.choices) or argument.shown)}\\fR"
+
+
+def _sentence(text: str) -> str:
+    if not text or "://" in text.split(maxsplit=1)[0]:
+        return text
+    return text[0].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def _bounds(low: float | None, high: float | None) -> str:
+    if low is None:
+        return ""
+    return f"; at least {low}" if high is None else f"; {low} to {high}"
+
+
+def _roff(text: str) -> str:
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return "\\&" + text if text.startswith((".", "'")) else text
+
+
+if __name__ == "__main__":
+    sys.stdout.write(manual())

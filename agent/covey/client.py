@@ -1,0 +1,212 @@
+"""The local API from Python: publish, send, receive, ask. Nothing of the agent is loaded but its errors.
+
+    from covey.client import Client
+
+    covey = Client("/run/covey/api.sock")
+    covey.publish([{"n": "urn:dev:shed:t", "u": "Cel", "v": 21.5}])
+    for blob in covey.inbox(follow_s=3600):
+        store(blob.body)
+        covey.forget(blob.id)
+
+Every request has a connection of its own, so that an agent may restart between two. What the agent refuses is raised
+as the error that it was there, with its hint; `LocalError` where this Covey does not know it. Paths and fields stand in
+`agent/covey/app/openapi.json`, which the agent serves as `GET /openapi.json`.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import socket
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from http import HTTPStatus
+from os import PathLike, fspath
+from typing import Any
+from urllib.parse import urlencode
+
+from covey.errors import AgentUnreachableError, CoveyError, LocalError
+
+SYSTEM_SOCKET = "/run/covey/api.sock"
+"""Where the packaged units let the machine's agent answer."""
+
+_PATIENCE_S = 60.0
+"""Longer than the agent's signs of life are apart, and than a commit on a worn card takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A blob that has arrived; `author` is a signing key and `group_id` an id, in hex; times are Unix microseconds."""
+
+    id: int
+    author: str
+    name: str
+    group_id: str
+    sent_at_us: int
+    received_at_us: int
+    body: bytes
+
+
+class Client:
+    """One agent, by its socket.
+
+    Raises (all methods):
+        AgentUnreachableError: no agent answers there, or this user may not ask it.
+        CoveyError: the agent's own refusal.
+    """
+
+    def __init__(self, path: str | PathLike[str] = SYSTEM_SOCKET) -> None:
+        self._path = fspath(path)
+
+    def answers(self) -> bool:
+        """Say whether an agent listens there.
+
+        Raises:
+            AgentUnreachableError: one may, but this user may not ask it.
+        """
+        try:
+            with closing(_Connection(self._path)) as connection:
+                connection.connect()
+        except AgentUnreachableError as error:
+            if isinstance(error.__cause__, PermissionError):
+                raise
+            return False
+        return True
+
+    def status(self) -> dict[str, Any]:
+        """Return what `covey status --json` prints."""
+        return self._json("GET", "/v1/status")
+
+    def outbox(self, limit: int) -> dict[str, Any]:
+        """Return what `covey outbox ls --json` prints, with the oldest `limit` messages of each recipient."""
+        return self._json("GET", "/v1/outbox", {"limit": limit})
+
+    def metrics(self, form: str = "openmetrics") -> str:
+        """Return the numbers as `openmetrics`, or in the older text format of `prometheus`."""
+        return self._ask("GET", "/v1/metrics", {"format": form}).decode()
+
+    def publish(self, readings: bytes | Iterable[Mapping[str, Any]], batch: int | None = None) -> int:
+        """Queue SenML records durably, all or none, `batch` to a message; bytes are NDJSON. Return how many."""
+        lines = readings
+        if not isinstance(lines, bytes):
+            lines = "".join(json.dumps(each) + "\n" for each in lines).encode()
+        answer = self._json("POST", "/v1/publish", {"batch": batch}, lines, "application/x-ndjson")
+        return int(answer["queued_readings"])
+
+    def send(
+        self, content: bytes, group: str | None = None, to: str | None = None, expires_s: int | None = None
+    ) -> int:
+        """Queue a blob durably for every other member of the group, or for one; return how many.
+
+        `group`: beginning of its id. `to`: a member's label, or the beginning of its key. `expires_s`: drop it if it
+        has not come after so much running time of the agent, in seconds.
+        """
+        query = {"group": group, "to": to, "expires": expires_s}
+        answer = self._json("POST", "/v1/send", query, content, "application/octet-stream")
+        return int(answer["recipients"])
+
+    def inbox(self, follow_s: int = 0, after: int = 0, *, in_order: bool = False) -> Generator[Blob, None, None]:
+        """Yield the blobs that have arrived, oldest first, then those of the next seconds. They stay until `forget`.
+
+        `in_order`: each only when all that its sender sent before has come or is reported lost; `after` is not heeded.
+        """
+        query = {"follow": follow_s, "in_order": 1} if in_order else {"follow": follow_s, "after": after}
+        with closing(_Connection(self._path)) as connection:
+            answer = connection.ask("GET", "/v1/inbox", query)
+            while line := self._read(answer.readline):
+                if line.strip():  # an empty one is a sign of life
+                    found = json.loads(line)
+                    yield Blob(**{**found, "body": base64.b64decode(found["body"])})
+
+    def forget(self, identifier: int) -> None:
+        """Take a blob out of the inbox, for good."""
+        self._ask("DELETE", f"/v1/inbox/{identifier}")
+
+    def _json(self, *words: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self._ask(*words))
+        return answer
+
+    def _ask(self, *words: Any) -> bytes:
+        with closing(_Connection(self._path)) as connection:
+            return self._read(connection.ask(*words).read)
+
+    def _read(self, read: Callable[[], bytes]) -> bytes:
+        try:
+            return read()
+        except (OSError, http.client.HTTPException) as error:
+            raise _gone(self._path) from error
+
+
+class _Connection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("covey", timeout=_PATIENCE_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        try:
+            self.sock.connect(self._path)
+        except PermissionError as error:
+            raise AgentUnreachableError(
+                f"{self._path} is not this user's to open",
+                hint="members of the socket's group may: sudo adduser $USER covey, then log in again",
+            ) from error
+        except OSError as error:
+            raise AgentUnreachableError(
+                f"no agent answers at {self._path}: {error.strerror or error}",
+                hint="does it run, with api.socket set to this path? systemctl status covey",
+            ) from error
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, object] | None = None,
+        body: bytes | None = None,
+        content_type: str = "",
+    ) -> http.client.HTTPResponse:
+        """Return the answer, unread, of a request that was not refused."""
+        words = {name: value for name, value in (query or {}).items() if value is not None}
+        try:
+            self.request(
+                method,
+                f"{path}?{urlencode(words)}" if words else path,
+                body,
+                {"Content-Type": content_type} if content_type else {},
+            )
+            answer = self.getresponse()
+            if answer.status == HTTPStatus.OK:
+                return answer
+            refusal = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise _gone(self._path) from error
+        raise _refused(refusal)
+
+
+def _gone(path: str) -> AgentUnreachableError:
+    return AgentUnreachableError(f"the agent at {path} went away before it answered", hint="try again")
+
+
+def _refused(content: bytes) -> CoveyError:
+    """Return the agent's error as the class that it was there."""
+    try:
+        told = json.loads(content)
+        kind, message, hint = _classes().get(told["error"], LocalError), str(told["message"]), str(told["hint"])
+    except (ValueError, KeyError, TypeError):
+        return AgentUnreachableError("what answers there is no Covey agent", hint="covey config list shows api.socket")
+    return kind(message, hint=hint)
+
+
+def _classes() -> dict[str, type[CoveyError]]:
+    found: dict[str, type[CoveyError]] = {}
+    waiting: list[type[CoveyError]] = [CoveyError]
+    while waiting:
+        kind = waiting.pop()
+        found[kind.code] = kind
+        waiting += kind.__subclasses__()
+    return found

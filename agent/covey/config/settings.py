@@ -1,0 +1,325 @@
+"""The settings: frozen dataclasses, checked before anything starts. `config_file.py` reads and writes them.
+
+1. The dataclasses below are the one schema: each setting's type, default, unit, bounds, meaning and an example. Files,
+   `covey config`, error messages and the manual are drawn from it.
+2. An unknown key is refused with the nearest known name, wherever it stands.
+3. No setting is a secret. Passwords and keys are files of their own; the environment never carries one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any
+
+from covey.errors import ConfigurationError
+from covey.limits import (
+    COLLECTOR_SILENT_US,
+    MAXIMUM_BATCH_READINGS,
+    MAXIMUM_LABEL_BYTES,
+    MAXIMUM_RELAY_URL_BYTES,
+    MAXIMUM_RELAYS,
+    MIB,
+    OUTBOX_BYTES,
+    SEGMENT_US,
+)
+
+Value = str | bool | int | float | tuple[str, ...]
+
+
+def _setting(
+    default: Value, meaning: str, example: Value, unit: str = "", low: float | None = None, high: float | None = None
+) -> Any:
+    """Declare a setting: its type is its default's; bounds are on a number's value, a text's bytes, a list's length."""
+    return field(
+        default=default,
+        metadata={"default": default, "meaning": meaning, "example": example, "unit": unit, "bounds": (low, high)},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RelayConfig:
+    """[relay]: the MQTT broker, and further ones."""
+
+    url: str = _setting(
+        "",
+        "the broker: mqtts://host[:port], or mqtt:// without TLS",
+        "mqtts://relay.example.org",
+        "",
+        high=MAXIMUM_RELAY_URL_BYTES,
+    )
+    password_file: str = _setting(
+        "relay.password",
+        "file with this device's broker password, mode 0600; relative to the state folder",
+        "/etc/covey/relay.password",
+    )
+    ca_file: str = _setting(
+        "", "PEM file of the authority that signed the broker's certificate; empty: the system's", "/etc/covey/ca.pem"
+    )
+    client_certificate: str = _setting(
+        "",
+        "PEM file of this device's certificate, for a broker that asks for one; relative to the state folder",
+        "relay.pem",
+    )
+    client_key: str = _setting(
+        "",
+        "PEM file of the certificate's private key, mode 0600; empty: it stands in the certificate's file",
+        "/etc/covey/relay.key",
+    )
+    also: tuple[str, ...] = _setting(
+        (),
+        "further brokers at the same time, used in this order after the first; see 'covey relay add'",
+        ("mqtts://cloud.example.org",),
+        "URLs, with commas between them where they are not TOML",
+        0,
+        MAXIMUM_RELAYS - 1,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """[broker]: this device's authority over the broker, if it is to let new devices in."""
+
+    password_file: str = _setting(
+        "", "mosquitto's password file, to which a pairing adds the joiner; empty: none", "/srv/mosquitto/passwords"
+    )
+    pid_file: str = _setting(
+        "", "mosquitto's pid file, to have it read its passwords again; empty: others see to that", "/run/mosquitto.pid"
+    )
+    ca_folder: str = _setting(
+        "", "folder of a fleet CA, which issues certificates instead of passwords; empty: none", "/srv/covey/ca"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PresenceConfig:
+    """[presence]: telling the collector that this device is there."""
+
+    interval_seconds: float = _setting(
+        300.0, "longest silence towards the collector; 0: it is told nothing, and knows less", 60.0, "s", 0, 86_400
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryConfig:
+    """[telemetry]: how readings become messages."""
+
+    group: str = _setting(
+        "", "group that telemetry goes to; empty: the first one with a collector", "5f" * 32, "64 hexadecimal digits"
+    )
+    batch_seconds: float = _setting(60.0, "longest time that a reading waits for its batch", 10.0, "s", 0.1, 86_400)
+    keep_days: float = _setting(
+        0.0, "running time after which telemetry that has not come is dropped; 0: never", 30.0, "days", 0, 3_650
+    )
+    batch_readings: int = _setting(1_000, "most readings in one message", 200, "readings", 1, MAXIMUM_BATCH_READINGS)
+    takeover_minutes: float = _setting(
+        COLLECTOR_SILENT_US / 6e7,
+        "silence of a collector after which new readings go to the next",
+        120.0,
+        "min",
+        0.05,
+        10_080,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SensorsConfig:
+    """[sensors]: the machine's own sensors."""
+
+    enabled: bool = _setting(True, "sample this machine's load, memory, disk, network and temperatures", False)
+    interval_seconds: float = _setting(10.0, "time between two samples", 60.0, "s", 0.1, 86_400)
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxConfig:
+    """[outbox]: what waits for others."""
+
+    maximum_bytes: int = _setting(OUTBOX_BYTES, "queued messages before new ones are refused", 2048 * MIB, "bytes", MIB)
+
+
+@dataclass(frozen=True, slots=True)
+class VaultConfig:
+    """[vault]: where a collector lands telemetry."""
+
+    location: str = _setting(
+        "vault", "the vault: a directory, relative to the state folder, or an object store", "s3://bucket/covey"
+    )
+    segment_seconds: float = _setting(SEGMENT_US / 1e6, "age at which a segment is closed", 10.0, "s", 0.1, 3_600)
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeConfig:
+    """[bridge]: microcontrollers on serial ports."""
+
+    ports: tuple[str, ...] = _setting(
+        (),
+        "serial ports with a board behind them, best by the names that stay",
+        ("/dev/serial/by-id/usb-MicroPython_Board_in_FS_mode_e6614c311b7b4f2a-if00",),
+        "paths, with commas between them where they are not TOML",
+        0,
+        16,
+    )
+    baud: int = _setting(115_200, "rate of ports that are UARTs; USB ignores it", 921_600, "bit/s", 1_200, 4_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiConfig:
+    """[api]: the local API."""
+
+    socket: str = _setting(
+        "", "Unix socket of the local API, relative to the state folder; empty: none", "/run/covey/api.sock"
+    )
+    group: str = _setting(
+        "", "group whose members may use the local API; empty: the group that the agent runs as", "covey", "", high=32
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Every setting."""
+
+    label: str = _setting(
+        "", "a name for people, shown beside the device's own", "greenhouse", "", high=MAXIMUM_LABEL_BYTES
+    )
+    relay: RelayConfig = field(default_factory=RelayConfig)
+    broker: BrokerConfig = field(default_factory=BrokerConfig)
+    presence: PresenceConfig = field(default_factory=PresenceConfig)
+    telemetry: TelemetryConfig = field(default_factory=TelemetryConfig)
+    sensors: SensorsConfig = field(default_factory=SensorsConfig)
+    outbox: OutboxConfig = field(default_factory=OutboxConfig)
+    vault: VaultConfig = field(default_factory=VaultConfig)
+    bridge: BridgeConfig = field(default_factory=BridgeConfig)
+    api: ApiConfig = field(default_factory=ApiConfig)
+
+
+SECTIONS: dict[str, type] = {
+    "relay": RelayConfig,
+    "broker": BrokerConfig,
+    "presence": PresenceConfig,
+    "telemetry": TelemetryConfig,
+    "sensors": SensorsConfig,
+    "outbox": OutboxConfig,
+    "vault": VaultConfig,
+    "bridge": BridgeConfig,
+    "api": ApiConfig,
+}
+"""By their names in a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is known of one key."""
+
+    key: str
+    default: Value
+    meaning: str
+    example: Value
+    unit: str
+    low: float | None
+    high: float | None
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that overrides it."""
+        return "COVEY_" + self.key.upper().replace(".", "_")
+
+    def check(self, value: object, where: str) -> Value:
+        """Return the value as this setting's type.
+
+        Raises:
+            ConfigurationError: another type, or out of bounds.
+        """
+        kind = type(self.default)
+        if kind is float and type(value) is int:
+            value = float(value)
+        if kind is tuple and type(value) is list:
+            value = tuple(value)
+        if type(value) is not kind or (isinstance(value, tuple) and not all(type(each) is str for each in value)):
+            raise ConfigurationError(f"{where} must be {_TYPE_NAMES[kind]}", hint=self.hint)
+        assert isinstance(value, str | bool | int | float | tuple)
+        size = len(value.encode()) if isinstance(value, str) else len(value) if isinstance(value, tuple) else value
+        within = (self.low is None or size >= self.low) and (self.high is None or size <= self.high)
+        if not within:  # nan is neither below nor above
+            if isinstance(value, str):
+                bounds = f"at most {self.high} bytes"
+            elif isinstance(value, tuple):
+                bounds = f"at most {self.high}"
+            else:
+                bounds = f"at least {self.low}" if self.high is None else f"between {self.low} and {self.high}"
+            raise ConfigurationError(f"{where} must be {bounds}", hint=self.hint)
+        return value
+
+    def read(self, text: str, where: str) -> Value:
+        """Return a value that was written without TOML's quotes: on a command line, in the environment.
+
+        Raises:
+            ConfigurationError: as `check`.
+        """
+        kind = type(self.default)
+        value: object = text
+        try:
+            if kind is bool:
+                value = {"true": True, "false": False}[text]
+            elif kind in {int, float}:
+                value = kind(text)
+            elif kind is tuple:
+                value = tuple(part.strip() for part in text.split(",") if part.strip())
+        except (ValueError, KeyError):
+            value = None
+        return self.check(value, where)
+
+    @property
+    def hint(self) -> str:
+        """The meaning with an example, for who got it wrong."""
+        return f"{self.meaning}; for example {toml_value(self.example)}"
+
+
+_TYPE_NAMES = {str: "text", bool: "true or false", int: "a whole number", float: "a number", tuple: "a list of texts"}
+
+
+@cache
+def settings() -> dict[str, Setting]:
+    """Return every setting by its key, in the order of the schema."""
+    found = {}
+    for section, kind in {"": Config, **SECTIONS}.items():
+        for each in fields(kind):
+            if each.name not in SECTIONS:
+                key = f"{section}.{each.name}".lstrip(".")
+                about = each.metadata
+                found[key] = Setting(
+                    key, about["default"], about["meaning"], about["example"], about["unit"], *about["bounds"]
+                )
+    return found
+
+
+def setting(key: str, where: str = "") -> Setting:
+    """Return what is known of a key.
+
+    Raises:
+        ConfigurationError: there is no such setting; the hint names the nearest.
+    """
+    known = settings()
+    if key not in known:
+        section, _, name = key.rpartition(".")
+        beside = {each.rpartition(".")[2]: each for each in known if each.rpartition(".")[0] == section}
+        near = [beside[each] for each in nearest(name, beside, 1)] if section else []
+        near = near or nearest(key, known, 1, 0.75)
+        hint = f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(beside.values() or known)}"
+        raise ConfigurationError(f"{where}{key} is not a setting", hint=hint)
+    return known[key]
+
+
+def toml_value(value: Value) -> str:
+    """Return a value as TOML writes it."""
+    import json
+
+    # A JSON string, number, boolean or array of strings is the same in TOML, except for DEL.
+    return json.dumps(value, ensure_ascii=False).replace(chr(0x7F), "\\u007f")
+
+
+def nearest(name: str, known: Iterable[str], most: int, alike: float = 0.6) -> list[str]:
+    """Return known names that somebody who wrote this one may have meant."""
+    from difflib import get_close_matches
+
+    return get_close_matches(name, list(known), most, alike)

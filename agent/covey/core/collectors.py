@@ -1,0 +1,192 @@
+"""Which collector a device's telemetry goes to, and what becomes of what waits for another one.
+
+1. The collectors of a group stand in the order of their rendezvous with this device. New telemetry goes to the
+   first that is not silent, or to the first if all are.
+2. A collector is silent when something has waited for it for a while, nothing was acknowledged, and the relay could
+   be reached. It is spoken to as before: what waits for it stays, and its first acknowledgement ends its silence.
+   So does an empty queue, for then nothing would ever be heard of it.
+3. What waits for a device that is no collector any more goes to the one that is: in a REDIRECTED, as it was signed.
+   A table that has it already, from its first recipient, finds it a repeat. Where there is no collector, it waits.
+4. A queue is looked through once, a window at a time, and again only when it gets telemetry or the collectors change:
+   what waits for the other members may be long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from covey.core.crypto import Identity
+from covey.core.group.manifest import COLLECTOR
+from covey.core.link.sender import Sending
+from covey.core.membership.membership import Membership
+from covey.core.now import Now
+from covey.core.records import Records
+from covey.core.telemetry.batch import split_number
+from covey.core.wire.message import Message, MessageType, read_message
+from covey.errors import LocalError, MalformedError, RemoteError, UnknownGroupError
+from covey.limits import COLLECTOR_CHECK_US, REDIRECTED_AT_ONCE
+
+
+class Collectors:
+    """Watches the collectors of this device, and moves what waits for those that are none any more."""
+
+    def __init__(self, own: bytes, records: Records, sending: Sending, silent_us: int) -> None:
+        self._own = own
+        self._records = records
+        self._sending = sending
+        self._silent_us = silent_us
+        self._check_at_us = 0
+        self._waiting_since_us: dict[bytes, int] = {}
+        self._looked_at: dict[bytes, tuple[int, bool]] = {}
+        self._stuck: dict[bytes, set[bytes]] = {}
+
+    def restless(self, now: Now) -> bool:
+        """Say whether `tend` has something to do."""
+        return now.monotonic_us >= self._check_at_us
+
+    def rolled_back(self) -> None:
+        """Look again: what the last look wrote may not be there."""
+        self._check_at_us = 0
+        self._looked_at.clear()
+        self._stuck.clear()
+
+    def answered(self, device: bytes, now: Now) -> None:
+        """Note that a device has acknowledged something. Inside a transaction."""
+        if device in self._waiting_since_us:
+            self._waiting_since_us[device] = now.monotonic_us
+        if device in self._records.silent_collectors():
+            self._records.set_silent(device, None)
+
+    def tend(self, membership: Membership, now: Now) -> None:
+        """Do what is due. Inside a transaction."""
+        if not self.restless(now):
+            return
+        self._check_at_us = now.monotonic_us + min(COLLECTOR_CHECK_US, max(1, self._silent_us // 4))
+        collectors = {
+            member.keys.signing_public for group in membership.groups() for member in group.with_capability(COLLECTOR)
+        }
+        self._watch(collectors.intersection(self._records.recipients_waiting()) - {self._own}, now)
+        for recipient in sorted(self._records.recipients_of_batches() - collectors):
+            if self._stuck.get(recipient) != collectors and self._redirect(membership, recipient, collectors, now):
+                self._check_at_us = now.monotonic_us
+
+    def _watch(self, waited_for: set[bytes], now: Now) -> None:
+        """Apply rule 2."""
+        silent = self._records.silent_collectors()
+        for device in silent - waited_for:
+            self._records.set_silent(device, None)
+        if not self._sending.is_connected:
+            self._waiting_since_us.clear()
+            return
+        since = {device: self._waiting_since_us.get(device, now.monotonic_us) for device in waited_for}
+        self._waiting_since_us = since
+        for device in waited_for - silent:
+            if now.monotonic_us - since[device] >= self._silent_us:
+                self._records.set_silent(device, now.wall_us)
+                self._records.count("silent_collectors")
+
+    def _redirect(self, membership: Membership, recipient: bytes, collectors: set[bytes], now: Now) -> bool:
+        """Look through the next window of a queue, and move its telemetry; return whether there is more (rule 4)."""
+        after, left = self._looked_at.pop(recipient, (0, False))
+        rows, moved = self._sending.waiting(recipient, after), 0
+        for place, raw in rows:
+            if moved >= REDIRECTED_AT_ONCE:
+                break
+            if _is_batch(raw):
+                gone = self._redirected(membership, recipient, place, read_message(raw, verify=False), now)
+                moved, left = moved + gone, left or not gone
+            after = place
+        if rows:
+            self._looked_at[recipient] = after, left
+            return True
+        if left:
+            self._stuck[recipient] = collectors
+        else:
+            self._records.holds_no_batches(recipient)
+        return False
+
+    def _redirected(self, membership: Membership, recipient: bytes, place: int, message: Message, now: Now) -> bool:
+        try:
+            collector = membership.collector_of(message.group_id)
+        except UnknownGroupError:
+            return False
+        if collector is None:
+            return False
+        content = message.raw if message.type is MessageType.TELEMETRY else message.body
+        self._sending.redirect(
+            recipient, place, collector.keys.signing_public, message.group_id, content, _number(content), now
+        )
+        self._records.count("redirected_messages")
+        return True
+
+
+def _is_batch(raw: bytes) -> bool:
+    try:
+        return read_message(raw, verify=False).type in {MessageType.TELEMETRY, MessageType.REDIRECTED}
+    except RemoteError:
+        return False  # nothing that this device has written; whoever gets it says so
+
+
+def _number(content: bytes) -> int | None:
+    try:
+        return split_number(read_message(content, verify=False).body)[0]
+    except MalformedError:
+        return None  # queued by an earlier Covey
+
+
+def read_redirected(message: Message) -> bytes:
+    """Return the telemetry inside a REDIRECTED: its author's, signed for another collector of the same group.
+
+    Raises:
+        RemoteError: anything else.
+    """
+    inner = read_message(message.body)
+    if inner.type is not MessageType.TELEMETRY or (inner.author, inner.group_id) != (message.author, message.group_id):
+        raise MalformedError("only telemetry of the same author and group is redirected")
+    return inner.raw
+
+
+class Collecting:
+    """Part of `Node`."""
+
+    identity: Identity
+    membership: Membership
+    _records: Records
+    _sending: Sending
+
+    def queued_telemetry(self) -> Iterator[tuple[bytes, int, Message]]:
+        """Yield (recipient, place, message) of this device's telemetry that waits for others, as it was signed."""
+        for recipient in self._records.recipients_waiting():
+            after = 0
+            while rows := self._sending.waiting(recipient, after):
+                after = rows[-1][0]
+                for place, raw in rows:
+                    message = read_message(raw, verify=False)
+                    if message.type is MessageType.REDIRECTED:
+                        message = read_message(message.body, verify=False)
+                    if message.type is MessageType.TELEMETRY and recipient != self.identity.signing_public:
+                        yield recipient, place, message
+
+    def pushed(self, recipient: bytes, place: int) -> None:
+        """Take telemetry out of a queue: this device has landed it itself. Inside a transaction."""
+        self._sending.moved(recipient, place)
+
+    def keep_telemetry(self, days: float) -> None:
+        """Let telemetry expire after so many days of running time; 0: never."""
+        self._sending.telemetry_lifetime_us = int(days * 86_400_000_000) or None
+
+    def send_telemetry(self, group_id: bytes, batch: bytes, readings: int, now: Now) -> None:
+        """Queue one batch for this device's collector, and count its readings as published.
+
+        Where the outbox is full, the oldest telemetry goes, and a signed loss record says so.
+
+        Raises:
+            LocalError: the group has no collector, or the outbox is full: then the caller rolls back.
+            UnknownGroupError: this device is not in the group.
+        """
+        collector = self.membership.collector_of(group_id)
+        if collector is None:
+            raise LocalError("the group has no collector", hint="invite one: covey invite --capability collector")
+        self._sending.queue_batch(collector.keys.signing_public, group_id, batch, now)
+        self._records.count("published_readings", readings)
+        self._records.count("published_messages")

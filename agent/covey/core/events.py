@@ -1,0 +1,45 @@
+"""What a node tells whoever runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from covey.core.membership.events import GroupChanged, GroupDestroyed, GroupInvited, JoinExpired, RemovedFromGroup
+from covey.core.membership.voting import VoteArrived
+
+
+@dataclass(frozen=True, slots=True)
+class BlobArrived:
+    """A member's blob lies in the inbox."""
+
+    author: bytes
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopeDropped:
+    """An envelope broke a rule. `author` is known only where the signature verified."""
+
+    code: str
+    reason: str
+    author: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class StateDoubted:
+    """A recipient holds messages that this state never queued: it is a copy of an earlier one. A new life begins."""
+
+    recipient: bytes
+
+
+Event = (
+    GroupChanged
+    | RemovedFromGroup
+    | GroupDestroyed
+    | GroupInvited
+    | JoinExpired
+    | VoteArrived
+    | BlobArrived
+    | EnvelopeDropped
+    | StateDoubted
+)

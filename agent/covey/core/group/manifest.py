@@ -1,0 +1,402 @@
+"""The group manifest: the signed document that says who belongs to a group (docs/protocol.md, "Group manifests").
+
+A manifest is `[signature64, document]`. `document` is the exact bytes of `[1, group_id, version, prev, mode, invited,
+members, banned, epoch, epoch_id, votes, issuer]`; each member is `[signing_pub, noise_pub, name, label, role,
+capabilities, since]`, sorted by signing key. What may follow what is decided in `trust.py`; this module knows only what
+one document must look like by itself:
+
+    1. The signature verifies under the issuer's key, over the exact bytes with a domain tag (000.05).
+    2. Version 1 has no `prev`; every later one names the hashes of the manifests that it follows, sorted: one, or
+       several where it ends a conflict.
+    3. Members are sorted, with no key twice among signing or noise keys, and at most 1,000. Nobody is both a member and
+       banned. Every noise key is one that something can be sealed for.
+    4. A member's name is the hex of its signing key's first 4 bytes (000.08); a name that lies is refused.
+    5. The issuer of a genesis is its only member, and an admin where the mode knows admins; nobody is banned yet.
+    6. `since` is the version that brought the member or the ban, so no later than the manifest's own.
+       `epoch_id` is the hash of the epoch's secret, so that whoever passes it on cannot change it.
+    7. Only a one-to-one group names the one device that it is for (003.07).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from covey.core import crypto
+from covey.core.crypto import DeviceKeys, Identity
+from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, device_name
+from covey.core.wire import cbor
+from covey.errors import LimitError, LocalError, MalformedError
+from covey.limits import (
+    MAXIMUM_CAPABILITIES,
+    MAXIMUM_CAPABILITY_BYTES,
+    MAXIMUM_LABEL_BYTES,
+    MAXIMUM_MANIFEST_BYTES,
+    MAXIMUM_MEMBERS,
+)
+
+_DOMAIN = b"covey/1 group manifest"
+_HASH_DOMAIN = b"covey/1 gm hash"
+_EPOCH_DOMAIN = b"covey/1 epoch"
+_VERSION = 1
+_HASH_BYTES = 32
+_VOTE_BYTES = 256
+_SIGNATURE_OVERHEAD = 1 + 2 + crypto.SIGNATURE_BYTES + 5
+"""What `[signature64, document]` adds to a document."""
+MERGEABLE = 16
+"""Manifests that one may follow at a time; of more rivals the first ones in order go, the rest with the next."""
+
+COLLECTOR = "collector"
+"""The capability of members that telemetry is sent to."""
+
+BOARD = "board"
+"""The capability of members behind a gateway: they are sent nothing of the group (`forwarding.py`)."""
+
+
+class Mode(IntEnum):
+    """Who may change the group; fixed at genesis (003.07). In the default mode every member is equal."""
+
+    ONE_TO_ONE = 0
+    ADMIN_INVITES = 1
+    INVITES_ONLY = 2
+    PUBLIC = 3
+
+
+class Role(IntEnum):
+    """A member's role; admin modes give it meaning."""
+
+    MEMBER = 0
+    ADMIN = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One device in a group; `since` is the version that let it in."""
+
+    keys: DeviceKeys
+    label: str = ""
+    role: Role = Role.MEMBER
+    capabilities: tuple[str, ...] = ()
+    since: int = 1
+
+    @property
+    def name(self) -> str:
+        """The 8 hex digits derived from the signing key."""
+        return device_name(self.keys.signing_public)
+
+    @property
+    def is_board(self) -> bool:
+        """Whether it hangs behind a gateway, and is sent nothing of the group."""
+        return BOARD in self.capabilities
+
+    def to_wire(self) -> list[object]:
+        """Return the member's array."""
+        keys = self.keys
+        return [
+            keys.signing_public,
+            keys.noise_public,
+            self.name,
+            self.label,
+            int(self.role),
+            list(self.capabilities),
+            self.since,
+        ]
+
+    @classmethod
+    def from_wire(cls, value: object) -> Member:
+        """Parse a member.
+
+        Raises:
+            RemoteError: malformed, a bound exceeded, or a name that lies.
+        """
+        signing_public, noise_public, name, label, role, capabilities, since = cbor.record(
+            value,
+            "member",
+            cbor.octets(KEY_BYTES),
+            cbor.octets(KEY_BYTES),
+            cbor.text(8),
+            cbor.text(MAXIMUM_LABEL_BYTES),
+            cbor.uint(255),
+            cbor.many(cbor.text(MAXIMUM_CAPABILITY_BYTES), MAXIMUM_CAPABILITIES),
+            cbor.uint(),
+        )
+        if name != device_name(signing_public):
+            raise MalformedError("a member's name is not the one its key gives")
+        crypto.check_noise_key(noise_public)
+        if list(capabilities) != sorted(set(capabilities)):
+            raise MalformedError("capabilities must be sorted and distinct")
+        if role not in Role.__members__.values():
+            raise MalformedError(f"role {role}: a newer Covey?")
+        return cls(DeviceKeys(signing_public, noise_public), label, Role(role), capabilities, since)
+
+
+@dataclass(frozen=True, slots=True)
+class Ban:
+    """A device that may not come back until it is unbanned; `since` is the version that banned it."""
+
+    signing_public: bytes
+    since: int
+
+    @classmethod
+    def from_wire(cls, value: object) -> Ban:
+        """Parse a ban.
+
+        Raises:
+            RemoteError: malformed.
+        """
+        return cls(*cbor.record(value, "ban", cbor.octets(KEY_BYTES), cbor.uint()))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupManifest:
+    """One version of a group's membership; `raw` is the exact signed bytes, empty while unsigned."""
+
+    group_id: bytes
+    version: int
+    prev: tuple[bytes, ...]
+    mode: Mode
+    invited: bytes | None
+    members: tuple[Member, ...]
+    banned: tuple[Ban, ...]
+    epoch: int
+    epoch_id: bytes
+    votes: tuple[bytes, ...]
+    issuer: bytes
+    raw: bytes = field(default=b"", repr=False)
+
+    @property
+    def hash(self) -> bytes:
+        """The 32-byte BLAKE2b hash that a later version's `prev` names."""
+        return manifest_hash(self.raw)
+
+    def member(self, signing_public: bytes) -> Member | None:
+        """Return the member with that signing key."""
+        return next((member for member in self.members if member.keys.signing_public == signing_public), None)
+
+    def ban(self, signing_public: bytes) -> Ban | None:
+        """Return the ban of a device."""
+        return next((each for each in self.banned if each.signing_public == signing_public), None)
+
+    def with_capability(self, capability: str) -> tuple[Member, ...]:
+        """Return the members that have a capability, in order."""
+        return tuple(member for member in self.members if capability in member.capabilities)
+
+    def draft(self) -> GroupManifest:
+        """Return the unsigned next version, unchanged so far; a draft returns itself."""
+        if not self.raw:
+            return self
+        return replace(self, version=self.version + 1, prev=(self.hash,), votes=(), raw=b"")
+
+    def adding(self, member: Member) -> GroupManifest:
+        """Return the draft with one member more.
+
+        Raises:
+            LocalError: the group is full, or has a member with one of these keys, or has banned it; or the manifest
+                would be longer than anybody accepts.
+        """
+        if len(self.members) >= MAXIMUM_MEMBERS:
+            raise LocalError(f"the group has {MAXIMUM_MEMBERS} members, the most that a manifest holds")
+        for present in self.members:
+            if present.keys.signing_public == member.keys.signing_public:
+                raise LocalError(f"device {member.name} is a member already")
+            if present.keys.noise_public == member.keys.noise_public:
+                raise LocalError(f"device {member.name} uses the noise key of member {present.name}")
+        if self.ban(member.keys.signing_public):
+            raise LocalError(f"device {member.name} is banned", hint=f"covey group unban {member.name}")
+        draft = self.draft()
+        return _fitting(_with_members(draft, (*draft.members, replace(member, since=draft.version))))
+
+    def removing(self, signing_public: bytes, epoch_id: bytes) -> GroupManifest:
+        """Return the draft without a member, in a new epoch, whose secret the member never gets (000.20).
+
+        Raises:
+            LocalError: no such member.
+        """
+        draft = self.draft()
+        rest = tuple(each for each in draft.members if each.keys.signing_public != signing_public)
+        if len(rest) == len(draft.members):
+            raise LocalError(f"device {device_name(signing_public)} is not a member")
+        return replace(draft, members=rest, epoch=draft.epoch + bool(self.raw), epoch_id=epoch_id)
+
+    def banning(self, signing_public: bytes, epoch_id: bytes, votes: tuple[bytes, ...] = ()) -> GroupManifest:
+        """Return the draft without a member, who may not come back.
+
+        Raises:
+            LocalError: no such member.
+        """
+        draft = self.removing(signing_public, epoch_id)
+        banned = sorted((*draft.banned, Ban(signing_public, draft.version)), key=lambda each: each.signing_public)
+        return _fitting(replace(draft, banned=tuple(banned), votes=tuple(sorted({*draft.votes, *votes}))))
+
+    def unbanning(self, signing_public: bytes, votes: tuple[bytes, ...] = ()) -> GroupManifest:
+        """Return the draft in which a device may be invited again.
+
+        Raises:
+            LocalError: it is not banned.
+        """
+        draft = self.draft()
+        banned = tuple(each for each in draft.banned if each.signing_public != signing_public)
+        if len(banned) == len(draft.banned):
+            raise LocalError(f"device {device_name(signing_public)} is not banned")
+        return _fitting(replace(draft, banned=banned, votes=tuple(sorted({*draft.votes, *votes}))))
+
+    def changing(self, member: Member) -> GroupManifest:
+        """Return the draft in which a member's record is replaced.
+
+        Raises:
+            LocalError: no such member, or another member has the noise key.
+        """
+        draft = self.draft()
+        if draft.member(member.keys.signing_public) is None:
+            raise LocalError(f"device {member.name} is not a member")
+        rest = tuple(each for each in draft.members if each.keys.signing_public != member.keys.signing_public)
+        if any(each.keys.noise_public == member.keys.noise_public for each in rest):
+            raise LocalError("another member uses that noise key")
+        return _fitting(_with_members(draft, (*rest, member)))
+
+
+def _with_members(draft: GroupManifest, members: tuple[Member, ...]) -> GroupManifest:
+    return replace(draft, members=tuple(sorted(members, key=lambda each: each.keys.signing_public)))
+
+
+def _fitting(draft: GroupManifest) -> GroupManifest:
+    """Return the draft if it can be read back.
+
+    Raises:
+        LocalError: it would be longer than anybody accepts.
+    """
+    if len(_document(draft, draft.issuer)) + _SIGNATURE_OVERHEAD > MAXIMUM_MANIFEST_BYTES:
+        raise LocalError(f"the group manifest would exceed {MAXIMUM_MANIFEST_BYTES} bytes", hint="use shorter labels")
+    return draft
+
+
+def genesis(
+    group_id: bytes, creator: Member, epoch_id: bytes, mode: Mode = Mode.INVITES_ONLY, invited: bytes | None = None
+) -> GroupManifest:
+    """Return the unsigned first version of a group: its creator alone. `group_id` is 32 random bytes (000.01).
+
+    `epoch_id` is that of the first epoch's secret (`secret_id`); `invited` is the signing key of the other device of a
+    one-to-one group.
+    """
+    if mode is not Mode.INVITES_ONLY:
+        creator = replace(creator, role=Role.ADMIN)
+    return GroupManifest(group_id, 1, (), mode, invited, (creator,), (), 1, epoch_id, (), creator.keys.signing_public)
+
+
+def manifest_hash(raw: bytes) -> bytes:
+    """Return the hash by which later versions name a manifest."""
+    return crypto.digest(_HASH_DOMAIN, raw)
+
+
+def secret_id(secret: bytes) -> bytes:
+    """Return the id of an epoch's 32-byte secret, which the manifest names."""
+    return crypto.digest(_EPOCH_DOMAIN, secret)
+
+
+def sign_manifest(manifest: GroupManifest, identity: Identity) -> GroupManifest:
+    """Return the manifest issued and signed by `identity`."""
+    document = _document(manifest, identity.signing_public)
+    raw = cbor.encode([crypto.sign(_DOMAIN, document, identity), document])
+    return replace(manifest, issuer=identity.signing_public, raw=raw)
+
+
+def _document(manifest: GroupManifest, issuer: bytes) -> bytes:
+    return cbor.encode(
+        [
+            _VERSION,
+            manifest.group_id,
+            manifest.version,
+            list(manifest.prev),
+            int(manifest.mode),
+            manifest.invited,
+            [member.to_wire() for member in manifest.members],
+            [[ban.signing_public, ban.since] for ban in manifest.banned],
+            manifest.epoch,
+            manifest.epoch_id,
+            list(manifest.votes),
+            issuer,
+        ]
+    )
+
+
+def read_manifest(raw: bytes) -> GroupManifest:
+    """Parse a manifest and check rules 1 to 7.
+
+    Raises:
+        LimitError: too long or too many members; nothing was parsed beyond the bound.
+        MalformedError: rules 2 to 7, or an unknown version or mode.
+        SignatureError: rule 1.
+    """
+    signature, document = cbor.record(
+        cbor.decode(raw, MAXIMUM_MANIFEST_BYTES),
+        "group manifest",
+        cbor.octets(crypto.SIGNATURE_BYTES),
+        cbor.octets_to(MAXIMUM_MANIFEST_BYTES),
+    )
+    format_version, group_id, *rest = cbor.record(
+        cbor.decode(document, MAXIMUM_MANIFEST_BYTES),
+        "group manifest document",
+        cbor.uint(255),
+        cbor.octets(GROUP_ID_BYTES),
+        cbor.uint(),
+        cbor.many(cbor.octets(_HASH_BYTES), MERGEABLE),
+        cbor.uint(255),
+        cbor.optional(cbor.octets(KEY_BYTES)),
+        cbor.many(Member.from_wire, MAXIMUM_MEMBERS),
+        cbor.many(Ban.from_wire, MAXIMUM_MEMBERS),
+        cbor.uint(),
+        cbor.octets(_HASH_BYTES),
+        cbor.many(cbor.octets_to(_VOTE_BYTES), MAXIMUM_MEMBERS),
+        cbor.octets(KEY_BYTES),
+    )
+    if format_version != _VERSION:
+        raise MalformedError(f"group manifest format {format_version}: a newer Covey?")
+    version, prev, mode, invited, members, banned, epoch, epoch_id, votes, issuer = rest
+    crypto.verify(_DOMAIN, document, signature, issuer)
+    if mode not in Mode.__members__.values():
+        raise MalformedError(f"group mode {mode}: a newer Covey?")
+    manifest = GroupManifest(
+        group_id, version, prev, Mode(mode), invited, members, banned, epoch, epoch_id, votes, issuer, raw
+    )
+    _check_lists(manifest)
+    _check_genesis(manifest)
+    return manifest
+
+
+def _check_lists(manifest: GroupManifest) -> None:
+    """Rules 2, 3 and 6."""
+    if manifest.version == 0 or (manifest.version == 1) != (not manifest.prev):
+        raise MalformedError("only version 1 follows nothing")
+    if list(manifest.prev) != sorted(set(manifest.prev)):
+        raise MalformedError("the hashes of the manifests before must be sorted and distinct")
+    signing = [member.keys.signing_public for member in manifest.members]
+    noise = {member.keys.noise_public for member in manifest.members}
+    if signing != sorted(set(signing)) or len(noise) != len(signing):
+        raise MalformedError("members must be sorted, and no key may stand twice")
+    banned = [ban.signing_public for ban in manifest.banned]
+    if banned != sorted(set(banned)):
+        raise MalformedError("banned keys must be sorted and distinct")
+    if not set(banned).isdisjoint(signing):
+        raise MalformedError("nobody is both a member and banned")
+    if not signing:
+        raise LimitError("a group has at least one member")
+    since = [member.since for member in manifest.members] + [ban.since for ban in manifest.banned]
+    if not 1 <= min(since) <= max(since) <= manifest.version:
+        raise MalformedError("a member or ban is younger than the manifest")
+    if list(manifest.votes) != sorted(set(manifest.votes)):
+        raise MalformedError("votes must be sorted and distinct")
+
+
+def _check_genesis(manifest: GroupManifest) -> None:
+    """Rules 5 and 7."""
+    if (manifest.mode is Mode.ONE_TO_ONE) != (manifest.invited is not None):
+        raise MalformedError("one-to-one groups, and no others, name the device that they are for")
+    if manifest.version > 1:
+        return
+    if [member.keys.signing_public for member in manifest.members] != [manifest.issuer]:
+        raise MalformedError("a genesis lists its issuer alone")
+    admin = manifest.members[0].role is Role.ADMIN
+    if manifest.banned or manifest.votes or manifest.epoch != 1 or admin != (manifest.mode is not Mode.INVITES_ONLY):
+        raise MalformedError("a genesis bans nobody, begins epoch 1, and makes its creator what the mode knows")
+    if manifest.invited == manifest.issuer:
+        raise MalformedError("a one-to-one group is for two devices")

@@ -1,0 +1,95 @@
+"""The bodies of messages about a group's membership (docs/protocol.md, "Group messages").
+
+* `GROUP_MANIFEST`: `[[manifest, ...], [secret32, ...]]`: manifests, each after what it follows, and secrets of epochs
+  that the recipient may know. A manifest names its epoch's secret by hash, so a wrong secret is nobody's.
+* `GROUP_PULL`: `[from_version]`: asks a member for the manifests from that version on, and for the epoch's secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from covey.core.wire import cbor
+from covey.core.wire.message import MessageType
+from covey.limits import (
+    MAXIMUM_BUNDLE_BYTES,
+    MAXIMUM_MANIFEST_BYTES,
+    MAXIMUM_MESSAGE_BYTES,
+    MAXIMUM_OPEN_MANIFESTS,
+)
+
+SECRET_BYTES = 32
+_SECRETS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSend:
+    """A message about a group that is to be queued in the same transaction."""
+
+    recipient: bytes
+    type: MessageType
+    group_id: bytes
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Manifests, oldest first, and secrets."""
+
+    manifests: tuple[bytes, ...]
+    secrets: tuple[bytes, ...] = field(default=(), repr=False)
+
+    def to_wire(self) -> bytes:
+        """Return the body."""
+        return cbor.encode([list(self.manifests), list(self.secrets)])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> Bundle:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        return cls(
+            *cbor.record(
+                cbor.decode(body, MAXIMUM_MESSAGE_BYTES),
+                "group manifests",
+                cbor.many(cbor.octets_to(MAXIMUM_MANIFEST_BYTES), MAXIMUM_OPEN_MANIFESTS),
+                cbor.many(cbor.octets(SECRET_BYTES), _SECRETS),
+            )
+        )
+
+
+def newest_that_fit(manifests: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Return the last manifests that one message carries, at least one."""
+    return _within(list(manifests)[::-1])[::-1]
+
+
+def oldest_that_fit(manifests: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Return the first manifests that one message carries, at least one; the rest is asked for again."""
+    return _within(manifests)
+
+
+def _within(manifests: Sequence[bytes]) -> tuple[bytes, ...]:
+    size = 0
+    for place, raw in enumerate(manifests):
+        size += len(raw) + 5
+        if place and (size > MAXIMUM_BUNDLE_BYTES or place >= MAXIMUM_OPEN_MANIFESTS):
+            return tuple(manifests[:place])
+    return tuple(manifests)
+
+
+def pull_to_wire(from_version: int) -> bytes:
+    """Return the body of `GROUP_PULL`."""
+    return cbor.encode([from_version])
+
+
+def pull_from_wire(body: bytes) -> int:
+    """Parse the body of `GROUP_PULL`.
+
+    Raises:
+        RemoteError: malformed.
+    """
+    (from_version,) = cbor.record(cbor.decode(body, 64), "group pull", cbor.uint())
+    return int(from_version)

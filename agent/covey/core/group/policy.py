@@ -1,0 +1,196 @@
+"""Who may change what in a group, by its mode: pure functions of the state before (docs/protocol.md).
+
+    1. An issuer is a member (000.13). In a public group a stranger may let itself in, as a plain member, alone and
+       with nothing else changed (003.09).
+    2. Anybody may leave: remove itself, alone.
+    3. A noise key is changed by its owner alone.
+    4. invites-only (the default): every member is equal and may do everything else; nobody is an admin (001.02).
+    5. one-to-one: only the device that the genesis names is let in; nobody removes the other.
+    6. admin-invites and public: admins alone let others in, make admins, and change other members' labels and
+       capabilities; an admin is never unmade except by a ban. Everybody may change its own label.
+    7. In these two, nobody is removed without a ban, and a ban or its end needs the votes of more than half of the
+       admins of the state before, the issuer being one of them (003.34). Nobody votes about itself. A vote names the
+       group, the device, and the version since which the device is a member or banned: so it cannot be used again
+       for a later ban.
+    8. Who is banned is nobody's member (003.34).
+
+A vote is `[signature64, signed]`, `signed` being the bytes of `[1, group_id, action, target, since, voter]` with
+action 0 for a ban and 1 for its end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from covey.core import crypto
+from covey.core.crypto import Identity
+from covey.core.group.manifest import GroupManifest, Mode, Role
+from covey.core.group.resolver import Change, GroupState
+from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES
+from covey.core.wire import cbor
+from covey.errors import MalformedError, NotAllowedError, UnknownIssuerError, VoteError
+
+_DOMAIN = b"covey/1 vote"
+_VERSION = 1
+_VOTE_BYTES = 256
+
+
+class Action(IntEnum):
+    """What a vote is for."""
+
+    BAN = 0
+    UNBAN = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One admin's signed wish; `raw` is the exact bytes."""
+
+    group_id: bytes
+    action: Action
+    target: bytes
+    since: int
+    voter: bytes
+    raw: bytes
+
+
+def sign_vote(group_id: bytes, action: Action, target: bytes, since: int, identity: Identity) -> Vote:
+    """Return a vote by `identity`. `since` is the target's own in the state before: of its membership or its ban."""
+    signed = cbor.encode([_VERSION, group_id, int(action), target, since, identity.signing_public])
+    raw = cbor.encode([crypto.sign(_DOMAIN, signed, identity), signed])
+    return Vote(group_id, action, target, since, identity.signing_public, raw)
+
+
+def read_vote(raw: bytes) -> Vote:
+    """Parse a vote and verify its signature.
+
+    Raises:
+        RemoteError: malformed, or not signed by the voter that it names.
+    """
+    signature, signed = cbor.record(
+        cbor.decode(raw, _VOTE_BYTES), "vote", cbor.octets(crypto.SIGNATURE_BYTES), cbor.octets_to(_VOTE_BYTES)
+    )
+    version, group_id, action, target, since, voter = cbor.record(
+        cbor.decode(signed, _VOTE_BYTES),
+        "signed vote",
+        cbor.uint(255),
+        cbor.octets(GROUP_ID_BYTES),
+        cbor.uint(255),
+        cbor.octets(KEY_BYTES),
+        cbor.uint(),
+        cbor.octets(KEY_BYTES),
+    )
+    if version != _VERSION or action not in Action.__members__.values():
+        raise MalformedError("an unknown kind of vote: a newer Covey?")
+    crypto.verify(_DOMAIN, signed, signature, voter)
+    return Vote(group_id, Action(action), target, since, voter, raw)
+
+
+def admins(state: GroupState) -> frozenset[bytes]:
+    """Return the keys of the admins."""
+    return frozenset(key for key, member in state.members.items() if member.role is Role.ADMIN)
+
+
+def majority(state: GroupState) -> int:
+    """Return how many votes a ban needs: more than half of the admins."""
+    return len(admins(state)) // 2 + 1
+
+
+def voted_for(state: GroupState, group_id: bytes, action: Action, target: bytes, votes: list[Vote]) -> set[bytes]:
+    """Return the admins whose votes count for an action (rule 7)."""
+    if action is Action.BAN:
+        member = state.members.get(target)
+        since = member.since if member else None
+    else:
+        since = state.banned.get(target)
+    return {
+        vote.voter
+        for vote in votes
+        if (vote.group_id, vote.action, vote.target, vote.since) == (group_id, action, target, since)
+        and vote.voter != target
+        and vote.voter in admins(state)
+    }
+
+
+def authorise(manifest: GroupManifest, before: GroupState, change: Change) -> None:
+    """Check rules 1 to 8 for a manifest that makes `change` to `before`.
+
+    Raises:
+        UnknownIssuerError: rule 1.
+        NotAllowedError: rules 2 to 6, and 8.
+        VoteError: rule 7.
+    """
+    issuer = manifest.issuer
+    if issuer not in before.members:
+        _check_stranger(manifest, change)
+        return
+    if any(member.since != manifest.version for member in change.added.values()) or any(
+        since != manifest.version for since in change.banned.values()
+    ):
+        raise MalformedError("what a version adds is as old as that version")
+    if set(change.noise) - {issuer}:
+        raise NotAllowedError("a noise key is changed by its owner alone")
+    if set(change.banned) - change.removed:
+        raise NotAllowedError("only a member can be banned")
+    if issuer in change.removed:
+        _check_leave(issuer, change)
+        return
+    if manifest.mode is Mode.INVITES_ONLY:
+        if change.roles or any(member.role is not Role.MEMBER for member in change.added.values()):
+            raise NotAllowedError("every member is equal in this mode")
+    elif manifest.mode is Mode.ONE_TO_ONE:
+        _check_one_to_one(manifest, change)
+    else:
+        _check_admin_modes(manifest, before, change)
+
+
+def _check_stranger(manifest: GroupManifest, change: Change) -> None:
+    """Rule 1."""
+    joins_alone = set(change.added) == {manifest.issuer} and not change.removed | change.touched and not change.unbanned
+    if manifest.mode is not Mode.PUBLIC or not joins_alone or change.banned:
+        raise UnknownIssuerError("the issuer is not a member of the manifest before")
+    added = change.added[manifest.issuer]
+    if added.role is not Role.MEMBER or added.capabilities or added.since != manifest.version:
+        raise NotAllowedError("whoever lets itself in is a plain member")
+
+
+def _check_leave(issuer: bytes, change: Change) -> None:
+    """Rule 2."""
+    if change.removed != {issuer} or change.added or change.touched or change.banned or change.unbanned:
+        raise NotAllowedError("who leaves changes nothing else")
+
+
+def _check_one_to_one(manifest: GroupManifest, change: Change) -> None:
+    """Rule 5."""
+    if set(change.added) - {manifest.invited}:
+        raise NotAllowedError("this group is for one other device")
+    if change.removed or change.banned or change.unbanned or change.roles:
+        raise NotAllowedError("in a one-to-one group one may only leave")
+    if set(change.labels) - {manifest.issuer} or set(change.capabilities) - {manifest.issuer}:
+        raise NotAllowedError("a member's record is its own in this mode")
+
+
+def _check_admin_modes(manifest: GroupManifest, before: GroupState, change: Change) -> None:
+    """Rules 6 and 7."""
+    issuer = manifest.issuer
+    if issuer not in admins(before):
+        others = (set(change.labels) | set(change.roles) | set(change.capabilities)) - {issuer}
+        if change.added or others or change.roles or change.capabilities or change.unbanned or change.removed:
+            raise NotAllowedError("only an admin may do that in this mode")
+    if any(role is not Role.ADMIN for role in change.roles.values()):
+        raise NotAllowedError("an admin is unmade only by a ban")
+    if change.removed - set(change.banned):
+        raise NotAllowedError("nobody is removed here without a ban")
+    if not (change.banned or change.unbanned):
+        return
+    votes = [read_vote(raw) for raw in manifest.votes]
+    if any(vote.voter == vote.target for vote in votes):
+        raise VoteError("nobody votes about itself")
+    if any(vote.voter not in admins(before) for vote in votes):
+        raise VoteError("a vote by a device that is no admin")
+    wanted = [(Action.BAN, key) for key in change.banned] + [(Action.UNBAN, key) for key in change.unbanned]
+    for action, target in wanted:
+        voters = voted_for(before, manifest.group_id, action, target, votes)
+        if issuer not in voters or len(voters) < majority(before):
+            raise VoteError(f"{len(voters)} votes of {majority(before)} that are needed")

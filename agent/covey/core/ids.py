@@ -1,0 +1,111 @@
+"""Identifiers as people and paths see them.
+
+A device is known by its 32-byte Ed25519 signing key; its name is the hex of that key's first 4 bytes (000.08).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import string
+
+from covey.errors import MalformedError
+
+KEY_BYTES = 32
+GROUP_ID_BYTES = 32
+INCARNATION_BYTES = 8
+NODE_ID_BYTES = 16
+VAULT_ID_BYTES = 16
+
+_BASE32 = string.ascii_uppercase + "234567"
+_HEX = frozenset(string.hexdigits.lower()) - frozenset(string.ascii_uppercase)
+
+
+def device_name(signing_public: bytes) -> str:
+    """Return the 8 hex digits by which a device is always shown; labels stand beside it, never instead."""
+    return signing_public[:4].hex()
+
+
+def node_id(signing_public: bytes) -> bytes:
+    """Return the 16-byte id under which a device writes to a vault: BLAKE2b of its signing key.
+
+    A reader can so check that a vault manifest's signer owns the id it stands under.
+    """
+    return hashlib.blake2b(signing_public, digest_size=NODE_ID_BYTES, person=b"covey/1 node").digest()
+
+
+def fingerprint(public: bytes) -> str:
+    """Return what two people compare aloud: 160 bits in four groups of eight letters, each with a check letter.
+
+    Base32 (RFC 4648) of a hash of the key; the ninth letter of each group is its Luhn mod 32 check.
+    """
+    letters = base64.b32encode(hashlib.blake2b(public, digest_size=20, person=b"covey/1 fprint").digest()).decode()
+    groups = [letters[place : place + 8] for place in range(0, len(letters), 8)]
+    return "-".join(group + check_letter(group) for group in groups)
+
+
+def check_letter(letters: str) -> str:
+    """Return the Luhn mod 32 check letter: it finds every wrong letter, and all but one in 32 of swapped neighbours."""
+    total = 0
+    for place, letter in enumerate(reversed(letters)):
+        value = _BASE32.index(letter) * (2 if place % 2 == 0 else 1)
+        total += value // 32 + value % 32
+    return _BASE32[-total % 32]
+
+
+def key_text(kind: str, public: bytes) -> str:
+    """Return a public key as text that cannot be taken for another kind, nor mistyped unnoticed.
+
+    `covey-<kind>-` and the base32 of the key and the first 4 bytes of its hash; `kind` is `sign` or `noise`.
+    """
+    content = public + _key_check(kind, public)
+    return f"covey-{kind}-" + base64.b32encode(content).decode().rstrip("=").lower()
+
+
+def key_from_text(kind: str, text: str) -> bytes:
+    """Parse what `key_text` made.
+
+    Raises:
+        MalformedError: of another kind, or mistyped.
+    """
+    prefix = f"covey-{kind}-"
+    if not text.startswith(prefix):
+        raise MalformedError(f"not a key that begins with {prefix}")
+    letters = text[len(prefix) :].upper()
+    try:
+        content = base64.b32decode(letters + "=" * (-len(letters) % 8))
+    except ValueError as error:
+        raise MalformedError("a key with letters that are none of base32") from error
+    public, check = content[:KEY_BYTES], content[KEY_BYTES:]
+    if len(public) != KEY_BYTES or check != _key_check(kind, public) or text.lower() != key_text(kind, public):
+        raise MalformedError("a mistyped key")
+    return public
+
+
+def _key_check(kind: str, public: bytes) -> bytes:
+    return hashlib.blake2b(kind.encode() + public, digest_size=4, person=b"covey/1 key").digest()
+
+
+def from_hex(value: str, length: int) -> bytes:
+    """Parse lower-case hex of exactly `length` bytes; safe to use in a path or topic after this.
+
+    Raises:
+        MalformedError: anything else.
+    """
+    if len(value) != 2 * length or not _HEX.issuperset(value):
+        raise MalformedError(f"not {2 * length} lower-case hex digits")
+    return bytes.fromhex(value)
+
+
+def printable(value: str, maximum: int = 200) -> str:
+    """Return a peer's text made safe for a terminal or a log line: one line, no control or bidi characters."""
+    clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in value)
+    return clean if len(clean) <= maximum else clean[: maximum - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def truncate_utf8(value: str, maximum: int) -> str:
+    """Cut text to at most `maximum` UTF-8 bytes without splitting a character (002.30).
+
+    What is not Unicode (a lone surrogate from the command line) becomes "?".
+    """
+    return value.encode(errors="replace")[:maximum].decode(errors="ignore")

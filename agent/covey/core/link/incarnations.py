@@ -1,0 +1,118 @@
+"""A queue over several incarnations of its device: which of its places go under which numbers on the wire.
+
+A device whose state was restored or salvaged draws a new incarnation, so that it never gives a number twice. What
+waited before keeps its place in the queue. Rules (docs/protocol.md, "Restored and damaged states"):
+
+    1. A message that was queued before is sent as it was signed, under its own incarnation: a recipient that has it
+       already takes it for the duplicate that it is.
+    2. Only where its own number is in doubt (a recipient acknowledges what this state never queued, so another life of
+       the device has used the number for something else) it is signed anew, for the incarnation that follows. The
+       signature is deterministic: it is the same message at each sending.
+    3. An acknowledgement speaks for one incarnation and frees its places only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from covey.core.crypto import Identity
+from covey.core.wire.message import Loss, LossReason, MessageType, read_message, write_message
+from covey.core.wire.sequences import Range, SequenceSet
+from covey.limits import MAXIMUM_LOSS_RANGES
+
+
+@dataclass(frozen=True, slots=True)
+class Era:
+    """The places `base` + 1 to `last` of one recipient's queue: its messages of one incarnation.
+
+    Places up to `anew` hold messages that were signed for an earlier incarnation (rule 2).
+    """
+
+    incarnation: bytes
+    base: int
+    last: int
+    anew: int = 0
+
+    def places(self, received: SequenceSet) -> SequenceSet:
+        """Return the places of what an acknowledgement covers (rule 3)."""
+        spans = ([(1, received.upto)] if received.upto else []) + list(received.ranges)
+        places = SequenceSet()
+        for first, last in spans:
+            if self.base + first <= self.last:
+                places = places.add(self.base + first, min(self.base + last, self.last))
+        return places
+
+    def covers_too_much(self, received: SequenceSet) -> bool:
+        """Say whether an acknowledgement speaks of messages that were never queued here."""
+        return self.base + received.highest() > self.last
+
+    def as_sent(self, place: int, raw: bytes, identity: Identity) -> bytes:
+        """Return a queued message as it goes out (rules 1 and 2)."""
+        if place > self.anew:
+            return raw
+        message = read_message(raw, verify=False)
+        body = message.body
+        if message.type is MessageType.LOSS:
+            loss = Loss.from_wire(body)
+            body = replace(loss, incarnation=loss.incarnation or message.incarnation).to_wire()
+        return write_message(
+            identity,
+            message.type,
+            message.recipient,
+            message.group_id,
+            self.incarnation,
+            message.seq,
+            place - self.base,
+            message.sent_at_us,
+            body,
+        )
+
+
+def era_of(eras: Sequence[Era], place: int) -> Era:
+    """Return the era that a place belongs to; the last one is the present."""
+    return next((era for era in eras if place <= era.last), eras[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Places of a queue, one after the other, that will never come; if they held telemetry, the first one's number.
+
+    Their numbers are consecutive, too; None where there are none, or nobody knows them.
+    """
+
+    first: int
+    last: int
+    reason: LossReason
+    number: int | None = None
+
+    def between(self, first: int, last: int) -> Gone | None:
+        """Return the part that lies between two places, both included."""
+        low, high = max(first, self.first), min(last, self.last)
+        if low > high:
+            return None
+        return Gone(low, high, self.reason, None if self.number is None else self.number + low - self.first)
+
+
+def losses(eras: Sequence[Era], gone: Sequence[Gone]) -> Iterator[Loss]:
+    """Yield the records that tell of what is gone, in the numbers of their incarnations, as few as there may be."""
+    for reason in LossReason:
+        for era in eras:
+            parts = [each.between(era.base + 1, era.last) for each in gone if each.reason is reason]
+            incarnation = None if era is eras[-1] else era.incarnation
+            places, numbers = SequenceSet(), SequenceSet()
+            for part in parts:
+                if part is None:
+                    continue
+                if max(len(_spans(places)), len(_spans(numbers))) >= MAXIMUM_LOSS_RANGES:
+                    yield Loss(reason, _spans(places), _spans(numbers), incarnation)
+                    places, numbers = SequenceSet(), SequenceSet()
+                places = places.add(part.first - era.base, part.last - era.base)
+                if part.number is not None:
+                    numbers = numbers.add(part.number, part.number + part.last - part.first)
+            if places != SequenceSet():
+                yield Loss(reason, _spans(places), _spans(numbers), incarnation)
+
+
+def _spans(numbers: SequenceSet) -> tuple[Range, ...]:
+    return ((1, numbers.upto), *numbers.ranges) if numbers.upto else numbers.ranges

@@ -1,0 +1,282 @@
+"""Link keys: what makes an envelope cheap between two devices that have much to say (docs/protocol.md, "Link keys").
+
+A LINK message, always sealed, gives its recipient a random tag and a random key of its author. From then on the author
+may write link envelopes: `crypto_secretbox` under that key, with the tag and a counter as the nonce. Rules:
+
+    1. The author's side lies in memory only: a process that starts draws other keys, and so never repeats a counter.
+    2. A key is used as soon as an acknowledgement covers its LINK: then the recipient has it durably. Until then, and
+       in any doubt, envelopes are sealed. So a key is never waited for, and nothing depends on one.
+    3. Only the first sending of a message, and acknowledgements, go by link. Everything else is sealed: a recipient
+       that has lost the key is reached by the ordinary repetition.
+    4. A key ends with the first doubt: a message has to be sent again, the recipient repeats what this device has
+       acknowledged, or the recipient has another noise key. It ends by age and by number of envelopes, too.
+    5. A link is begun when so many envelopes were sealed for a device within the life of a key, and that device has
+       been heard by this process: rare and absent ones never pay. A worn key has its successor begun before its end.
+    6. A recipient keeps the newest few keys of each author, durably, for a bounded time. They lie sealed under the
+       noise key that their LINK was sealed for, and go with it: what a passphrase or a rotation protects must not lie
+       open by a link key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from covey.core import crypto
+from covey.core.crypto import NoiseKey, NoiseKeys, Secret
+from covey.core.ids import KEY_BYTES
+from covey.core.wire import cbor
+from covey.core.wire.envelope import TAG_BYTES, LinkEnvelope, read_envelope, seal_by_link
+from covey.core.wire.message import Message
+from covey.core.wire.sequences import SequenceSet
+from covey.errors import DecryptionError
+from covey.limits import LINK_AFTER_ENVELOPES, LINK_KEY_ENVELOPES, LINK_KEY_US
+
+_LINK_BYTES = 64
+_WORN = 8
+"""A key has its successor begun when no more than this fraction of its life is left."""
+
+
+class LinkTerms(NamedTuple):
+    """When a link is begun, and how long its key is used: envelopes, envelopes, microseconds."""
+
+    after: int = LINK_AFTER_ENVELOPES
+    envelopes: int = LINK_KEY_ENVELOPES
+    age_us: int = LINK_KEY_US
+
+
+DEFAULT_TERMS = LinkTerms()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkKey:
+    """What a LINK gives to its recipient; `author` alone writes under it."""
+
+    author: bytes
+    tag: bytes
+    key: Secret = field(repr=False, compare=False)
+
+    def to_wire(self) -> bytes:
+        """Return the body `[tag, key]`."""
+        return cbor.encode([self.tag, self.key.reveal()])
+
+    @classmethod
+    def from_wire(cls, author: bytes, body: bytes) -> LinkKey:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed.
+        """
+        tag, key = cbor.record(cbor.decode(body, _LINK_BYTES), "link", cbor.octets(TAG_BYTES), cbor.octets(KEY_BYTES))
+        return cls(author, tag, Secret(key))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptKey:
+    """A link key at rest: sealed under one of our noise keys."""
+
+    author: bytes
+    tag: bytes
+    noise_public: bytes
+    sealed: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, link: LinkKey, noise: NoiseKey, nonce: bytes) -> KeptKey:
+        """Seal a link key. `nonce` must be fresh random bytes."""
+        sealed = nonce + crypto.secretbox_seal(link.key.reveal(), nonce, _at_rest(noise))
+        return cls(link.author, link.tag, noise.public, sealed)
+
+    def key(self, noise: NoiseKeys) -> bytes:
+        """Return the link key.
+
+        Raises:
+            DecryptionError: the noise key is gone, or the bytes are damaged.
+        """
+        for each in noise.keys:
+            if each.public == self.noise_public:
+                nonce, sealed = self.sealed[: crypto.NONCE_BYTES], self.sealed[crypto.NONCE_BYTES :]
+                return crypto.secretbox_open(sealed, nonce, _at_rest(each))
+        raise DecryptionError("envelope does not open")
+
+
+def _at_rest(noise: NoiseKey) -> bytes:
+    return crypto.digest(b"covey/1 linkkeys", noise.secret.reveal())
+
+
+class LinkKeyRecords(Protocol):
+    """The durable half: the keys that others have given to this device."""
+
+    def link_key(self, tag: bytes) -> KeptKey | None:
+        """Return the key that goes by a tag."""
+
+    def save_link_key(self, key: KeptKey, now_us: int) -> None:
+        """Keep a key; of too many of one author, the oldest goes. One whose tag is in use already is not kept."""
+
+    def forget_link_keys(self, is_peer: Callable[[bytes], bool], noise_publics: set[bytes], now_us: int) -> None:
+        """Wipe the keys of who is no peer, those that came for another noise key, and those that are too old."""
+
+
+# -- receiving --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What was in an envelope; `sealed_for` is the noise key that opened it, None for one that came by a link."""
+
+    message: bytes = field(repr=False)
+    sealed_for: NoiseKey | None
+    author: bytes | None
+
+    def check_author(self, message: Message) -> None:
+        """Refuse another device's message in an author's link.
+
+        Raises:
+            DecryptionError: that is so.
+        """
+        if self.author is not None and message.author != self.author:
+            raise DecryptionError("envelope does not open")
+
+
+def open_envelope(raw: bytes, noise: NoiseKeys, records: LinkKeyRecords) -> Opened:
+    """Open an envelope by a noise key or a link key.
+
+    Raises:
+        LimitError: larger than any envelope; nothing was parsed.
+        MalformedError: not an envelope of a known version, or badly padded.
+        DecryptionError: for none of our keys, or tampered with.
+    """
+    envelope = read_envelope(raw)
+    if isinstance(envelope, LinkEnvelope):
+        kept = records.link_key(envelope.tag)
+        if kept is None:
+            raise DecryptionError("envelope does not open")
+        return Opened(envelope.open(kept.key(noise)), None, kept.author)
+    for key in noise.keys:
+        try:
+            return Opened(envelope.open(key.secret.reveal()), key, None)
+        except DecryptionError:
+            continue
+    raise DecryptionError("envelope does not open")
+
+
+# -- sending ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _SendKey:
+    """A key that this process has drawn; `place` is that of its LINK in the recipient's queue."""
+
+    link: LinkKey
+    address: bytes
+    begun_us: int
+    place: int
+    counter: int = 0
+
+
+class SendingLinks:
+    """The author's side of this device's link keys (rules 1 to 5)."""
+
+    def __init__(self, author: bytes, rng: Callable[[int], bytes], terms: LinkTerms) -> None:
+        self._author = author
+        self._rng = rng
+        self._terms = terms
+        self._used: dict[bytes, _SendKey] = {}
+        self._begun: dict[bytes, _SendKey] = {}
+        self._sealed: dict[bytes, tuple[int, int]] = {}
+        self._heard: set[bytes] = set()
+        self._wanted: set[bytes] = set()
+
+    def seal(self, recipient: bytes, message: bytes, address: bytes, now_us: int) -> bytes | None:
+        """Return a link envelope; None where the message has to be sealed for the address."""
+        key = self._used.get(recipient)
+        if key is not None and (key.address != address or self._left(key, now_us) <= 0):
+            self.end(recipient)
+            key = None
+        if key is None:
+            self._count(recipient, now_us)
+            return None
+        if self._left(key, now_us) < 1 / _WORN:
+            self._want(recipient)
+        key.counter += 1
+        return seal_by_link(message, key.link.key.reveal(), key.link.tag, key.counter)
+
+    def _left(self, key: _SendKey, now_us: int) -> float:
+        """Return the share of a key's life that is left."""
+        return 1 - max(key.counter / self._terms.envelopes, (now_us - key.begun_us) / self._terms.age_us)
+
+    def _count(self, recipient: bytes, now_us: int) -> None:
+        sealed, since_us = self._sealed.get(recipient, (0, now_us))
+        if now_us - since_us > self._terms.age_us:
+            sealed, since_us = 0, now_us
+        self._sealed[recipient] = sealed + 1, since_us
+        if sealed + 1 >= self._terms.after:
+            self._want(recipient)
+
+    def _want(self, recipient: bytes) -> None:
+        if recipient in self._heard and recipient not in self._begun:
+            self._wanted.add(recipient)
+
+    def heard(self, device: bytes) -> None:
+        """Note that a device is there."""
+        self._heard.add(device)
+
+    @property
+    def wanted(self) -> bool:
+        """Say whether a link should be begun."""
+        return bool(self._wanted)
+
+    def take_wanted(self) -> Iterator[bytes]:
+        """Yield, once, the devices that a link should be begun with."""
+        while self._wanted:
+            recipient = min(self._wanted)  # in an order that a replayed seed repeats
+            self._wanted.remove(recipient)
+            self._sealed.pop(recipient, None)
+            yield recipient
+
+    def draw(self) -> LinkKey:
+        """Return a new key."""
+        return LinkKey(self._author, self._rng(TAG_BYTES), Secret(self._rng(KEY_BYTES)))
+
+    def begin(self, recipient: bytes, link: LinkKey, address: bytes, place: int, now_us: int) -> None:
+        """Note that a key's LINK is queued."""
+        self._begun[recipient] = _SendKey(link, address, now_us, place)
+
+    def is_link(self, recipient: bytes, place: int) -> bool:
+        """Say whether a place holds a LINK whose key may come to be used; older ones' never are."""
+        return recipient in self._begun and self._begun[recipient].place == place
+
+    def acknowledged(self, recipient: bytes, received: SequenceSet) -> None:
+        """Use a key from now on whose LINK is acknowledged (rule 2); whoever acknowledges is there."""
+        self.heard(recipient)
+        key = self._begun.get(recipient)
+        if key is not None and key.place in received:
+            self.end(recipient)
+            self._used[recipient] = self._begun.pop(recipient)
+
+    def withdrawn(self, recipient: bytes, first: int, last: int) -> None:
+        """Forget a key whose LINK will never go."""
+        key = self._begun.get(recipient)
+        if key is not None and first <= key.place <= last:
+            self._begun.pop(recipient).link.key.wipe()
+
+    def rolled_back(self) -> None:
+        """Forget keys whose LINK may not have been committed."""
+        for key in self._begun.values():
+            key.link.key.wipe()
+        self._begun.clear()
+        self._wanted.clear()
+
+    def end(self, recipient: bytes) -> None:
+        """Use a key no more (rule 4)."""
+        key = self._used.pop(recipient, None)
+        if key is not None:
+            key.link.key.wipe()
+
+    def keep(self, is_peer: Callable[[bytes], bool]) -> None:
+        """Forget all about devices that are no peers any more."""
+        for keys in (self._used, self._begun):
+            for device in [each for each in keys if not is_peer(each)]:
+                keys.pop(device).link.key.wipe()
+        self._sealed = {device: count for device, count in self._sealed.items() if is_peer(device)}
+        self._heard = {device for device in self._heard if is_peer(device)}

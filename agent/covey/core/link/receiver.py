@@ -1,0 +1,199 @@
+"""Receiving over one link: what has come, what is new, and when to say so.
+
+A link is one author and one of its incarnations. Rules (docs/protocol.md, "The link"):
+
+    1. A link sequence is taken once; again, it is a duplicate, which asks for another acknowledgement: ours may be
+       lost.
+    2. A link sequence more than 10,000 beyond the contiguous run is refused: what must be remembered is bounded.
+    3. An acknowledgement covers only what is durable here. What a role still has to land (a collector's telemetry) is
+       left out until `landed` is called.
+    4. Acknowledgements wait for company: 200 ms, or 20 messages.
+    5. When a process begins, acknowledgements of an earlier one may never have gone: on its first connection it tells
+       anew where the links stand that were heard last.
+    6. An author has a bounded number of incarnations: what must be remembered of each is never forgotten. Boards apart,
+       which have a new one with every start: of too many, all but the last are forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+
+from covey.core.now import Now
+from covey.core.records import Records
+from covey.core.wire.sequences import SequenceSet
+from covey.errors import LimitError
+from covey.limits import (
+    ACKNOWLEDGE_DELAY_US,
+    ACKNOWLEDGE_EVERY_MESSAGES,
+    ACKNOWLEDGED_AT_START,
+    INCARNATIONS,
+    MAXIMUM_SEQUENCE_GAP,
+    RETRY_US_MAX,
+)
+
+
+def ready_in_order(
+    entries: Iterable[tuple[int, bytes, int, bytes | None, int | None]], complete: Mapping[tuple[bytes, bytes], int]
+) -> list[int]:
+    """Return the ids of an inbox's blobs that may be shown in their senders' orders.
+
+    Entries are (id, author, seq, incarnation, link_seq); `complete` is up to where each link has everything. What one
+    author sent goes by `seq`, which counts on through its incarnations; one that waits for what comes before it holds
+    up the later ones. Those of different authors go in the order in which they became ready.
+    """
+    ready: list[tuple[int, int, int]] = []
+    latest: dict[bytes, int] = {}
+    held: set[bytes] = set()
+    for identifier, author, seq, incarnation, link_seq in sorted(entries, key=lambda entry: (entry[1], entry[2])):
+        if incarnation is not None and link_seq is not None and link_seq > complete[author, incarnation]:
+            held.add(author)
+        if author not in held:
+            latest[author] = max(latest.get(author, 0), identifier)
+            ready.append((latest[author], seq, identifier))
+    return [identifier for _, _, identifier in sorted(ready)]
+
+
+class Arrival(Enum):
+    """What a link sequence is to its receiver."""
+
+    NEW = "new"
+    DUPLICATE = "duplicate"
+
+
+class ReceiveLink:
+    """The receiving side of one link."""
+
+    def __init__(self, received: SequenceSet, unlanded: set[int]) -> None:
+        self.received = received
+        self.unlanded = unlanded
+        self._unacknowledged = 0
+        self._deadline_us: int | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Say whether nothing here waits, so that the store's record of the link suffices."""
+        return self._deadline_us is None and not self.unlanded
+
+    def classify(self, link_seq: int) -> Arrival:
+        """Say whether a link sequence is new (rules 1 and 2).
+
+        Raises:
+            LimitError: too far ahead.
+        """
+        if link_seq in self.received:
+            return Arrival.DUPLICATE
+        if link_seq > self.received.upto + MAXIMUM_SEQUENCE_GAP:
+            raise LimitError(f"link sequence {link_seq} is far beyond {self.received.upto}")
+        return Arrival.NEW
+
+    def take(self, first: int, last: int, *, lands_later: bool = False) -> None:
+        """Note that sequences are taken; `lands_later` keeps them out of acknowledgements until `landed`."""
+        self.received = self.received.add(first, last)
+        if lands_later:
+            self.unlanded.update(range(first, last + 1))
+
+    def landed(self, link_seqs: set[int]) -> None:
+        """Let acknowledgements cover what a role has landed (rule 3)."""
+        self.unlanded -= link_seqs
+
+    def answer_soon(self, now_us: int) -> None:
+        """Ask for an acknowledgement (rule 4)."""
+        self._unacknowledged += 1
+        soonest = now_us if self._unacknowledged >= ACKNOWLEDGE_EVERY_MESSAGES else now_us + ACKNOWLEDGE_DELAY_US
+        self._deadline_us = soonest if self._deadline_us is None else min(self._deadline_us, soonest)
+
+    def answer_now(self, now_us: int) -> None:
+        """Let an acknowledgement that was asked for wait no longer."""
+        if self._deadline_us is not None:
+            self._deadline_us = now_us
+
+    def next_deadline(self) -> int | None:
+        """Return when the acknowledgement is due."""
+        return self._deadline_us
+
+    def acknowledgement(self) -> SequenceSet:
+        """Return what is durable here. Call `answered` once it has gone."""
+        return self.received.without(self.unlanded) if self.unlanded else self.received
+
+    def has_answered(self, link_seq: int) -> bool:
+        """Say whether an acknowledgement of a sequence has gone, and none is due."""
+        return self._deadline_us is None and link_seq in self.acknowledgement()
+
+    def answered(self) -> None:
+        """Note that the acknowledgement has gone, or that nobody is there to have it."""
+        self._unacknowledged = 0
+        self._deadline_us = None
+
+
+class ReceiveLinks:
+    """The receiving sides that wait for something; of the others the store remembers all there is."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._links: dict[tuple[bytes, bytes], ReceiveLink] = {}
+        self.untold = False
+        self._begun = False
+
+    def clear(self) -> None:
+        """Forget what was not committed."""
+        self._links.clear()
+
+    def of(self, author: bytes, incarnation: bytes) -> ReceiveLink:
+        """Return a link as it stands.
+
+        Raises:
+            LimitError: it would be new, and its author has had too many (rule 6).
+        """
+        key = (author, incarnation)
+        link = self._links.get(key)
+        if link is None:
+            received = self._records.received(author, incarnation)
+            if received == SequenceSet() and self._records.incarnations(author) >= INCARNATIONS:
+                raise LimitError(f"{INCARNATIONS} incarnations of one device are known already")
+            link = self._links[key] = ReceiveLink(received, self._records.unlanded(author, incarnation))
+            return link
+        received = self._records.received(author, incarnation)
+        if received != link.received:  # another process has imported something
+            link.received = received
+            link.unlanded = self._records.unlanded(author, incarnation)
+        return link
+
+    def restarted(self, board: bytes, incarnation: bytes) -> None:
+        """Make room for a board's incarnation (rule 6). What is repeated of one that is forgotten lands again; tables
+        know it by its sequence."""
+        if self._records.incarnations(board) >= INCARNATIONS:
+            self._records.forget_incarnations(board, incarnation)
+
+    def connected(self) -> None:
+        """Note that a relay can be reached: with the first one, it is to be told where links stand."""
+        self.untold |= not self._begun
+        self._begun = True
+
+    def tell_anew(self, now: Now) -> None:
+        """Where that is to be told, ask for acknowledgements of the links heard last (rule 5)."""
+        if self.untold:
+            for author, incarnation in self._records.links_heard(now.wall_us - RETRY_US_MAX, ACKNOWLEDGED_AT_START):
+                self.of(author, incarnation).answer_soon(now.monotonic_us)
+            self.untold = False
+
+    def answer_now(self, now_us: int) -> None:
+        """Let acknowledgements that wait for company go at once."""
+        for link in self._links.values():
+            link.answer_now(now_us)
+
+    def deadlines(self) -> list[int | None]:
+        """Return when each acknowledgement is due."""
+        return [link.next_deadline() for link in self._links.values()]
+
+    def due(
+        self, now_us: int, wanted: Callable[[bytes], bool] = lambda _: True
+    ) -> Iterator[tuple[bytes, bytes, ReceiveLink]]:
+        """Yield (author, incarnation, link) of the acknowledgements that are due; going on says that one has gone."""
+        for (author, incarnation), link in list(self._links.items()):
+            deadline = link.next_deadline()
+            if deadline is not None and now_us >= deadline and wanted(author):
+                yield author, incarnation, link
+                link.answered()
+            if link.idle:
+                del self._links[author, incarnation]

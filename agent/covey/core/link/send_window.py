@@ -1,0 +1,207 @@
+"""Sending over one link: which queued messages are in flight to one recipient, and when one is sent again.
+
+The queue itself lies in the store; this machine holds a bounded window of it. Rules (docs/protocol.md, "The link"):
+
+    1. A message is forgotten when its recipient's acknowledgement covers it. The relay's answer proves nothing: it only
+       says that this publish need not be repeated when the connection comes back.
+    2. Messages go in link order; at most `allowed` of the window are unacknowledged.
+    3. When no acknowledgement moves the window for the retry time, everything in flight counts as lost: `allowed` falls
+       to one, one message goes again, and the retry time grows with decorrelated jitter up to five minutes. A recipient
+       that is away so costs one message for each retry, however much is waiting. It is the oldest of those tried least:
+       a message that its recipient or the relay always refuses holds up none of the others.
+    4. An acknowledgement that frees messages doubles `allowed` and adds what it freed: a false alarm costs nothing.
+    5. What an acknowledgement shows missing below its highest number goes again, at most once for each round trip, and
+       half as often after each try.
+    6. The retry time follows the measured round trip (RFC 6298: smoothed time plus four deviations), at least 1 s. An
+       acknowledgement is one measurement: a whole window of late ones would have the retry time double each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from covey.core.wire.sequences import SequenceSet
+from covey.limits import (
+    LINK_WINDOW_BYTES,
+    LINK_WINDOW_MESSAGES,
+    RETRY_US_INITIAL,
+    RETRY_US_MAX,
+    RETRY_US_MIN,
+)
+
+
+class Jitter(Protocol):
+    """A source of uniform integers."""
+
+    def __call__(self, low: int, high: int) -> int:
+        """Return an integer between `low` and `high`, both included."""
+
+
+@dataclass(slots=True)
+class InFlight:
+    """One message of the window."""
+
+    link_seq: int
+    message: bytes = field(repr=False)
+    sent_at_us: int | None = None
+    sends: int = 0
+    relayed: bool = False
+    relay: str = ""
+
+
+class Wanted(NamedTuple):
+    """What a link would like to read of its queue: what follows `after`, up to a number of messages, until their bytes
+    reach `size`."""
+
+    after: int
+    messages: int
+    size: int
+
+
+class SendLink:
+    """The sending side of one link."""
+
+    def __init__(self, recipient: bytes) -> None:
+        self.recipient = recipient
+        self._window: dict[int, InFlight] = {}
+        self._window_bytes = 0
+        self._loaded_upto = 0
+        self._exhausted = False
+        self._allowed = LINK_WINDOW_MESSAGES
+        self._retry_us = RETRY_US_INITIAL
+        self._round_trip_us: float | None = None
+        self._deviation_us = 0.0
+        self._deadline_us: int | None = None
+        self._connected_at_us = 0
+        self.retries = 0
+
+    @property
+    def idle(self) -> bool:
+        """Say whether nothing is left to send or to wait for."""
+        return self._exhausted and not self._window
+
+    def wanted(self) -> Wanted | None:
+        """Return what to read of the queue where the window has room for more."""
+        messages, size = LINK_WINDOW_MESSAGES - len(self._window), LINK_WINDOW_BYTES - self._window_bytes
+        if self._exhausted or messages <= 0 or size <= 0:
+            return None
+        return Wanted(self._loaded_upto, messages, size)
+
+    def offer(self, rows: list[tuple[int, bytes]], wanted: Wanted) -> None:
+        """Take queued messages that `wanted` asked for, in link order; where there is room left, they are the last."""
+        size = 0
+        for link_seq, message in rows:
+            self._window[link_seq] = InFlight(link_seq, message)
+            size += len(message)
+            self._loaded_upto = link_seq
+        self._window_bytes += size
+        self._exhausted = len(rows) < wanted.messages and size < wanted.size
+
+    def queue_grew(self) -> None:
+        """Note that the store may hold more than was offered."""
+        self._exhausted = False
+
+    def to_send(self) -> Iterator[InFlight]:
+        """Yield messages that may go now, in link order. Call `sent` for each that the relay took."""
+        waiting = [entry for entry in self._window.values() if entry.sent_at_us is None]
+        room = self._allowed - (len(self._window) - len(waiting))
+        if room < len(waiting):
+            waiting.sort(key=lambda entry: (max(1, entry.sends), entry.link_seq))  # rule 3
+            waiting = sorted(waiting[: max(0, room)], key=lambda entry: entry.link_seq)
+        yield from waiting
+
+    def sent(self, entry: InFlight, now_us: int, relay: str = "") -> None:
+        """Note that a relay took the message."""
+        entry.relay = relay
+        entry.sent_at_us = now_us
+        entry.sends += 1
+        entry.relayed = False
+        if self._deadline_us is None:
+            self._deadline_us = now_us + self._retry_us
+
+    def relayed(self, link_seq: int) -> None:
+        """Note that the relay has stored the message, as it says (rule 1)."""
+        entry = self._window.get(link_seq)
+        if entry is not None:
+            entry.relayed = True
+
+    def connection_lost(self, relay: str | None = None) -> None:
+        """Send again what a relay had not answered; without a name, what none had: no retry runs without a relay."""
+        for entry in self._window.values():
+            if not entry.relayed and relay in {None, entry.relay}:
+                entry.sent_at_us = None
+        if relay is None:
+            self._deadline_us = None
+
+    def connected(self, now_us: int) -> None:
+        """Let retries run again."""
+        self._connected_at_us = now_us
+        if any(entry.sent_at_us is not None for entry in self._window.values()):
+            self._deadline_us = now_us + self._retry_us
+
+    def receive_acknowledgement(self, received: SequenceSet, now_us: int) -> bool:
+        """Drop what the recipient holds; return whether anything was freed (rules 1, 4, 5)."""
+        freed = [link_seq for link_seq in self._window if link_seq in received]
+        round_trip_us: int | None = None
+        for link_seq in freed:
+            entry = self._window.pop(link_seq)
+            self._window_bytes -= len(entry.message)
+            if entry.sends == 1 and entry.sent_at_us is not None and entry.sent_at_us >= self._connected_at_us:
+                round_trip_us = now_us - entry.sent_at_us
+        if round_trip_us is not None:
+            self._measure(round_trip_us)
+        self._resend_holes(received, now_us)
+        if not freed:
+            return False
+        self._allowed = min(LINK_WINDOW_MESSAGES, 2 * self._allowed + len(freed))
+        self._retry_us = self._base_retry_us()
+        self.retries = 0
+        in_flight = any(entry.sent_at_us is not None for entry in self._window.values())
+        self._deadline_us = now_us + self._retry_us if in_flight else None
+        return True
+
+    def withdraw(self, first: int, last: int) -> None:
+        """Drop messages that the queue no longer holds."""
+        for link_seq in [each for each in self._window if first <= each <= last]:
+            self._window_bytes -= len(self._window.pop(link_seq).message)
+
+    def next_deadline(self) -> int | None:
+        """Return when `handle_deadline` wants to be called, in microseconds of the caller's clock."""
+        return self._deadline_us
+
+    def handle_deadline(self, now_us: int, jitter: Jitter) -> None:
+        """Begin a retry if it is due (rule 3)."""
+        if self._deadline_us is None or now_us < self._deadline_us:
+            return
+        for entry in self._window.values():
+            entry.sent_at_us = None
+        self._allowed = 1
+        self.retries += 1
+        self._retry_us = min(RETRY_US_MAX, jitter(RETRY_US_MIN, max(RETRY_US_MIN, 3 * self._retry_us)))
+        self._deadline_us = now_us + self._retry_us if self._window else None
+
+    def _resend_holes(self, received: SequenceSet, now_us: int) -> None:
+        highest = received.highest()
+        base = self._base_retry_us() // 2
+        for link_seq, entry in self._window.items():
+            if link_seq > highest:
+                return
+            if entry.sent_at_us is not None:
+                patience = min(RETRY_US_MAX, base << min(entry.sends - 1, 16))
+                if now_us - entry.sent_at_us >= patience:
+                    entry.sent_at_us = None
+
+    def _measure(self, round_trip_us: int) -> None:
+        if self._round_trip_us is None:
+            self._round_trip_us = float(round_trip_us)
+            self._deviation_us = round_trip_us / 2
+            return
+        self._deviation_us += (abs(round_trip_us - self._round_trip_us) - self._deviation_us) / 4
+        self._round_trip_us += (round_trip_us - self._round_trip_us) / 8
+
+    def _base_retry_us(self) -> int:
+        if self._round_trip_us is None:
+            return RETRY_US_INITIAL
+        return min(RETRY_US_MAX, max(RETRY_US_MIN, int(self._round_trip_us + 4 * self._deviation_us)))

@@ -1,0 +1,49 @@
+"""What happens to a device's groups, for whoever runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from covey.core.group.manifest import GroupManifest, Member
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChanged:
+    """This device believes something new of a group."""
+
+    manifest: GroupManifest
+    added: tuple[Member, ...]
+    removed: tuple[Member, ...]
+    joined: bool
+    conflict: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedFromGroup:
+    """This device is no longer listed (000.21)."""
+
+    manifest: GroupManifest
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDestroyed:
+    """A member has destroyed the group (000.22)."""
+
+    manifest: GroupManifest
+    issuer: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupInvited:
+    """A member of a shared group invites this device to a further one; a person has to answer (003.58)."""
+
+    group_id: bytes
+    inviter: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JoinExpired:
+    """The invite was not answered while it lived: the request is repeated no more (003.16)."""
+
+    group_id: bytes
+    inviter: bytes

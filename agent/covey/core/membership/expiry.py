@@ -1,0 +1,60 @@
+"""What has waited too long around groups, and is given up: now and then, as nothing of it is urgent.
+
+1. What waits for a removed device is dropped after `FAREWELL_US`; so is its address, then or as soon as it knows.
+   Its telemetry stays until there is another collector for it (`collectors.py`).
+2. What this device had for the members of a group that it was removed from is dropped: they would not take it.
+3. A join request is repeated until `JOIN_GRACE_US` after its invite's end, and then withdrawn: nobody would take
+   it. An answer that comes late is still taken, until `JOIN_MEMORY_US` later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from covey.core.link.sender import Sending
+from covey.core.membership.events import JoinExpired
+from covey.core.membership.membership import Membership
+from covey.core.now import Now
+from covey.core.records import PendingJoin, Records
+from covey.core.wire.message import MessageType, read_message
+from covey.limits import JOIN_GRACE_US, JOIN_MEMORY_US
+
+
+def give_up(membership: Membership, records: Records, sending: Sending, now: Now) -> Iterator[JoinExpired]:
+    """Do what is due, and yield what a person should know. Writes, so inside a transaction."""
+    for recipient in membership.end_farewells(now.wall_us):
+        _drop(recipient, "dropped_farewells", records, sending, but_telemetry=True)
+    told = {key for key, _ in records.farewells()} | {each.inviter.signing_public for each in records.pending_joins()}
+    former = {member.keys.signing_public for group in membership.removed_from() for member in group.members}
+    for recipient in former.intersection(records.recipients_waiting()) - told:
+        if membership.shares_nothing_with(recipient):
+            _drop(recipient, "dropped_after_removal", records, sending)
+    for pending in records.pending_joins():
+        if now.wall_us <= pending.expires_at_us + JOIN_GRACE_US:
+            continue
+        if _withdraw_request(pending, membership, records, sending, now):
+            records.count("expired_joins")
+            yield JoinExpired(pending.group_id, pending.inviter.signing_public)
+        if now.wall_us > pending.expires_at_us + JOIN_GRACE_US + JOIN_MEMORY_US:
+            records.end_join(pending.group_id)
+            membership.refresh()
+
+
+def _drop(recipient: bytes, counter: str, records: Records, sending: Sending, *, but_telemetry: bool = False) -> None:
+    dropped = sending.forget(recipient, but_telemetry=but_telemetry)
+    if dropped:
+        records.count(counter, dropped)
+
+
+def _withdraw_request(
+    pending: PendingJoin, membership: Membership, records: Records, sending: Sending, now: Now
+) -> bool:
+    """Take a join request out of the outbox; return False where none waits (rule 3)."""
+    inviter = pending.inviter.signing_public
+    for link_seq, raw in records.control_messages(inviter):
+        message = read_message(raw, verify=False)
+        if message.type is MessageType.JOIN and message.group_id == pending.group_id:
+            tell = not membership.shares_nothing_with(inviter)  # a stranger would not take a loss record
+            sending.withdraw(inviter, link_seq, now, "expired", tell=tell)
+            return True
+    return False

@@ -1,0 +1,117 @@
+"""What one device knows of its groups: who is in them, who may be spoken to and by which key. It changes nothing."""
+
+from __future__ import annotations
+
+from covey.core import crypto
+from covey.core.crypto import Identity
+from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, read_manifest
+from covey.core.group.trust import GroupTrust
+from covey.core.membership.addresses import Addresses
+from covey.core.membership.replay import replayed
+from covey.core.records import Records
+from covey.errors import UnknownGroupError
+
+
+class Groups:
+    """Every group that a device holds, and the address of everybody it may speak to."""
+
+    def __init__(self, identity: Identity, records: Records) -> None:
+        self._identity = identity
+        self._own = identity.signing_public
+        self._records = records
+        self._groups: dict[bytes, GroupTrust] = {}
+        self._addresses = Addresses(records)
+        self._revoked: frozenset[bytes] = frozenset()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take up what another process wrote."""
+        rows: dict[bytes, dict[bytes, bytes]] = {}
+        for group_id, manifest_hash, raw in self._records.manifests():
+            rows.setdefault(group_id, {})[manifest_hash] = raw
+        for group_id in self._groups.keys() - rows.keys():
+            del self._groups[group_id]
+        for group_id, stored in rows.items():
+            trust = self._groups.get(group_id)
+            if trust is None or not all(trust.holds(manifest_hash) for manifest_hash in stored):
+                rebuilt = replayed(group_id, [read_manifest(raw) for raw in stored.values()])
+                assert rebuilt is not None, "what is stored was accepted"
+                self._groups[group_id] = rebuilt
+        self._readdress()
+
+    def _readdress(self) -> None:
+        self._revoked = frozenset(group_id for group_id, _ in self._records.revocations())
+        self._addresses.rebuild(trust.current for trust in self._groups.values() if trust.current is not None)
+
+    def groups(self) -> list[GroupManifest]:
+        """Return what this device believes of each group that it is in."""
+        return [
+            trust.current
+            for group_id, trust in self._groups.items()
+            if trust.current and trust.current.member(self._own) and group_id not in self._revoked
+        ]
+
+    def group(self, group_id: bytes) -> GroupManifest:
+        """Return what this device believes of a group.
+
+        Raises:
+            UnknownGroupError: this device is not in it.
+        """
+        return self._trust(group_id)[1]
+
+    def trust(self, group_id: bytes) -> GroupTrust:
+        """Return the trust of a group, of which this device is a member or was one.
+
+        Raises:
+            UnknownGroupError: this device knows nothing of it.
+        """
+        trust = self._groups.get(group_id)
+        if trust is None:
+            raise UnknownGroupError("a group that this device does not hold")
+        return trust
+
+    def _trust(self, group_id: bytes) -> tuple[GroupTrust, GroupManifest]:
+        trust = self.trust(group_id)
+        if trust.current is None or trust.current.member(self._own) is None or group_id in self._revoked:
+            raise UnknownGroupError("a group that this device is no member of")
+        return trust, trust.current
+
+    def removed_from(self) -> list[GroupManifest]:
+        """Return the groups that this device is no member of any more."""
+        return [
+            trust.current
+            for trust in self._groups.values()
+            if trust.current is not None and trust.current.member(self._own) is None
+        ]
+
+    def address(self, signing_public: bytes) -> bytes | None:
+        """Return the noise key of a device that this one may speak to."""
+        return self._addresses.of(signing_public)
+
+    def secret(self, group_id: bytes) -> bytes | None:
+        """Return the secret of a group's epoch, if it is here yet.
+
+        Raises:
+            UnknownGroupError: this device is not in the group.
+        """
+        return self._records.secret(group_id, self.group(group_id).epoch_id)
+
+    def collector_of(self, group_id: bytes, device: bytes | None = None) -> Member | None:
+        """Return the collector that the telemetry of a device (this one, if none is named) goes to.
+
+        Rendezvous hashing over the collectors in the manifest: devices spread, and few move when one more comes. This
+        device's own goes past silent ones (`collectors.py`).
+        """
+        silent = self._records.silent_collectors() if device is None else set()
+        return max(
+            self.group(group_id).with_capability(COLLECTOR),
+            key=lambda member: (
+                member.keys.signing_public not in silent,
+                crypto.digest(b"covey/1 rendez", (device or self._own) + member.keys.signing_public),
+            ),
+            default=None,
+        )
+
+    def shares_nothing_with(self, signing_public: bytes) -> bool:
+        """Say whether this device is in no group with another one."""
+        return all(group.member(signing_public) is None for group in self.groups())

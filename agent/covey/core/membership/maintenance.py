@@ -1,0 +1,135 @@
+"""What groups need from time to time: conflicts ended, missing manifests asked for, and given to who asks.
+
+1. A manifest that follows something unknown was kept: its sender is asked for the versions from the one on that
+   this device holds, then others at random, further and further back, a bounded number of times.
+2. A conflict is ended by a manifest that follows all heads and says what they come to: by an issuer of one of
+   the heads after a random wait, and if none does, by anybody after a longer one (000.17).
+3. Whoever lacks the secret of the epoch asks for it in the same way.
+4. A group that lists a retired noise key of ours is told the current one (`membership/rotation.py`).
+"""
+
+from __future__ import annotations
+
+from covey.core.crypto import Identity
+from covey.core.group.manifest import read_manifest
+from covey.core.group.messages import Bundle, GroupSend, oldest_that_fit, pull_from_wire, pull_to_wire
+from covey.core.link.send_window import Jitter
+from covey.core.membership.membership import Membership
+from covey.core.membership.rotation import announce_everywhere, outdated
+from covey.core.now import Now
+from covey.core.records import Records
+from covey.core.wire.message import Message, MessageType
+from covey.errors import LocalError
+from covey.limits import PULL_US, RECONCILE_ANYBODY_US, RECONCILE_ISSUER_US, UPKEEP_US
+
+_PULLS_MAX = 6
+"""Times that something is asked for which no member has."""
+
+
+class GroupTending:
+    """What is due in the groups of one device. Nothing of it is durable: after a restart it begins anew."""
+
+    def __init__(self, identity: Identity, records: Records, jitter: Jitter) -> None:
+        self._identity = identity
+        self._own = identity.signing_public
+        self._records = records
+        self._jitter = jitter
+        self._reconcile_at: dict[bytes, int] = {}
+        self._pulls: dict[bytes, tuple[int, int]] = {}
+        self._announced_at_us: int | None = None
+
+    def answer_pull(self, membership: Membership, message: Message) -> list[GroupSend]:
+        """Give a member the manifests that it asks for, and the secret of the epoch.
+
+        Raises:
+            RemoteError: malformed.
+        """
+        from_version = pull_from_wire(message.body)
+        manifests = oldest_that_fit(self._records.manifests_from(message.group_id, from_version))
+        secret = membership.secret(message.group_id)
+        bundle = Bundle(manifests, (secret,) if secret is not None else ())
+        return [GroupSend(message.author, MessageType.GROUP_MANIFEST, message.group_id, bundle.to_wire())]
+
+    def ask(self, membership: Membership, group_id: bytes, member: bytes, now: Now) -> list[GroupSend]:
+        """Ask a member for what is missing, if anything is and nobody was asked of late (rules 1 and 3)."""
+        trust = membership.trust(group_id)
+        if trust.current is None or trust.current.member(self._own) is None or trust.current.member(member) is None:
+            return []
+        if group_id not in {group.group_id for group in membership.groups()}:
+            return []
+        early = self._records.early_manifests(group_id)
+        if not early and membership.secret(group_id) is not None:
+            self._pulls.pop(group_id, None)
+            return []
+        due_us, asked = self._pulls.get(group_id, (now.monotonic_us, 0))
+        if now.monotonic_us < due_us:
+            return []
+        if asked == _PULLS_MAX:
+            for raw in early:
+                self._records.drop_early_manifest(group_id, read_manifest(raw).hash)
+            early, asked = [], 0
+        self._pulls[group_id] = (now.monotonic_us + self._jitter(PULL_US, 2 * PULL_US), asked + 1)
+        lowest = min((read_manifest(raw).version for raw in early), default=trust.root.version)
+        from_version = trust.root.version if lowest > trust.root.version else max(1, lowest - 4**asked)
+        return [GroupSend(member, MessageType.GROUP_PULL, group_id, pull_to_wire(from_version))]
+
+    def next_deadline(self) -> int | None:
+        """Return when `handle_deadline` should be called next, in monotonic microseconds."""
+        times = [*self._reconcile_at.values(), *(due_us for due_us, _ in self._pulls.values())]
+        return min(times, default=None)
+
+    def restless(self, membership: Membership, now: Now) -> bool:
+        """Say whether `handle_deadline` has something to do."""
+        deadline = self.next_deadline()
+        return (
+            (deadline is not None and deadline <= now.monotonic_us)
+            or any(not group.raw and group.group_id not in self._reconcile_at for group in membership.groups())
+            or self._announces(membership, now)
+        )
+
+    def _announces(self, membership: Membership, now: Now) -> bool:
+        """Say whether rule 4 asks for something; a group that refuses is asked again after a while."""
+        tried = self._announced_at_us
+        rests = tried is not None and now.monotonic_us < tried + UPKEEP_US
+        return not rests and bool(outdated(membership, self._identity))
+
+    def handle_deadline(self, membership: Membership, now: Now) -> list[GroupSend]:
+        """End conflicts that nobody else has ended, and ask again for what is missing (rules 1 and 2)."""
+        sends: list[GroupSend] = []
+        if self._announces(membership, now):
+            sends += announce_everywhere(membership, self._identity, self._records, now.wall_us)
+            refused = outdated(membership, self._identity)
+            self._announced_at_us = now.monotonic_us if refused else None
+        groups = {group.group_id: group for group in membership.groups()}
+        for group_id in [each for each in self._reconcile_at if each not in groups or groups[each].raw]:
+            del self._reconcile_at[group_id]
+        for group_id in [each for each in self._pulls if each not in groups]:
+            del self._pulls[group_id]
+        for group_id, group in groups.items():
+            if not group.raw:
+                sends += self._end_conflict(membership, group_id, now)
+            if group_id in self._pulls and self._pulls[group_id][0] <= now.monotonic_us:
+                others = [each.keys.signing_public for each in group.members if not each.is_board]
+                others = [key for key in others if key != self._own]
+                if not others:
+                    del self._pulls[group_id]
+                    continue
+                sends += self.ask(membership, group_id, others[self._jitter(0, len(others) - 1)], now)
+        return sends
+
+    def _end_conflict(self, membership: Membership, group_id: bytes, now: Now) -> list[GroupSend]:
+        """Rule 2."""
+        due_us = self._reconcile_at.get(group_id)
+        if due_us is None:
+            issuers = {head.issuer for head in membership.trust(group_id).heads()}
+            low, high = RECONCILE_ISSUER_US if self._own in issuers else RECONCILE_ANYBODY_US
+            self._reconcile_at[group_id] = now.monotonic_us + self._jitter(low, high)
+            return []
+        if now.monotonic_us < due_us:
+            return []
+        del self._reconcile_at[group_id]
+        try:
+            return membership.change(group_id, lambda draft, _: draft, now.wall_us)
+        except LocalError:
+            self._records.count("unresolved_conflicts")
+            return []

@@ -1,0 +1,396 @@
+"""What changes the groups of one device: creating, joining, leaving, and what manifests bring.
+
+`trust.py` decides whether a manifest is accepted and what a group then is, `groups.py` knows what holds; this module
+keeps the accepted ones, tells those who must hear of them, and does what follows from a change. Messages for others are
+handed to the caller as `GroupSend`s, to be queued in the same transaction. Beyond the rules of trust (docs/protocol.md,
+"Spreading manifests"):
+
+    1. Whoever issues a manifest sends it to every member that it lists, with the rivals that it ends, and to whom it
+       removed (000.18, 000.20, 000.21).
+    2. A manifest that follows something unknown is kept for that to come (`replay.py`, `maintenance.py`).
+    3. Each epoch has a secret of 32 random bytes, drawn by the issuer of the manifest that begins it and sent inside
+       the sealed message to each member.
+    4. What waits for a device that shares no group with us any more is withdrawn, except for the news of it
+       (`addresses.py`).
+    5. A device that only void manifests let in is told so by everybody who comes to know it: nobody removes it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from covey.core.crypto import DeviceKeys, Identity
+from covey.core.group.manifest import (
+    GroupManifest,
+    Member,
+    Mode,
+    genesis,
+    read_manifest,
+    secret_id,
+    sign_manifest,
+)
+from covey.core.group.messages import SECRET_BYTES, Bundle, GroupSend, newest_that_fit, oldest_that_fit
+from covey.core.group.revocation import Revoke, check_revoke, read_revoke, sign_revoke
+from covey.core.group.trust import GroupTrust
+from covey.core.ids import GROUP_ID_BYTES
+from covey.core.membership.events import GroupChanged, GroupDestroyed, RemovedFromGroup
+from covey.core.membership.groups import Groups
+from covey.core.membership.invitations import Invitations, check_capabilities
+from covey.core.membership.replay import offer_all, reopened
+from covey.core.pairing.invite import Invite, JoinRequest
+from covey.core.records import OpenInvite, Records
+from covey.core.wire.message import Message, MessageType
+from covey.errors import (
+    GenesisError,
+    InviteError,
+    LocalError,
+    NotAMemberError,
+    RemoteError,
+    UnknownGroupError,
+)
+from covey.limits import ADMISSION_US, MAXIMUM_GROUPS, MISLED_DEVICES
+
+Edit = Callable[[GroupManifest, bytes], GroupManifest]
+"""Makes the next version of a draft; the bytes are the id of the new epoch's secret, where one begins."""
+
+
+class Membership(Groups):
+    """The groups of one device, and all that changes them."""
+
+    def __init__(self, identity: Identity, records: Records, rng: Callable[[int], bytes]) -> None:
+        super().__init__(identity, records)
+        self._rng = rng
+        self.invitations = Invitations(identity, records, rng)
+        self.events: deque[GroupChanged | RemovedFromGroup | GroupDestroyed] = deque()
+
+    # -- changing a group ---------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        label: str,
+        capabilities: tuple[str, ...],
+        now_us: int,
+        mode: Mode = Mode.INVITES_ONLY,
+        invited: bytes | None = None,
+    ) -> GroupManifest:
+        """Create a group with this device as its only member (000.01, 003.10).
+
+        Raises:
+            LocalError: too many groups or capabilities.
+        """
+        if len(self._groups) >= MAXIMUM_GROUPS:
+            raise LocalError(f"this device is in {MAXIMUM_GROUPS} groups already")
+        creator = Member(self._identity.keys, label, capabilities=check_capabilities(capabilities))
+        group_id, secret = self._rng(GROUP_ID_BYTES), self._rng(SECRET_BYTES)
+        manifest = sign_manifest(genesis(group_id, creator, secret_id(secret), mode, invited), self._identity)
+        trust = GroupTrust(group_id, None)
+        trust.create(manifest)
+        self._groups[group_id] = trust
+        self._records.save_secret(group_id, manifest.epoch_id, secret, now_us)
+        self._accepted(trust, None, [manifest], now_us)
+        return manifest
+
+    def change(self, group_id: bytes, edit: Edit, now_us: int) -> list[GroupSend]:
+        """Issue the next version of a group and tell everybody.
+
+        Raises:
+            LocalError: this device may not do that, or it cannot be done.
+            UnknownGroupError: this device is not in the group.
+        """
+        trust, before = self._trust(group_id)
+        secret = self._rng(SECRET_BYTES)
+        unsigned = trust.finish(edit(trust.draft(secret_id(secret)), secret_id(secret)), secret_id(secret))
+        if not unsigned.members:
+            raise LocalError("nobody would be left", hint="'covey group leave' lets the last member go")
+        manifest = sign_manifest(unsigned, self._identity)
+        everybody = [member for each in (*trust.heads(), before) for member in each.members]
+        audience = {member.keys.signing_public: member for member in everybody if not member.is_board}
+        for misled in trust.lapsed():  # rule 5 has told them
+            audience.pop(misled, None)
+        try:
+            trust.offer(read_manifest(manifest.raw))
+        except RemoteError as error:
+            raise LocalError(f"this group does not let this device do that: {error}") from error
+        if manifest.epoch_id == secret_id(secret):
+            self._records.save_secret(group_id, manifest.epoch_id, secret, now_us)
+        held = [each.raw for each in trust.held()]
+        news = newest_that_fit(held[1:] or held)
+        self._accepted(trust, before, [manifest], now_us)
+        strangers = [member for key, member in audience.items() if not (manifest.member(key) or before.member(key))]
+        self._addresses.part_from(strangers)
+        self._readdress()
+        return self._tell(before, manifest, news, audience.keys() - {self._own})
+
+    def _tell(
+        self, before: GroupManifest, manifest: GroupManifest, news: tuple[bytes, ...], audience: set[bytes]
+    ) -> list[GroupSend]:
+        """Send a manifest of ours to everybody who was in the group in the eyes of anybody (rule 1)."""
+        secret = self._records.secret(manifest.group_id, manifest.epoch_id)
+        secrets = (secret,) if secret is not None and manifest.epoch_id != before.epoch_id else ()
+        inside, outside = Bundle(news, secrets).to_wire(), Bundle(news).to_wire()
+        listed = {member.keys.signing_public for member in manifest.members}
+        return [self._send(each, manifest.group_id, inside if each in listed else outside) for each in sorted(audience)]
+
+    def _send(self, recipient: bytes, group_id: bytes, body: bytes) -> GroupSend:
+        return GroupSend(recipient, MessageType.GROUP_MANIFEST, group_id, body)
+
+    def leave(self, group_id: bytes, now_us: int) -> list[GroupSend]:
+        """Leave a group: tell the others, if there are any (003.51).
+
+        Raises:
+            UnknownGroupError: this device is not in it.
+        """
+        _, manifest = self._trust(group_id)
+        if len(manifest.members) == 1:
+            self._records.forget_group(group_id)
+            self.refresh()
+            return []
+        return self.change(group_id, lambda draft, epoch_id: draft.removing(self._own, epoch_id), now_us)
+
+    def destroy(self, group_id: bytes, now_us: int) -> list[GroupSend]:
+        """Destroy a group for everybody (000.22).
+
+        Raises:
+            UnknownGroupError: this device is not in it.
+        """
+        return self._revoke(sign_revoke(self.group(group_id), self._identity), now_us)
+
+    def receive_revoke(self, message: Message, now_us: int) -> list[GroupSend]:
+        """Obey a Revoke, and pass it on.
+
+        Raises:
+            RemoteError: it is not for this group as it is.
+        """
+        if message.group_id in self._revoked:
+            return []
+        revoke = read_revoke(message.body)
+        check_revoke(revoke, self.group(message.group_id), self._own)
+        sends = self._revoke(revoke, now_us)
+        return [each for each in sends if each.recipient not in {message.author, revoke.issuer}]
+
+    def _revoke(self, revoke: Revoke, now_us: int) -> list[GroupSend]:
+        manifest = self.group(revoke.group_id)
+        self._records.note_revocation(revoke.group_id, revoke.raw, now_us)
+        self._readdress()
+        self.events.append(GroupDestroyed(manifest, revoke.issuer))
+        boards = {member.keys.signing_public for member in manifest.members if member.is_board}
+        return [
+            GroupSend(target, MessageType.REVOKE, revoke.group_id, revoke.raw)
+            for target in revoke.targets
+            if target not in {self._own, *boards} and self.address(target) is not None
+        ]
+
+    # -- letting others in, and being let in --------------------------------------------------------------------------
+
+    def invite(self, group_id: bytes, capabilities: tuple[str, ...], relay_url: str, now_us: int) -> Invite:
+        """Open an invite to a group: single use, ten minutes.
+
+        Raises:
+            LocalError: too many capabilities or open invites.
+            UnknownGroupError: this device is not in the group.
+        """
+        self.group(group_id)
+        return self.invitations.open(group_id, capabilities, relay_url, now_us)
+
+    def add_device(
+        self, group_id: bytes, newcomer: Member, relay_url: str, now_us: int
+    ) -> tuple[Invite, list[GroupSend]]:
+        """Let a device in by its keys; the invite returned is its alone, and makes it believe this device's answer.
+
+        Raises:
+            LocalError: it is a member already, one of its keys stands in the group, or the group does not let us.
+            UnknownGroupError: this device is not in the group.
+        """
+        if self.group(group_id).member(newcomer.keys.signing_public) is not None:
+            raise LocalError(f"device {newcomer.name} is a member already")
+        invite = self.invitations.open(group_id, newcomer.capabilities, relay_url, now_us, ADMISSION_US)
+        opened = OpenInvite(invite.secret_hash, group_id, invite.expires_at_us, newcomer.capabilities, None)
+        try:
+            return invite, self.let_in(opened, newcomer, now_us)
+        except InviteError as error:
+            raise LocalError(str(error)) from error
+
+    def begin_join(self, invite: Invite, now_us: int) -> None:
+        """Remember that this device asks to join, and whose answer alone counts.
+
+        Raises:
+            LocalError: expired, our own invite, or a group that this device is in.
+        """
+        if any(group.group_id == invite.group_id for group in self.groups()):
+            raise LocalError("this device is in that group already")
+        self.invitations.ask(invite, now_us)
+        self._readdress()
+
+    def admit(self, message: Message, invite: OpenInvite, now_us: int) -> list[GroupSend]:
+        """Add the bearer of an invite to the group (000.18, 001.07).
+
+        Raises:
+            InviteError: the group is full, or one of the keys stands in it already.
+        """
+        request = JoinRequest.from_wire(message.body)
+        member = Member(DeviceKeys(message.author, request.noise_public), request.label)
+        return self.let_in(invite, member, now_us)
+
+    def let_in(self, invite: OpenInvite, newcomer: Member, now_us: int) -> list[GroupSend]:
+        """Use an invite for a device, and give it the group (000.19).
+
+        Raises:
+            InviteError: the group is full, or one of the keys stands in it already.
+        """
+        group_id, joiner = invite.group_id, newcomer.keys.signing_public
+        present = self.group(group_id).member(joiner)
+        sends: list[GroupSend] = []
+        if present is None:
+            if invite.used_by is not None:
+                raise InviteError("the invite has been used, and its device is a member no more")
+            member = replace(newcomer, capabilities=invite.capabilities)
+            try:
+                sends = self.change(group_id, lambda draft, _: draft.adding(member), now_us)
+            except LocalError as error:
+                raise InviteError(str(error)) from error
+            self._records.use_invite(invite.secret_hash, joiner)
+            manifests = [manifest.raw for manifest in self.trust(group_id).held()]
+        else:
+            manifests = self._records.manifests_from(group_id, present.since)
+        secret = self.secret(group_id)
+        bundle = Bundle(oldest_that_fit(manifests), (secret,) if secret is not None else ())
+        return [*sends, self._send(joiner, group_id, bundle.to_wire())]
+
+    # -- what others send ---------------------------------------------------------------------------------------------
+
+    def authorise(self, message: Message) -> None:
+        """Check that the author of a GROUP_MANIFEST, GROUP_PULL or REVOKE may speak of the group.
+
+        Manifests may come from a member that we do not know of yet, if they themselves list it.
+
+        Raises:
+            RemoteError: it may not.
+        """
+        trust = self._groups.get(message.group_id)
+        if message.type is MessageType.GROUP_MANIFEST and self.invitations.awaits_answer_from(
+            message.group_id, message.author
+        ):
+            return
+        if trust is None or trust.current is None:
+            raise UnknownGroupError("a group that this device does not hold")
+        if trust.current.member(message.author) is not None:
+            return
+        if message.type is MessageType.GROUP_MANIFEST:
+            for raw in Bundle.from_wire(message.body).manifests[-1:]:
+                newest = read_manifest(raw)
+                if newest.group_id == message.group_id and newest.member(message.author) is not None:
+                    return
+        raise NotAMemberError("the author is not a member of the group")
+
+    def receive_manifests(self, message: Message, now_us: int) -> list[GroupSend]:
+        """Take manifests and secrets; return what others have to hear of it.
+
+        Raises:
+            RemoteError: the rule of `trust.py` that failed, where nothing of it was new.
+        """
+        bundle = Bundle.from_wire(message.body)
+        group_id, author = message.group_id, message.author
+        if group_id not in {group.group_id for group in self.groups()} and self.invitations.awaits_answer_from(
+            group_id, author
+        ):
+            trust = GroupTrust(group_id, None)
+            trust.join(bundle.manifests, author, self._own, self._identity.noise.holds)
+            self._records.forget_group(group_id)
+            self._groups[group_id] = trust
+            self._records.end_join(group_id)
+            sends = self._accepted(trust, None, trust.held(), now_us)
+        else:
+            trust = self.trust(group_id)
+            sends = self._take(trust, [self._read(group_id, raw) for raw in bundle.manifests], now_us)
+        self._keep_secrets(self._groups[group_id], bundle.secrets, now_us)
+        return sends
+
+    def _read(self, group_id: bytes, raw: bytes) -> GroupManifest:
+        manifest = read_manifest(raw)
+        if manifest.group_id != group_id:
+            raise GenesisError("a manifest of another group")
+        return manifest
+
+    def _take(self, trust: GroupTrust, offered: list[GroupManifest], now_us: int) -> list[GroupSend]:
+        """Offer manifests, and early ones kept before, until no more of them follows what is held (rule 2).
+
+        Raises:
+            RemoteError: why one was refused, where none was of use.
+        """
+        before = trust.current
+        kept = {each.hash: each for each in map(read_manifest, self._records.early_manifests(trust.group_id))}
+        waiting = kept | {
+            each.hash: each for each in offered if not self._records.has_manifest(trust.group_id, each.hash)
+        }
+        news, refused = offer_all(trust, waiting)
+        for manifest in news:
+            self._save(manifest, now_us)
+        if any(each.version <= trust.root.version for each in waiting.values()):
+            found = reopened(trust.group_id, waiting, self._records)
+            if found is not None:
+                trust = self._groups[trust.group_id] = found
+                more, refused_again = offer_all(trust, waiting)
+                news, refused = news + more, refused or refused_again
+        for manifest_hash in kept.keys() - waiting.keys():
+            self._records.drop_early_manifest(trust.group_id, manifest_hash)
+        for manifest in waiting.values():
+            self._records.keep_early_manifest(trust.group_id, manifest.hash, manifest.version, manifest.raw)
+        if refused is not None and not news and not waiting:
+            raise refused
+        return self._accepted(trust, before, news, now_us) if news else []
+
+    def _save(self, manifest: GroupManifest, now_us: int) -> None:
+        self._records.save_manifest(manifest.group_id, manifest.hash, manifest.version, manifest.raw, now_us)
+
+    def _keep_secrets(self, trust: GroupTrust, secrets: Iterable[bytes], now_us: int) -> None:
+        """Keep secrets that a manifest held names (rule 3)."""
+        named = {manifest.epoch_id for manifest in trust.held()}
+        for secret in secrets:
+            if secret_id(secret) in named:
+                self._records.save_secret(trust.group_id, secret_id(secret), secret, now_us)
+
+    def take_departed(self) -> list[bytes]:
+        """Return, once, devices that were removed and share no group with us any more (rule 4)."""
+        return [key for key in self._addresses.take_departed() if self.shares_nothing_with(key)]
+
+    def end_farewells(self, now_us: int) -> list[bytes]:
+        """Forget removed devices that know of it, or never will; return them, as nothing may wait for them."""
+        ended = self._addresses.end_farewells(now_us)
+        self._readdress()
+        return ended
+
+    # -- what follows -------------------------------------------------------------------------------------------------
+
+    def _accepted(
+        self, trust: GroupTrust, before: GroupManifest | None, news: list[GroupManifest], now_us: int
+    ) -> list[GroupSend]:
+        """Store what was accepted and draw the consequences; return what others have to hear (rule 5)."""
+        for manifest in news:
+            self._save(manifest, now_us)
+        lapsed, held = trust.lapsed(), trust.held()
+        self._records.settle_manifests(trust.group_id, trust.settle())
+        after = trust.current
+        assert after is not None
+        known = {member.keys.signing_public: member for member in before.members} if before else {}
+        listed = {member.keys.signing_public: member for member in after.members}
+        gone = tuple(member for key, member in known.items() if key not in listed)
+        heard = known.keys() | {member.keys.signing_public for each in news for member in each.members}
+        misled = [lapsed[key] for key in sorted(heard & lapsed.keys() - {self._own})]
+        del misled[max(0, MISLED_DEVICES - len(self._records.farewells())) :]
+        self._addresses.part_from(gone)
+        self._addresses.part_from(each for each in misled if each not in gone)
+        if self._own in listed:
+            self._addresses.welcome(listed)
+        elif any(manifest.issuer == self._own for manifest in news):
+            self._addresses.go_on_telling(after.members)  # that we leave
+        self._readdress()
+        if self._own not in listed:
+            if before is None or self._own in known:
+                self.events.append(RemovedFromGroup(after))
+            return []
+        added = tuple(member for key, member in listed.items() if key not in known)
+        self.events.append(GroupChanged(after, added, gone, self._own not in known, trust.conflict))
+        body = Bundle(newest_that_fit([each.raw for each in held])).to_wire()
+        return [self._send(each.keys.signing_public, trust.group_id, body) for each in misled if not each.is_board]

@@ -1,0 +1,118 @@
+"""Invitations to further groups, between devices that share one already (docs/protocol.md, "Pairing").
+
+The inviter makes an invite that is the invited device's alone, and sends it. There it waits for a person, who accepts
+it, which is a join like any other, or declines it, of which nobody hears.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from covey.core import crypto
+from covey.core.crypto import DeviceKeys
+from covey.core.ids import KEY_BYTES
+from covey.core.membership.events import GroupInvited
+from covey.core.membership.membership import Membership
+from covey.core.pairing.invite import SECRET_BYTES, Invite
+from covey.core.pairing.records import GroupRequest
+from covey.core.records import Records
+from covey.core.wire import cbor
+from covey.core.wire.message import Message
+from covey.errors import InviteError, LimitError, LocalError, NotAMemberError
+from covey.limits import GROUP_REQUEST_US, MAXIMUM_GROUP_REQUESTS, MAXIMUM_GROUP_REQUESTS_OF_ONE
+
+
+@dataclass(frozen=True, slots=True)
+class GroupInvite:
+    """The body of a GROUP_INVITE message, whose group id is the new group's."""
+
+    secret: bytes = field(repr=False)
+    noise_public: bytes
+    expires_at_us: int
+
+    def to_wire(self) -> bytes:
+        """Return the body."""
+        return cbor.encode([self.secret, self.noise_public, self.expires_at_us])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> GroupInvite:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        secret, noise_public, expires_at_us = cbor.record(
+            cbor.decode(body, 128), "group invite", cbor.octets(SECRET_BYTES), cbor.octets(KEY_BYTES), cbor.uint()
+        )
+        crypto.check_noise_key(noise_public)
+        return cls(secret, noise_public, expires_at_us)
+
+
+def may_invite(membership: Membership, author: bytes) -> None:
+    """Check that a device may invite this one, before anything of its message is read.
+
+    Raises:
+        NotAMemberError: it shares no group with this device.
+    """
+    if membership.shares_nothing_with(author):
+        raise NotAMemberError("an invitation by a stranger")
+
+
+def invite_member(
+    membership: Membership, group_id: bytes, member: bytes, capabilities: tuple[str, ...], now_us: int
+) -> GroupInvite:
+    """Make an invite to a group for a device of another group that both are in.
+
+    Raises:
+        LocalError: it is a board, no member of any group that this device is in, or of that one already.
+        UnknownGroupError: this device is not in the group.
+    """
+    known = [found for group in membership.groups() if (found := group.member(member)) is not None]
+    if not known:
+        raise LocalError("that device is in no group with this one", hint="'covey invite' lets strangers in")
+    if known[0].is_board:
+        raise LocalError("a board is let in by its gateway", hint="covey mcu enrol")
+    if membership.group(group_id).member(member) is not None:
+        raise LocalError("that device is in that group already")
+    invite = membership.invitations.open(group_id, capabilities, "", now_us, GROUP_REQUEST_US, member)
+    return GroupInvite(invite.secret, invite.inviter.noise_public, invite.expires_at_us)
+
+
+def receive_group_invite(
+    membership: Membership, records: Records, message: Message, now_us: int
+) -> GroupInvited | None:
+    """Keep an invitation for a person; return what the person should hear of it.
+
+    Raises:
+        InviteError: it has expired.
+        LimitError: too many wait already.
+        RemoteError: malformed.
+    """
+    found = GroupInvite.from_wire(message.body)
+    if any(group.group_id == message.group_id for group in membership.groups()):
+        return None
+    if now_us > found.expires_at_us:
+        raise InviteError("the invitation has expired")
+    waiting = []
+    for each in records.group_requests():
+        if now_us > each.expires_at_us:
+            records.drop_group_request(each.group_id, each.inviter.signing_public)
+        elif (each.group_id, each.inviter.signing_public) != (message.group_id, message.author):
+            waiting.append(each.inviter.signing_public)
+    if len(waiting) >= MAXIMUM_GROUP_REQUESTS or waiting.count(message.author) >= MAXIMUM_GROUP_REQUESTS_OF_ONE:
+        raise LimitError("too many invitations wait for a person")
+    inviter = DeviceKeys(message.author, found.noise_public)
+    expires_at_us = min(found.expires_at_us, now_us + GROUP_REQUEST_US)
+    records.save_group_request(GroupRequest(message.group_id, inviter, found.secret, expires_at_us, now_us))
+    return GroupInvited(message.group_id, message.author)
+
+
+def unanswered(membership: Membership, records: Records, now_us: int) -> list[GroupRequest]:
+    """Return the invitations that a person can still answer."""
+    own = {group.group_id for group in membership.groups()}
+    return [each for each in records.group_requests() if each.expires_at_us > now_us and each.group_id not in own]
+
+
+def as_invite(request: GroupRequest) -> Invite:
+    """Return the invite that a person accepts."""
+    return Invite(request.group_id, request.inviter, request.secret, request.expires_at_us, "")

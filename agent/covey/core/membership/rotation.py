@@ -1,0 +1,95 @@
+"""Replacing a device's own noise key in its groups (docs/protocol.md, "Rotation").
+
+A new key is stored before anybody is told (`state_folder.py`), and the one before goes on opening what is sealed to it.
+From then on the rules are:
+
+    1. In every group that lists one of this device's retired keys for it, it issues a manifest that lists the current
+       one. So a rotation that a crash, a conflict or a join under the old key left half done is finished by itself.
+    2. Whoever accepts such a manifest seals to the new key from then on, also what it sends again.
+    3. A retired key is wiped after `RETIRED_NOISE_KEY_US_MIN`, once everybody who has to know does; and whoever knows,
+       after `RETIRED_NOISE_KEY_US_MAX`. It stays while a group of ours still lists it: nothing else would reach us.
+
+Of two concurrent rotations of one device the later in order of version and hash holds (`resolver.py`, rule 5); if that
+is not the current key, rule 1 corrects it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from covey.core.crypto import Identity
+from covey.core.group.manifest import COLLECTOR
+from covey.core.group.messages import GroupSend
+from covey.core.membership.membership import Membership
+from covey.core.records import Records
+from covey.core.wire.message import MessageType
+from covey.errors import LocalError
+from covey.limits import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN
+
+
+def outdated(membership: Membership, identity: Identity) -> list[bytes]:
+    """Return the groups that list a retired noise key for this device (rule 1)."""
+    retired = {key.public for key in identity.noise.retired}
+    if not retired:
+        return []
+    return [
+        group.group_id
+        for group in membership.groups()
+        if (own := group.member(identity.signing_public)) is not None and own.keys.noise_public in retired
+    ]
+
+
+def announce(membership: Membership, identity: Identity, group_id: bytes, now_us: int) -> list[GroupSend]:
+    """Tell a group the current noise key (rule 1).
+
+    Raises:
+        LocalError: another member uses that key: only another rotation helps.
+        UnknownGroupError: this device is not in the group.
+    """
+    own = membership.group(group_id).member(identity.signing_public)
+    assert own is not None
+    return membership.change(group_id, lambda draft, _: draft.changing(replace(own, keys=identity.keys)), now_us)
+
+
+def announce_everywhere(membership: Membership, identity: Identity, records: Records, now_us: int) -> list[GroupSend]:
+    """Tell every group that lists a retired key; one that does not let us is counted, and tried again later."""
+    sends: list[GroupSend] = []
+    for group_id in outdated(membership, identity):
+        try:
+            sends += announce(membership, identity, group_id, now_us)
+        except LocalError:
+            records.count("unannounced_noise_keys")
+            continue
+        sends += _tell_boards(membership, identity, records, group_id)
+    return sends
+
+
+def _tell_boards(membership: Membership, identity: Identity, records: Records, group_id: bytes) -> list[GroupSend]:
+    """Tell the boards that seal for this collector, as they follow no manifests (docs/protocol.md, "Forwarding")."""
+    group = membership.group(group_id)
+    if identity.signing_public not in {member.keys.signing_public for member in group.with_capability(COLLECTOR)}:
+        return []
+    sends = []
+    for board in (member.keys.signing_public for member in group.members if member.is_board):
+        collector = membership.collector_of(group_id, board)
+        ours = collector is not None and collector.keys.signing_public == identity.signing_public
+        if ours or records.carrier(board) is not None:
+            sends.append(GroupSend(board, MessageType.COLLECTOR_KEY, group_id, identity.noise_public))
+    return sends
+
+
+def wiped(membership: Membership, identity: Identity, records: Records, now_us: int) -> list[bytes]:
+    """Return the retired noise keys whose time is over (rule 3)."""
+    listed = {
+        own.keys.noise_public
+        for group in membership.groups()
+        if (own := group.member(identity.signing_public)) is not None
+    }
+    everybody_knows = not records.control_waits() and not records.pending_joins()
+    shortest = RETIRED_NOISE_KEY_US_MIN if everybody_knows else RETIRED_NOISE_KEY_US_MAX
+    # A clock that was set by more than that, in either direction, is no reason to keep a key.
+    return [
+        key.public
+        for key in identity.noise.retired
+        if key.public not in listed and abs(now_us - key.retired_at_us) >= shortest
+    ]

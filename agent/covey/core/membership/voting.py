@@ -1,0 +1,105 @@
+"""Collecting admins' votes until they decide, in the modes that know admins (003.34; the rules: `group/policy.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from covey.core.crypto import Identity
+from covey.core.group.manifest import GroupManifest, Mode
+from covey.core.group.messages import GroupSend
+from covey.core.group.policy import Action, Vote, admins, majority, read_vote, sign_vote, voted_for
+from covey.core.group.resolver import GroupState
+from covey.core.membership.membership import Membership
+from covey.core.records import Records
+from covey.core.wire.message import Message, MessageType
+from covey.errors import LocalError, VoteError
+
+VOTING_MODES = frozenset({Mode.ADMIN_INVITES, Mode.PUBLIC})
+
+
+@dataclass(frozen=True, slots=True)
+class VoteArrived:
+    """Another admin wants a member banned, or a ban ended."""
+
+    group_id: bytes
+    action: Action
+    target: bytes
+    voter: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Voting:
+    """How far a vote has come."""
+
+    votes: int
+    needed: int
+
+    @property
+    def decided(self) -> bool:
+        """Say whether the group has changed."""
+        return self.votes >= self.needed
+
+
+def vote(
+    membership: Membership,
+    identity: Identity,
+    records: Records,
+    manifest: GroupManifest,
+    action: Action,
+    target: bytes,
+    now_us: int,
+) -> tuple[Voting, list[GroupSend]]:
+    """Vote, and issue the manifest if that decides it; otherwise tell the other admins, but not the target.
+
+    Raises:
+        LocalError: this device is no admin, or votes about itself, or there is nothing to vote about.
+    """
+    state, group_id, own = GroupState.of(manifest), manifest.group_id, identity.signing_public
+    if own not in admins(state):
+        raise LocalError("only an admin may vote in this group")
+    if own == target:
+        raise LocalError("nobody votes about itself", hint="covey group leave")
+    member, ban = manifest.member(target), manifest.ban(target)
+    since = (member.since if member else None) if action is Action.BAN else (ban.since if ban else None)
+    if since is None:
+        raise LocalError("there is no such member, or no such ban")
+    ours = sign_vote(group_id, action, target, since, identity)
+    kept = {
+        each.voter: each for each in map(read_vote, records.votes(group_id)) if _counts(state, each, action, target)
+    }
+    kept[own] = ours
+    voting = Voting(len(kept), majority(state))
+    if not voting.decided:
+        records.save_vote(group_id, ours.raw)
+        others = sorted(admins(state) - {own, target})
+        return voting, [GroupSend(each, MessageType.GROUP_VOTE, group_id, ours.raw) for each in others]
+    evidence = tuple(each.raw for each in kept.values())
+
+    def edit(draft: GroupManifest, epoch_id: bytes) -> GroupManifest:
+        if action is Action.BAN:
+            return draft.banning(target, epoch_id, evidence)
+        return draft.unbanning(target, evidence)
+
+    sends = membership.change(group_id, edit, now_us)
+    for raw in records.votes(group_id):
+        if read_vote(raw).target == target:
+            records.drop_vote(group_id, raw)
+    return voting, sends
+
+
+def receive_vote(membership: Membership, records: Records, message: Message) -> VoteArrived:
+    """Keep another admin's vote for a manifest of ours.
+
+    Raises:
+        RemoteError: malformed, or it would not count in the group as it is.
+    """
+    cast = read_vote(message.body)
+    manifest = membership.group(message.group_id)
+    if manifest.mode not in VOTING_MODES or not _counts(GroupState.of(manifest), cast, cast.action, cast.target):
+        raise VoteError("a vote that does not count here")
+    records.save_vote(message.group_id, cast.raw)
+    return VoteArrived(message.group_id, cast.action, cast.target, cast.voter)
+
+
+def _counts(state: GroupState, cast: Vote, action: Action, target: bytes) -> bool:
+    return bool(voted_for(state, cast.group_id, action, target, [cast]))

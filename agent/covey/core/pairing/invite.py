@@ -1,0 +1,177 @@
+"""Invites by URI: first contact between a member and a device that wants to join (docs/protocol.md, "Pairing").
+
+`covey://join/1/<base64url>` carries `[1, group_id, inviter_signing_pub, inviter_noise_pub, secret16, expires_at_us,
+relay_url, ? rendezvous]`. Whoever reads it may join once, within ten minutes; the joiner trusts only the keys it pins.
+The inviter stores the secret's hash and compares in constant time; the joiner proves the secret inside a sealed, signed
+JOIN message `[secret16, noise_pub, label]`. Who has no account at the relay goes to the rendezvous first, as with a
+code of words (`ceremony.py`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+
+from covey.core import crypto
+from covey.core.crypto import DeviceKeys
+from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES
+from covey.core.wire import cbor
+from covey.errors import LocalError, MalformedError, RemoteError
+from covey.limits import (
+    MAXIMUM_INVITE_BYTES,
+    MAXIMUM_LABEL_BYTES,
+    MAXIMUM_RELAY_URL_BYTES,
+    RENDEZVOUS_NUMBERS,
+)
+
+URI_SCHEME = "covey:"
+_PREFIX = "covey://join/1/"
+SECRET_BYTES = 16
+_SECRET_DOMAIN = b"covey/1 invite"
+_FIELDS_WITH_PLACE = 8
+_CODE_PARTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Invite:
+    """What the URI says."""
+
+    group_id: bytes
+    inviter: DeviceKeys
+    secret: bytes = field(repr=False)
+    expires_at_us: int
+    relay_url: str
+    rendezvous: int | None = None
+
+    @property
+    def secret_hash(self) -> bytes:
+        """What the inviter keeps instead of the secret."""
+        return hash_secret(self.secret)
+
+    def to_uri(self) -> str:
+        """Return the URI: a secret until it is used or expires.
+
+        Raises:
+            LocalError: the relay's URL is too long to be read back.
+        """
+        if len(self.relay_url.encode()) > MAXIMUM_RELAY_URL_BYTES:
+            raise LocalError(f"the relay's URL has more than {MAXIMUM_RELAY_URL_BYTES} bytes")
+        raw = self.to_wire()
+        return _PREFIX + base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+    def to_wire(self) -> bytes:
+        """Return what the URI carries."""
+        inviter = self.inviter
+        keys = [inviter.signing_public, inviter.noise_public]
+        place = [] if self.rendezvous is None else [self.rendezvous]
+        return cbor.encode([1, self.group_id, *keys, self.secret, self.expires_at_us, self.relay_url, *place])
+
+    @classmethod
+    def from_uri(cls, uri: str) -> Invite:
+        """Parse a URI that a person pasted.
+
+        Raises:
+            LocalError: it is not an invite, or was cut off.
+        """
+        hint = "copy the whole line that 'covey invite' printed"
+        if not uri.startswith(_PREFIX):
+            raise LocalError("this is not a Covey invite", hint=hint)
+        encoded = uri[len(_PREFIX) :]
+        try:
+            raw = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
+            invite = cls.from_wire(raw)
+        except (binascii.Error, ValueError, RemoteError) as error:
+            raise LocalError("this invite is damaged, or of a newer Covey", hint=hint) from error
+        if invite.to_uri() != uri:
+            raise LocalError("this invite is damaged", hint=hint)
+        return invite
+
+    @classmethod
+    def from_wire(cls, raw: bytes) -> Invite:
+        """Parse what the URI carries.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        item = cbor.decode(raw, MAXIMUM_INVITE_BYTES)
+        place = [cbor.uint(RENDEZVOUS_NUMBERS)] if isinstance(item, list) and len(item) == _FIELDS_WITH_PLACE else []
+        version, group_id, signing, noise, secret, expires, relay_url, *numbers = cbor.record(
+            item,
+            "invite",
+            cbor.uint(255),
+            cbor.octets(GROUP_ID_BYTES),
+            cbor.octets(KEY_BYTES),
+            cbor.octets(KEY_BYTES),
+            cbor.octets(SECRET_BYTES),
+            cbor.uint(),
+            cbor.text(MAXIMUM_RELAY_URL_BYTES),
+            *place,
+        )
+        if version != 1 or numbers == [0]:
+            raise MalformedError("an invite of another version, or a rendezvous without a number")
+        return cls(group_id, DeviceKeys(signing, noise), secret, expires, relay_url, *numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a person reads aloud: the number of a rendezvous, and two words that are the secret."""
+
+    number: int
+    words: tuple[str, str] = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.number}-{'-'.join(self.words)}"
+
+    @property
+    def password(self) -> bytes:
+        """What both sides put into SPAKE2."""
+        return str(self).encode()
+
+    @classmethod
+    def parse(cls, text: str) -> Code:
+        """Parse what a person typed: any case, with hyphens or spaces between.
+
+        Raises:
+            LocalError: it is none.
+        """
+        parts = text.strip().lower().replace("-", " ").split()
+        number = int(parts[0]) if parts and parts[0].isascii() and parts[0].isdigit() and len(parts[0]) < 10 else 0
+        if len(parts) != _CODE_PARTS or not 1 <= number <= RENDEZVOUS_NUMBERS:
+            raise LocalError("this is neither an invite's URI nor its code", hint="a code looks like 42-otter-fern")
+        return cls(number, (parts[1], parts[2]))
+
+
+def hash_secret(secret: bytes) -> bytes:
+    """Return what an inviter stores of an invite's secret."""
+    return crypto.digest(_SECRET_DOMAIN, secret)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """The body of a JOIN message. The author's signing key stands in the message itself."""
+
+    secret: bytes = field(repr=False)
+    noise_public: bytes
+    label: str
+
+    def to_wire(self) -> bytes:
+        """Return the body."""
+        return cbor.encode([self.secret, self.noise_public, self.label])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> JoinRequest:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        secret, noise_public, label = cbor.record(
+            cbor.decode(body, 512),
+            "join",
+            cbor.octets(SECRET_BYTES),
+            cbor.octets(KEY_BYTES),
+            cbor.text(MAXIMUM_LABEL_BYTES),
+        )
+        crypto.check_noise_key(noise_public)
+        return cls(secret, noise_public, label)

@@ -1,0 +1,182 @@
+"""A device's heartbeats and its will, and what it knows of others' (docs/protocol.md, "Presence"; ADR 0021).
+
+1. A device beats for the collectors that its telemetry goes to: whenever a connection to a relay begins or ends,
+   and then only when it has sent a collector nothing for the interval: any message is a sign of life.
+2. Every beat and every will has a counter that rises for good, restarts included: it is at least the wall clock's
+   seconds, and a durable floor is kept ahead of it in blocks, so that a beat costs no write.
+3. What others tell is kept in memory. Changes are written at once, signs of life together once a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from covey.core import crypto
+from covey.core.link.sender import Sending
+from covey.core.membership.membership import Membership
+from covey.core.now import Now
+from covey.core.presence.status import Attendance, Presence, State, first_told
+from covey.core.records import Records
+from covey.core.wire.envelope import seal
+from covey.core.wire.message import Message, MessageType
+from covey.core.wire.topics import inbox_topic
+from covey.errors import NotAMemberError
+from covey.limits import PRESENCE_BLOCK, PRESENCE_WRITE_US, WILL_DELAY_US
+
+
+@dataclass(frozen=True, slots=True)
+class LastWill:
+    """What a relay publishes when this device's connection ends without a farewell: `delay_s` later."""
+
+    topic: str
+    envelope: bytes = field(repr=False)
+    connection: int
+    delay_s: int
+
+
+class Pulse:
+    """This device's own presence, and what it knows of others'. Without an interval it says nothing of itself."""
+
+    def __init__(
+        self, own: bytes, records: Records, sending: Sending, rng: Callable[[int], bytes], interval_us: int
+    ) -> None:
+        self._own = own
+        self._records = records
+        self._sending = sending
+        self._rng = rng
+        self._interval_us = interval_us
+        self._next = self._floor = 0
+        self._up: dict[str, int] = {}
+        self._due_us: dict[bytes, int] = {}
+        self._ends = False
+        self._told: dict[bytes, Attendance] = {}
+        self._unwritten: set[bytes] = set()
+        self._written: set[bytes] = set()
+        self._write_at_us: int | None = None
+
+    # -- one's own ----------------------------------------------------------------------------------------------------
+
+    def connected(self, relay: str, connection: int | None) -> None:
+        """Note that a relay is reached, and whose will it holds, if any: all are told."""
+        self._up[relay] = connection or (self._count() if self._left else 0)
+        self._due_us.clear()
+
+    def connection_lost(self, relay: str) -> None:
+        """Note that a relay is lost: the others are told by those that are left."""
+        if self._up.pop(relay, None) is not None:
+            self._due_us.clear()
+
+    def end(self) -> None:
+        """Say from now on that this device goes: it will be off on purpose."""
+        self._ends = True
+        self._due_us.clear()
+
+    def spoke(self, recipient: bytes, now: Now) -> None:
+        """Note that a message has gone to somebody, which needs no beat for a while (rule 1)."""
+        if recipient in self._due_us:
+            self._due_us[recipient] = now.monotonic_us + self._interval_us
+
+    def due(self, membership: Membership, now: Now) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (collector, body) of the beats that are due; going on says that one has gone."""
+        if not self._interval_us or not self._up or not self._left:
+            return
+        collectors = self._collectors(membership)
+        self._due_us = {each: self._due_us.get(each, now.monotonic_us) for each in collectors}
+        for collector in collectors:
+            if self._due_us[collector] <= now.monotonic_us and self._left:
+                yield collector, self._beat().to_wire()
+                self._due_us[collector] = now.monotonic_us + self._interval_us
+
+    def _beat(self) -> Presence:
+        if self._ends:
+            return Presence(self._count(), State.GOING, self._interval_s)
+        return Presence(self._count(), State.HERE, self._interval_s, tuple(sorted(set(self._up.values()))))
+
+    def next_deadline(self) -> int | None:
+        """Return when a beat is due, in monotonic microseconds."""
+        return min(self._due_us.values(), default=None)
+
+    def last_will(self, membership: Membership, now: Now) -> LastWill | None:
+        """Return the will of the next connection, for this device's first collector; None where it has none.
+
+        It is sealed for the collector's noise key (envelope version 1): a link key may be long gone when it is read.
+        """
+        collector = next(iter(self._collectors(membership)), None) if self._interval_us and self._left else None
+        address = membership.address(collector) if collector is not None else None
+        if collector is None or address is None:
+            return None
+        will = Presence(self._count(), State.GONE, self._interval_s)
+        message = self._sending.unsequenced(collector, MessageType.PRESENCE, will.to_wire(), now)
+        envelope = seal(message, address, self._rng(32), self._rng(crypto.NONCE_BYTES))
+        delay_s = max(1, min(self._interval_us, WILL_DELAY_US) // 1_000_000)
+        return LastWill(inbox_topic(collector), envelope, will.counter, delay_s)
+
+    def _collectors(self, membership: Membership) -> list[bytes]:
+        """Return the collectors that this device's telemetry goes to, itself apart, in the order of its groups."""
+        found = (membership.collector_of(group.group_id) for group in membership.groups())
+        keys = (each.keys.signing_public for each in found if each is not None)
+        return [each for each in dict.fromkeys(keys) if each != self._own]
+
+    @property
+    def _interval_s(self) -> int:
+        return max(1, self._interval_us // 1_000_000)
+
+    @property
+    def _left(self) -> int:
+        return self._floor - self._next
+
+    def _count(self) -> int:
+        self._next += 1
+        return self._next
+
+    # -- others' ------------------------------------------------------------------------------------------------------
+
+    def receive(self, membership: Membership, message: Message, now: Now) -> bool:
+        """Take a presence; return whether its author was heard: a will is no sign of life.
+
+        Raises:
+            RemoteError: of a stranger or a removed member, or malformed.
+        """
+        if membership.shares_nothing_with(message.author):
+            raise NotAMemberError("a PRESENCE by a stranger")
+        presence = Presence.from_wire(message.body)
+        before = self._told.get(message.author) or self._records.presence(message.author)
+        if before is not None:
+            after = before.told(presence, now.wall_us)
+        elif presence.state is State.GONE:
+            after = None
+        else:
+            after = first_told(presence, now.wall_us, now.wall_us)
+        if after is None:
+            return False
+        soon = before is not None and (before.state, before.connections) == (after.state, after.connections)
+        write_at_us = now.monotonic_us + (PRESENCE_WRITE_US if soon else 0)
+        self._write_at_us = write_at_us if self._write_at_us is None else min(write_at_us, self._write_at_us)
+        self._told[message.author] = after
+        self._unwritten.add(message.author)
+        return presence.state is not State.GONE
+
+    # -- the store ----------------------------------------------------------------------------------------------------
+
+    def restless(self, now: Now) -> bool:
+        """Say whether `write` has something to do."""
+        reserves = self._interval_us and self._left < PRESENCE_BLOCK // 4
+        return bool(reserves) or (self._write_at_us is not None and now.monotonic_us >= self._write_at_us)
+
+    def write(self, now: Now) -> None:
+        """Write what is to be durable (rules 2 and 3), inside a transaction."""
+        if self._interval_us and self._left < PRESENCE_BLOCK // 4:
+            self._next = max(self._next, self._records.presence_floor(), now.wall_us // 1_000_000)
+            self._floor = self._next + PRESENCE_BLOCK
+            self._records.set_presence_floor(self._floor)
+        for device in self._unwritten:
+            self._records.note_presence(device, self._told[device])
+        self._unwritten, self._written = set(), self._unwritten
+        self._write_at_us = None
+
+    def rolled_back(self) -> None:
+        """Take back what was not committed."""
+        self._floor = self._next
+        self._unwritten |= self._written
+        self._write_at_us = 0 if self._unwritten else None

@@ -1,0 +1,112 @@
+"""What a device tells of itself, and what a receiver makes of it (docs/protocol.md, "Presence"; ADR 0021).
+
+A beat names the connections that are up, each by the counter of the will that it has left at its relay. A will ends one
+connection. It counts only against a beat that names its connection: one that is replayed or late overrules nothing. A
+device whose last connection has ended is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from covey.core.wire import cbor
+from covey.errors import MalformedError
+from covey.limits import MAXIMUM_RELAYS, PRESENCE_WRITE_US
+
+_LATE_US = 60_000_000
+"""What was under way when a device ended may come so much later: it does not bring the device back."""
+_DAY_S = 86_400
+_BODY_BYTES = 128
+
+
+CONDITIONS = ("online", "silent", "gone", "stopped", "unknown")
+"""What `condition` says of a device."""
+
+
+class State(IntEnum):
+    """What a presence says of its author."""
+
+    HERE = 0
+    GOING = 1
+    GONE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """The body of a PRESENCE: a beat (HERE, GOING), or a will (GONE), whose counter is its connection's."""
+
+    counter: int
+    state: State
+    interval_s: int
+    connections: tuple[int, ...] = ()
+
+    def to_wire(self) -> bytes:
+        """Return the body `[counter, state, interval, [connection, ...]]`."""
+        return cbor.encode([self.counter, int(self.state), self.interval_s, list(self.connections)])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> Presence:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        counter, state, interval_s, connections = cbor.record(
+            cbor.decode(body, _BODY_BYTES),
+            "presence",
+            cbor.uint(),
+            cbor.uint(max(State)),
+            cbor.uint(_DAY_S),
+            cbor.many(cbor.uint(), MAXIMUM_RELAYS),
+        )
+        if list(connections) != sorted(set(connections)) or bool(connections) != (state == State.HERE):
+            raise MalformedError("a presence names the connections that are up, in order, and no others")
+        if interval_s == 0 or (connections and connections[-1] >= counter):
+            raise MalformedError("a presence without an interval, or older than its connections")
+        return cls(counter, State(state), interval_s, connections)
+
+
+class Attendance(NamedTuple):
+    """What a device has last told of itself. `since_us` is when its state began, both by the receiver's wall clock."""
+
+    counter: int
+    state: State
+    interval_s: int
+    connections: tuple[int, ...]
+    since_us: int
+    heard_at_us: int
+
+    def told(self, presence: Presence, now_us: int) -> Attendance | None:
+        """Return what holds after a presence; None where it is old (rule 3)."""
+        if presence.state is State.GONE:
+            left = tuple(each for each in self.connections if each != presence.counter)
+            if len(left) == len(self.connections):
+                return None
+            if left:
+                return self._replace(connections=left)
+            return self._replace(connections=(), state=State.GONE, since_us=now_us)
+        if presence.counter <= self.counter:
+            return None
+        return first_told(presence, self.since_us if presence.state is self.state else now_us, now_us)
+
+
+def first_told(presence: Presence, since_us: int, now_us: int) -> Attendance:
+    """Return what a beat tells."""
+    return Attendance(presence.counter, presence.state, presence.interval_s, presence.connections, since_us, now_us)
+
+
+def condition(told: Attendance | None, heard_at_us: int | None, now_us: int) -> tuple[str, int | None]:
+    """Return how a device is, and since when: `online`, `silent`, `gone`, `stopped` (it said so), or `unknown`.
+
+    `heard_at_us` is when any message of it came, which may be known to a minute.
+    """
+    if told is None:
+        return "unknown", None
+    last_us = max(told.heard_at_us, heard_at_us or 0)
+    if told.state is not State.HERE and last_us <= told.since_us + _LATE_US:
+        return ("gone" if told.state is State.GONE else "stopped"), told.since_us
+    if now_us - last_us > told.interval_s * 2_500_000 + PRESENCE_WRITE_US:
+        return "silent", last_us
+    return "online", told.since_us

@@ -1,0 +1,182 @@
+"""Devices behind others: a board's envelopes travel inside messages of its gateway (docs/protocol.md, "Forwarding").
+
+A FORWARD carries `[to, envelope]`: the envelope of somebody else, sealed for device `to`. Its author vouches for
+nothing in it and can open nothing of it. Rules:
+
+    1. Towards the board's recipient a FORWARD is sequenced in the gateway's own outbox, and so is not lost. The
+       recipient deals with the envelope inside as if the relay had brought it; what fails there is counted, and
+       disturbs neither the FORWARD nor its link. Where there is no room for it, there is none for the FORWARD.
+    2. Inside is a board's message, of a type that boards write: no FORWARD, and nothing that changes a group.
+    3. Whoever brought a new message of a board is the way back to it from then on, so that a board may change its
+       gateway. A repeated message changes no way: who has kept an old envelope could take it. But its acknowledgement
+       goes to who brought it, too, as a board that has moved may have nothing newer to say.
+    4. Towards the board a FORWARD is unsequenced: what it carries is repeated by who wrote it. The gateway keeps the
+       newest few of each author for each board.
+    5. A board follows no manifests, and listens to its collector alone: acknowledgements, and blobs sent to it by name,
+       which wait at the collector like for any other recipient until the board acknowledges them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from covey.core.crypto import Identity
+from covey.core.group.manifest import COLLECTOR, GroupManifest, Member
+from covey.core.ids import KEY_BYTES
+from covey.core.membership.membership import Membership
+from covey.core.records import Records
+from covey.core.wire import cbor
+from covey.core.wire.message import Message, MessageType
+from covey.errors import LocalError, MalformedError, NotAMemberError
+from covey.limits import BOARD_ENVELOPES_WAITING, MAXIMUM_BOARD_MESSAGE_BYTES
+
+_OF_BOARDS = frozenset(
+    {
+        MessageType.BLOB,
+        MessageType.LINK,
+        MessageType.TELEMETRY,
+        MessageType.LOSS,
+        MessageType.ACK,
+        MessageType.RESUME,
+    }
+)
+_KEPT_OF_ONE = 4
+"""Envelopes of one author for one board: an acknowledgement does not push out a blob that came just before it."""
+_FRAMING_BYTES = 64
+"""Key, heads and array around an envelope."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Somebody else's envelope, and the signing key of the device that it is for."""
+
+    to: bytes
+    envelope: bytes = field(repr=False)
+
+    def to_wire(self) -> bytes:
+        """Return the body `[to, envelope]`."""
+        return cbor.encode([self.to, self.envelope])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> Forward:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        return cls(
+            *cbor.record(
+                cbor.decode(body, MAXIMUM_BOARD_MESSAGE_BYTES + _FRAMING_BYTES),
+                "forward",
+                cbor.octets(KEY_BYTES),
+                cbor.octets_to(MAXIMUM_BOARD_MESSAGE_BYTES),
+            )
+        )
+
+
+class Routes:
+    """Who carries for which board, and what waits here for boards that hang on this device."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._repeated: dict[bytes, bytes] = {}
+        self._waiting: deque[tuple[bytes, Forward]] = deque(maxlen=BOARD_ENVELOPES_WAITING)
+
+    def brought(self, board: bytes, carrier: bytes, *, new: bool) -> None:
+        """Note who brought a board's message (rule 3)."""
+        if not new:
+            self._repeated[board] = carrier
+        elif self._records.carrier(board) != carrier:
+            self._records.set_carrier(board, carrier)
+
+    def ways(self, board: bytes) -> set[bytes]:
+        """Return the devices that an acknowledgement for a board goes to now."""
+        ways = {self._records.carrier(board), self._repeated.pop(board, None)}
+        return {way for way in ways if way is not None}
+
+    def leads_here(self, board: bytes, own: Identity) -> bool:
+        """Say whether a board hangs on this device."""
+        return self._records.carrier(board) == own.signing_public
+
+    def keep(self, author: bytes, forward: Forward) -> None:
+        """Keep an envelope for a board of ours (rule 4); of too many, the oldest goes."""
+        alike = [each for each in self._waiting if each[0] == author and each[1].to == forward.to]
+        if len(alike) >= _KEPT_OF_ONE:
+            self._waiting.remove(alike[0])
+        self._waiting.append((author, forward))
+
+    def take(self) -> list[Forward]:
+        """Return, once, what came for our boards."""
+        taken = [forward for _, forward in self._waiting]
+        self._waiting.clear()
+        return taken
+
+
+def blob_recipients(group: GroupManifest, own: bytes, to: bytes | None) -> list[Member]:
+    """Return who a blob goes to: everybody else but boards, or the one named; a board only from a collector (rule 5).
+
+    Raises:
+        LocalError: not to that one.
+    """
+    others = [member for member in group.members if member.keys.signing_public != own]
+    if to is None:
+        return [member for member in others if not member.is_board]
+    named = [member for member in others if member.keys.signing_public == to]
+    if not named:
+        raise LocalError("that is no other member of the group", hint="covey group members")
+    sender = group.member(own)
+    if named[0].is_board and (sender is None or COLLECTOR not in sender.capabilities):
+        raise LocalError("a board listens to its collector alone", hint="send it from there")
+    return named
+
+
+def board_member(membership: Membership, device: bytes) -> tuple[GroupManifest, Member] | None:
+    """Return the group that we share with a board, and its record there; None for what is no board."""
+    for group in membership.groups():
+        member = group.member(device)
+        if member is not None and member.is_board:
+            return group, member
+    return None
+
+
+def check_forward(membership: Membership, board: bytes, recipient: bytes, envelope: bytes) -> GroupManifest:
+    """Return the group in which a board's envelope may be carried to a recipient.
+
+    Raises:
+        LocalError: it may not.
+    """
+    found = board_member(membership, board)
+    if found is None:
+        raise LocalError("this board is in no group of ours", hint="covey mcu enrol")
+    member = found[0].member(recipient)
+    if member is None or COLLECTOR not in member.capabilities:
+        raise LocalError("the board's recipient is no collector of its group", hint="covey mcu reset --forget")
+    if len(envelope) > MAXIMUM_BOARD_MESSAGE_BYTES:
+        raise LocalError(f"a board's envelope has at most {MAXIMUM_BOARD_MESSAGE_BYTES} bytes")
+    return found[0]
+
+
+def check_carried(membership: Membership, message: Message, carrier: bytes) -> None:
+    """Check what an envelope inside a FORWARD held (rule 2).
+
+    Raises:
+        RemoteError: it does not belong there.
+    """
+    if message.type not in _OF_BOARDS:
+        raise MalformedError(f"a forwarded {message.type.name}")
+    if board_member(membership, message.author) is None or board_member(membership, carrier) is not None:
+        raise NotAMemberError("only who is no board carries, and only for boards")
+
+
+def read_downward(membership: Membership, message: Message) -> Forward:
+    """Return what an unsequenced FORWARD brings for a board of ours (rule 4).
+
+    Raises:
+        RemoteError: malformed, or its author shares no group with the board.
+    """
+    forward = Forward.from_wire(message.body)
+    found = board_member(membership, forward.to)
+    if found is None or found[0].member(message.author) is None:
+        raise NotAMemberError("an envelope for a board that its author shares no group with")
+    return forward

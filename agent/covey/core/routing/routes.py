@@ -1,0 +1,79 @@
+"""Where an envelope goes: to the relay, to a board of this device, or to the gateway that carries for a board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from covey.core.crypto import Identity
+from covey.core.link.sender import Outgoing, Sending
+from covey.core.membership.membership import Membership
+from covey.core.now import Now
+from covey.core.records import Records
+from covey.core.routing.forwarding import Forward, Routes, board_member
+from covey.core.wire.message import MessageType
+
+
+def address(membership: Membership, records: Records, device: bytes) -> bytes | None:
+    """Return a device's noise key; None for who is not spoken to, and for a board to which no way is known yet."""
+    if board_member(membership, device) is not None and records.carrier(device) is None:
+        return None
+    return membership.address(device)
+
+
+def may_link(membership: Membership, device: bytes) -> bool:
+    """Say whether a link key may be given to a device: it shares a group with us, and is no board."""
+    return not membership.shares_nothing_with(device) and board_member(membership, device) is None
+
+
+class Ways:
+    """What a node puts on its way."""
+
+    def __init__(self, identity: Identity, records: Records, sending: Sending, routes: Routes) -> None:
+        self._own = identity.signing_public
+        self._records = records
+        self._sending = sending
+        self._routes = routes
+
+    def unsequenced(
+        self,
+        membership: Membership,
+        recipient: bytes,
+        kind: MessageType,
+        body: bytes,
+        now: Now,
+        incarnation: bytes | None = None,
+    ) -> Iterator[Outgoing]:
+        """Yield a message about a link; none to a device that was removed, or never let in: it hears nothing."""
+        noise_public = membership.address(recipient)
+        if noise_public is None:
+            return
+        message = self._sending.unsequenced(recipient, kind, body, now, incarnation)
+        if board_member(membership, recipient) is None:
+            if kind is MessageType.ACK:  # one that is lost is asked for again, and ends the link key
+                yield self._sending.by_link(recipient, message, noise_public, now)
+            else:
+                yield self._sending.seal(recipient, message, address=noise_public)
+            return
+        outgoing = self._sending.seal(recipient, message, address=noise_public)
+        for carrier in sorted(self._routes.ways(recipient)):
+            yield from self._carried(membership, outgoing, carrier, now)
+
+    def of(self, membership: Membership, outgoing: Outgoing, now: Now) -> Iterator[Outgoing]:
+        """Yield a message of a link; one for a board goes to who carries for it."""
+        carrier = self._records.carrier(outgoing.recipient) if board_member(membership, outgoing.recipient) else None
+        if carrier is None:
+            yield outgoing
+            return
+        yield from self._carried(membership, outgoing, carrier, now)
+        if carrier == self._own:
+            self._sending.sent(outgoing, now)
+
+    def _carried(self, membership: Membership, outgoing: Outgoing, carrier: bytes, now: Now) -> Iterator[Outgoing]:
+        """Hand an envelope to a board of this device, or yield the FORWARD in which another gateway gets it."""
+        forward = Forward(outgoing.recipient, outgoing.envelope)
+        if carrier == self._own:
+            self._routes.keep(carrier, forward)
+        elif board_member(membership, carrier) is None:
+            for wrapped in self.unsequenced(membership, carrier, MessageType.FORWARD, forward.to_wire(), now):
+                yield replace(wrapped, recipient=outgoing.recipient, entry=outgoing.entry)

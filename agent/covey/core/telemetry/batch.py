@@ -1,0 +1,401 @@
+"""Telemetry batches: many readings of one device, packed in columns (docs/protocol.md, "Telemetry").
+
+The body of a TELEMETRY message is `[number, batch]`: the batch's place among all of its author's, given when it is
+queued. A batch is `[1, boot_id, clock, anchor_monotonic_us, anchor_wall_us, count, codec, inflated, packed]`. `packed`,
+inflated, is the CBOR array `[series, times, numbers, floats, texts]`:
+
+* series: `[name, unit, kind, scale, count]` each, ordered by kind. Readings stand series after series in this one
+  order everywhere, and a reading's index is its place in it.
+* times (microseconds, all readings) and numbers (the readings of kinds DECIMAL and BOOLEAN): `[first, width,
+  planes]`. The integers are differences, running through the whole column; `first` is added to the first of them.
+  They are little-endian two's complement of 1, 2, 4 or 8 bytes, transposed: all lowest bytes, then all second ones. A
+  decimal's value is its number / 10**scale.
+* floats: IEEE 754 binary64 of kind FLOAT, little-endian, transposed alike. texts: the values of kinds TEXT and DATA.
+
+Transposed differences of slow sensors are nearly all zero bytes, so that deflate leaves about one byte of a reading;
+and `numpy.frombuffer` reads them without a loop. Most sensors give decimals: a decimal of up to 9 places that divides
+back to the same double travels as an integer, exactly.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import accumulate, chain
+from operator import sub
+
+from covey.core.wire import cbor
+from covey.errors import MalformedError, ReadingError
+from covey.limits import (
+    MAXIMUM_BATCH_BYTES,
+    MAXIMUM_BATCH_READINGS,
+    MAXIMUM_BATCH_SERIES,
+    MAXIMUM_NAME_BYTES,
+    MAXIMUM_TEXT_VALUE_BYTES,
+    MAXIMUM_UNIT_BYTES,
+)
+
+Value = float | bool | str | bytes
+
+FORMAT = 1
+MAXIMUM_SCALE = 9
+_EXACT = 2**53
+_HIGHEST = sys.float_info.max
+_LOWEST = -_HIGHEST
+_BEYOND = 2**62
+_LATEST_US = 2**59
+BOOT_ID_BYTES = 8
+_TYPECODES = {1: "b", 2: "h", 4: "i", 8: "q"}
+WIDTHS = frozenset(_TYPECODES)
+"""Of a column's integers, in bytes."""
+RAW, DEFLATE = 0, 1
+
+
+class ClockKind(IntEnum):
+    """Whose clock a batch's times are of."""
+
+    SYNCHRONISED = 0
+    """Monotonic since boot; the anchor's wall clock was disciplined by a time source."""
+    UNSYNCHRONISED = 1
+    """Monotonic since boot; the anchor's wall clock is whatever the device believed."""
+    ASSERTED = 2
+    """Wall times that the application gave with its readings."""
+
+
+class Kind(IntEnum):
+    """How a series' values are stored; also the order of the series in a batch."""
+
+    DECIMAL = 0
+    BOOLEAN = 1
+    FLOAT = 2
+    TEXT = 3
+    DATA = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """One honest look at the clocks: the anchor between monotonic and wall time."""
+
+    boot_id: bytes
+    monotonic_us: int
+    wall_us: int
+    kind: ClockKind
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One name in a batch and how many readings it has."""
+
+    name: str
+    unit: str
+    kind: Kind
+    scale: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Integers as differences in transposed bytes."""
+
+    first: int
+    width: int
+    planes: bytes
+
+    def __len__(self) -> int:
+        return len(self.planes) // self.width
+
+    def values(self) -> list[int]:
+        """Undo the differences (pure Python; `covey_ingest` does it with numpy).
+
+        Raises:
+            MalformedError: a sum of 62 bits or more, which an honest sender cannot have.
+        """
+        size = len(self)
+        if not size:
+            return []
+        numbers = array(_TYPECODES[self.width], _join_planes(self.planes, self.width))
+        _little_endian(numbers)
+        numbers_list = numbers.tolist()
+        numbers_list[0] += self.first
+        values = list(accumulate(numbers_list))
+        if max(values) >= _BEYOND or min(values) <= -_BEYOND:
+            raise MalformedError("column: a sum beyond 62 bits")
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The series of a batch, ordered by kind, and how many readings there are of each kind."""
+
+    series: tuple[Series, ...]
+    counts: Mapping[Kind, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A parsed batch: columns still packed, every length checked."""
+
+    clock: ClockReading
+    count: int
+    layout: Layout
+    times: Column
+    numbers: Column
+    floats: bytes
+    texts: tuple[str | bytes, ...]
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """The series, in the order of the readings."""
+        return self.layout.series
+
+    def times_us(self) -> list[int]:
+        """Return each reading's wall time in microseconds, as the device's clock gives it."""
+        times = self.times.values()
+        if self.clock.kind is ClockKind.ASSERTED:
+            return times
+        offset = self.clock.wall_us - self.clock.monotonic_us
+        return [time + offset for time in times]
+
+    def readings(self) -> Iterator[tuple[str, str, int, Value]]:
+        """Yield (name, unit, wall time in microseconds, value) in index order.
+
+        Raises:
+            MalformedError: see `Column.values`.
+        """
+        numbers = iter(self.numbers.values())
+        doubles = array("d", _join_planes(self.floats, 8))
+        _little_endian(doubles)
+        floats = iter(doubles)
+        texts = iter(self.texts)
+        times = iter(self.times_us())
+        for series in self.series:
+            power = 10**series.scale
+            for _ in range(series.count):
+                value: Value
+                if series.kind is Kind.DECIMAL:
+                    value = next(numbers) / power
+                elif series.kind is Kind.BOOLEAN:
+                    value = bool(next(numbers))
+                elif series.kind is Kind.FLOAT:
+                    value = next(floats)
+                else:
+                    value = next(texts)
+                yield series.name, series.unit, next(times), value
+
+
+class _Collected:
+    """The open readings of one series."""
+
+    __slots__ = ("name", "times", "unit", "values")
+
+    def __init__(self, name: str, unit: str) -> None:
+        self.name = name
+        self.unit = unit
+        self.times: list[int] = []
+        self.values: list[Value] = []
+
+
+_VALUE_KINDS: dict[type, Kind] = {
+    float: Kind.FLOAT,
+    int: Kind.FLOAT,
+    bool: Kind.BOOLEAN,
+    str: Kind.TEXT,
+    bytes: Kind.DATA,
+}
+
+
+class BatchBuilder:
+    """Collects readings until the caller closes the batch."""
+
+    def __init__(self) -> None:
+        self._series: dict[tuple[str, str, Kind], _Collected] = {}
+        self.count = 0
+        self._variable_bytes = 0
+
+    def add(self, name: str, unit: str, time_us: int, value: Value) -> None:
+        """Take one reading. `time_us` is monotonic or wall, as the batch's clock will say.
+
+        Raises:
+            ReadingError: a name, unit, time or value that no table could hold; nothing was added.
+        """
+        kind = _VALUE_KINDS.get(value.__class__)
+        if kind is None:
+            raise ReadingError(f"{name}: a value must be a number, a boolean, text or bytes")
+        key = (name, unit, kind)
+        series = self._series.get(key)
+        if series is None:
+            series = self._open_series(key)
+        if kind is Kind.FLOAT:
+            if not _LOWEST <= value <= _HIGHEST:  # type: ignore[operator] # the kind says that it is a number
+                raise ReadingError(f"{name}: a value must be finite")
+        elif kind is not Kind.BOOLEAN:
+            self._count_bytes(name, value)
+        if not 0 <= time_us < _LATEST_US:
+            raise ReadingError(f"{name}: a time must lie between 1970 and the year 20000")
+        series.times.append(time_us)
+        series.values.append(value)
+        self.count += 1
+
+    @property
+    def full(self) -> bool:
+        """Say whether another reading could exceed a bound."""
+        packed_most = self._variable_bytes + 16 * self.count + 200 * len(self._series)
+        return (
+            self.count >= MAXIMUM_BATCH_READINGS
+            or len(self._series) >= MAXIMUM_BATCH_SERIES
+            or packed_most + 2 * MAXIMUM_TEXT_VALUE_BYTES >= MAXIMUM_BATCH_BYTES
+        )
+
+    def body(self, clock: ClockReading) -> bytes:
+        """Return the message body of what was added. Call `clear` once it is durable."""
+        return _write_batch(clock, self.count, list(self._series.items()))
+
+    def clear(self) -> None:
+        """Start anew."""
+        self._series = {}
+        self.count = 0
+        self._variable_bytes = 0
+
+    def _open_series(self, key: tuple[str, str, Kind]) -> _Collected:
+        name, unit, _ = key
+        if not name or _utf8_bytes(name) > MAXIMUM_NAME_BYTES:
+            raise ReadingError(f"a name must have 1 to {MAXIMUM_NAME_BYTES} bytes")
+        if _utf8_bytes(unit) > MAXIMUM_UNIT_BYTES:
+            raise ReadingError(f"{name}: a unit has at most {MAXIMUM_UNIT_BYTES} bytes")
+        return self._series.setdefault(key, _Collected(name, unit))
+
+    def _count_bytes(self, name: str, value: Value) -> None:
+        assert isinstance(value, str | bytes)
+        size = _utf8_bytes(value) if isinstance(value, str) else len(value)
+        if size > MAXIMUM_TEXT_VALUE_BYTES:
+            raise ReadingError(f"{name}: a text or data value has at most {MAXIMUM_TEXT_VALUE_BYTES} bytes")
+        self._variable_bytes += size + 8
+
+
+def _utf8_bytes(text: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:  # JSON can spell half a surrogate pair
+        raise ReadingError("a name, unit or text must be Unicode") from error
+
+
+_PAIR = b"\x82"
+_LONG_NUMBERS = {0x18: 1, 0x19: 2, 0x1A: 4, 0x1B: 8}
+
+
+def numbered(number: int, batch: bytes) -> bytes:
+    """Return the body of a TELEMETRY message. The batch is written before its number is known, and stays as it is."""
+    return _PAIR + cbor.encode(number) + batch
+
+
+def split_number(body: bytes) -> tuple[int, bytes]:
+    """Return (number, batch) of a body that this device has written; the batch is not looked at.
+
+    Raises:
+        MalformedError: not such a body.
+    """
+    head = body[1] if len(body) > 1 and body[:1] == _PAIR else 0xFF
+    end = 2 + _LONG_NUMBERS.get(head, 0)
+    if head > max(_LONG_NUMBERS) or not end < len(body):
+        raise MalformedError("a batch without a number")
+    return int.from_bytes(body[2:end]) if end > 2 else head, body[end:]
+
+
+def _write_batch(
+    clock: ClockReading, count: int, collected: Sequence[tuple[tuple[str, str, Kind], _Collected]]
+) -> bytes:
+    packed_series: list[tuple[Series, _Collected, list[int]]] = []
+    for (_, _, value_kind), series in collected:
+        if not series.values:
+            continue
+        kind, scale, numbers = _as_numbers(value_kind, series.values)
+        packed_series.append((Series(series.name, series.unit, kind, scale, len(series.values)), series, numbers))
+    packed_series.sort(key=lambda entry: entry[0].kind)
+    times = list(chain.from_iterable(entry[1].times for entry in packed_series))
+    numbers = list(chain.from_iterable(entry[2] for entry in packed_series))
+    floats = array("d")
+    texts: list[Value] = []
+    for series_entry, source, _ in packed_series:
+        if series_entry.kind is Kind.FLOAT:
+            floats.extend(source.values)  # type: ignore[arg-type] # the kind says that they are numbers
+        elif series_entry.kind > Kind.FLOAT:
+            texts.extend(source.values)
+    _little_endian(floats)
+    columns = cbor.encode(
+        [
+            [[s.name, s.unit, int(s.kind), s.scale, s.count] for s, _, _ in packed_series],
+            _pack_column(times),
+            _pack_column(numbers),
+            _split_planes(floats.tobytes(), 8),
+            texts,
+        ]
+    )
+    packed = zlib.compress(columns, 6, -15)
+    codec = DEFLATE
+    if len(packed) >= len(columns):
+        codec, packed = RAW, columns
+    return cbor.encode(
+        [
+            FORMAT,
+            clock.boot_id,
+            int(clock.kind),
+            clock.monotonic_us,
+            clock.wall_us,
+            count,
+            codec,
+            len(columns),
+            packed,
+        ]
+    )
+
+
+def _as_numbers(kind: Kind, values: list[Value]) -> tuple[Kind, int, list[int]]:
+    """Choose how a series is stored; return (kind, scale, integers)."""
+    if kind is Kind.BOOLEAN:
+        return kind, 0, [int(value) for value in values]
+    if kind is Kind.FLOAT and min(values) > -_EXACT and max(values) < _EXACT:  # type: ignore[operator]
+        for scale in range(MAXIMUM_SCALE + 1):
+            power = 10**scale
+            numbers = []
+            for value in values:
+                number = round(value * power)
+                if number / power != value or not -_EXACT < number < _EXACT:
+                    break
+                numbers.append(number)
+            else:
+                return Kind.DECIMAL, scale, numbers
+    return kind, 0, []
+
+
+def _pack_column(values: list[int]) -> list[object]:
+    if not values:
+        return [0, 1, b""]
+    differences = [0]
+    differences.extend(map(sub, values[1:], values))
+    low, high = min(differences), max(differences)
+    width = next(w for w in (1, 2, 4, 8) if -(1 << (8 * w - 1)) <= low and high < 1 << (8 * w - 1))
+    numbers = array(_TYPECODES[width], differences)
+    _little_endian(numbers)
+    return [values[0], width, _split_planes(numbers.tobytes(), width)]
+
+
+def _split_planes(content: bytes, width: int) -> bytes:
+    """Transpose: all first bytes of the items, then all second ones."""
+    return b"".join([content[plane::width] for plane in range(width)])
+
+
+def _join_planes(planes: bytes, width: int) -> bytes:
+    size = len(planes) // width
+    content = bytearray(len(planes))
+    for plane in range(width):
+        content[plane::width] = planes[plane * size : (plane + 1) * size]
+    return bytes(content)
+
+
+def _little_endian(numbers: array[int] | array[float]) -> None:
+    if sys.byteorder == "big":
+        numbers.byteswap()

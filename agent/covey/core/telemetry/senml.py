@@ -1,0 +1,327 @@
+"""Readings out of SenML (RFC 8428), as JSON and as CBOR: what a sensor said, resolved and checked.
+
+Rules:
+    1. A record's base fields hold for it and for the records after it in the same pack (section 4.1), until
+       they are set anew. A record of base fields only sets them and gives no reading. In NDJSON each line
+       stands alone.
+    2. Names are checked after the base name is put before them: section 4.5.1's characters, a letter or digit
+       first, at most MAXIMUM_NAME_BYTES.
+    3. A time (base and own, added) below 2**28 seconds counts from `now` (section 4.5.3). Where `now` is None,
+       "about now" stays None, for whoever stamps it later; any other relative time is refused.
+    4. Times are added as whole microseconds, never as floats. A JSON number or double is exact to the
+       microsecond until the year 2242.
+    5. A record has exactly one value: v, vs, vb or vd. Numbers are finite doubles; a base value is added to v.
+    6. Sums (s, bs) are refused: a reading has no place for them, and to drop one silently would lose data.
+    7. Fields unknown to us are ignored, unless their label ends with "_" (section 4.4). The update time (ut)
+       promises a later record; it is checked and not kept.
+    8. A version (bver) above 10 is refused, and so is a pack with two versions (section 4.4).
+
+Left to others: how readings become batches (`telemetry`), and how long a text or line may be (the caller).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from binascii import Error as Base64Error
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from io import BytesIO
+from typing import Any, NoReturn, cast
+
+from covey.core.now import ABSOLUTE_US
+from covey.errors import ReadingError
+from covey.limits import MAXIMUM_NAME_BYTES, MAXIMUM_TEXT_VALUE_BYTES, MAXIMUM_UNIT_BYTES
+
+Value = float | bool | str | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One value of one sensor; `unit` is "" where there is none, `time_us` None where nobody knew the time."""
+
+    name: str
+    unit: str
+    time_us: int | None  # Unix microseconds
+    value: Value
+
+
+_VERSION = 10
+_END_US = 253_402_300_800 * 1_000_000  # the year 10000: datetime, and with it many a table, ends before it
+_EXACT_S = 2**32  # below it, float seconds times a million round to the right microsecond
+_GREATEST = 1.7976931348623157e308  # the greatest finite double
+
+_is_name = re.compile(rf"[A-Za-z0-9][A-Za-z0-9\-:./_]{{0,{MAXIMUM_NAME_BYTES - 1}}}").fullmatch
+
+_VALUES = frozenset({"v", "vs", "vb", "vd"})
+_OWN = _VALUES | {"n", "u", "t", "ut"}
+_BASE = frozenset({"bver", "bn", "bt", "bu", "bv"})
+
+_CBOR_LABELS = {
+    "bver": -1, "bn": -2, "bt": -3, "bu": -4, "bv": -5, "bs": -6,
+    "n": 0, "u": 1, "v": 2, "vs": 3, "vb": 4, "s": 5, "t": 6, "ut": 7, "vd": 8,
+}  # fmt: skip
+_LABELS_OF_CBOR = {number: label for label, number in _CBOR_LABELS.items()}
+
+_Record = Mapping[str, Any]  # one record as parsed, checked field by field
+
+
+def readings_from_json(text: str | bytes, now_us: int | None) -> list[Reading]:
+    """Read a SenML pack, an array of records.
+
+    Args:
+        text: JSON; bytes are UTF-8.
+        now_us: Unix microseconds that relative times count from, None where nobody knows the time (rule 3).
+
+    Raises:
+        ReadingError: not a pack, or a record that breaks a rule; says which record, the first being 1.
+    """
+    pack = _parse(text)
+    if type(pack) is not list:
+        raise ReadingError("not a SenML pack: no array", hint='write [{"n":"temperature","u":"Cel","v":21.5}]')
+    return _resolve(pack, now_us)
+
+
+def readings_from_line(line: str | bytes, now_us: int | None) -> list[Reading]:
+    """Read one line of NDJSON: a SenML record, or a pack. All else as in `readings_from_json`."""
+    parsed = _parse(line)
+    return _resolve(parsed if type(parsed) is list else [parsed], now_us)
+
+
+def readings_from_cbor(raw: bytes, now_us: int | None) -> list[Reading]:
+    """Read a SenML pack in CBOR (section 6). All else as in `readings_from_json`."""
+    import cbor2
+
+    stream = BytesIO(raw)
+    try:
+        pack = cbor2.CBORDecoder(stream).decode()
+    except (cbor2.CBORError, ValueError, TypeError, ArithmeticError, MemoryError, RecursionError) as error:
+        raise ReadingError(f"not CBOR: {error}") from error
+    if stream.tell() != len(raw):
+        raise ReadingError("bytes after the CBOR item")
+    if type(pack) is not list:
+        raise ReadingError("not a SenML pack: no array")
+    return _resolve(pack, now_us, labels_of=_from_cbor_labels)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ReadingError(f"{name} is not a JSON number", hint="leave a missing value's record out")
+
+
+_from_json = json.JSONDecoder(parse_constant=_refuse_constant).decode
+
+
+def _parse(text: str | bytes) -> Any:
+    try:
+        return _from_json(text if isinstance(text, str) else text.decode())
+    except (ValueError, RecursionError) as error:
+        raise ReadingError(f"not JSON: {error}", hint="one record, or an array of records, in UTF-8") from error
+
+
+class _Bases:
+    """Base fields in force (rule 1)."""
+
+    __slots__ = ("name", "time_us", "unit", "value", "version")
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.time_us = 0
+        self.unit = ""
+        self.value: float | None = None
+        self.version: int | None = None
+
+    def take(self, record: _Record) -> None:
+        """Set what the record sets; refuse sums, foreign versions, and fields that must be understood."""
+        if "bver" in record or self.version is None:
+            self._take_version(record.get("bver", _VERSION))
+        for label in record.keys() - _OWN:
+            value = record[label]
+            if label == "bn":
+                self.name = _text(value, "the base name (bn)")
+            elif label == "bt":
+                self.time_us = _microseconds(value, "the base time (bt)")
+            elif label == "bu":
+                self.unit = _unit(value)
+            elif label == "bv":
+                self.value = _number(value, "the base value (bv)")
+            elif label in {"s", "bs"}:
+                raise ReadingError(f"sums ({label}) are not carried", hint="send the sum as a value of its own name")
+            elif label.endswith("_"):
+                raise ReadingError(f"the field {label!r:.40} must be understood (RFC 8428 section 4.4), and is not")
+
+    def _take_version(self, version: object) -> None:
+        if type(version) is not int or not 0 < version <= _VERSION:
+            raise ReadingError(f"the SenML version (bver) is not an integer from 1 to {_VERSION}")
+        if self.version not in {None, version}:
+            raise ReadingError("a pack has one version (bver), which its first record sets")
+        self.version = version
+
+
+def _resolve(
+    records: list[Any], now_us: int | None, labels_of: Callable[[object], _Record] | None = None
+) -> list[Reading]:
+    bases = _Bases()
+    readings = []
+    for index, record in enumerate(records, 1):
+        try:
+            reading = _reading(labels_of(record) if labels_of else record, bases, now_us)
+        except ReadingError as error:
+            raise ReadingError(f"record {index}: {error}", hint=error.hint) from error
+        if reading:
+            readings.append(reading)
+    return readings
+
+
+def _reading(record: _Record, bases: _Bases, now_us: int | None) -> Reading | None:
+    """Resolve one record, or take its base fields where it has no others."""
+    if type(record) is not dict:
+        raise ReadingError("not an object", hint='write {"n":"temperature","u":"Cel","v":21.5}')
+    if not record.keys() <= _OWN:
+        bases.take(record)
+        if _OWN.isdisjoint(record) and not _BASE.isdisjoint(record):
+            return None
+    elif bases.version is None:
+        bases.version = _VERSION
+    name = bases.name + _text(record.get("n", ""), "the name (n)")
+    if not _is_name(name):
+        _check_name(name)
+    unit = _unit(record["u"]) if "u" in record else bases.unit
+    since_us = bases.time_us
+    if "t" in record:
+        since_us += _microseconds(record["t"], "the time (t)")
+    if "ut" in record:
+        _microseconds(record["ut"], "the update time (ut)")
+    value = _value(record, bases.value)
+    return Reading(name, unit, _absolute(since_us, now_us), value)
+
+
+def _absolute(since_us: int, now_us: int | None) -> int | None:
+    """Turn a resolved SenML time into Unix microseconds (rule 3)."""
+    if since_us < ABSOLUTE_US:
+        if now_us is None:
+            if since_us == 0:
+                return None
+            raise ReadingError("the time counts from now, and nobody knows the time", hint="give Unix seconds")
+        since_us += now_us
+    if not 0 <= since_us < _END_US:
+        raise ReadingError("the time is not between 1970 and 9999", hint="t and bt are seconds")
+    return since_us
+
+
+def _microseconds(seconds: object, what: str) -> int:
+    """Convert SenML seconds exactly (rule 4)."""
+    if type(seconds) is float:
+        if -_EXACT_S < seconds < _EXACT_S:
+            return round(seconds * 1e6)
+        exact = Decimal(repr(seconds))
+    elif type(seconds) is int:
+        return seconds * 1_000_000
+    elif isinstance(seconds, Decimal):  # a CBOR decimal fraction
+        exact = seconds
+    else:
+        raise ReadingError(f"{what} is not a number")
+    if not exact.is_finite() or not -_END_US < exact < _END_US:  # 1E+999999 would take for ever to multiply out
+        raise ReadingError(f"{what} is not a time")
+    return round(exact * 1_000_000)
+
+
+def _value(record: _Record, base: float | None) -> Value:
+    """Read the one value (rule 5)."""
+    values = _VALUES & record.keys()
+    if len(values) != 1:
+        raise ReadingError(f"{len(values)} values where one is needed", hint="give one of v, vs, vb and vd")
+    (label,) = values
+    value = record[label]
+    if label == "v":
+        value = _number(value, "the value (v)")
+        return value if base is None else _number(base + value, "base value and value together")
+    if label == "vb":
+        if type(value) is not bool:
+            raise ReadingError("vb is neither true nor false")
+    elif label == "vs":
+        _check_length(_utf_8(_text(value, "the text value (vs)"), "the text value (vs)"))
+    else:  # CBOR's are bytes by now
+        value = value if type(value) is bytes else _from_base64url(_text(value, "the data value (vd)"))
+        _check_length(value)
+    return cast("Value", value)
+
+
+def _number(value: object, what: str) -> float:
+    if type(value) is not float:
+        if type(value) is not int and not isinstance(value, Decimal):
+            raise ReadingError(f"{what} is not a number", hint="vs holds text, vb a truth value, vd bytes")
+        try:
+            value = float(value)
+        except OverflowError:
+            raise ReadingError(f"{what} is beyond a double") from None
+    if not -_GREATEST <= value <= _GREATEST:
+        raise ReadingError(f"{what} is not finite", hint="leave a missing value's record out")
+    return value
+
+
+def _check_length(content: bytes) -> None:
+    if len(content) > MAXIMUM_TEXT_VALUE_BYTES:
+        raise ReadingError(
+            f"the value is longer than {MAXIMUM_TEXT_VALUE_BYTES} bytes", hint="`covey send` carries content"
+        )
+
+
+def _text(value: object, what: str) -> str:
+    if type(value) is not str:
+        raise ReadingError(f"{what} is not text")
+    return value
+
+
+def _utf_8(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ReadingError(f"{what} holds half a character (a lone surrogate)") from None
+
+
+def _unit(value: object) -> str:
+    unit = _text(value, "the unit")
+    if not unit.isprintable():
+        raise ReadingError("the unit holds control characters", hint="RFC 8428 section 12.1 lists units")
+    if len(unit.encode()) > MAXIMUM_UNIT_BYTES:
+        raise ReadingError(f"the unit is longer than {MAXIMUM_UNIT_BYTES} bytes")
+    return unit
+
+
+def _check_name(name: str) -> None:
+    if not name:
+        raise ReadingError("no name", hint="give n, or bn in this or an earlier record of the pack")
+    if len(name) > MAXIMUM_NAME_BYTES:
+        raise ReadingError(f"the name is longer than {MAXIMUM_NAME_BYTES} bytes")
+    if not _is_name(name):
+        raise ReadingError(
+            f"{name!r} is not a SenML name", hint="letters, digits and - : . / _, a letter or digit first"
+        )
+
+
+def _from_base64url(text: str) -> bytes:
+    try:
+        content = a2b_base64(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))
+    except (Base64Error, ValueError):
+        content = b""
+    there_again = b2a_base64(content, newline=False).decode().rstrip("=").replace("+", "-").replace("/", "_")
+    if there_again != text:  # no padding, no other characters, no stray bits
+        raise ReadingError("vd is not base64url without padding (RFC 4648 section 5)")
+    return content
+
+
+def _from_cbor_labels(record: object) -> _Record:
+    """Give a CBOR record its labels of text."""
+    if not isinstance(record, dict):
+        raise ReadingError("not a map")
+    named = {}
+    for key, value in record.items():
+        label = key if type(key) is str else _LABELS_OF_CBOR.get(key) if type(key) is int else None
+        if label is None or key in _CBOR_LABELS:
+            raise ReadingError("a label is not one of RFC 8428 section 6", hint="extensions alone have labels of text")
+        if label == "vd" and type(value) is not bytes:
+            raise ReadingError("vd is not a byte string")
+        named[label] = value
+    return named

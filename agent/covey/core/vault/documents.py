@@ -1,0 +1,477 @@
+"""The vault: immutable sealed segments and one sealed manifest per node (docs/protocol.md, "Vault").
+
+A segment holds signed messages verbatim, with the time at which the collector had each. A vault manifest lists a
+node's segments; it is signed by the node and sealed with the vault key. Whoever reads it checks:
+
+    1. The object opens under the vault key, bound to the vault, node (and segment) that its key names
+       (004.19-004.21).
+    2. The ids inside are those of the key.
+    3. The manifest is signed by a key whose node id is the one it stands under.
+    4. `manifest_seq` is not below the highest one seen (004.15, 004.16); the caller keeps that floor.
+    5. Segment numbers ascend from 1 without a gap, so that a position is one number. A merged segment stands for all
+       positions of those that it replaces (`vault/merging.py`).
+
+A manifest lists its newest segments one by one. The older ones stand in sealed, immutable ranges of 1,000, each named
+by first and last number and hash (004.11), so that a manifest stays small however long a node writes. Tombstones name
+what merged segments have replaced.
+
+Clear header of all: a 6-byte magic and the 8-byte id of the vault key. Ids are checked before they stand in a path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from covey.core import crypto
+from covey.core.crypto import Identity
+from covey.core.ids import INCARNATION_BYTES, KEY_BYTES, NODE_ID_BYTES, VAULT_ID_BYTES, node_id
+from covey.core.vault.entries import (
+    SegmentEntry,
+    SegmentPart,
+    SegmentRange,
+    SegmentRecord,
+    Tombstone,
+    entry_key,
+    manifest_key,
+    manifest_prefix,
+    node_of_manifest_key,
+    range_key,
+    segment_key,
+    tombstone_key,
+)
+from covey.core.vault.keys import VaultKey
+from covey.core.wire import cbor
+from covey.errors import (
+    DecryptionError,
+    LimitError,
+    MalformedError,
+    RollbackError,
+    WrongVaultError,
+)
+from covey.limits import (
+    MAXIMUM_CAPABILITIES,
+    MAXIMUM_CAPABILITY_BYTES,
+    MAXIMUM_MESSAGE_BYTES,
+    MAXIMUM_SEGMENT_BYTES,
+    MAXIMUM_SEGMENT_PARTS,
+    MAXIMUM_SEGMENT_RECORDS,
+    MAXIMUM_VAULT_ITEMS,
+    MAXIMUM_VAULT_MANIFEST_BYTES,
+    MAXIMUM_VAULT_RANGES,
+    MAXIMUM_VAULT_SEGMENTS,
+    MAXIMUM_VAULT_TOMBSTONES,
+)
+
+__all__ = [
+    "SegmentEntry",
+    "SegmentPart",
+    "SegmentRange",
+    "SegmentRecord",
+    "Tombstone",
+    "VaultManifest",
+    "entry_key",
+    "is_segment",
+    "manifest_key",
+    "manifest_prefix",
+    "merged_binding",
+    "next_manifest",
+    "node_of_manifest_key",
+    "open_object",
+    "open_parts",
+    "open_range",
+    "open_segment",
+    "open_vault_manifest",
+    "range_key",
+    "rewritten_manifest",
+    "seal_object",
+    "seal_range",
+    "seal_segment",
+    "seal_vault_manifest",
+    "segment_key",
+    "tombstone_key",
+]
+
+SEGMENT_MAGIC = b"HXSEG\x01"
+_MANIFEST_MAGIC = b"HXMAN\x01"
+_RANGE_MAGIC = b"HXRNG\x01"
+_HEADER_BYTES = 6 + 8
+_MANIFEST_DOMAIN = b"covey/1 vault manifest"
+_HASH_DOMAIN = b"covey/1 vm hash"
+_NO_HASH = bytes(32)
+SUPPORTS = ("segments", "tombstones")
+
+
+@dataclass(frozen=True, slots=True)
+class VaultManifest:
+    """One node's account of what it has put into a vault: ranges, then the newest segments one by one."""
+
+    vault_id: bytes
+    signing_public: bytes
+    incarnation: bytes
+    manifest_seq: int
+    prev: bytes
+    created_at_us: int
+    ranges: tuple[SegmentRange, ...]
+    segments: tuple[SegmentEntry, ...]
+    tombstones: tuple[Tombstone, ...] = ()
+    raw: bytes = b""
+
+    @property
+    def node_id(self) -> bytes:
+        """The node id that the signing key gives."""
+        return node_id(self.signing_public)
+
+    @property
+    def hash(self) -> bytes:
+        """What the next manifest's `prev` names."""
+        return crypto.digest(_HASH_DOMAIN, self.raw)
+
+    @property
+    def last_number(self) -> int:
+        """The number of the newest segment, or 0."""
+        return self.segments[-1].number if self.segments else self.last_in_ranges
+
+    @property
+    def last_in_ranges(self) -> int:
+        """The number of the newest segment that a range names, or 0."""
+        return self.ranges[-1].last if self.ranges else 0
+
+
+def _range_binding(vault_id: bytes, node: bytes, first: int, last: int) -> bytes:
+    return cbor.encode(["covey/1 range", vault_id, node, first, last])
+
+
+def _segment_binding(vault_id: bytes, node: bytes, number: int, incarnation: bytes) -> bytes:
+    return cbor.encode(["covey/1 segment", vault_id, node, number, incarnation])
+
+
+def merged_binding(vault_id: bytes, node: bytes, first: int, last: int) -> bytes:
+    """Return what a merged segment is bound to."""
+    return cbor.encode(["covey/1 merged segment", vault_id, node, first, last])
+
+
+def _manifest_binding(vault_id: bytes, node: bytes) -> bytes:
+    return cbor.encode(["covey/1 vault manifest", vault_id, node])
+
+
+def seal_object(magic: bytes, key: VaultKey, binding: bytes, nonce: bytes, plaintext: bytes) -> bytes:
+    """Return `header || nonce || sealed`, as all objects of a vault are."""
+    header = magic + key.key_id
+    return header + nonce + crypto.aead_seal(plaintext, header + binding, nonce, key.key)
+
+
+def open_object(magic: bytes, key: VaultKey, binding: bytes, content: bytes, maximum: int) -> bytes:
+    """Return what `seal_object` sealed.
+
+    Raises:
+        RemoteError: too long, of another kind, or sealed with another key or for another place.
+    """
+    if len(content) > maximum:
+        raise LimitError(f"a vault object longer than {maximum} bytes")
+    header, nonce = content[:_HEADER_BYTES], content[_HEADER_BYTES : _HEADER_BYTES + crypto.NONCE_BYTES]
+    if len(nonce) != crypto.NONCE_BYTES or not header.startswith(magic):
+        raise MalformedError("not a vault object of this kind")
+    if header != magic + key.key_id:
+        raise DecryptionError("sealed with another vault key")
+    return crypto.aead_open(content[_HEADER_BYTES + crypto.NONCE_BYTES :], header + binding, nonce, key.key)
+
+
+def seal_segment(
+    key: VaultKey,
+    signing_public: bytes,
+    number: int,
+    incarnation: bytes,
+    created_at_us: int,
+    records: list[SegmentRecord],
+    nonce: bytes,
+) -> tuple[SegmentEntry, bytes]:
+    """Return a segment's entry and content. The same arguments give the same bytes, so a crash can repeat it."""
+    node = node_id(signing_public)
+    plaintext = cbor.encode([1, created_at_us, [[each.received_at_us, each.message] for each in records]])
+    content = seal_object(
+        SEGMENT_MAGIC, key, _segment_binding(key.vault_id, node, number, incarnation), nonce, plaintext
+    )
+    entry = SegmentEntry(
+        number,
+        incarnation,
+        crypto.digest(b"covey/1 segment", content),
+        len(content),
+        created_at_us,
+        len(records),
+    )
+    return entry, content
+
+
+def is_segment(entry: SegmentEntry, content: bytes) -> bool:
+    """Say whether these are the sealed bytes that a manifest lists; no key is needed."""
+    return len(content) == entry.size and crypto.same(crypto.digest(b"covey/1 segment", content), entry.hash)
+
+
+def open_segment(key: VaultKey, node: bytes, entry: SegmentEntry, content: bytes) -> tuple[SegmentRecord, ...]:
+    """Open a segment that a manifest lists.
+
+    Raises:
+        RemoteError: another segment's bytes, tampered with, or malformed.
+    """
+    return tuple([record for part in open_parts(key, node, entry, content) for record in part.records])
+
+
+def open_parts(key: VaultKey, node: bytes, entry: SegmentEntry, content: bytes) -> tuple[SegmentPart, ...]:
+    """Open a segment that a manifest lists; a merged one has several parts.
+
+    Raises:
+        RemoteError: another segment's bytes, tampered with, or malformed.
+    """
+    if not is_segment(entry, content):
+        raise DecryptionError("the segment is not the one that the manifest lists")
+    if entry.covers == 1:
+        binding = _segment_binding(key.vault_id, node, entry.number, entry.incarnation)
+    else:
+        binding = merged_binding(key.vault_id, node, entry.first, entry.number)
+    plaintext = open_object(SEGMENT_MAGIC, key, binding, content, MAXIMUM_SEGMENT_BYTES)
+    value = cbor.decode(plaintext, MAXIMUM_SEGMENT_BYTES)
+    parts = _read_plain(entry, value) if entry.covers == 1 else _read_merged(entry, value)
+    if sum(len(part.records) for part in parts) != entry.records:
+        raise MalformedError("segment: a lying number of records")
+    return parts
+
+
+def _read_plain(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
+    records = cbor.many(_read_record, MAXIMUM_SEGMENT_RECORDS)
+    version, created_at_us, found = cbor.record(value, "segment", cbor.uint(255), cbor.uint(), records)
+    if version != 1:
+        raise MalformedError(f"segment version {version}: a newer Covey?")
+    return (_part(entry.number, created_at_us, found),)
+
+
+def _read_merged(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
+    version, parts = cbor.record(value, "merged segment", cbor.uint(255), cbor.many(_read_part, MAXIMUM_SEGMENT_PARTS))
+    if version != 2:
+        raise MalformedError(f"merged segment version {version}: a newer Covey?")
+    if [part.number for part in parts] != list(range(entry.first, entry.number + 1)):
+        raise MalformedError("the merged segment does not hold the positions that it stands for")
+    return tuple(parts)
+
+
+def _read_part(value: object) -> SegmentPart:
+    records = cbor.many(_read_record, MAXIMUM_SEGMENT_RECORDS)
+    return _part(*cbor.record(value, "part", cbor.uint(), cbor.uint(), records))
+
+
+def _part(number: int, created_at_us: int, records: tuple[list[Any], ...]) -> SegmentPart:
+    placed = [SegmentRecord(received, message, number, place) for place, (received, message) in enumerate(records)]
+    return SegmentPart(number, created_at_us, tuple(placed))
+
+
+def _read_record(value: object) -> list[Any]:
+    return cbor.record(value, "record", *_RECORD_READERS)
+
+
+_RECORD_READERS = (cbor.uint(), cbor.octets_to(MAXIMUM_MESSAGE_BYTES))
+
+
+def seal_vault_manifest(key: VaultKey, manifest: VaultManifest, identity: Identity, nonce: bytes) -> bytes:
+    """Sign, seal and return a vault manifest's content."""
+    raw = _manifest_document(manifest)
+    signed = cbor.encode([crypto.sign(_MANIFEST_DOMAIN, raw, identity), raw])
+    return seal_object(_MANIFEST_MAGIC, key, _manifest_binding(key.vault_id, manifest.node_id), nonce, signed)
+
+
+def _manifest_document(manifest: VaultManifest) -> bytes:
+    return cbor.encode(
+        [
+            1,
+            manifest.vault_id,
+            manifest.node_id,
+            manifest.signing_public,
+            manifest.incarnation,
+            manifest.manifest_seq,
+            manifest.prev,
+            manifest.created_at_us,
+            [each.to_wire() for each in manifest.ranges],
+            [entry.to_wire() for entry in manifest.segments],
+            [each.to_wire() for each in manifest.tombstones],
+            {"format_version": 0, "supports": list(SUPPORTS)},
+        ]
+    )
+
+
+def open_vault_manifest(key: VaultKey, node: bytes, content: bytes, floor: int = 0) -> VaultManifest:
+    """Open the manifest that stands under a node's key.
+
+    Raises:
+        DecryptionError: rule 1.
+        WrongVaultError: rules 2 and 3.
+        SignatureError: rule 3.
+        RollbackError: rule 4: `manifest_seq` is below `floor`.
+        MalformedError: rule 5, or not a manifest.
+    """
+    signed = open_object(
+        _MANIFEST_MAGIC, key, _manifest_binding(key.vault_id, node), content, MAXIMUM_VAULT_MANIFEST_BYTES
+    )
+    signature, document = cbor.record(
+        cbor.decode(signed, MAXIMUM_VAULT_MANIFEST_BYTES),
+        "vault manifest",
+        cbor.octets(crypto.SIGNATURE_BYTES),
+        cbor.octets_to(MAXIMUM_VAULT_MANIFEST_BYTES),
+    )
+    fields = cbor.record(
+        cbor.decode(document, MAXIMUM_VAULT_MANIFEST_BYTES, MAXIMUM_VAULT_ITEMS),
+        "vault manifest document",
+        cbor.uint(255),
+        cbor.octets(VAULT_ID_BYTES),
+        cbor.octets(NODE_ID_BYTES),
+        cbor.octets(KEY_BYTES),
+        cbor.octets(INCARNATION_BYTES),
+        cbor.uint(),
+        cbor.octets(32),
+        cbor.uint(),
+        cbor.many(SegmentRange.from_wire, MAXIMUM_VAULT_RANGES),
+        cbor.many(SegmentEntry.from_wire, MAXIMUM_VAULT_SEGMENTS),
+        cbor.many(Tombstone.from_wire, MAXIMUM_VAULT_TOMBSTONES),
+        _read_capabilities,
+    )
+    (
+        version,
+        vault_id,
+        named_node,
+        signing_public,
+        incarnation,
+        manifest_seq,
+        prev,
+        created_at,
+        ranges,
+        segments,
+        tombstones,
+        _,
+    ) = fields
+    if version != 1:
+        raise MalformedError(f"vault manifest version {version}: a newer Covey?")
+    if vault_id != key.vault_id or named_node != node or node_id(signing_public) != node:
+        raise WrongVaultError("the manifest belongs under another key")
+    crypto.verify(_MANIFEST_DOMAIN, document, signature, signing_public)
+    if manifest_seq < max(floor, 1):
+        raise RollbackError(f"manifest_seq {manifest_seq} where {floor} was seen")
+    manifest = VaultManifest(
+        vault_id, signing_public, incarnation, manifest_seq, prev, created_at, ranges, segments, tombstones, document
+    )
+    _check_numbers(manifest)
+    return manifest
+
+
+def _check_numbers(manifest: VaultManifest) -> None:
+    """Apply rule 5."""
+    expected = 1
+    for each in manifest.ranges:
+        if each.first != expected or each.last < each.first:
+            raise MalformedError("ranges must ascend from 1 without a gap")
+        expected = each.last + 1
+    _check_run(manifest.segments, expected)
+    if any(not 1 <= each.first <= each.last <= manifest.last_number for each in manifest.tombstones):
+        raise MalformedError("a tombstone of positions that nobody has")
+
+
+def _check_run(entries: tuple[SegmentEntry, ...], expected: int) -> None:
+    for entry in entries:
+        if entry.first != expected:
+            raise MalformedError("segment numbers must ascend from 1 without a gap")
+        expected = entry.number + 1
+
+
+def seal_range(
+    key: VaultKey, signing_public: bytes, entries: tuple[SegmentEntry, ...], nonce: bytes
+) -> tuple[SegmentRange, bytes]:
+    """Return the range that names these contiguous segments, and its object's content."""
+    first, last = entries[0].first, entries[-1].number
+    binding = _range_binding(key.vault_id, node_id(signing_public), first, last)
+    content = seal_object(_RANGE_MAGIC, key, binding, nonce, cbor.encode([entry.to_wire() for entry in entries]))
+    return SegmentRange(first, last, crypto.digest(b"covey/1 range", content), len(content)), content
+
+
+def open_range(key: VaultKey, node: bytes, named: SegmentRange, content: bytes) -> tuple[SegmentEntry, ...]:
+    """Open a range that a manifest names.
+
+    Raises:
+        RemoteError: another range's bytes, tampered with, or malformed.
+    """
+    if len(content) != named.size or not crypto.same(crypto.digest(b"covey/1 range", content), named.hash):
+        raise DecryptionError("the range is not the one that the manifest names")
+    binding = _range_binding(key.vault_id, node, named.first, named.last)
+    plaintext = open_object(_RANGE_MAGIC, key, binding, content, MAXIMUM_VAULT_MANIFEST_BYTES)
+    entries = cbor.many(SegmentEntry.from_wire, MAXIMUM_VAULT_SEGMENTS)(
+        cbor.decode(plaintext, MAXIMUM_VAULT_MANIFEST_BYTES, MAXIMUM_VAULT_ITEMS)
+    )
+    _check_run(entries, named.first)
+    if not entries or entries[-1].number != named.last:
+        raise MalformedError("the range does not hold the segments that it is named after")
+    return entries
+
+
+def _read_capabilities(value: object) -> dict[str, object]:
+    if not isinstance(value, dict) or set(value) != {"format_version", "supports"}:
+        raise MalformedError("capabilities")
+    version = cbor.uint()(value["format_version"])
+    if version != 0:
+        raise MalformedError(f"vault format {version}: a newer Covey?")
+    cbor.many(cbor.text(MAXIMUM_CAPABILITY_BYTES), MAXIMUM_CAPABILITIES)(value["supports"])
+    return value
+
+
+def next_manifest(
+    before: VaultManifest | None,
+    key: VaultKey,
+    signing_public: bytes,
+    incarnation: bytes,
+    created_at_us: int,
+    added: tuple[SegmentEntry, ...],
+    folded: SegmentRange | None = None,
+) -> VaultManifest:
+    """Return the manifest that follows `before`, with segments added (004.12-004.14).
+
+    `folded` names the oldest listed segments together: its object is in the vault already.
+    """
+    listed = before.segments if before else ()
+    ranges = before.ranges if before else ()
+    if folded is not None:
+        ranges = (*ranges, folded)
+        listed = tuple([entry for entry in listed if entry.number > folded.last])
+    tombstones = before.tombstones if before else ()
+    return _following(before, key, signing_public, incarnation, created_at_us, ranges, (*listed, *added), tombstones)
+
+
+def rewritten_manifest(
+    before: VaultManifest,
+    key: VaultKey,
+    created_at_us: int,
+    ranges: tuple[SegmentRange, ...],
+    segments: tuple[SegmentEntry, ...],
+    tombstones: tuple[Tombstone, ...],
+) -> VaultManifest:
+    """Return the manifest that follows `before` and names the same positions by other objects."""
+    own = before.signing_public
+    return _following(before, key, own, before.incarnation, created_at_us, ranges, segments, tombstones)
+
+
+def _following(
+    before: VaultManifest | None,
+    key: VaultKey,
+    signing_public: bytes,
+    incarnation: bytes,
+    created_at_us: int,
+    ranges: tuple[SegmentRange, ...],
+    segments: tuple[SegmentEntry, ...],
+    tombstones: tuple[Tombstone, ...],
+) -> VaultManifest:
+    manifest = VaultManifest(
+        key.vault_id,
+        signing_public,
+        incarnation,
+        before.manifest_seq + 1 if before else 1,
+        before.hash if before else _NO_HASH,
+        created_at_us,
+        ranges,
+        segments,
+        tombstones,
+    )
+    return replace(manifest, raw=_manifest_document(manifest))

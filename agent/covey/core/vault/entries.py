@@ -1,0 +1,196 @@
+"""What stands in a vault's documents of its objects, and the keys under which these lie (docs/protocol.md, "Vault").
+
+Keys are built from checked ids alone, never from text of a store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from covey.core.ids import INCARNATION_BYTES, NODE_ID_BYTES, from_hex
+from covey.core.wire import cbor
+from covey.errors import MalformedError
+from covey.limits import (
+    MAXIMUM_SEGMENT_BYTES,
+    MAXIMUM_SEGMENT_PARTS,
+    MAXIMUM_SEGMENT_RECORDS,
+    MAXIMUM_VAULT_MANIFEST_BYTES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord:
+    """One landed message: when the collector had it (its wall clock, microseconds) and its exact bytes.
+
+    An opened segment says of each where it was landed: the position, and the place among the messages there.
+    """
+
+    received_at_us: int
+    message: bytes
+    number: int = field(default=0, compare=False)
+    place: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEntry:
+    """What a vault manifest says of a segment. A merged one covers several positions, of which `number` is the last."""
+
+    number: int
+    incarnation: bytes
+    hash: bytes
+    size: int
+    created_at_us: int
+    records: int
+    covers: int = 1
+
+    @property
+    def first(self) -> int:
+        """The first position that it stands for."""
+        return self.number - self.covers + 1
+
+    def to_wire(self) -> list[object]:
+        """Return the entry's array."""
+        return [self.number, self.incarnation, self.hash, self.size, self.created_at_us, self.records, self.covers]
+
+    @classmethod
+    def from_wire(cls, value: object) -> SegmentEntry:
+        """Parse an entry.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        entry = cls(
+            *cbor.record(
+                value,
+                "segment entry",
+                cbor.uint(),
+                cbor.octets(INCARNATION_BYTES),
+                cbor.octets(32),
+                cbor.uint(MAXIMUM_SEGMENT_BYTES),
+                cbor.uint(),
+                cbor.uint(MAXIMUM_SEGMENT_RECORDS),
+                cbor.uint(MAXIMUM_SEGMENT_PARTS),
+            )
+        )
+        if not 1 <= entry.covers <= entry.number:
+            raise MalformedError("segment entry: positions that it cannot stand for")
+        return entry
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRange:
+    """Older segments that a manifest names together: their entries stand in an object of their own."""
+
+    first: int
+    last: int
+    hash: bytes
+    size: int
+
+    def to_wire(self) -> list[object]:
+        """Return the range's array."""
+        return [self.first, self.last, self.hash, self.size]
+
+    @classmethod
+    def from_wire(cls, value: object) -> SegmentRange:
+        """Parse a range.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        return cls(
+            *cbor.record(
+                value,
+                "segment range",
+                cbor.uint(),
+                cbor.uint(),
+                cbor.octets(32),
+                cbor.uint(MAXIMUM_VAULT_MANIFEST_BYTES),
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """What merged segments of the positions `first` to `last` have replaced: an object of its own names it."""
+
+    first: int
+    last: int
+    hash: bytes
+    size: int
+    created_at_us: int
+
+    def to_wire(self) -> list[object]:
+        """Return the tombstone's array."""
+        return [self.first, self.last, self.hash, self.size, self.created_at_us]
+
+    @classmethod
+    def from_wire(cls, value: object) -> Tombstone:
+        """Parse a tombstone.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        size = cbor.uint(MAXIMUM_VAULT_MANIFEST_BYTES)
+        return cls(*cbor.record(value, "tombstone", cbor.uint(), cbor.uint(), cbor.octets(32), size, cbor.uint()))
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPart:
+    """What was landed at one position."""
+
+    number: int
+    created_at_us: int
+    records: tuple[SegmentRecord, ...]
+
+    def to_wire(self) -> list[object]:
+        """Return the part's array."""
+        return [self.number, self.created_at_us, [[each.received_at_us, each.message] for each in self.records]]
+
+
+def manifest_prefix(vault_id: bytes) -> str:
+    """Return the prefix under which all nodes' manifests lie."""
+    return f"vaults/{vault_id.hex()}/objects/manifests/"
+
+
+def manifest_key(vault_id: bytes, node: bytes) -> str:
+    """Return the key of a node's manifest (004.02)."""
+    return f"{manifest_prefix(vault_id)}{node.hex()}.hxman"
+
+
+def node_of_manifest_key(key: str) -> bytes:
+    """Return the node id that a manifest's key names.
+
+    Raises:
+        MalformedError: not a manifest's key.
+    """
+    name = key.rpartition("/")[2]
+    if not name.endswith(".hxman"):
+        raise MalformedError("not a vault manifest's key")
+    return from_hex(name.removesuffix(".hxman"), NODE_ID_BYTES)
+
+
+def segment_key(vault_id: bytes, node: bytes, number: int, incarnation: bytes) -> str:
+    """Return the key of a segment."""
+    return f"vaults/{vault_id.hex()}/objects/segments/{node.hex()}/{number:016x}-{incarnation.hex()}.hxseg"
+
+
+def entry_key(vault_id: bytes, node: bytes, entry: SegmentEntry) -> str:
+    """Return the key of a segment that a manifest lists; a merged one is named by its content, too."""
+    if entry.covers == 1:
+        return segment_key(vault_id, node, entry.number, entry.incarnation)
+    return f"vaults/{vault_id.hex()}/objects/segments/{node.hex()}/{_span(entry.first, entry.number, entry.hash)}.hxseg"
+
+
+def range_key(vault_id: bytes, node: bytes, named: SegmentRange) -> str:
+    """Return the key of a range of older segments."""
+    return f"vaults/{vault_id.hex()}/objects/ranges/{node.hex()}/{_span(named.first, named.last, named.hash)}.hxrange"
+
+
+def _span(first: int, last: int, content_hash: bytes) -> str:
+    return f"{first:016x}-{last:016x}-{content_hash[:8].hex()}"
+
+
+def tombstone_key(vault_id: bytes, node: bytes, named: Tombstone) -> str:
+    """Return the key of a tombstone."""
+    span = _span(named.first, named.last, named.hash)
+    return f"vaults/{vault_id.hex()}/objects/tombstones/{node.hex()}/{span}.hxtomb"

@@ -1,0 +1,121 @@
+"""Files that carry envelopes where no network does: on a stick, between devices that never meet (docs/protocol.md, 20).
+
+A file is a CBOR sequence of byte strings, each one deterministic item: a header, letters, their number. So a reader
+takes one item at a time, and finds the next letter behind a damaged one. Nothing of it is secret or trusted: what
+counts is inside the envelopes, which are dealt with as if a relay had brought them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from covey.core.ids import KEY_BYTES
+from covey.core.wire import cbor
+from covey.errors import MalformedError, RemoteError
+from covey.limits import MAXIMUM_ENVELOPE_BYTES
+
+_MAGIC = "covey/1 export"
+_ITEM_BYTES = MAXIMUM_ENVELOPE_BYTES + 64
+_BYTES_HEADS = {0x58: 1, 0x59: 2, 0x5A: 4}
+_LETTER = b"\x82\x58\x20"
+"""How every letter begins: an array of two, a key first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One envelope, and the signing key of the device that it is for."""
+
+    to: bytes
+    envelope: bytes = field(repr=False)
+
+
+@dataclass(slots=True)
+class ExportFile:
+    """A file as far as it can be read."""
+
+    author: bytes
+    written_at_us: int
+    letters: list[Letter]
+    damaged: int
+    """Places at which nothing, or not the next thing, could be read."""
+
+
+def write_export(author: bytes, written_at_us: int, letters: Iterable[Letter]) -> bytes:
+    """Return a file."""
+    items = [cbor.encode([letter.to, letter.envelope]) for letter in letters]
+    whole = [cbor.encode([_MAGIC, author, written_at_us]), *items, cbor.encode(len(items))]
+    return b"".join(cbor.encode(item) for item in whole)
+
+
+def read_export(raw: bytes) -> ExportFile:
+    """Read a file; what is damaged is counted and passed over.
+
+    Raises:
+        MalformedError: not such a file, or its beginning is damaged.
+    """
+    position, header = _item(raw, 0)
+    magic, author, written_at_us = cbor.record(
+        cbor.decode(header, 256), "export", cbor.text(64), cbor.octets(KEY_BYTES), cbor.uint()
+    )
+    if magic != _MAGIC:
+        raise MalformedError("not an export of Covey")
+    found = ExportFile(author, written_at_us, [], 0)
+    ended = False
+    for item in _items(raw, position):
+        letter = _letter(item)
+        ended = letter is None and item == cbor.encode(len(found.letters) + found.damaged)
+        if letter is not None:
+            found.letters.append(letter)
+        elif not ended:
+            found.damaged += 1
+    if not ended and not found.damaged:
+        found.damaged = 1  # it was cut off between two letters
+    return found
+
+
+def _items(raw: bytes, position: int) -> Iterator[bytes]:
+    """Yield items; after something that is none, go on at the next thing that looks like a letter."""
+    while position < len(raw):
+        try:
+            position, item = _item(raw, position)
+            yield item
+        except MalformedError:
+            yield b""
+            position = _next_letter(raw, position + 1)
+
+
+def _item(raw: bytes, position: int) -> tuple[int, bytes]:
+    """Return (where the next begins, the byte string at a position)."""
+    head = raw[position] if position < len(raw) else 0
+    if 0x40 <= head < 0x58:
+        start, length = position + 1, head - 0x40
+    elif head in _BYTES_HEADS:
+        start = position + 1 + _BYTES_HEADS[head]
+        length = int.from_bytes(raw[position + 1 : start])
+    else:
+        raise MalformedError("not a byte string")
+    if length > _ITEM_BYTES or start + length > len(raw):
+        raise MalformedError("longer than what is there")
+    return start + length, raw[start : start + length]
+
+
+def _next_letter(raw: bytes, position: int) -> int:
+    """Return where the next letter's byte string may begin."""
+    while (begin := raw.find(_LETTER, position)) >= 0:
+        for head, width in _BYTES_HEADS.items():
+            start = begin - 1 - width
+            if start >= position and raw[start] == head:
+                return start
+        position = begin + 1
+    return len(raw)
+
+
+def _letter(item: bytes) -> Letter | None:
+    try:
+        to, envelope = cbor.record(
+            cbor.decode(item, _ITEM_BYTES), "letter", cbor.octets(KEY_BYTES), cbor.octets_to(MAXIMUM_ENVELOPE_BYTES)
+        )
+    except RemoteError:
+        return None
+    return Letter(to, envelope)

@@ -1,0 +1,292 @@
+"""Signed messages: what stands inside an envelope (docs/protocol.md, "Messages").
+
+A message is `[signature64, signed]`. `signed` is the exact bytes of `[1, type, author, recipient, group_id,
+incarnation, seq, link_seq, sent_at_us, body]`; the signature covers them with a domain tag, so that a relay, another
+member or a stranger can neither relabel nor redirect a message.
+
+* `author`, `recipient`: Ed25519 keys. `body`: shaped by the type: one deterministic CBOR item, or a blob as it is.
+* `seq` counts the author's messages, `link_seq` those from this author to this recipient, both from 1 within an
+  incarnation. Unsequenced messages (acknowledgements) carry 0 and 0; receiving one twice must be harmless.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import pairwise
+from typing import Any
+
+from covey.core import crypto
+from covey.core.crypto import Identity
+from covey.core.ids import GROUP_ID_BYTES, INCARNATION_BYTES, KEY_BYTES
+from covey.core.wire import cbor, shapes
+from covey.core.wire.sequences import Range, SequenceSet
+from covey.errors import MalformedError
+from covey.limits import MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_LOSS_RANGES, MAXIMUM_MESSAGE_BYTES
+
+_DOMAIN = b"covey/1 message"
+_VERSION = 1
+NO_GROUP = bytes(GROUP_ID_BYTES)
+"""The group_id of messages that belong to a link, not to a group."""
+
+
+class MessageType(IntEnum):
+    """Numbers are the protocol's; those of the source documents are kept."""
+
+    BLOB = 0x03
+    GROUP_MANIFEST = 0x04
+    REVOKE = 0x05
+    JOIN = 0x06
+    LINK = 0x07
+    ACK = 0x08
+    TELEMETRY = 0x09
+    LOSS = 0x0A
+    GROUP_PULL = 0x0B
+    GROUP_VOTE = 0x0C
+    GROUP_INVITE = 0x0D
+    RESUME = 0x0E
+    FORWARD = 0x0F
+    COLLECTOR_KEY = 0x10
+    PRESENCE = 0x11
+    REDIRECTED = 0x12
+
+
+_UNSEQUENCED = frozenset({MessageType.ACK, MessageType.RESUME, MessageType.PRESENCE})
+_EITHER = frozenset({MessageType.FORWARD})
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One signed message, parsed; `raw` is the exact bytes received."""
+
+    type: MessageType
+    author: bytes
+    recipient: bytes
+    group_id: bytes
+    incarnation: bytes
+    seq: int
+    link_seq: int
+    sent_at_us: int
+    body: bytes
+    raw: bytes
+
+
+def write_message(
+    identity: Identity,
+    message_type: MessageType,
+    recipient: bytes,
+    group_id: bytes,
+    incarnation: bytes,
+    seq: int,
+    link_seq: int,
+    sent_at_us: int,
+    body: bytes,
+) -> bytes:
+    """Sign and return a message's bytes."""
+    signed = cbor.encode(
+        [
+            _VERSION,
+            int(message_type),
+            identity.signing_public,
+            recipient,
+            group_id,
+            incarnation,
+            seq,
+            link_seq,
+            sent_at_us,
+            body,
+        ]
+    )
+    return cbor.encode([crypto.sign(_DOMAIN, signed, identity), signed])
+
+
+_READERS = (
+    cbor.uint(255),
+    cbor.uint(255),
+    cbor.octets(KEY_BYTES),
+    cbor.octets(KEY_BYTES),
+    cbor.octets(GROUP_ID_BYTES),
+    cbor.octets(INCARNATION_BYTES),
+    cbor.uint(),
+    cbor.uint(),
+    cbor.uint(),
+    cbor.octets_to(MAXIMUM_MESSAGE_BYTES),
+)
+
+
+def read_message(raw: bytes, *, verify: bool = True) -> Message:
+    """Parse a message and verify the author's signature over the exact bytes.
+
+    `verify=False` is for a reader that has verified the same bytes before.
+
+    Raises:
+        LimitError: longer than a message may be; nothing was parsed.
+        MalformedError: not a message, or of an unknown version or type.
+        SignatureError: not signed by the author it names.
+    """
+    signature, signed, fields = _read_quickly(raw) or _read_strictly(raw)
+    version, kind, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body = fields
+    if version != _VERSION:
+        raise MalformedError(f"message version {version}: a newer Covey?")
+    if verify:
+        crypto.verify(_DOMAIN, signed, signature, author)
+    try:
+        message_type = MessageType(kind)
+    except ValueError as error:
+        raise MalformedError(f"message type {kind:#04x}: a newer Covey?") from error
+    unsequenced = link_seq == 0 if message_type in _EITHER else message_type in _UNSEQUENCED
+    if (seq == 0) != (link_seq == 0) or (link_seq == 0) != unsequenced:
+        raise MalformedError("only acknowledgements, resumptions and presences are unsequenced")
+    return Message(message_type, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body, raw)
+
+
+def _read_strictly(raw: bytes) -> tuple[bytes, bytes, list[Any]]:
+    signature, signed = cbor.record(
+        cbor.decode(raw, MAXIMUM_MESSAGE_BYTES),
+        "message",
+        cbor.octets(crypto.SIGNATURE_BYTES),
+        cbor.octets_to(MAXIMUM_MESSAGE_BYTES),
+    )
+    return signature, signed, cbor.record(cbor.decode(signed, MAXIMUM_MESSAGE_BYTES), "signed message", *_READERS)
+
+
+_SHAPE = shapes.shape(
+    rb"\x82\x58\x40(.{64})(%(octets)b)\x8a(%(uint8)b)(%(uint8)b)\x58\x20(.{32})\x58\x20(.{32})\x58\x20(.{32})\x48(.{8})"
+    rb"(%(uint)b)(%(uint)b)(%(uint)b)(%(octets)b)"
+    % {b"octets": shapes.OCTETS, b"uint8": shapes.UINT_8, b"uint": shapes.UINT}
+)
+
+
+def _read_quickly(raw: bytes) -> tuple[bytes, bytes, list[Any]] | None:
+    """Return what `_read_strictly` does, or None where it has to judge."""
+    found = _SHAPE.match(raw) if len(raw) <= MAXIMUM_MESSAGE_BYTES else None
+    if found is None:
+        return None
+    uint, length = shapes.uint, shapes.length
+    signature, size, version, kind, author, recipient, group_id, incarnation, seq, link_seq, sent_at, rest = (
+        found.groups()
+    )
+    signed, body = raw[found.end(2) :], raw[found.end() :]
+    if length(size) != len(signed) or length(rest) != len(body):
+        return None
+    numbers = uint(seq), uint(link_seq), uint(sent_at)
+    fields = [uint(version), uint(kind), author, recipient, group_id, incarnation, *numbers, body]
+    return signature, signed, fields
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """What the recipient holds durably of one link: the sender may forget it."""
+
+    incarnation: bytes
+    received: SequenceSet
+
+    def to_wire(self) -> bytes:
+        """Return the body `[incarnation, upto, [[first, last], ...]]`."""
+        return cbor.encode([self.incarnation, self.received.to_wire(MAXIMUM_ACKNOWLEDGED_RANGES)])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> Acknowledgement:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        incarnation, received = cbor.record(
+            cbor.decode(body, 2048),
+            "acknowledgement",
+            cbor.octets(INCARNATION_BYTES),
+            lambda value: SequenceSet.from_wire(value, MAXIMUM_ACKNOWLEDGED_RANGES),
+        )
+        return cls(incarnation, received)
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """A sender's answer to an acknowledgement that misses what its outbox does not hold: go on without these.
+
+    They were acknowledged before, by a state that the recipient has lost, or their loss has a record of its own.
+    """
+
+    ranges: tuple[Range, ...]
+
+    def to_wire(self) -> bytes:
+        """Return the body `[[first, last], ...]`."""
+        return cbor.encode([list(span) for span in self.ranges])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> Resumption:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        spans = cbor.many(_span, MAXIMUM_ACKNOWLEDGED_RANGES + 1)(cbor.decode(body, 2048))
+        return cls(spans)
+
+
+def _span(value: object) -> Range:
+    first, last = cbor.record(value, "range", cbor.uint(), cbor.uint())
+    if not 1 <= first <= last:
+        raise MalformedError("an empty range")
+    return first, last
+
+
+class LossReason(IntEnum):
+    """Why a sender no longer has a message."""
+
+    OUTBOX_FULL = 1
+    EXPIRED = 2
+    WITHDRAWN = 3
+    DAMAGED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A signed admission: these link sequences will never come (docs/protocol.md, "Loss records").
+
+    `numbers` are those of the telemetry among them, as far as they are known. `incarnation` names an earlier one of the
+    author, which both then count in; None is the record's own. Ranges ascend and do not touch each other.
+    """
+
+    reason: LossReason
+    places: tuple[Range, ...]
+    numbers: tuple[Range, ...] = ()
+    incarnation: bytes | None = None
+
+    @property
+    def last(self) -> int:
+        """The highest of the link sequences."""
+        return self.places[-1][1]
+
+    def to_wire(self) -> bytes:
+        """Return the body `[reason, [[first, last], ...], [[first, last], ...]]`, an earlier incarnation after it."""
+        earlier = [] if self.incarnation is None else [self.incarnation]
+        places, numbers = ([list(span) for span in spans] for spans in (self.places, self.numbers))
+        return cbor.encode([int(self.reason), places, numbers, *earlier])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> Loss:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed, beyond a bound, or of nothing.
+        """
+        fields = cbor.decode(body, _LOSS_BYTES)
+        spans = cbor.many(_span, MAXIMUM_LOSS_RANGES)
+        earlier = (cbor.octets(INCARNATION_BYTES),) if isinstance(fields, list) and len(fields) > 3 else ()
+        reason, places, numbers, *incarnation = cbor.record(fields, "loss", cbor.uint(255), spans, spans, *earlier)
+        if not places or not _apart(places) or not _apart(numbers):
+            raise MalformedError("the ranges of a loss record ascend and do not touch")
+        try:
+            return cls(LossReason(reason), places, numbers, *incarnation)
+        except ValueError as error:
+            raise MalformedError(f"loss reason {reason}") from error
+
+
+_LOSS_BYTES = 2_560
+"""Two lists of `MAXIMUM_LOSS_RANGES` ranges at their longest."""
+
+
+def _apart(spans: tuple[Range, ...]) -> bool:
+    return all(before[1] + 1 < after[0] for before, after in pairwise(spans))

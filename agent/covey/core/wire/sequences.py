@@ -1,0 +1,104 @@
+"""A set of positive integers that is nearly contiguous: what a link has received.
+
+Kept as `upto` (everything from 1 to it) and disjoint ascending ranges beyond it. The same shape travels in
+acknowledgements and stands in the store.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from covey.core.wire import cbor
+from covey.errors import MalformedError
+from covey.limits import MAXIMUM_COUNTER
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceSet:
+    """Immutable; every operation returns a new set. Ranges are inclusive."""
+
+    upto: int = 0
+    ranges: tuple[Range, ...] = ()
+
+    def __contains__(self, number: int) -> bool:
+        if number <= self.upto:
+            return True
+        index = bisect_right(self.ranges, (number, MAXIMUM_COUNTER)) - 1
+        return index >= 0 and self.ranges[index][0] <= number <= self.ranges[index][1]
+
+    def add(self, first: int, last: int | None = None) -> SequenceSet:
+        """Return the set with `first` to `last` (inclusive) in it."""
+        last = first if last is None else last
+        if not self.ranges and first == self.upto + 1:
+            return SequenceSet(last)
+        merged: list[Range] = []
+        for low, high in sorted([*self.ranges, (first, last)]):
+            if merged and low <= merged[-1][1] + 1:
+                merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+            else:
+                merged.append((low, high))
+        upto = self.upto
+        while merged and merged[0][0] <= upto + 1:
+            upto = max(upto, merged.pop(0)[1])
+        return SequenceSet(upto, tuple(merged))
+
+    def without(self, numbers: Iterable[int]) -> SequenceSet:
+        """Return the set with some numbers taken out."""
+        result: list[Range] = []
+        spans = ([(1, self.upto)] if self.upto else []) + list(self.ranges)
+        holes = sorted(numbers)
+        for low, high in spans:
+            start = low
+            for hole in holes:
+                if start <= hole <= high:
+                    if start < hole:
+                        result.append((start, hole - 1))
+                    start = hole + 1
+            if start <= high:
+                result.append((start, high))
+        upto = result.pop(0)[1] if result and result[0][0] == 1 else 0
+        return SequenceSet(upto, tuple(result))
+
+    def highest(self) -> int:
+        """Return the largest number in the set, or 0."""
+        return self.ranges[-1][1] if self.ranges else self.upto
+
+    def missing(self, first: int, last: int) -> int:
+        """Return how many of `first` to `last` are not in the set."""
+        spans = ((1, self.upto), *self.ranges)
+        return last - first + 1 - sum(max(0, min(last, high) - max(first, low) + 1) for low, high in spans)
+
+    def holes(self) -> Iterator[Range]:
+        """Yield what is missing below `highest()`, oldest first."""
+        expected = self.upto + 1
+        for low, high in self.ranges:
+            yield expected, low - 1
+            expected = high + 1
+
+    def to_wire(self, maximum_ranges: int) -> list[object]:
+        """Return `[upto, [[first, last], ...]]` with at most so many ranges, oldest first."""
+        return [self.upto, [list(span) for span in self.ranges[:maximum_ranges]]]
+
+    @classmethod
+    def from_wire(cls, value: object, maximum_ranges: int) -> SequenceSet:
+        """Parse `to_wire`'s shape.
+
+        Raises:
+            MalformedError: ranges that are empty, overlap, touch or do not ascend.
+        """
+        upto, spans = cbor.record(value, "sequences", cbor.uint(), cbor.many(_span, maximum_ranges))
+        previous = upto
+        for low, high in spans:
+            if low <= previous + 1 or high < low:
+                raise MalformedError("sequence ranges must be disjoint and ascend")
+            previous = high
+        return cls(upto, spans)
+
+
+def _span(value: object) -> Range:
+    first, last = cbor.record(value, "range", cbor.uint(), cbor.uint())
+    return first, last

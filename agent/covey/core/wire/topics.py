@@ -1,0 +1,27 @@
+"""Topic names: all that a relay learns is a recipient's public signing key, or the number of a rendezvous."""
+
+from __future__ import annotations
+
+from covey.core.ids import KEY_BYTES
+from covey.core.pake import Side
+from covey.errors import MalformedError
+
+_PREFIX = "covey/1/in/"
+_RENDEZVOUS = "covey/1/pair/"
+
+
+def inbox_topic(signing_public: bytes) -> str:
+    """Return the topic of a recipient's inbox. It is the device's for life: its noise key may change (ADR 0009)."""
+    if len(signing_public) != KEY_BYTES:
+        raise MalformedError("an inbox belongs to a 32-byte key")
+    return _PREFIX + signing_public.hex()
+
+
+def rendezvous_topic(number: int, listener: Side) -> str:
+    """Return the topic at which one side of a pairing listens."""
+    return f"{_RENDEZVOUS}{number}/{'a' if listener is Side.INVITER else 'b'}"
+
+
+def is_rendezvous(topic: str) -> bool:
+    """Say whether a topic is one where devices meet that pair."""
+    return topic.startswith(_RENDEZVOUS)

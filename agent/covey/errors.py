@@ -1,0 +1,215 @@
+"""The whole error tree: one class for each broken rule.
+
+* `RemoteError`: a peer, the relay or the vault store broke a rule. Drop, count, carry on; never crash.
+* `LocalError`: the caller's mistake. Tell the person what to do (`hint`) and exit with `exit_code`.
+* `TransientError`: try again later.
+* `StorageError`: stop, and keep the data.
+
+Every class has a stable `code`, which logs, counters, `--json` and tests name. Messages never hold key
+material; text that came from a peer is sanitised before it is shown.
+"""
+
+from __future__ import annotations
+
+
+class CoveyError(Exception):
+    """The root of the tree."""
+
+    code = "error"
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class RemoteError(CoveyError):
+    """Bytes from outside broke a rule."""
+
+    code = "remote"
+
+
+class MalformedError(RemoteError):
+    """Not deterministic CBOR, or not of the shape that its type asks for."""
+
+    code = "malformed"
+
+
+class LimitError(RemoteError):
+    """A bound of `limits.py` is exceeded."""
+
+    code = "limit"
+
+
+class DecryptionError(RemoteError):
+    """Did not open. Wrong key, wrong context and tampering look alike on purpose."""
+
+    code = "decryption"
+
+
+class SignatureError(RemoteError):
+    """An Ed25519 signature does not verify over the exact bytes received."""
+
+    code = "signature"
+
+
+class NotForUsError(RemoteError):
+    """A signed message names another recipient than the one whose key opened it."""
+
+    code = "not_for_us"
+
+
+class UnknownGroupError(RemoteError):
+    """The message names a group that this device neither holds nor has asked to join."""
+
+    code = "unknown_group"
+
+
+class NotAMemberError(RemoteError):
+    """A valid signature by a device that the current group manifest does not list (000.24)."""
+
+    code = "not_a_member"
+
+
+class UnknownIssuerError(RemoteError):
+    """A group manifest by an issuer whom the manifest before does not list (000.13)."""
+
+    code = "unknown_issuer"
+
+
+class RollbackError(RemoteError):
+    """A version or sequence at or below the one already held (000.14, 004.16)."""
+
+    code = "rollback"
+
+
+class VersionGapError(RemoteError):
+    """A group manifest that is not exactly the next version (000.02), or does not follow the one held."""
+
+    code = "version_gap"
+
+
+class GenesisError(RemoteError):
+    """A genesis manifest for a group that nobody here has created or asked to join (000.15)."""
+
+    code = "genesis"
+
+
+class NotAllowedError(RemoteError):
+    """A group manifest by a member whom the group's mode does not let do that (003.07)."""
+
+    code = "not_allowed"
+
+
+class VoteError(RemoteError):
+    """A ban or its end without the votes of more than half of the admins, or with votes that may not be (003.34)."""
+
+    code = "vote"
+
+
+class InviteError(RemoteError):
+    """An invite that is unknown, used, expired, or not the pinned inviter's."""
+
+    code = "invite"
+
+
+class WrongVaultError(RemoteError):
+    """A vault object whose ids do not match the key it stands under (004.20, 004.21)."""
+
+    code = "wrong_vault"
+
+
+class MissingObjectError(RemoteError):
+    """A vault manifest lists an object that the store does not have."""
+
+    code = "missing"
+
+
+class LocalError(CoveyError):
+    """The caller asked for something that cannot be done."""
+
+    code = "local"
+
+
+class UsageError(LocalError):
+    """The command line is wrong."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class ConfigurationError(LocalError):
+    """Configuration, keys or their permissions are wrong; restarting will not help (EX_CONFIG)."""
+
+    code = "configuration"
+    exit_code = 78
+
+
+class GroupDestroyedError(LocalError):
+    """The only group of this device was destroyed: it is a new device at its next start (000.23)."""
+
+    code = "group_destroyed"
+
+
+class PairingError(LocalError):
+    """A ceremony did not end well; `code` says how (docs/protocol.md, "Pairing")."""
+
+    code = "pairing"
+
+    def __init__(self, message: str, code: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
+class OutboxFullError(LocalError):
+    """The outbox has reached its bound in bytes; nothing was queued."""
+
+    code = "outbox_full"
+
+
+class ReadingError(LocalError):
+    """Input that is not a reading: bad SenML, an unnamed or infinite value."""
+
+    code = "reading"
+
+
+class TransientError(CoveyError):
+    """Could work later without anybody changing anything."""
+
+    code = "transient"
+
+
+class RelayError(TransientError):
+    """The relay is unreachable or refuses."""
+
+    code = "relay"
+
+
+class AgentUnreachableError(TransientError):
+    """No agent answers on its socket, or this user may not ask it."""
+
+    code = "agent_unreachable"
+
+
+class StorageError(CoveyError):
+    """The disk refused. Nothing was released; what was stored stays stored."""
+
+    code = "storage"
+
+
+class DamagedStateError(StorageError):
+    """The state database is not what was written. The next start sets it aside and saves what can be read."""
+
+    code = "damaged_state"
+
+
+class ConflictError(StorageError):
+    """An object was replaced by somebody else since this device last read or wrote it."""
+
+    code = "conflict"
+
+
+class DiskFullError(StorageError):
+    """No room left on the device that holds the state."""
+
+    code = "disk_full"

@@ -1,0 +1,265 @@
+"""What the runtime needs of the world, as Protocols. `adapters/` implements them; tests may, too.
+
+The core never sees these: it takes `now` and bytes in, and gives changes and releases out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+from covey.core.crypto import DeviceKeys
+
+if TYPE_CHECKING:
+    from covey.core.presence.heartbeat import LastWill
+
+
+class Clock(Protocol):
+    """Time, three kinds of it."""
+
+    def monotonic_us(self) -> int:
+        """Microseconds since boot, suspend included; never steps."""
+
+    def wall_us(self) -> int:
+        """Microseconds since the Unix epoch, as the machine believes."""
+
+    def synchronised(self) -> bool:
+        """Say whether the wall clock is disciplined by a time source at the moment."""
+
+    def boot_id(self) -> bytes:
+        """Return 8 bytes that change with every boot."""
+
+
+Rng = Callable[[int], bytes]
+"""`rng(n)` gives n unpredictable bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelayUp:
+    """The relay accepted us and our inbox subscription; `maximum_payload` is the most one publish may carry.
+
+    `connection` is the one that our will there speaks of; None where we have left none.
+    """
+
+    relay: str
+    session_present: bool
+    maximum_payload: int
+    connection: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RelayDown:
+    """No connection; the adapter tries again by itself. `reason` is text for people; `refused`: the relay said no."""
+
+    relay: str
+    reason: str
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """An envelope arrived. Pass the event to `Relay.acknowledge` after the commit."""
+
+    relay: str
+    token: tuple[int, int]
+    topic: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The relay has answered the publish that returned `handle`: a hint, never a proof of delivery.
+
+    `reason_code` is MQTT 5's PUBACK reason: 0 success, 0x10 no matching subscribers, >= 0x80 refused.
+    """
+
+    relay: str
+    handle: int
+    reason_code: int
+
+
+RelayEvent = RelayUp | RelayDown | Delivered | Released
+
+
+class PublishRefusal(Enum):
+    """Why a relay did not take a publish; nothing was sent."""
+
+    OFFLINE = "offline"
+    WINDOW_FULL = "window full"
+    TOO_LARGE = "too large"
+
+
+class Topics(Protocol):
+    """Where one speaks and listens: a relay, or several as one."""
+
+    def publish(self, topic: str, payload: bytes) -> int | PublishRefusal:
+        """Hand over one publish (QoS 1); return its handle, unique for this adapter's life, or why not."""
+
+    def listen(self, topics: Collection[str]) -> None:
+        """Beside the inbox, listen to these topics from now on, and to no others. Each delivery names its topic."""
+
+
+class Relay(Topics, Protocol):
+    """A dumb broker: carries bytes to topics at least once, perhaps, in some order."""
+
+    name: str
+
+    def start(self, deliver: Callable[[RelayEvent], None]) -> None:
+        """Begin connecting, in the background, for good. `deliver` is called from another thread and must not block."""
+
+    def acknowledge(self, delivered: Delivered) -> None:
+        """Let the relay forget a delivery. A delivery of an earlier connection is ignored: it comes again."""
+
+    def bequeath(self, will: LastWill | None) -> None:
+        """Have the relay publish a will when the next connection, and each one after it, ends without a farewell."""
+
+    def alive(self) -> bool:
+        """Say whether the background work goes on; being offline is no reason to say no."""
+
+    def stop(self) -> None:
+        """Disconnect cleanly and end the background work."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedBoard:
+    """A microcontroller on one of this machine's ports, as it has introduced itself."""
+
+    port: str
+    keys: DeviceKeys
+    software: str
+    enrolled: bool
+    up: bool
+    changed_at_us: int
+    statistics: dict[str, int]
+
+
+class SerialLink(Protocol):
+    """A port with a board behind it: whole messages, each at least once, in order."""
+
+    port: str
+
+    def start(self) -> None:
+        """Begin to look for the board, in the background, for good."""
+
+    def send(self, message: bytes) -> bool:
+        """Queue a message for the board; False while it is away or its queue is full."""
+
+    def next_event(self) -> SerialUp | SerialDown | SerialMessage | None:
+        """Return what happened, oldest first."""
+
+    def acknowledge(self, message: SerialMessage) -> None:
+        """Let the board forget a message: it is stored, or done."""
+
+    def statistics(self) -> dict[str, int]:
+        """Return counters of the line."""
+
+    def stop(self) -> None:
+        """Close the port and end the background work."""
+
+
+@dataclass(frozen=True, slots=True)
+class SerialUp:
+    """The board answers; `restarted` says that it has forgotten what was before."""
+
+    restarted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SerialDown:
+    """The board is gone or silent. `reason` is text for people."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SerialMessage:
+    """A message of the board. Pass it to `acknowledge` after the commit."""
+
+    content: bytes
+    token: object
+
+
+class Transactions(Protocol):
+    """Whatever a commit makes durable together."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Open a write transaction: committed durably at the end, rolled back on any exception.
+
+        Raises:
+            StorageError: the commit failed; nothing of it is there.
+        """
+
+
+Report = Callable[[str, str], None]
+"""`report(level, line)` tells the person who runs the agent; levels are `error`, `warning`, `notice` and `info`."""
+
+
+class Supervisor(Protocol):
+    """Whoever starts the agent again when it hangs."""
+
+    def alive(self) -> None:
+        """Take a sign of life; the first one says that the agent has started."""
+
+    def status(self, line: str) -> None:
+        """Take a line for people."""
+
+    def stopping(self) -> None:
+        """Take note that the end was asked for."""
+
+
+class Credentials(Protocol):
+    """Authority over the relay: whoever has it lets devices in, and shuts them out."""
+
+    def mint(self, user_name: str) -> str:
+        """Make a device's credential and return it: a password, or a key with its certificate in PEM.
+
+        Raises:
+            CoveyError: it cannot be made.
+        """
+
+    def remove(self, user_name: str) -> bool:
+        """Shut a device out; return whether it had a credential.
+
+        Raises:
+            CoveyError: it cannot be taken away.
+        """
+
+
+class ObjectStore(Protocol):
+    """Where a vault lies: immutable objects, and a few small ones that are replaced whole."""
+
+    def put(self, key: str, content: bytes) -> None:
+        """Store durably and atomically: after return a reader sees all of it, before it the old or nothing.
+
+        Raises:
+            StorageError: the store refused; nothing visible changed.
+        """
+
+    def replace(self, key: str, content: bytes, before: bytes | None) -> None:
+        """Store like `put`, but only where the object is still `before`, or still absent (004.14).
+
+        Raises:
+            ConflictError: it is something else.
+            StorageError: the store refused; nothing visible changed.
+        """
+
+    def get(self, key: str, maximum: int) -> bytes | None:
+        """Return the object, or None where there is none.
+
+        Raises:
+            LimitError: it is longer than `maximum` bytes.
+            StorageError: the store could not be read.
+        """
+
+    def delete(self, key: str) -> None:
+        """Remove an object; nothing happens where there is none.
+
+        Raises:
+            StorageError: the store refused.
+        """
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """List keys under a prefix, sorted. Costly on object stores: never in the steady state (004.01)."""

@@ -1,0 +1,320 @@
+"""The gateway's side of the boards on its ports, as a role of the agent (docs/protocol.md, section 18).
+
+1. A line speaks for the board that has identified itself on it last, with a proof. Who lies is not believed by the
+   collector, which reads the board's signature.
+2. What a board sends is acknowledged after the commit that stores it, or when it is refused for good. Where there
+   is no room it is held back, and the line says BUSY. The board keeps all until its collector's own word comes.
+3. A board is told the time when it comes, every ten minutes, and as soon as this machine's clock is synchronised.
+4. A board that is a member of a group and has been told no collector is told the one that is its.
+5. What comes for a board goes down its line once, if it is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from covey.core import crypto
+from covey.core.crypto import DeviceKeys
+from covey.core.ids import device_name, printable
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.core.records import Records
+from covey.core.routing.forwarding import board_member
+from covey.errors import LocalError, MalformedError, OutboxFullError
+from covey.limits import MAXIMUM_BOARD_NUMBERS, MAXIMUM_COUNTER, MAXIMUM_SOFTWARE_BYTES
+from covey.ports import AttachedBoard, Report, SerialDown, SerialLink, SerialMessage, Transactions
+from covey_boards.shared import messages
+
+_TIME_US = 600_000_000
+_BUSY_LINE_US = 10_000
+"""How often lines on which something happens are looked at: a board waits so long for its acknowledgement."""
+
+_QUIET_AFTER_US = 1_000_000
+_LOOK_US = 250_000
+_FULL_US = 1_000_000
+"""How soon a message that there was no room for is tried again."""
+
+_ENROL_US = 10_000_000
+"""How soon a board that does not answer an ENROL is told again."""
+
+_NOTE_US = 60_000_000
+"""How old the line's counters in the store may be; each note is a write to the disk."""
+
+_NOTE_REPORT_US = 5_000_000
+"""...and the board's own."""
+
+_LINE_EVENTS = 32
+"""Events of one line in a turn: no line holds up the others."""
+
+_NO_COLLECTOR = bytes(32)
+_NUMBER_NAME = re.compile(r"[a-z0-9_]{1,32}")
+
+
+class BridgeStore(Records, Transactions, Protocol):
+    """The store as this role needs it."""
+
+    def boards(self) -> list[AttachedBoard]:
+        """Return the boards that have been seen, by port."""
+
+    def note_board(self, board: AttachedBoard) -> None:
+        """Remember who is on a port."""
+
+    def restarts_wanted(self) -> list[str]:
+        """Return the ports whose boards somebody wants restarted."""
+
+    def restart_done(self, port: str) -> None:
+        """Forget that wish."""
+
+
+class _Line:
+    """One port, and what is known of the board behind it."""
+
+    def __init__(self, link: SerialLink) -> None:
+        self.link = link
+        self.board: AttachedBoard | None = None
+        self.collector = _NO_COLLECTOR
+        self.held: SerialMessage | None = None
+        self.held_until_us = 0
+        self.heard_us = 0
+        self.told: set[str] = set()
+        self.synchronised = False
+        self.time_at_us = self.enrol_at_us = self.note_at_us = self.noted_us = 0
+        self.numbers: dict[str, int] = {}
+        self.noted: AttachedBoard | None = None
+
+    @property
+    def up(self) -> bool:
+        """Whether the board has identified itself since the link came up."""
+        return self.board is not None and self.board.up
+
+    def statistics(self) -> dict[str, int]:
+        """Return the board's numbers and the line's own, whose names begin with `line_`."""
+        return self.numbers | {f"line_{name}": value for name, value in self.link.statistics().items()}
+
+
+class Bridge:
+    """Implements `runtime.Role`: the lines of one gateway.
+
+    Args:
+        links: one for each configured port, not started yet.
+        synchronised: says whether the wall clock is disciplined at the moment.
+    """
+
+    def __init__(
+        self, links: Sequence[SerialLink], store: BridgeStore, synchronised: Callable[[], bool], report: Report
+    ) -> None:
+        self._lines = [_Line(link) for link in links]
+        self._store = store
+        self._synchronised = synchronised
+        self._report = report
+        self._started = False
+        self._look_at_us = 0
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Take what boards say, and tell them what is due; return when to be called next."""
+        if not self._started:
+            self._start(now)
+        for line in self._lines:
+            self._listen(line, node, now)
+        self._deliver(node, now)
+        if now.monotonic_us >= self._look_at_us:
+            self._look_at_us = now.monotonic_us + _LOOK_US
+            self._restart_boards()
+            for line in self._lines:
+                self._tell(line, node, now)
+                if line.up and now.monotonic_us >= line.note_at_us:
+                    self._note(line, now)
+        lively = any(now.monotonic_us < line.heard_us + _QUIET_AFTER_US for line in self._lines)
+        return now.monotonic_us + (_BUSY_LINE_US if lively else _LOOK_US)
+
+    def stop(self, node: Node, now: Now) -> None:  # noqa: ARG002 - a role's
+        """Close the ports; what boards were not told is theirs still."""
+        for line in self._lines:
+            line.link.stop()
+            self._note_down(line, now)
+
+    def _start(self, now: Now) -> None:
+        """Open the ports; what was known of them in an earlier life holds until a board says otherwise."""
+        self._started = True
+        known = {board.port: board for board in self._store.boards()}
+        for line in self._lines:
+            line.link.start()
+            line.board = line.noted = known.get(line.link.port)
+            if line.board is not None:
+                line.numbers = {name: n for name, n in line.board.statistics.items() if not name.startswith("line_")}
+                self._note_down(line, now)
+
+    # -- what boards say ----------------------------------------------------------------------------------------------
+
+    def _listen(self, line: _Line, node: Node, now: Now) -> None:
+        """Take events; one that there is no room for stays in front of all others (rule 2)."""
+        for _ in range(_LINE_EVENTS):
+            event = line.held or line.link.next_event()
+            if event is None or (line.held is not None and now.monotonic_us < line.held_until_us):
+                return
+            line.heard_us = now.monotonic_us
+            if isinstance(event, SerialMessage):
+                line.held, line.held_until_us = event, now.monotonic_us + _FULL_US
+                if not self._receive(line, event.content, node, now):
+                    return
+                line.held = None
+                line.link.acknowledge(event)
+            elif isinstance(event, SerialDown):
+                self._report("warning", f"{line.link.port}: {printable(event.reason)}")
+                self._note_down(line, now)
+
+    def _receive(self, line: _Line, content: bytes, node: Node, now: Now) -> bool:
+        """Take a message; return False where there is no room for it.
+
+        Raises:
+            StorageError: the disk refused; the message is still held.
+        """
+        try:
+            kind, *fields = messages.from_line(content)
+        except messages.WireError:
+            self._tell_once(line, "says what this Covey does not understand: has it a newer firmware?")
+            return True
+        if kind == messages.IDENTIFY:
+            self._identify(line, *fields, now=now)
+        elif line.board is None:
+            self._tell_once(line, "speaks before it says who it is")
+        elif kind == messages.CARRY:
+            return self._carry(line, line.board, *fields, node=node, now=now)
+        elif kind == messages.REPORT:
+            line.numbers = read_report(fields[0])
+            line.note_at_us = min(line.note_at_us, line.noted_us + _NOTE_REPORT_US)
+        return True
+
+    def _identify(
+        self, line: _Line, signing_public: bytes, noise_public: bytes, proof: bytes, collector: bytes, software: str,
+        *, now: Now,
+    ) -> None:  # fmt: skip
+        """Learn who is there (rule 1)."""
+        proven = messages.noise_key_is_proven(signing_public, noise_public, proof)
+        try:
+            crypto.check_noise_key(noise_public)
+        except MalformedError:
+            proven = False
+        if not proven or len(software.encode()) > MAXIMUM_SOFTWARE_BYTES:
+            self._tell_once(line, "does not prove who it is")
+            return
+        board = AttachedBoard(
+            line.link.port,
+            DeviceKeys(signing_public, noise_public),
+            software,
+            collector != _NO_COLLECTOR,
+            True,
+            now.wall_us,
+            {},
+        )
+        if line.board is None or line.board.keys != board.keys:
+            line.numbers, line.told = {}, set()
+        if not line.up:
+            self._report("notice", f"board {device_name(signing_public)} on {line.link.port}: {printable(software)}")
+        line.collector = collector
+        line.time_at_us = line.enrol_at_us = self._look_at_us = 0
+        line.board = board
+        self._note(line, now)
+
+    def _carry(
+        self, line: _Line, board: AttachedBoard, recipient: bytes, envelope: bytes, *, node: Node, now: Now
+    ) -> bool:
+        try:
+            with self._store.transaction():
+                node.forward(board.keys.signing_public, recipient, envelope, now)
+        except OutboxFullError as error:
+            node.rolled_back()
+            self._tell_once(line, f"waits: {error}")
+            return False
+        except LocalError as error:
+            node.rolled_back()
+            self._tell_once(line, f"is not carried for: {error}" + (f" ({error.hint})" if error.hint else ""))
+        return True
+
+    def _tell_once(self, line: _Line, what: str) -> None:
+        """Report what goes on for long, once for each board."""
+        if what not in line.told:
+            line.told.add(what)
+            name = device_name(line.board.keys.signing_public) if line.board is not None else "something"
+            self._report("warning", f"board {name} on {line.link.port} {what}")
+
+    # -- what boards are told -----------------------------------------------------------------------------------------
+
+    def _deliver(self, node: Node, now: Now) -> None:
+        """Rule 5."""
+        node.answer_boards(now)
+        for forward in node.routes.take():
+            for line in self._lines:
+                if line.board is not None and line.board.keys.signing_public == forward.to:
+                    line.link.send(messages.to_line(messages.DELIVER, forward.envelope))
+
+    def _tell(self, line: _Line, node: Node, now: Now) -> None:
+        """Rules 3 and 4."""
+        if line.board is None or not line.board.up:
+            return
+        synchronised = self._synchronised()
+        due = now.monotonic_us >= line.time_at_us or (synchronised and not line.synchronised)
+        if due and line.link.send(messages.to_line(messages.TIME, now.wall_us, synchronised)):
+            line.time_at_us = now.monotonic_us + _TIME_US
+            line.synchronised = synchronised
+        if line.collector == _NO_COLLECTOR and now.monotonic_us >= line.enrol_at_us:
+            self._enrol(line, line.board, node, now)
+
+    def _enrol(self, line: _Line, board: AttachedBoard, node: Node, now: Now) -> None:
+        """Rule 4."""
+        key = board.keys.signing_public
+        found = board_member(node.membership, key)
+        if found is None:
+            self._tell_once(line, f"is in no group: covey mcu enrol {line.link.port}")
+            return
+        collector = node.membership.collector_of(found[0].group_id, key)
+        if collector is None:
+            self._tell_once(line, "has no collector in its group: covey invite --capability collector")
+            return
+        keys = collector.keys
+        line.link.send(messages.to_line(messages.ENROL, found[0].group_id, keys.signing_public, keys.noise_public))
+        line.enrol_at_us = now.monotonic_us + _ENROL_US
+
+    def _restart_boards(self) -> None:
+        """Pass on what `covey mcu reset` asks for; a board that is away keeps no wish."""
+        wanted = self._store.restarts_wanted()
+        if not wanted:
+            return
+        with self._store.transaction():
+            for port in wanted:
+                self._store.restart_done(port)
+        for line in self._lines:
+            if line.link.port in wanted:
+                line.link.send(messages.to_line(messages.RESTART))
+
+    def _note_down(self, line: _Line, now: Now) -> None:
+        if line.board is not None and line.board.up:
+            line.board = replace(line.board, up=False)
+            self._note(line, now)
+
+    def _note(self, line: _Line, now: Now) -> None:
+        """Keep what is known of a line's board in the store, if it is news."""
+        assert line.board is not None
+        line.note_at_us, line.noted_us = now.monotonic_us + _NOTE_US, now.monotonic_us
+        board = replace(line.board, statistics=line.statistics())
+        if line.noted is not None and replace(line.noted, changed_at_us=board.changed_at_us) == board:
+            return
+        board = replace(board, changed_at_us=now.wall_us)
+        with self._store.transaction():
+            self._store.note_board(board)
+        line.noted = board
+
+
+def read_report(entries: list[object]) -> dict[str, int]:
+    """Return the numbers of a REPORT that are as they should be; a peer's names are words of ours or nothing."""
+    numbers: dict[str, int] = {}
+    for entry in entries[:MAXIMUM_BOARD_NUMBERS]:
+        if isinstance(entry, list) and len(entry) == 2:
+            name, number = entry
+            right = isinstance(name, str) and _NUMBER_NAME.fullmatch(name) and not name.startswith("line_")
+            if right and type(number) is int and 0 <= number <= MAXIMUM_COUNTER:
+                numbers[name] = number
+    return numbers

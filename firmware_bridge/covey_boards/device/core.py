@@ -1,0 +1,423 @@
+"""A board's firmware without its hardware: bytes and `now` in, bytes out. docs/protocol.md, section 18.
+
+1. The identity is drawn here at the first start, stored before anybody is told of it, and never leaves.
+2. Every start draws a new incarnation, so that no sequence is ever used twice, whatever the power does.
+3. Until a gateway's ENROL has named a collector nothing is sampled. One that has been named stays.
+4. Readings → batch → signed message → `outbox` → envelope for the collector → CARRY, one at a time. Envelopes are
+   sealed with a fresh key each until `link_keys` has one, which spares them the X25519.
+5. A computation that takes long begins one turn after BUSY has told the gateway so; one in each turn.
+6. Time is the gateway's word, with its doubts: without a TIME, or an hour after it, batches say UNSYNCHRONISED.
+7. What arrives can neither raise nor grow anything beyond the bounds of `link_machine` and `outbox`.
+"""
+
+try:
+    from covey_boards.shared import batch, cbor, link_machine, messages
+    from covey_boards.shared import tweetnacl as nacl
+
+    from .outbox import Outbox
+except ImportError:
+    import batch
+    import cbor
+    import link_machine
+    import messages
+    import tweetnacl as nacl
+    from outbox import Outbox
+try:
+    from micropython import const
+except ImportError:
+    const = int
+
+SOFTWARE = "covey-board 0.1.0"
+IDENTITY_FILE = "identity.key"
+SYNCHRONISED_US = 3_600_000_000  # section 18
+_BUSY_MS = const(4_000)  # verifying a signature on a Cortex-M0, twice over
+_WAIT_US = const(1_000_000)  # before the line's full queue is tried again
+_OUT_OF_MEMORY_MAX = const(10)
+_NOBODY = bytes(32)
+_DRAWN = const(256)  # random bytes for a secret of 32: a poor source gets eight chances
+
+
+class Settings:
+    """How often a board samples and sends, and how much memory it spends on it; how often it samples at all."""
+
+    def __init__(
+        self,
+        interval_us=10_000_000,
+        batch_us=60_000_000,
+        report_us=300_000_000,
+        batch_bytes=2_560,
+        outbox_bytes=8_192,
+        mtu=256,
+        samples=None,
+        link_keys=True,
+    ):
+        self.interval_us = interval_us
+        self.report_us = report_us
+        self.samples = samples
+        self.link_keys = link_keys
+        self.batch_us = batch_us
+        self.batch_bytes = batch_bytes
+        self.outbox_bytes = outbox_bytes
+        self.mtu = mtu
+
+
+def _link_keys():
+    """Return a board's link keys; loaded late, as a small heap does without them."""
+    try:
+        from .link_keys import LinkKeys
+    except ImportError:
+        from link_keys import LinkKeys
+    return LinkKeys()
+
+
+def draw_secret():
+    """Return 32 random bytes, out of many more.
+
+    Raises:
+        CryptoError: there is no random source, or it is a constant.
+    """
+    drawn = nacl.randombytes(_DRAWN)
+    if len(set(drawn)) < 64:  # of 256 fair bytes, 128 to 195 differ
+        raise nacl.CryptoError("the random source repeats itself")
+    return nacl.crypto_hash(drawn)[:32]
+
+
+def load_identity(storage):
+    """Return the board's identity, drawn at the first start. A damaged file is none: its board is enrolled again."""
+    raw = storage.read(IDENTITY_FILE)
+    if raw is not None:
+        try:
+            return messages.identity_from_file(raw)
+        except cbor.WireError:
+            storage.write(messages.COLLECTOR_FILE, b"")
+    identity = messages.Identity(draw_secret(), draw_secret())
+    storage.write(IDENTITY_FILE, identity.to_file())
+    return identity
+
+
+class Core:
+    """The firmware.
+
+    Args:
+        storage: `read(name)` gives bytes or None, `write(name, bytes)` is atomic.
+        sensors: objects whose `read()` gives an iterable of (name, unit, scale, value), as `batch.Batch.add` takes them.
+        settings: a `Settings`.
+    """
+
+    def __init__(self, storage, sensors, settings):
+        self.restart_wanted = False
+        self.identity = load_identity(storage)
+        self.outbox = Outbox(settings.outbox_bytes, _between)
+        self.link = link_machine.Link(nacl.randombytes(8), mtu=settings.mtu)
+        self.counters = {"readings": 0, "sensor_errors": 0, "refused": 0, "acknowledgements": 0, "out_of_memory": 0}
+        self._storage, self._sensors, self._settings = storage, sensors, settings
+        self._collector = self._stored_collector()
+        self._incarnation, self._boot_id = nacl.randombytes(8), nacl.randombytes(8)
+        self._proof = messages.prove_noise_key(self.identity)
+        self._links = _link_keys() if settings.link_keys else None
+        self._batch = batch.Batch(self._settings.batch_bytes)
+        self._readings = []  # sampled, and not in a batch yet
+        self._sample_at_us = self._samples = 0
+        self._time = None  # (wall, now, synchronised) of the last TIME
+        self._identify_due = False
+        self._identify_number = None
+        self._report_at_us = None
+        self._carry = None  # (number on the line, entry or None) of the CARRY under way
+        self._carry_at_us = 0
+        self._delivered = None  # (token, envelope) that waits to be opened
+        self._reply = None  # (kind, body) for the collector
+        self._inbox = None
+        self._announced = False
+
+    def _stored_collector(self):
+        """Return [group id, signing key, noise key], or None."""
+        raw = self._storage.read(messages.COLLECTOR_FILE)
+        if not raw:
+            return None
+        try:
+            return cbor.record(cbor.decode(raw, 128), (1, 1), 32, 32, 32)[1:]
+        except cbor.WireError:
+            return None
+
+    # What the port calls
+
+    def feed(self, raw, now_us):
+        """Take bytes from the line. `now_us` counts microseconds since boot and never goes back."""
+        self.link.receive_bytes(raw, now_us // 1000)
+
+    def tick(self, now_us):
+        """Do what is due, and return the bytes for the line. Call it after `feed`, and every few milliseconds."""
+        now = now_us // 1000
+        deadline = self.link.next_deadline()
+        if deadline is not None and now >= deadline:
+            self.link.handle_deadline(now)
+        event = self.link.next_event()
+        while event is not None:
+            self._handle(event, now_us)
+            event = self.link.next_event()
+        self._sample(now_us)
+        self._speak(now_us)
+        self._work(now_us)
+        return self.link.bytes_to_send(now)
+
+    def out_of_memory(self):
+        """Count a MemoryError. A heap in pieces stays in pieces: after some, start anew."""
+        self.counters["out_of_memory"] += 1
+        self.restart_wanted = self.counters["out_of_memory"] >= _OUT_OF_MEMORY_MAX
+
+    # The line
+
+    @property
+    def _up(self):
+        return self.link.state == link_machine.UP
+
+    def _handle(self, event, now_us):
+        if isinstance(event, link_machine.LinkUp):
+            self._identify_due = True
+            self._report_at_us = now_us
+            if event.restarted:  # what still waits for this gateway comes before our name, and is dropped
+                self._carry = self.outbox.carried = self._identify_number = None
+        elif isinstance(event, link_machine.Delivered):
+            self._note_delivered(event.number, now_us)
+        elif isinstance(event, link_machine.Message):
+            self._receive(event, now_us)
+
+    def _note_delivered(self, number, now_us):
+        if number == self._identify_number:
+            self._identify_number = None
+        if self._carry is not None and number == self._carry[0]:
+            entry = self._carry[1]
+            if entry is not None:
+                self.outbox.taken(entry, now_us)
+            self._carry = self.outbox.carried = None
+
+    def _receive(self, event, now_us):
+        try:
+            fields = messages.from_line(event.data)
+        except cbor.WireError:
+            fields = [None]
+            self.counters["refused"] += 1
+        kind = fields[0]
+        if kind == messages.DELIVER:
+            self._delivered = event.token, fields[1]
+            return
+        if kind == messages.TIME:
+            self._time = fields[1], now_us, fields[2]
+        elif kind == messages.ENROL:
+            self._enrol(fields[1:])
+        elif kind == messages.RESTART:
+            self.restart_wanted = True
+        self.link.acknowledge(event.token)
+
+    def _enrol(self, collector):
+        """Rule 3. A gateway cannot have us speak to somebody new: the file has to be removed first."""
+        self._identify_due = True
+        if self._collector is None:
+            self._storage.write(messages.COLLECTOR_FILE, cbor.encode([1] + collector))
+            self._collector = collector
+
+    def _say(self, message):
+        """Queue a message for the gateway; return its number, or None where there is no room."""
+        try:
+            return self.link.send(message)
+        except ValueError:  # longer than this gateway says that it takes
+            return None
+
+    def _speak(self, now_us):
+        if not self._up:
+            return
+        if self._identify_due and self._identify_number is None:
+            identity, collector = self.identity, self._collector
+            told = collector[1] if collector else _NOBODY
+            keys = identity.signing_public, identity.noise_public, self._proof
+            self._identify_number = self._say(messages.to_line(messages.IDENTIFY, *keys, told, SOFTWARE))
+            self._identify_due = self._identify_number is None
+        elif self._report_at_us is not None and now_us >= self._report_at_us:
+            self._report_at_us = now_us + self._settings.report_us
+            self._say(messages.to_line(messages.REPORT, self._report(now_us)))
+
+    def _report(self, now_us):
+        outbox, line, decoder = self.outbox, self.link.statistics, self.link.decoder
+        numbers = [[name, number] for name, number in sorted(self.counters.items())]
+        numbers += [["uptime_seconds", now_us // 1_000_000], ["outbox_messages", len(outbox.entries)]]
+        numbers += [["outbox_bytes", outbox.size], ["dropped", outbox.dropped], ["repeated", outbox.repeated]]
+        numbers += [["frames_damaged", decoder.damaged], ["frames_repeated", line.repetitions], ["downs", line.downs]]
+        return numbers
+
+    # Readings
+
+    def _sample(self, now_us):
+        """Read the sensors when it is time, and move readings into the batch as far as it takes them."""
+        if self._collector is None:
+            return
+        if now_us >= self._sample_at_us and not self._readings and self._samples != self._settings.samples:
+            self._samples += 1
+            self._sample_at_us += self._settings.interval_us
+            if self._sample_at_us <= now_us:  # what a long computation kept us from is not caught up with
+                self._sample_at_us = now_us + self._settings.interval_us
+            for sensor in self._sensors:
+                try:
+                    self._readings += [tuple(reading) + (now_us,) for reading in sensor.read()]
+                except Exception:  # one sensor must not stop the others
+                    self.counters["sensor_errors"] += 1
+        while self._readings:
+            try:
+                if not self._batch.add(*self._readings[0]):
+                    return
+                self.counters["readings"] += 1
+            except (TypeError, ValueError):
+                self.counters["sensor_errors"] += 1
+            self._readings.pop(0)
+
+    def _batch_is_due(self, now_us):
+        if not self._batch.count:
+            return False
+        return bool(self._readings) or now_us >= self._batch.opened_us + self._settings.batch_us
+
+    def _wall_us(self, now_us):
+        return self._time[0] + now_us - self._time[1] if self._time else now_us
+
+    def _close_batch(self, now_us):
+        time = self._time
+        right = time is not None and time[2] and now_us - time[1] <= SYNCHRONISED_US
+        clock = batch.SYNCHRONISED if right else batch.UNSYNCHRONISED
+        number = self.outbox.next_number
+        body = self._batch.body(number, self._boot_id, clock, now_us, self._wall_us(now_us))
+        self._batch = batch.Batch(self._settings.batch_bytes)
+        self.outbox.add(self._write(messages.TELEMETRY, self._collector[0], body, now_us))
+
+    # Messages
+
+    def _write(self, kind, group_id, body, now_us, sequenced=True):
+        seq = self.outbox.next_seq if sequenced else 0
+        numbers = seq, seq, self._wall_us(now_us)
+        return messages.write_message(
+            self.identity, kind, self._collector[1], group_id, self._incarnation, *numbers, body
+        )
+
+    def _work(self, now_us):
+        """Rule 5."""
+        job = self._next_job(now_us)
+        if job is None:
+            self._announced = False
+        elif self._up and not self._announced:
+            self.link.busy(_BUSY_MS)
+            self._announced = True
+        else:
+            self._announced = False
+            try:
+                job(now_us)
+            except MemoryError:
+                self._carry_at_us = now_us + _WAIT_US
+                self.out_of_memory()
+
+    def _next_job(self, now_us):
+        if self._delivered is not None:
+            return self._open
+        if self._collector is None:
+            return None
+        if self._batch_is_due(now_us):
+            return self._close_batch
+        if not self._up or self._carry is not None or self._identify_due or now_us < self._carry_at_us:
+            return None
+        if self._reply:
+            return self._send_reply
+        if self.outbox.loss_to_write():
+            return self._write_loss
+        if self._links is not None and self._links.wanted and self.counters["acknowledgements"]:
+            return self._write_link
+        return self._send_due if self.outbox.due(now_us) else None
+
+    def _write_loss(self, now_us):
+        loss = self.outbox.loss_to_write()
+        body = messages.write_loss(messages.OUTBOX_FULL, loss, self.outbox.numbers_of(loss))
+        self.outbox.add(self._write(messages.LOSS, messages.NO_GROUP, body, now_us), False, loss)
+
+    def _write_link(self, now_us):
+        link = nacl.randombytes(16), nacl.randombytes(32)
+        message = self._write(messages.LINK, messages.NO_GROUP, cbor.encode(link), now_us)
+        self._links.begin(*link, self.outbox.add(message, False), now_us)
+
+    def _send_reply(self, now_us):
+        kind, body = self._reply
+        self._reply = None
+        message = self._write(kind, messages.NO_GROUP, body, now_us, sequenced=False)
+        self._send(message, None, self._links is not None and kind == messages.ACK, now_us)
+
+    def _send_due(self, now_us):
+        entry = self.outbox.due(now_us)
+        links = self._links
+        if entry.sent and links is not None:
+            links.end()
+        self._send(entry.message, entry, links is not None and not entry.sent and entry is not links.entry, now_us)
+
+    def _send(self, message, entry, by_link, now_us):
+        _, signing_public, noise_public = self._collector
+        envelope = self._links.seal(message, now_us) if by_link else None
+        if envelope is None:
+            envelope = messages.seal(message, noise_public, nacl.randombytes(32), nacl.randombytes(24))
+        number = self._say(messages.to_line(messages.CARRY, signing_public, envelope))
+        if number is None:
+            self._carry_at_us = now_us + _WAIT_US
+        else:
+            self._carry = number, entry
+            self.outbox.carried = entry
+            if entry is not None:
+                entry.sent = True
+
+    def _open(self, now_us):
+        """Deal with an envelope; only what the collector itself has written has an effect."""
+        token, envelope = self._delivered
+        self._delivered = None
+        try:
+            self._hear(messages.read_message(messages.open_sealed(envelope, self.identity.noise_secret)), now_us)
+        except cbor.WireError:
+            self.counters["refused"] += 1
+        finally:
+            self.link.acknowledge(token)
+
+    def _hear(self, message, now_us):
+        kind, author, recipient, body = message[0], message[1], message[2], message[8]
+        if self._collector is None or author != self._collector[1]:
+            raise cbor.WireError("not_a_member")
+        if recipient != self.identity.signing_public:
+            raise cbor.WireError("not_for_us")
+        if kind == messages.ACK:
+            self._acknowledged(body, now_us)
+        else:
+            self._reply = self._take(kind, message[4], message[6], body)
+
+    def _take(self, *message):
+        """Leave what is no acknowledgement to `inbox`, which most boards never need, and so load it late."""
+        if self._inbox is None:
+            try:
+                from .inbox import Inbox
+            except ImportError:
+                from inbox import Inbox
+            self._inbox = Inbox(self, self._storage, self.counters)
+        return self._inbox.take(*message)
+
+    def believe(self, noise_public):
+        """Seal for the collector's new noise key from now on; no key that was given under the old one is used."""
+        self._links = _link_keys() if self._links is not None else None
+        self._collector = self._collector[:2] + [noise_public]
+        self._storage.write(messages.COLLECTOR_FILE, cbor.encode([1] + self._collector))
+
+    def hear_again(self):
+        """Seal from now on: unless an answer is due anyway, our acknowledgement may not have opened there."""
+        if self._reply is None and self._links is not None:
+            self._links.end()
+
+    def _acknowledged(self, body, now_us):
+        incarnation, upto, spans = messages.read_acknowledgement(body)
+        if incarnation == self._incarnation:
+            self.counters["acknowledgements"] += 1
+            gone = self.outbox.receive_acknowledgement(upto, spans, now_us)
+            if self._links is not None:
+                self._links.heard(self.outbox.entries)
+            if gone:
+                self._reply = messages.RESUME, cbor.encode([list(span) for span in gone])
+
+
+def _between(low, high):
+    return low + int.from_bytes(nacl.randombytes(6), "little") % (high - low + 1)

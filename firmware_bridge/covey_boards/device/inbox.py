@@ -1,0 +1,113 @@
+"""The receiving half of the link from a board's collector. docs/protocol.md, sections 8 and 19.
+
+1. Only the next message counts; what was dealt with before is acknowledged again, anything else is silence.
+2. What a LOSS or a RESUME says will never come counts as dealt with.
+3. Dealt with, then stored, then acknowledged: after a power cut between the first two a message comes once more.
+"""
+
+try:
+    from covey_boards.shared import cbor, messages
+    from covey_boards.shared import tweetnacl as nacl
+
+    from . import received
+except ImportError:
+    import cbor
+    import messages
+    import received
+    import tweetnacl as nacl
+
+FILE = "inbox.state"
+
+
+def read_loss(body):
+    """Return [[first, last], ...] of a loss record; nothing where it speaks of an earlier incarnation.
+
+    Raises:
+        WireError: malformed.
+    """
+    fields = cbor.decode(body, 2_560)
+    earlier = (8,) if isinstance(fields, list) and len(fields) == 4 else ()
+    places = cbor.record(fields, (1, 255), list, list, *earlier)[1]
+    return [] if earlier else [cbor.record(span, cbor.UINT, cbor.UINT) for span in places]
+
+
+def read_resumption(body):
+    """Return [(first, last), ...] of a resumption.
+
+    Raises:
+        WireError: malformed.
+    """
+    spans = cbor.decode(body, 2_048)
+    if not isinstance(spans, list):
+        raise cbor.WireError("malformed")
+    return [cbor.record(span, cbor.UINT, cbor.UINT) for span in spans]
+
+
+class Inbox:
+    """What has been heard of the collector.
+
+    Args:
+        board: is told of the collector's new key by `believe`, of messages that come again by `hear_again`, and
+            `restart_wanted` where new settings ask for it.
+        storage: as `core.Core` has it.
+        counters: of the board; `blobs` and `blobs_failed` join them.
+    """
+
+    def __init__(self, board, storage, counters):
+        self._board, self._storage, self._counters = board, storage, counters
+        counters["blobs"] = counters["blobs_failed"] = 0
+        self._incarnation, self._upto = self._stored()
+
+    def _stored(self):
+        raw = self._storage.read(FILE)
+        if raw:
+            try:
+                return cbor.record(cbor.decode(raw, 64), (1, 1), 8, cbor.UINT)[1:]
+            except cbor.WireError:
+                pass  # then the collector's messages come once more
+        return [bytes(8), 0]
+
+    def take(self, kind, incarnation, link_seq, body):
+        """Deal with a message of the collector's; return (kind, body) of an answer, or None.
+
+        Raises:
+            WireError: it is not what it should be, or nothing for a board.
+        """
+        if kind not in (messages.BLOB, messages.LOSS, messages.RESUME, messages.COLLECTOR_KEY):
+            raise cbor.WireError("malformed")
+        if incarnation != self._incarnation:
+            self._incarnation, self._upto = incarnation, 0
+        before = self._upto
+        if 0 < link_seq <= before:
+            self._board.hear_again()
+        if kind in (messages.LOSS, messages.RESUME):
+            for first, last in (read_loss if kind == messages.LOSS else read_resumption)(body):
+                if first <= self._upto + 1 <= last:
+                    self._upto = last
+        if link_seq == self._upto + 1:
+            if kind == messages.BLOB:
+                self._deal_with(body)
+            elif kind == messages.COLLECTOR_KEY:
+                self._change_key(body)
+            self._upto = link_seq
+        if self._upto != before:
+            self._storage.write(FILE, cbor.encode([1, self._incarnation, self._upto]))
+        elif link_seq > self._upto:
+            return None
+        return messages.ACK, cbor.encode([self._incarnation, [self._upto, []]])
+
+    def _deal_with(self, content):
+        try:
+            if received.received(content, self._storage):
+                self._board.restart_wanted = True
+            self._counters["blobs"] += 1
+        except Exception:  # a blob that cannot be used must not come back for ever
+            self._counters["blobs_failed"] += 1
+
+    def _change_key(self, noise_public):
+        """Believe a usable key; another would make the collector deaf to us, and is refused as often as it comes."""
+        try:
+            nacl.crypto_box_beforenm(noise_public, bytes(range(32)))
+        except (nacl.CryptoError, ValueError):
+            raise cbor.WireError("malformed")
+        self._board.believe(noise_public)

@@ -1,0 +1,130 @@
+"""Firmware onto a board: `mpremote` writes the files, and every one is read back by its SHA-256.
+
+`mpremote` runs as a program of its own: it needs the port for itself, and what it does to a port must not end an agent.
+A board that runs our firmware does not listen to Ctrl-C; so it is asked to restart first, and caught while it starts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from covey.core.ids import printable
+from covey.errors import LocalError
+from covey_boards.serial_link import catch_prompt
+from covey_boards.shared.messages import COLLECTOR_FILE
+
+_HERE = Path(__file__).parent
+_START = "main.py"
+"""Written last: a board that lost power in between has no half firmware that starts."""
+
+_NOT_FOR_BOARDS = {"tweetnacl_sodium.py", "__init__.py"}
+_COMMAND_S = 300.0
+
+_HASHES = """
+import binascii, hashlib, os
+for name in os.listdir():
+    try:
+        file = open(name, 'rb')
+    except OSError:
+        continue
+    digest = hashlib.sha256()
+    part = file.read(256)
+    while part:
+        digest.update(part)
+        part = file.read(256)
+    print('sha256', binascii.hexlify(digest.digest()).decode(), name)
+"""
+"""For MicroPython: one line for each file. A folder cannot be opened."""
+
+_FORGET = f"""
+import os
+for name in os.listdir():
+    if name.startswith({COLLECTOR_FILE!r}):
+        os.remove(name)
+"""
+
+
+def firmware() -> dict[str, bytes]:
+    """Return the files of a board: `shared` and `device`, side by side as a board has them."""
+    found = {
+        path.name: path.read_bytes()
+        for folder in ("shared", "device")
+        for path in sorted((_HERE / folder).glob("*.py"))
+        if path.name not in _NOT_FOR_BOARDS
+    }
+    return dict(sorted(found.items(), key=lambda item: (item[0] == _START, item[0])))
+
+
+def write_firmware(port: str, baud: int, report: Callable[[str], None]) -> int:
+    """Write what a board does not have yet, verify everything, and restart it; return how many files were written.
+
+    Raises:
+        LocalError: the board cannot be reached, or does not hold what was written.
+    """
+    files = firmware()
+    wanted = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    _catch(port, baud)
+    there = _hashes(port)
+    missing = [name for name in files if there.get(name) != wanted[name]]
+    if missing:
+        report(f"writing {', '.join(missing)}")
+        with tempfile.TemporaryDirectory(prefix="covey-flash-") as folder:
+            copies: list[str] = []
+            for name in missing:
+                path = Path(folder) / name
+                path.write_bytes(files[name])
+                copies += ["+", "fs", "cp", str(path), f":{name}"]
+            _mpremote(port, *copies[1:])
+        there = _hashes(port)
+    wrong = [name for name in files if there.get(name) != wanted[name]]
+    if wrong:
+        raise LocalError(f"the board does not hold what was written: {', '.join(wrong)}", hint="try once more")
+    _mpremote(port, "reset")
+    return len(missing)
+
+
+def forget(port: str, baud: int) -> None:
+    """Have a board forget its group and collector, and restart it. Its identity stays.
+
+    Raises:
+        LocalError: the board cannot be reached.
+    """
+    _catch(port, baud)
+    _mpremote(port, "exec", _FORGET)
+    _mpremote(port, "reset")
+
+
+def _catch(port: str, baud: int) -> None:
+    try:
+        caught = catch_prompt(port, baud)
+    except OSError as error:
+        raise LocalError(f"{port} cannot be opened: {error}", hint="'covey mcu scan' lists the ports") from error
+    if not caught:
+        raise LocalError(f"{port} shows no prompt of MicroPython", hint="put MicroPython on the board first")
+
+
+def _hashes(port: str) -> dict[str, str]:
+    found = re.findall(r"^sha256 ([0-9a-f]{64}) (\S+)$", _mpremote(port, "exec", _HASHES), re.MULTILINE)
+    return {name: digest for digest, name in found}
+
+
+def _mpremote(port: str, *words: str) -> str:
+    command: Sequence[str] = [sys.executable, "-m", "mpremote", "connect", port, *words]
+    try:
+        done = subprocess.run(  # noqa: S603 - a program of ours, and a port that was checked
+            command, capture_output=True, text=True, errors="replace", timeout=_COMMAND_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise LocalError(f"{port} does not answer mpremote", hint="unplug the board, and plug it in again") from error
+    if "No module named mpremote" in done.stderr:
+        raise LocalError("flashing needs mpremote", hint="pip install 'covey[bridge]'")
+    if done.returncode:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it said nothing"]
+        raise LocalError(f"mpremote: {printable(last[0])}", hint="is MicroPython on the board, and the port free?")
+    return done.stdout.replace("\r\n", "\n")

@@ -1,0 +1,229 @@
+"""What a board writes and reads of Covey's protocol: signed messages, sealed envelopes, acknowledgements, loss records;
+and the few things that board and gateway tell each other over their line.
+
+The bytes are those of `covey.core` (docs/protocol.md, sections 4 to 7 and 9; the line: section 18); `tests/vectors` is
+the contract for both. Signed bytes are kept as they came. A box that does not open gives one and the same
+`WireError("decryption")` for every reason.
+"""
+
+try:
+    from . import tweetnacl as nacl
+    from .cbor import UINT, WireError, decode, encode, record
+except ImportError:
+    import tweetnacl as nacl
+    from cbor import UINT, WireError, decode, encode, record
+
+MESSAGE_BYTES_MAX = 4_096  # MAXIMUM_BOARD_MESSAGE_BYTES in agent/covey/limits.py
+LINE_BYTES_MAX = 4_096  # of link_machine
+ENVELOPE_BYTES_MAX = LINE_BYTES_MAX - 80  # what a line message leaves beside a key
+NO_GROUP = bytes(32)
+COLLECTOR_FILE = "collector.cbor"  # what ENROL said, on a board that has files; `covey mcu reset --forget` removes it
+
+BLOB, LINK, ACK, TELEMETRY, LOSS, RESUME, COLLECTOR_KEY = 0x03, 0x07, 0x08, 0x09, 0x0A, 0x0E, 0x10
+OUTBOX_FULL = 1
+
+_DOMAIN = b"covey/1 message\0"
+_BOARD_DOMAIN = b"covey/1 board\0"
+_FIELD_PRIME = (1 << 255) - 19
+# docs/protocol.md, section 5. A board refuses what it has no use for just like what does not exist.
+_TYPES = (0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10)
+_UNSEQUENCED = (0x08, 0x0E)
+_EITHER = 0x0F
+
+
+class Identity:
+    """A board's secrets and its two public keys. Both secrets are 32 random bytes and never leave the board."""
+
+    def __init__(self, signing_seed, noise_secret):
+        self.signing_public, self.signing_secret = nacl.crypto_sign_seed_keypair(signing_seed)
+        self.noise_secret = noise_secret
+        self.noise_public = nacl.crypto_scalarmult_base(noise_secret)
+
+    def to_file(self):
+        """Return what `identity.key` holds (section 14)."""
+        return encode([1, self.signing_secret[:32], self.noise_secret])
+
+
+def identity_from_file(raw):
+    """Return the identity of `Identity.to_file`.
+
+    Raises:
+        WireError: the bytes are damaged.
+    """
+    _, seed, noise_secret = record(decode(raw, 128), (1, 1), 32, 32)
+    return Identity(seed, noise_secret)
+
+
+# Envelopes (section 4)
+
+
+def padded_length(length):
+    """Return the PADMÉ length of a plaintext, its marker byte counted."""
+    if length <= 64:
+        return 64
+    exponent = _bits(length) - 1
+    zeros = (1 << exponent - _bits(exponent)) - 1
+    return (length + zeros) & ~zeros
+
+
+def _bits(number):
+    count = 0
+    while number:
+        number >>= 1
+        count += 1
+    return count
+
+
+def _padded(message):
+    return message + b"\x80" + bytes(padded_length(len(message) + 1) - len(message) - 1)
+
+
+def seal_by_link(message, tag, key, counter):
+    """Return a link envelope; no `counter` may be used twice with one tag (16) and key (32)."""
+    nonce = tag + counter.to_bytes(8, "big")
+    return encode([2, tag, counter, nacl.crypto_secretbox(_padded(message), nonce, key)])
+
+
+def seal(message, recipient_noise_public, ephemeral_secret, nonce):
+    """Return a sealed envelope; `ephemeral_secret` (32) and `nonce` (24) are fresh random bytes each time.
+
+    Raises:
+        WireError: the recipient's key is unusable.
+    """
+    try:
+        key = nacl.crypto_box_beforenm(recipient_noise_public, ephemeral_secret)
+    except nacl.CryptoError:
+        raise WireError("decryption")
+    ephemeral_public = nacl.crypto_scalarmult_base(ephemeral_secret)  # before copies of the message fill the heap
+    return encode([1, ephemeral_public, nonce, nacl.crypto_secretbox(_padded(message), nonce, key)])
+
+
+def open_sealed(raw, noise_secret):
+    """Open an envelope and return the message.
+
+    Raises:
+        WireError: malformed, too long, or not sealed for this key.
+    """
+    version, ephemeral_public, nonce, box = record(decode(raw, ENVELOPE_BYTES_MAX), (0, 255), 32, 24, bytes)
+    if version != 1:
+        raise WireError("malformed")
+    if len(box) < 16 or int.from_bytes(ephemeral_public, "little") >= _FIELD_PRIME:
+        raise WireError("decryption")
+    try:
+        padded = nacl.crypto_box_open(box, nonce, ephemeral_public, noise_secret)
+    except nacl.CryptoError:
+        raise WireError("decryption")
+    message = padded.rstrip(b"\0")
+    if message[-1:] != b"\x80" or padded_length(len(message)) != len(padded):
+        raise WireError("malformed")
+    return message[:-1]
+
+
+# Messages (section 5)
+
+
+def write_message(identity, kind, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body):
+    """Sign and return a message's bytes."""
+    fields = [1, kind, identity.signing_public, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body]
+    signed = encode(fields)
+    return encode([nacl.crypto_sign_detached(_DOMAIN + signed, identity.signing_secret), signed])
+
+
+def read_message(raw):
+    """Verify a message; return [type, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body].
+
+    Raises:
+        WireError: malformed, too long, or not signed by the author that it names.
+    """
+    signature, signed = record(decode(raw, MESSAGE_BYTES_MAX), 64, bytes)
+    fields = record(
+        decode(signed, MESSAGE_BYTES_MAX), (0, 255), (0, 255), 32, 32, 32, 8, UINT, UINT, UINT, bytes
+    )
+    if fields[0] != 1:
+        raise WireError("malformed")
+    try:
+        nacl.crypto_sign_verify_detached(signature, _DOMAIN + signed, fields[2])
+    except nacl.CryptoError:
+        raise WireError("signature")
+    kind, seq, link_seq = fields[1], fields[6], fields[7]
+    unsequenced = link_seq == 0 if kind == _EITHER else kind in _UNSEQUENCED
+    if kind not in _TYPES or (seq == 0) != (link_seq == 0) or (link_seq == 0) != unsequenced:
+        raise WireError("malformed")
+    return fields[1:]
+
+
+# Acknowledgements and losses (sections 6 and 7)
+
+
+def read_acknowledgement(body):
+    """Return (incarnation, upto, [(first, last), ...]).
+
+    Raises:
+        WireError: malformed, or more ranges than there may be.
+    """
+    incarnation, received = record(decode(body, 2_048), 8, list)
+    upto, ranges = record(received, UINT, list)
+    if len(ranges) > 64:
+        raise WireError("limit")
+    spans = []
+    end = upto
+    for value in ranges:
+        first, last = record(value, UINT, UINT)
+        if not end + 1 < first <= last:
+            raise WireError("malformed")
+        spans.append((first, last))
+        end = last
+    return incarnation, upto, spans
+
+
+def write_loss(reason, places, numbers):
+    """Return the body of a loss record: ranges (first, last) of link sequences, and of the telemetry numbers among them."""
+    return encode([reason, [list(span) for span in places], [list(span) for span in numbers]])
+
+
+# What board and gateway tell each other (section 18)
+
+IDENTIFY, CARRY, REPORT = 1, 2, 3  # from the board
+TIME, ENROL, DELIVER, RESTART = 16, 17, 18, 19  # from the gateway
+
+_LINE_SHAPES = {
+    IDENTIFY: (32, 32, 64, 32, str),  # signing key, noise key, proof, whom it is enrolled for or zeros, software
+    CARRY: (32, bytes),  # recipient's signing key, envelope
+    REPORT: (list,),  # [[name, number], ...]
+    TIME: (UINT, bool),  # wall clock in microseconds; whether it is synchronised
+    ENROL: (32, 32, 32),  # group, collector's signing key, collector's noise key
+    DELIVER: (bytes,),  # envelope
+    RESTART: (),
+}
+
+
+def to_line(kind, *fields):
+    """Return a message for the other end of the line."""
+    return encode([kind] + list(fields))
+
+
+def from_line(raw):
+    """Return [kind, field, ...] of a message of the line.
+
+    Raises:
+        WireError: it is none.
+    """
+    value = decode(raw, LINE_BYTES_MAX)
+    kind = value[0] if isinstance(value, list) and value else None
+    if isinstance(kind, bool) or not isinstance(kind, int) or kind not in _LINE_SHAPES:
+        raise WireError("malformed")
+    return record(value, (kind, kind), *_LINE_SHAPES[kind])
+
+
+def prove_noise_key(identity):
+    """Return the signature by which a board binds its noise key to its signing key."""
+    return nacl.crypto_sign_detached(_BOARD_DOMAIN + identity.noise_public, identity.signing_secret)
+
+
+def noise_key_is_proven(signing_public, noise_public, proof):
+    """Say whether the holder of a signing key says that this noise key is its own."""
+    try:
+        nacl.crypto_sign_verify_detached(proof, _BOARD_DOMAIN + noise_public, signing_public)
+    except nacl.CryptoError:
+        return False
+    return True

@@ -1,0 +1,136 @@
+"""`python -m covey_ingest`: the ingest as a program, with the exit codes of all of Covey: 0, 1, 2 (usage), 78."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import threading
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from covey.config.ingest_options import ingest_parser
+from covey.errors import CoveyError, UsageError
+
+if TYPE_CHECKING:
+    from covey_ingest.metrics import IngestMetrics
+    from covey_ingest.progress import Lag, Progress, Published
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the ingest until it is done or told to stop (SIGINT, SIGTERM)."""
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        if words[:1] == ["report"]:
+            from covey_ingest import report_command
+
+            return report_command.main(words[1:])
+        try:
+            _ingest(ingest_parser().parse_args(words))
+        finally:
+            if sys.stdout.isatty():
+                print()
+    except CoveyError as error:
+        print(f"error: {error}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _ingest(options: argparse.Namespace) -> None:
+    if options.publish and options.sink != "delta":
+        raise UsageError("what is published are Delta tables", hint="add --sink delta")
+    teller, stop = _Teller(options), threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    from covey_ingest.job import run
+    from covey_ingest.rows import Verify
+    from covey_ingest.tables import Sink
+
+    run(
+        options.vault,
+        options.key_file,
+        options.tables,
+        options.checkpoint or options.tables / ".checkpoint",
+        available_now=options.available_now,
+        trigger_seconds=options.trigger_seconds,
+        on_progress=teller.written,
+        on_lag=teller.lags,
+        verify=Verify(options.verify),
+        segments_per_trigger=options.max_segments_per_trigger,
+        bytes_per_trigger=options.max_bytes_per_trigger,
+        sink=Sink(options.sink),
+        publish=options.publish,
+        on_published=teller.published,
+        stop=stop,
+    )
+
+
+class _Teller:
+    """Tells of each micro-batch: on the terminal, and to Prometheus where that is wanted."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        if options.metrics_file and options.metrics_file.suffix != ".prom":
+            raise UsageError("--metrics-file must end in .prom", hint="node_exporter reads no other name")
+        self._show = _print_json if options.json else _print_line
+        self._lag: Lag | None = None
+        self._published: Published | None = None
+        self._metrics: IngestMetrics | None = None
+        if options.metrics_file or options.metrics_listen:
+            from covey_ingest.metrics import IngestMetrics
+
+            self._metrics = IngestMetrics(options.metrics_file, options.metrics_listen)
+
+    def written(self, progress: Progress) -> None:
+        if self._metrics:
+            self._metrics.note(progress)
+        self._show(progress, self._lag, self._published)
+
+    def lags(self, lag: Lag) -> None:
+        self._lag = lag
+        if self._metrics:
+            self._metrics.note_lag(lag)
+
+    def published(self, told: Published) -> None:
+        before = self._published.error if self._published else ""
+        self._published = told
+        if self._metrics:
+            self._metrics.note_published(told)
+        if told.error and not before:
+            print(f"warning: not published, and tried again: {told.error}", file=sys.stderr, flush=True)
+        elif before and not told.error:
+            print(f"published again, {told.batches} micro-batches to go", file=sys.stderr, flush=True)
+
+
+def _print_line(progress: Progress, lag: Lag | None, published: Published | None) -> None:
+    told = f"batch {progress.batch_id}: {progress.readings} readings in {progress.messages} messages"
+    if progress.losses:
+        told += f", {progress.losses} losses"
+    if progress.repeats:
+        told += f", {progress.repeats} messages once more"
+    if progress.quarantined:
+        told += f", {progress.quarantined} quarantined"
+    if progress.repaired:
+        told += f", {progress.repaired} segments repaired"
+    told += f", {progress.seconds:.1f} s, {progress.readings / max(progress.seconds, 0.001):.0f}/s"
+    if lag and lag.segments:
+        told += f", {lag.segments} segments behind ({lag.seconds:.0f} s)"
+    if published and published.batches > 1:
+        told += f", {published.batches} micro-batches not published ({published.seconds:.0f} s)"
+    if sys.stdout.isatty():
+        print(f"\r\x1b[K{told}", end="", flush=True)
+    else:
+        print(told, flush=True)
+
+
+def _print_json(progress: Progress, lag: Lag | None, published: Published | None) -> None:
+    behind = {"lag_segments": lag.segments, "lag_seconds": lag.seconds} if lag else {}
+    if published:
+        behind |= {"unpublished_batches": published.batches, "unpublished_seconds": published.seconds}
+    print(json.dumps(asdict(progress) | behind), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

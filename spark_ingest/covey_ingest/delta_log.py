@@ -1,0 +1,281 @@
+"""The tables as Delta tables: a transaction log over the files that `tables` commits. Library: `deltalake` (delta-rs).
+
+    readings/_delta_log/       the log; so for losses and quarantine
+    readings/batch=N/*.parquet the files of micro-batch N, as executors wrote them: no reading passes the driver
+    readings/*.parquet         small files of many micro-batches, merged
+    devices/_delta_log/        the same for what is replaced whole (and gaps/), at most once a minute and when the
+                               ingest ends
+
+All of it lies in one place: the folder of the working tables, or an object store (`places`).
+
+1. A micro-batch is added to the log in one commit that carries the ingest's name and N (`txn`). What the log says of N
+   is asked first, so that a replay adds nothing, whatever was killed between the rename and the commit. Two that commit
+   at once: the library refuses the second by its `txn`.
+2. The log follows the folders: whatever it lacks is added, in order. So Parquet tables become Delta tables at any time.
+   They do not turn back: merged files and the small ones lie beside each other until the latter are old enough.
+3. Every `BATCHES_PER_MERGE` micro-batches small files are merged, those of one magnitude into the next, so that a
+   reading is written anew a few times in all; what was replaced a week ago is deleted.
+4. A column that files have and the table lacks is added to the table. One that the table has and files lack is null.
+5. Micro-batch N of any table is added where readings/batch=N exists: before, it may still be written anew. Readings are
+   added last: what their log has of N, it has of all tables.
+6. The last micro-batch that the log names is there. If not, these are an older copy of the tables, and their next one
+   would be taken for another; or what the log names was merged with what it lacks (`merging`). They are refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from covey.errors import ConfigurationError, StorageError
+from covey_ingest.file_statistics import statistics
+from covey_ingest.object_stores import brief
+from covey_ingest.places import Folder, Place, open_table
+from covey_ingest.state_file import read_state
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable
+    from deltalake.transaction import AddAction, RemoveAction
+
+BATCHES_PER_MERGE = 64
+MAGNITUDES = (1024 * 1024, 16 * 1024 * 1024, 128 * 1024 * 1024)
+"""Bytes that files grow to by merging, one after the other."""
+
+STATE_SECONDS = 60.0
+_KEPT_HOURS = 168
+_STATE_KEPT_HOURS = 1
+
+
+def is_delta(folder: Path) -> bool:
+    """Say whether a table has a log."""
+    return (folder / "_delta_log").is_dir()
+
+
+class DeltaLog:
+    """The logs of all tables in one place, written by one ingest."""
+
+    def __init__(self, root: Path, ingest: str, place: Place | None = None) -> None:
+        """Name the working tables, the ingest that numbers micro-batches, and the place (default: the same folder).
+
+        Raises:
+            ConfigurationError: the library is not installed.
+        """
+        try:
+            import deltalake  # noqa: F401 - before anything is written
+        except ImportError as error:
+            raise ConfigurationError("Delta tables need deltalake", hint="pip install 'covey[delta]'") from error
+        self._root = root
+        self._ingest = ingest
+        self._place = place or Folder(root)
+        self._open: dict[str, DeltaTable] = {}
+        self._has: dict[str, int] = {}
+        self._states_at = float("-inf")
+
+    @property
+    def mergeable_upto(self) -> int:
+        """Nothing of the tables is to be merged but by the log."""
+        return -1
+
+    def publish(self, *, last: bool = False) -> None:
+        """Bring the logs up to the committed micro-batches; tables that are replaced whole not each time, but at last.
+
+        Raises:
+            ConfigurationError: the tables are older than the log (rule 6).
+            StorageError: a log refused.
+        """
+        for number in self.missing():
+            self.add(number)
+        self.replace_states(last=last)
+
+    def close(self, *, whole: bool) -> None:
+        """Bring the logs up to date in the end, unless something went wrong.
+
+        Raises:
+            CoveyError: as `publish`.
+        """
+        if whole:
+            self.publish(last=True)
+
+    def missing(self) -> list[int]:
+        """Return the committed micro-batches that a log lacks, in order.
+
+        Raises:
+            CoveyError: as `publish`.
+        """
+        with self._told():
+            for table in self._open.values():
+                table.update_incremental()
+            committed = batches(self._root)
+            newest = self._done("readings")
+            if newest not in {-1, *committed}:
+                raise ConfigurationError(
+                    f"the log of {self._place.uri('readings')} is ahead of the tables at {self._root}, which lack its "
+                    f"micro-batch {newest}",
+                    hint="give new tables, a new checkpoint and another place: the vault holds all of it",
+                )
+            return sorted(number for number in committed if number > newest)
+
+    def add(self, number: int) -> None:
+        """Add a micro-batch to each log that lacks it.
+
+        Raises:
+            StorageError: a log refused, or the files could not be brought to its place.
+        """
+        with self._told():
+            for name, is_state in self._tables():
+                files = [] if is_state else self._files(name, number)
+                if files and number > self._done(name):
+                    self._add(name, number, files)
+
+    def replace_states(self, *, last: bool) -> None:
+        """Write the tables that are replaced whole, if they are due or it is for the last time.
+
+        Raises:
+            StorageError: a log refused.
+        """
+        if not last and time.monotonic() - self._states_at < STATE_SECONDS:
+            return
+        with self._told():
+            for name, is_state in self._tables():
+                if is_state:
+                    self._replace(name, *read_state(_state(self._root / name), pa.schema([])))
+        self._states_at = time.monotonic()
+
+    def _tables(self) -> list[tuple[str, bool]]:
+        """Return the tables' names and which are replaced whole; `readings` last (rule 5)."""
+        folders = [path for path in self._root.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        named = sorted((folder.name == "readings", folder.name, _state(folder).exists()) for folder in folders)
+        return [(name, is_state) for _, name, is_state in named]
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn the library's errors into ours; after one, the logs are asked anew what they have."""
+        from deltalake.exceptions import DeltaError
+
+        try:
+            yield
+        except BaseException as error:
+            self._open.clear()
+            self._has.clear()
+            if isinstance(error, DeltaError | OSError):
+                raise StorageError(f"the Delta tables at {self._place.uri('')} refused: {brief(error)}") from error
+            raise
+
+    def _table(self, name: str) -> DeltaTable | None:
+        if name not in self._open:
+            table = open_table(self._place.uri(name), self._place.options)
+            if table is None:
+                return None
+            self._open[name] = table
+        return self._open[name]
+
+    def _done(self, name: str) -> int:
+        """Return the last micro-batch that a log has, or -1."""
+        if name not in self._has:
+            table = self._table(name)
+            version = table.transaction_version(self._ingest) if table is not None else None
+            self._has[name] = -1 if version is None else version
+        return self._has[name]
+
+    def _add(self, name: str, number: int, files: list[Path]) -> None:
+        table = self._widened(name, _nullable(pq.read_schema(files[0])))
+        actions: list[AddAction | RemoveAction] = [self._addition(name, file) for file in files]
+        table.create_write_transaction(actions, "append", table.schema(), commit_properties=self._named(number))
+        self._has[name] = number
+        table.update_incremental()
+        if number % BATCHES_PER_MERGE == BATCHES_PER_MERGE - 1:
+            sizes = [int(size) for size in table.get_add_actions().column("size_bytes").to_pylist()]
+            if target := _target(sizes):
+                table.optimize.compact(target_size=target)
+            table.vacuum(_KEPT_HOURS, dry_run=False)
+            del self._open[name]
+
+    def _files(self, name: str, number: int) -> list[Path]:
+        return _listed(self._root / name, f"batch={number}/*.parquet")
+
+    def _widened(self, name: str, schema: pa.Schema) -> DeltaTable:
+        """Return the table with all columns of the schema (rule 4)."""
+        from deltalake import DeltaTable, Schema
+
+        wanted, table = Schema.from_arrow(schema), self._table(name)
+        if table is None:
+            uri, options = self._place.uri(name), self._place.options
+            table = self._open[name] = DeltaTable.create(uri, wanted, name=name, storage_options=options)
+        known = {field.name for field in table.schema().fields}
+        new = [field for field in wanted.fields if field.name not in known]
+        if new:
+            table.alter.add_columns(new)
+            table.update_incremental()
+        return table
+
+    def _addition(self, name: str, file: Path) -> AddAction:
+        """Bring a file to its place, and describe it with its footer's statistics: readers skip files by them."""
+        from deltalake.transaction import AddAction
+
+        key = file.relative_to(self._root / name).as_posix()
+        came_ms = self._place.bring(file, f"{name}/{key}")
+        return AddAction(key, file.stat().st_size, {}, came_ms, True, statistics(file))
+
+    def _replace(self, name: str, rows: pa.Table, number: int) -> None:
+        from deltalake import write_deltalake
+
+        if number <= self._done(name):
+            return
+        write_deltalake(
+            self._place.uri(name),
+            rows.replace_schema_metadata(None),
+            mode="overwrite",
+            schema_mode="overwrite",
+            storage_options=self._place.options,
+            commit_properties=self._named(number),
+        )
+        self._has[name] = number
+        self._open.pop(name, None)
+        written = self._table(name)
+        if written is not None:
+            written.vacuum(_STATE_KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
+
+    def _named(self, number: int) -> CommitProperties:
+        from deltalake import CommitProperties, Transaction
+
+        return CommitProperties(app_transactions=[Transaction(self._ingest, number)])
+
+
+def _target(sizes: list[int]) -> int | None:
+    """Return the greatest magnitude that there are enough files for, each by far smaller; None if for none."""
+    target, least = None, 0
+    for magnitude in MAGNITUDES:
+        if sum(least <= size < magnitude // 2 for size in sizes) >= BATCHES_PER_MERGE // 4:
+            target = magnitude
+        least = magnitude // 2
+    return target
+
+
+def batches(root: Path) -> set[int]:
+    """Return the committed micro-batches."""
+    return {int(folder.name.removeprefix("batch=")) for folder in _listed(root / "readings", "batch=*")}
+
+
+def _listed(table: Path, pattern: str) -> list[Path]:
+    """List what is in a table's folder, all of it: in between `merging` may put another in its place and remove it."""
+    while table.is_dir():
+        listed, found = table.stat().st_ino, sorted(table.glob(pattern))
+        if listed == table.stat().st_ino:
+            return found
+    return []
+
+
+def _state(folder: Path) -> Path:
+    """Return where a table's file lies if it is replaced whole."""
+    return folder / f"{folder.name}.parquet"
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    """Return the columns alone, so that a later version may leave one out."""
+    return pa.schema([pa.field(field.name, field.type) for field in schema])

@@ -1,0 +1,204 @@
+"""The `devices` table: one row for each device that has ever sent a reading.
+
+A small file, replaced whole after each micro-batch, rather than aggregates to merge at every read: anything that
+reads Parquet reads it, and its size depends on the number of devices alone (about 150 bytes each).
+
+`firmware` is what a device says of itself in its newest reading of that name. What runs on a board its gateway says
+(`board/<the board's key>/firmware`), and `gateway` is who said so last.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
+
+from covey_ingest import gaps
+from covey_ingest.decode import Integers
+from covey_ingest.schema import TIMESTAMP
+from covey_ingest.session import spark_path
+from covey_ingest.state_file import read_state, replace_state
+
+BOOTS_REMEMBERED = 32
+"""Boots of a device that are told apart from new ones when late data arrives."""
+
+BOARDS_HEARD = 256
+"""Boards that one gateway is heard of in a micro-batch: it says of each once a day."""
+
+TEXT_KEPT = 200
+
+_BOARD = re.compile(r"board/([0-9a-f]{64})/firmware")
+
+SCHEMA = pa.schema(
+    [
+        ("author", pa.string()),
+        ("device", pa.string()),
+        ("first_seen", TIMESTAMP),  # arrivals at the collector
+        ("last_seen", TIMESTAMP),
+        ("last_time", TIMESTAMP),  # the newest reading's time
+        ("lag_seconds", pa.float64()),  # of the newest arrival: from its last reading to the collector
+        ("incarnation", pa.string()),
+        ("last_seq", pa.int64()),
+        ("time_quality", pa.string()),
+        ("boots", pa.int64()),
+        ("boot_ids", pa.list_(pa.string())),
+        ("messages", pa.int64()),
+        ("readings", pa.int64()),
+        ("collector", pa.string()),
+        ("firmware", pa.string()),
+        ("gateway", pa.string()),  # of a board: the device that it was last attached to, as that one says
+    ]
+)
+_LATEST = ("incarnation", "last_seq", "time_quality", "collector", "lag_seconds")
+
+
+def path_in(tables: Path) -> Path:
+    """Return where the table lies."""
+    return tables / "devices" / "devices.parquet"
+
+
+def update(spark: SparkSession, tables: Path, readings: Path, batch_id: int) -> None:
+    """Take a committed batch of readings into the table; does nothing if it is in there already."""
+    path = path_in(tables)
+    before, last = read_state(path, SCHEMA)
+    if last < batch_id:
+        summary = _summary(spark, readings)
+        merged = with_boards(merge(_as_now(before), summary.drop_columns(["boards"])), summary)
+        replace_state(path, _with_open_gaps(merged, gaps.open_gaps(tables)), batch_id)
+
+
+def _as_now(before: pa.Table) -> pa.Table:
+    """Return the table as it stood, without what is computed anew, and with columns that an earlier Covey lacked."""
+    for field in SCHEMA:
+        if field.name not in before.column_names:
+            before = before.append_column(field, pa.nulls(len(before), field.type))
+    return before.select(SCHEMA.names)
+
+
+def _with_open_gaps(devices: pa.Table, lacking: pa.Table) -> pa.Table:
+    places = pc.index_in(devices["author"], value_set=lacking["author"].combine_chunks())
+    counts = pc.fill_null(lacking["numbers_sum"].combine_chunks().take(places.combine_chunks()), 0)
+    return devices.append_column("open_gaps", counts)
+
+
+def _summary(spark: SparkSession, readings: Path) -> pa.Table:
+    """Summarise one batch: partial aggregates in the scan, then a shuffle of one row for each device."""
+    latest = F.struct(
+        "incarnation",
+        F.col("seq").alias("last_seq"),
+        "time_quality",
+        "collector",
+        ((F.unix_micros("received_at") - F.unix_micros("time")) / 1e6).alias("lag_seconds"),
+    )
+    text = F.substring("text", 1, TEXT_KEPT)
+    own, of_board = F.col("name") == "firmware", F.col("name").rlike(f"^{_BOARD.pattern}$")
+    own_text = F.when(own & text.isNotNull(), F.struct("received_at", "seq", "index", text.alias("text")))
+    board_text = F.when(of_board & text.isNotNull(), F.struct("received_at", "name", text.alias("text")))
+    return (
+        spark.read.parquet(spark_path(readings))
+        .groupBy("author")
+        .agg(
+            F.min("received_at").alias("first_seen"),
+            F.max("received_at").alias("last_seen"),
+            F.max("time").alias("last_time"),
+            F.max_by(latest, F.struct("received_at", "seq", "time")).alias("latest"),
+            F.array_sort(F.collect_set("boot")).alias("boot_ids"),
+            F.count_if(F.col("index") == 0).alias("messages"),
+            F.count("*").alias("readings"),
+            F.max(own_text)["text"].alias("firmware"),
+            F.slice(F.collect_set(board_text), 1, BOARDS_HEARD).alias("boards"),
+        )
+        .select("*", "latest.*")
+        .drop("latest")
+        .toArrow()
+    )
+
+
+def merge(before: pa.Table, batch: pa.Table) -> pa.Table:
+    """Return the table after a batch; devices that the batch does not name are carried over untouched."""
+    batch = batch.select([name for name in SCHEMA.names if name in batch.column_names])
+    place = pc.index_in(batch["author"], value_set=before["author"].combine_chunks())
+    known = batch.filter(pc.is_valid(place))
+    rows = place.combine_chunks().drop_null()
+    others = before.filter(pc.invert(pc.is_in(before["author"], value_set=batch["author"].combine_chunks())))
+    met = _met(batch.filter(pc.is_null(place)))
+    return pa.concat_tables([others, _merged(before.take(rows), known), met]).sort_by("author").combine_chunks()
+
+
+def with_boards(devices: pa.Table, summary: pa.Table) -> pa.Table:
+    """Return the table with what gateways say of boards in it; `boards` of a summary's rows are what each has said."""
+    heard: dict[str, tuple[datetime, str, str]] = {}
+    for gateway, said in zip(summary["author"].to_pylist(), summary["boards"].to_pylist(), strict=True):
+        for each in said:
+            found = _BOARD.fullmatch(each["name"])
+            if found:
+                told = each["received_at"], each["text"], gateway
+                heard[found[1]] = max(heard.get(found[1], told), told)
+    if not heard:
+        return devices
+    known = pa.table([[*heard], *zip(*heard.values(), strict=True)], ["author", "at", "firmware", "gateway"])
+    places = pc.index_in(devices["author"], value_set=known["author"].combine_chunks())
+    for name in ("firmware", "gateway"):
+        place = devices.schema.get_field_index(name)
+        told = pc.coalesce(known[name].combine_chunks().take(places.combine_chunks()), devices[name])
+        devices = devices.set_column(place, SCHEMA.field(name), told)
+    return devices
+
+
+def _met(new: pa.Table) -> pa.Table:
+    """Return the rows of devices that were never heard before."""
+    told = {name: new[name] for name in new.column_names}
+    told |= {"device": pc.utf8_slice_codeunits(new["author"], 0, 8)}
+    told |= {"boots": pc.list_value_length(new["boot_ids"]), "gateway": pa.nulls(len(new), pa.string())}
+    return _table(told)
+
+
+def _merged(old: pa.Table, new: pa.Table) -> pa.Table:
+    """Return the rows of devices, whose old and new ones are in the same order."""
+    later = pc.or_(
+        pc.greater(new["last_seen"], old["last_seen"]),
+        pc.and_(pc.equal(new["last_seen"], old["last_seen"]), pc.greater(new["last_seq"], old["last_seq"])),
+    )
+    told = {name: old[name] for name in ("author", "device")}
+    told |= {name: pc.if_else(later, new[name], old[name]) for name in _LATEST}
+    for name, newer in (("first_seen", pc.less), ("last_seen", pc.greater), ("last_time", pc.greater)):
+        told[name] = pc.if_else(newer(new[name], old[name]), new[name], old[name])
+    told |= {"firmware": pc.coalesce(new["firmware"], old["firmware"]), "gateway": old["gateway"]}
+    told |= {name: pc.add(old[name], new[name]) for name in ("messages", "readings")}
+    told["boot_ids"], fresh = _boots(old["boot_ids"], new["boot_ids"])
+    told["boots"] = pc.add(old["boots"], fresh)
+    return _table(told)
+
+
+def _boots(old: pa.ChunkedArray, new: pa.ChunkedArray) -> tuple[pa.ListArray, pa.Array]:
+    """Return the newest boots of each device, and how many of the new ones are not among the old."""
+    (old_owners, old_boots), (new_owners, new_boots) = _flat(old), _flat(new)
+    codes = pa.concat_arrays([old_boots, new_boots]).dictionary_encode().indices.to_numpy().astype(np.int64)
+    many = codes.max(initial=0) + 1
+    pairs = np.concatenate([old_owners, new_owners]) * many + codes
+    fresh = ~np.isin(pairs[len(old_owners) :], pairs[: len(old_owners)])
+    owners = np.concatenate([old_owners, new_owners[fresh]])
+    order = np.argsort(owners, kind="stable")
+    owners = owners[order]
+    after = np.cumsum(np.bincount(owners, minlength=len(old)))[owners] - np.arange(len(owners))
+    kept = after <= BOOTS_REMEMBERED
+    ends = np.zeros(len(old) + 1, np.int32)
+    np.cumsum(np.bincount(owners[kept], minlength=len(old)), out=ends[1:])
+    boots = pa.concat_arrays([old_boots, new_boots.filter(pa.array(fresh))]).take(pa.array(order[kept]))
+    counts = np.bincount(new_owners[fresh], minlength=len(old))
+    return pa.ListArray.from_arrays(pa.array(ends), boots), pa.array(counts, pa.int64())
+
+
+def _flat(lists: pa.ChunkedArray) -> tuple[Integers, pa.Array]:
+    one = lists.combine_chunks()
+    return pc.list_parent_indices(one).to_numpy().astype(np.int64), pc.list_flatten(one).cast(pa.string())
+
+
+def _table(columns: dict[str, pa.Array | pa.ChunkedArray]) -> pa.Table:
+    return pa.table([columns[field.name].cast(field.type) for field in SCHEMA], schema=SCHEMA)

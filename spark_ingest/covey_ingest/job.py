@@ -1,0 +1,169 @@
+"""The ingest: a streaming query from a vault to tables (`python -m covey_ingest`, `covey ingest`).
+
+Everything that can be wrong with options, keys and directories is checked before a JVM starts. `run` may be killed at
+any moment and started again with the same checkpoint and tables: see `tables` for why each reading is there once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from covey.errors import ConfigurationError, CoveyError, TransientError
+from covey_ingest import repairs
+from covey_ingest.object_stores import absolute_location
+from covey_ingest.progress import OnLag, OnProgress, OnPublished, Progress, Teller, segments_behind
+from covey_ingest.publisher import Publishing
+from covey_ingest.rows import Verify
+from covey_ingest.session import spark_path, spark_session
+from covey_ingest.source import FORMAT, SEGMENTS_PER_TRIGGER, SourceOptions
+from covey_ingest.tables import BatchWritten, Sink, Tables
+
+_POLL_SECONDS = 0.5
+
+
+def run(
+    vault: str,
+    key_file: Path,
+    tables: Path,
+    checkpoint: Path,
+    *,
+    available_now: bool = False,
+    trigger_seconds: float = 2.0,
+    on_progress: OnProgress | None = None,
+    on_lag: OnLag | None = None,
+    verify: Verify = Verify.ALL,
+    segments_per_trigger: int = SEGMENTS_PER_TRIGGER,
+    bytes_per_trigger: int | None = None,
+    sink: Sink = Sink.PARQUET,
+    publish: str | None = None,
+    on_published: OnPublished | None = None,
+    spark: SparkSession | None = None,
+    stop: threading.Event | None = None,
+) -> None:
+    """Follow a vault until `stop` is set, or, with `available_now`, until all that it lists now is in the tables.
+
+    `publish` names an object store where Delta tables follow these.
+
+    Raises:
+        ConfigurationError: keys, vault, tables, checkpoint or Java are not as they should be; nothing was written.
+        CoveyError: what the source or the tables met; start again, nothing is lost.
+    """
+    asked = SourceOptions(
+        absolute_location(vault),
+        key_file.absolute(),
+        verify,
+        segments_per_trigger,
+        memory=checkpoint.absolute() / "covey-manifests",
+        bytes_per_trigger=bytes_per_trigger,
+        failed=repairs.path_in(tables.absolute()),
+    )
+    options = SourceOptions.parse(asked.to_options())
+    keys, _ = options.open()
+    stop = stop or threading.Event()
+    publishing = Publishing(publish, on_published or (lambda _: None), stop) if publish else None
+    with Tables(tables.absolute(), sink, publishing) as held:
+        held.belong_to(checkpoint.absolute(), keys.vault_id)
+        session = spark or spark_session("covey ingest")
+        teller = Teller(on_progress, on_lag)
+        writer, listener = _Writer(held, teller), _Listener(teller)
+        stream = session.readStream.format(FORMAT).options(**options.to_options()).load()
+        start = (
+            stream.writeStream.queryName("covey-ingest")
+            .option("checkpointLocation", spark_path(checkpoint.absolute()))
+            .foreachBatch(writer)
+        )
+        trigger = (
+            start.trigger(availableNow=True)
+            if available_now
+            else start.trigger(processingTime=f"{trigger_seconds} seconds")
+        )
+        session.streams.addListener(listener)
+        try:
+            _wait(trigger.start(), writer, stop)
+        finally:
+            teller.finish()
+            session.streams.removeListener(listener)
+
+
+class _Writer:
+    """What `foreachBatch` calls; keeps the error that Spark would only show as text."""
+
+    def __init__(self, tables: Tables, teller: Teller) -> None:
+        self._tables = tables
+        self._teller = teller
+        self.error: Exception | None = None
+
+    def __call__(self, messages: DataFrame, batch_id: int) -> None:
+        started = time.monotonic()
+        try:
+            written = self._tables.write(messages, batch_id)
+        except Exception as error:
+            self.error = error
+            raise
+        self._tell(written, time.monotonic() - started)
+
+    def _tell(self, written: BatchWritten, seconds: float) -> None:
+        self._teller.written(Progress(seconds=round(seconds, 3), **asdict(written)))
+
+
+class _Listener(StreamingQueryListener):
+    """Hears from Spark how far the source had come after each micro-batch, and how far the vault reached."""
+
+    def __init__(self, teller: Teller) -> None:
+        self._teller = teller
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - the API's names
+        """Nothing to do."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Tell of the micro-batch."""
+        for source in event.progress.sources:
+            self._teller.lags(event.progress.batchId, segments_behind(source.endOffset, source.latestOffset))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Nothing to do."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Nothing to do."""
+
+
+def _wait(query: StreamingQuery, writer: _Writer, stop: threading.Event) -> None:
+    try:
+        while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type] # documented as seconds, typed as int
+            if stop.is_set():
+                return
+    except StreamingQueryException as error:
+        if isinstance(writer.error, CoveyError):
+            raise writer.error from error
+        cause = writer.error or error
+        if "INVALID_LOG_VERSION" in str(error):
+            raise ConfigurationError(
+                "a newer Spark has written the checkpoint",
+                hint="start that one, or give new tables and a new checkpoint",
+            ) from error
+        raise TransientError(
+            f"the query stopped: {_first_cause(cause)}", hint="start it again: it goes on where it stopped"
+        ) from cause
+    finally:
+        query.stop()
+
+
+def _first_cause(error: Exception) -> str:
+    """Return the line of a Python worker's traceback that names our own error, or Spark's first line."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    ours = [line for line in lines if line.startswith("covey.errors.")]
+    return ours[-1].partition(": ")[2] if ours else next(filter(None, lines), "no reason given")

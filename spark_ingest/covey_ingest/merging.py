@@ -1,0 +1,171 @@
+"""Small files of plain Parquet tables become large ones. At no moment does a reader see a reading twice, or not at all.
+
+    readings/batch=B/merged-*.parquet    what micro-batches A to B brought, in the folder of the last of them
+
+1. Micro-batches that follow each other and are small are merged as soon as there are `FOLDERS_PER_MERGE` of one
+   magnitude, or four times as many of any; what comes of that is of the next magnitude, in time. So each reading is
+   written anew a few times, and folders stay few: some dozens, and one for each `FILE_BYTES`. The newest is left
+   alone: a replay may ask for it.
+2. A table is made anew beside itself: hard links to what stays, and the merged file. When that file is on the disk the
+   two folders change places in one step (`renameat2(2)`, RENAME_EXCHANGE: Linux with ext4, XFS, Btrfs, tmpfs). These
+   file systems log changes of folders in their order, so that the exchange is never there without the links.
+   Where the file system cannot, nothing is merged. Killed before or after, there is one whole table.
+3. `losses` and `quarantine` follow the boundaries of `readings`, and go first. So readings/batch=N is there for each N
+   of theirs, at any moment.
+4. A reader that has looked for files just before gets an error where it opens one that was merged, and asks again.
+
+Delta tables merge by their log: `delta_log`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from covey_ingest.state_file import synchronise
+
+FOLDERS_PER_MERGE = 16
+FILE_BYTES = 128 * 1024 * 1024
+"""A folder of this size is never merged again."""
+
+_MAGNITUDES = (1024 * 1024, 16 * 1024 * 1024, FILE_BYTES)
+_TABLES = ("losses", "quarantine", "readings")
+_ROWS_PER_GROUP = 131_072
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+_CANNOT = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+def merge(root: Path, staging: Path, upto: int | None = None) -> int:
+    """Merge what is due in the tables under `root`; return how many micro-batches' folders went into others.
+
+    Micro-batches above `upto` are left alone.
+
+    Raises:
+        OSError: the disk refused. The tables are whole.
+    """
+    merged = 0
+    while (numbers := _due(root / "readings", upto)) and _can_exchange(staging):
+        for table in _TABLES:
+            _merge(root / table, staging, numbers[0], numbers[-1])
+        merged += len(numbers) - 1
+    return merged
+
+
+def _due(readings: Path, upto: int | None) -> list[int]:
+    """Return the numbers of neighbours that are to be one (rule 1), or none."""
+    folders = sorted(_folders(readings).items())[:-1]
+    old = [(number, folder) for number, folder in folders if upto is None or number <= upto]
+    sizes = {number: sum(file.stat().st_size for file in folder.glob("*.parquet")) for number, folder in old}
+    for magnitude, bound in enumerate(_MAGNITUDES):
+        for small, run in groupby(sizes, lambda number: sizes[number] < bound):  # noqa: B023 - used up at once
+            numbers = [*run]
+            alike = sum(_magnitude(sizes[number]) == magnitude for number in numbers)
+            if small and (alike >= FOLDERS_PER_MERGE or len(numbers) >= 4 * FOLDERS_PER_MERGE):
+                return _first(numbers, sizes)
+    return []
+
+
+def _first(numbers: list[int], sizes: dict[int, int]) -> list[int]:
+    """Return the first of a run: as many as make a large file."""
+    taken, total = [], 0
+    for number in numbers:
+        taken.append(number)
+        total += sizes[number]
+        if total >= FILE_BYTES:
+            break
+    return taken
+
+
+def _magnitude(size: int) -> int:
+    return sum(size >= bound for bound in _MAGNITUDES)
+
+
+def _folders(table: Path) -> dict[int, Path]:
+    return {int(folder.name.removeprefix("batch=")): folder for folder in table.glob("batch=*")}
+
+
+def _merge(table: Path, staging: Path, first: int, last: int) -> None:
+    """Let the folder `last` hold what those from `first` on do."""
+    parts = {number: folder for number, folder in sorted(_folders(table).items()) if first <= number <= last}
+    if [*parts] in ([], [last]):
+        return
+    new = staging / f"{table.name}-merged-{uuid.uuid4().hex}"
+    new.mkdir(parents=True)
+    for entry in table.iterdir():
+        if entry in parts.values():
+            continue
+        if entry.is_dir():
+            shutil.copytree(entry, new / entry.name, copy_function=os.link)
+        else:
+            (new / entry.name).hardlink_to(entry)
+    target = new / f"batch={last}"
+    target.mkdir()
+    _write([file for folder in parts.values() for file in sorted(folder.glob("*.parquet"))], target)
+    for written in (*target.iterdir(), target, new):
+        synchronise(written)
+    _exchange(new, table)
+    synchronise(table.parent)
+    shutil.rmtree(new, ignore_errors=True)
+
+
+def _write(files: list[Path], folder: Path) -> None:
+    """Write files as one, in their order. A column that some of them lack is null there."""
+    if not files:
+        return
+    schema = pa.unify_schemas([pq.read_schema(file) for file in files]).remove_metadata()
+    path = folder / f"merged-{uuid.uuid4().hex}.parquet"
+    with pq.ParquetWriter(path, schema, compression="zstd", store_schema=False) as writer:
+        for rows in _groups(ds.dataset(files, schema=schema, format="parquet")):
+            writer.write_table(rows, row_group_size=_ROWS_PER_GROUP)
+
+
+def _groups(rows: ds.Dataset) -> Iterator[pa.Table]:
+    """Yield rows in parts of about one row group: all that is held in memory."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in rows.to_batches(
+        batch_size=_ROWS_PER_GROUP, batch_readahead=1, fragment_readahead=1, use_threads=False
+    ):
+        waiting.append(batch)
+        if sum(map(len, waiting)) >= _ROWS_PER_GROUP:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _can_exchange(staging: Path) -> bool:
+    pair = [staging / f"exchange-{uuid.uuid4().hex}" for _ in range(2)]
+    try:
+        for folder in pair:
+            folder.mkdir(parents=True)
+        _exchange(*pair)
+    except OSError as error:
+        if error.errno not in _CANNOT:
+            raise
+        return False
+    finally:
+        for folder in pair:
+            shutil.rmtree(folder, ignore_errors=True)
+    return True
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Let two folders change places, in one step."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    code = errno.ENOSYS
+    if hasattr(libc, "renameat2"):
+        if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+            return
+        code = ctypes.get_errno()
+    raise OSError(code, os.strerror(code), str(other))

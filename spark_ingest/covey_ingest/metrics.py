@@ -1,0 +1,89 @@
+"""The ingest's numbers for Prometheus: served on an address, or in a file for node_exporter's textfile collector.
+
+Labels are none: nothing that a device or a collector chose stands in a name.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server, write_to_textfile
+
+from covey.errors import ConfigurationError
+from covey_ingest.progress import Lag, Progress, Published
+
+
+class IngestMetrics:
+    """Counters since the start of this ingest, and the state after the last micro-batch."""
+
+    def __init__(self, file: Path | None = None, address: tuple[str, int] | None = None) -> None:
+        """Begin to serve or to write.
+
+        Raises:
+            ConfigurationError: the address or the file is not to be had.
+        """
+        self._registry = CollectorRegistry()
+        self._file = file
+        self._counters = {
+            name: Counter(f"covey_ingest_{name}", meaning, registry=self._registry)
+            for name, meaning in (
+                ("batches", "Micro-batches that were committed"),
+                ("messages", "Messages of telemetry that were taken in"),
+                ("readings", "Rows of the table of readings"),
+                ("bytes", "Bytes of the files of readings"),
+                ("losses", "Ranges that devices admit to have lost"),
+                ("repeats", "Messages that were in the tables already"),
+                ("quarantined", "What could not be used"),
+                ("repaired", "Segments that had been passed over, and were read after all"),
+                ("unverified", "What was quarantined for a signature or a seal"),
+            )
+        }
+        self._gauges = {
+            name: Gauge(f"covey_ingest_{name}", meaning, registry=self._registry)
+            for name, meaning in (
+                ("seconds", "Time that the last micro-batch took"),
+                ("lag_segments", "Segments that the vault lists and the tables lack"),
+                ("lag_seconds", "Age of the newest arrival in the tables while segments wait, else 0"),
+                ("newest_arrival_seconds", "The newest arrival in the tables, since 1970"),
+                ("unpublished_batches", "Micro-batches that the tables hold and published tables lack"),
+                ("unpublished_seconds", "Since the oldest of these was committed, else 0"),
+            )
+        }
+        try:
+            if address is not None:
+                start_http_server(address[1], address[0], self._registry)
+            self._write()
+        except OSError as error:
+            place = f"{address[0]}:{address[1]}" if address else str(file)
+            raise ConfigurationError(f"the metrics cannot go to {place}: {error.strerror or error}") from error
+
+    def note(self, progress: Progress) -> None:
+        """Take in a micro-batch. A file that cannot be replaced now does not stop the ingest: it grows old."""
+        self._counters["batches"].inc()
+        for name in self._counters.keys() - {"batches"}:
+            self._counters[name].inc(getattr(progress, name))
+        self._gauges["seconds"].set(progress.seconds)
+        if progress.newest_us is not None:
+            self._gauges["newest_arrival_seconds"].set(progress.newest_us / 1e6)
+        self._replace()
+
+    def note_lag(self, lag: Lag) -> None:
+        """Take in what the listener heard."""
+        self._gauges["lag_segments"].set(lag.segments)
+        self._gauges["lag_seconds"].set(lag.seconds)
+        self._replace()
+
+    def note_published(self, told: Published) -> None:
+        """Take in what the publisher says."""
+        self._gauges["unpublished_batches"].set(told.batches)
+        self._gauges["unpublished_seconds"].set(told.seconds)
+        self._replace()
+
+    def _replace(self) -> None:
+        with suppress(OSError):
+            self._write()
+
+    def _write(self) -> None:
+        if self._file is not None:
+            write_to_textfile(str(self._file), self._registry)

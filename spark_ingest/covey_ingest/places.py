@@ -1,0 +1,133 @@
+"""Where Delta tables lie: with the files of the working tables, or in an object store that gets copies of them.
+
+1. An object is named like its file, `readings/batch=N/part-….parquet`. A file never changes once its micro-batch is
+   committed; so what is put again, after any kill, is the same.
+2. An object store's prefix belongs to one ingest for good: `covey.json` there names it. It is put by a conditional put,
+   and into an empty prefix only.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from covey.errors import ConfigurationError
+from covey_ingest.object_stores import CloudStore
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+MARK = "covey.json"
+"""Says whose tables lie beside it, here and in an object store."""
+
+_MARK_BYTES = 4096
+_LIBRARY = {"timeout": "60s", "connect_timeout": "10s", "max_retries": "3", "retry_timeout": "60s"}
+"""How long the Delta library tries; whoever waits for it tries again later."""
+
+
+class Place(Protocol):
+    """What a log has to know of its tables' place."""
+
+    @property
+    def options(self) -> dict[str, str] | None:
+        """What the Delta library is told of the place; no credentials."""
+
+    def uri(self, table: str) -> str:
+        """Return the name of a table for the Delta library."""
+
+    def bring(self, file: Path, key: str) -> int:
+        """See to it that the file lies there under the key; return when it came there, in milliseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The folder of the working tables: their files are there already."""
+
+    root: Path
+    options: None = None
+
+    def uri(self, table: str) -> str:
+        """Return the table's path."""
+        return str(self.root / table)
+
+    def bring(self, file: Path, key: str) -> int:  # noqa: ARG002 - it is there
+        """Do nothing."""
+        return int(file.stat().st_mtime * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A prefix in an object store."""
+
+    store: CloudStore
+    options: dict[str, str] = field(default_factory=_LIBRARY.copy)
+
+    @classmethod
+    def at(cls, url: str) -> Bucket:
+        """Return the place that a URL names: `s3://bucket/prefix`.
+
+        Raises:
+            ConfigurationError: it names none, or the library is not installed.
+        """
+        return cls(CloudStore.at(url.rstrip("/")))
+
+    @property
+    def url(self) -> str:
+        """Return the URL, without a slash in the end."""
+        return self.store.url
+
+    def uri(self, table: str) -> str:
+        """Return the table's URL."""
+        return f"{self.url}/{table}"
+
+    def bring(self, file: Path, key: str) -> int:
+        """Upload the file (rule 1).
+
+        Raises:
+            StorageError: the store refused, or was not reached.
+        """
+        self.store.upload(key, file)
+        return time.time_ns() // 1_000_000
+
+    def claim(self, ingest: str, vault_id: str) -> None:
+        """Make the prefix this ingest's, unless it is already (rule 2).
+
+        Raises:
+            ConfigurationError: it is another's, or holds something else.
+            StorageError: the store refused, or was not reached.
+        """
+        mine = json.dumps({"ingest": ingest, "vault_id": vault_id}).encode()
+        found = self.store.get(MARK, _MARK_BYTES)
+        if found is None:
+            if not self.store.is_empty():
+                raise ConfigurationError(f"{self.url} is not empty", hint="give the tables a prefix of their own")
+            found = mine if self.store.create(MARK, mine) else self.store.get(MARK, _MARK_BYTES)
+        if found != mine:
+            raise ConfigurationError(
+                f"the tables at {self.url} are those of another ingest", hint="give this one a prefix of its own"
+            )
+
+    def is_claimed(self) -> bool:
+        """Say whether an ingest has ever published here.
+
+        Raises:
+            StorageError: the store refused, or was not reached.
+        """
+        return self.store.get(MARK, _MARK_BYTES) is not None
+
+
+def open_table(uri: str, options: dict[str, str] | None = None) -> DeltaTable | None:
+    """Return the table as its log has it, or None where there is none.
+
+    Not by `is_deltatable`: that lets no other thread run while a store does not answer.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        return DeltaTable(uri, storage_options=options)
+    except TableNotFoundError:
+        return None

@@ -1,0 +1,215 @@
+"""Tables in an object store that follow the working tables: a thread brings there what is committed.
+
+1. The ingest waits for nobody here. A store that is down or refuses is told of and tried again, ever less often up to
+   `_PAUSE_SECONDS`; meanwhile micro-batches are committed to the working tables, and they are brought in order later.
+2. What is to be brought lies in the working tables, and what has been stands in the logs. Nothing is queued in memory.
+3. In the end the thread brings the rest; somebody who stops the ingest waits for that `_PATIENCE_SECONDS` at most.
+4. `.published.json` beside the working tables says where they are published, and how far, as far as we have heard: for
+   what is told while the store is down. Only what has been brought may be merged in them (`merging`), so they have no
+   log of their own, and are not written to without their publisher.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from covey.errors import ConfigurationError, CoveyError, StorageError, TransientError
+from covey_ingest.delta_log import STATE_SECONDS, DeltaLog, batches, is_delta
+from covey_ingest.object_stores import brief
+from covey_ingest.places import Bucket
+from covey_ingest.progress import OnPublished, Published
+from covey_ingest.state_file import replace_bytes
+
+_PAUSE_SECONDS = 60.0
+_PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Publishing:
+    """What a person wants of it."""
+
+    url: str
+    tell: OnPublished
+    stop: threading.Event
+    """Set by whoever wants the ingest to end soon."""
+
+
+def open_log(root: Path, ingest: str, vault_id: str, publishing: Publishing | None) -> DeltaLog | Publisher:
+    """Return the log of Delta tables: of those at `root`, or of those that are published.
+
+    Raises:
+        ConfigurationError: they are not as they should be for that; nothing was written.
+        StorageError: the store is not there, and these tables have never been published there.
+    """
+    before = _Memory.of(root)
+    if publishing is None:
+        if before.url:
+            raise ConfigurationError(
+                f"the tables at {root} are published at {before.url}", hint=f"start with --publish {before.url}"
+            )
+        return DeltaLog(root, ingest)
+    if is_delta(root / "readings"):
+        raise ConfigurationError(
+            f"the tables at {root} are Delta tables themselves, and their files may have been merged",
+            hint="publish from new tables, with a new checkpoint: the vault holds all of it",
+        )
+    place = Bucket.at(publishing.url)
+    log = DeltaLog(root, ingest, place)
+
+    def claim() -> None:
+        place.claim(ingest, vault_id)
+
+    if before.url != place.url:
+        try:
+            claim()
+        except StorageError as error:
+            raise StorageError(
+                str(error),
+                hint="look at the URL and the credentials; once published, an ingest starts without its store",
+            ) from error
+        before = _Memory(place.url)
+        before.keep(root)
+    return Publisher(root, log, claim, before, publishing)
+
+
+def is_published(root: Path) -> bool:
+    """Say whether the tables are published somewhere."""
+    return _memory_in(root).exists()
+
+
+class Publisher:
+    """Keeps the published tables close behind the working tables."""
+
+    def __init__(
+        self, root: Path, log: DeltaLog, claim: Callable[[], None], memory: _Memory, publishing: Publishing
+    ) -> None:
+        """Begin."""
+        self._root = root
+        self._log = log
+        self._claim: Callable[[], None] | None = claim
+        self._memory = memory
+        self._told = publishing.tell
+        self._stop = publishing.stop
+        self._error: CoveyError | None = None
+        self._news, self._ending, self._leaving = threading.Event(), threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="covey-publish", daemon=True)
+        self._thread.start()
+
+    @property
+    def mergeable_upto(self) -> int:
+        """The last micro-batch that has been brought (rule 4)."""
+        return self._memory.upto
+
+    def publish(self) -> None:
+        """Say that a micro-batch has been committed.
+
+        Raises:
+            CoveyError: it cannot be published, now or later: see `Bucket.claim` and `DeltaLog.missing`.
+        """
+        if self._error is not None and not self._thread.is_alive():
+            raise self._error
+        self._news.set()
+        self._tell(self._error)
+
+    def close(self, *, whole: bool) -> None:
+        """End: when all is published (rule 3), or soon, if something went wrong.
+
+        Raises:
+            CoveyError: it is not, and nobody asked to stop.
+        """
+        if not whole:
+            self._leaving.set()
+        self._ending.set()
+        self._news.set()
+        began = time.monotonic()
+        while self._thread.is_alive():
+            self._thread.join(0.1)
+            hurried = self._leaving.is_set() or self._stop.is_set()
+            if hurried and time.monotonic() - began > _PATIENCE_SECONDS:
+                self._leaving.set()
+                return
+        if whole and isinstance(self._error, StorageError) and not self._stop.is_set():
+            raise StorageError(
+                f"not all is published: {self._error}",
+                hint=f"the tables at {self._root} are whole; start again, and the rest is published",
+            ) from self._error
+        if whole and self._error is not None and not self._stop.is_set():
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            self._follow()
+        except Exception as error:  # noqa: BLE001 - nobody else sees what ends a thread
+            self._error = TransientError(f"publishing has stopped: {brief(error)}", hint="start the ingest again")
+
+    def _follow(self) -> None:
+        pause = 0.0
+        while not self._leaving.is_set():
+            ending = self._ending.is_set()
+            self._error = self._round(last=ending)
+            if ending or isinstance(self._error, ConfigurationError):
+                return
+            pause = min(max(2 * pause, 1.0), _PAUSE_SECONDS) if self._error else 0.0
+            if pause:
+                self._ending.wait(pause)
+            else:
+                self._news.wait(STATE_SECONDS)
+                self._news.clear()
+
+    def _round(self, *, last: bool) -> CoveyError | None:
+        """Bring all that is missing; return what was in the way."""
+        try:
+            if self._claim is not None:
+                self._claim()
+                self._claim = None
+            missing = self._log.missing()
+            for place, number in enumerate(missing):
+                if self._leaving.is_set():
+                    return None
+                self._log.add(number)
+                self._error = None
+                self._memory = _Memory(self._memory.url, max(number, self._memory.upto))
+                self._memory.keep(self._root)
+                self._tell_of(missing[place + 1 :])
+            self._log.replace_states(last=last)
+        except (StorageError, ConfigurationError) as error:
+            self._tell(error)
+            return error
+        self._tell()
+        return None
+
+    def _tell(self, error: CoveyError | None = None) -> None:
+        self._tell_of(sorted(number for number in batches(self._root) if number > self._memory.upto), error)
+
+    def _tell_of(self, waiting: list[int], error: CoveyError | None = None) -> None:
+        oldest = (self._root / "readings" / f"batch={waiting[0]}").stat().st_mtime if waiting else time.time()
+        age = max(time.time() - oldest, 0.0)
+        self._told(Published(len(waiting), round(age, 1), str(error) if error else ""))
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """What rule 4 speaks of."""
+
+    url: str = ""
+    upto: int = -1
+
+    @classmethod
+    def of(cls, root: Path) -> _Memory:
+        try:
+            found = json.loads(_memory_in(root).read_text())
+            return cls(str(found["url"]), int(found["upto"]))
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return cls()
+
+    def keep(self, root: Path) -> None:
+        replace_bytes(_memory_in(root), json.dumps({"url": self.url, "upto": self.upto}).encode())
+
+
+def _memory_in(root: Path) -> Path:
+    return root / ".published.json"

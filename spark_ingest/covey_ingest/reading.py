@@ -1,0 +1,53 @@
+"""A task's work to rows: what an executor does. Needs no Spark.
+
+1. A segment that is not there, does not open, or is not the one that the signed manifest lists is passed over: one
+   quarantine row names the positions, and `repairs` has them read when they can be.
+2. A store that is not there is no reason to pass anything over: that raises, and Spark tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from covey.core.vault.documents import open_segment
+from covey.core.vault.keys import KeyRing
+from covey.core.vault.reading import VaultReader
+from covey.errors import MissingObjectError, RemoteError, StorageError
+from covey_ingest.offsets import Work
+from covey_ingest.pruning import EVERYTHING, Wanted
+from covey_ingest.rows import Origin, Verify, quarantine_rows, record_rows, repaired_rows
+
+
+def work_rows(
+    keys: KeyRing, reader: VaultReader, work: Work, verify: Verify, wanted: Wanted = EVERYTHING
+) -> Iterator[pa.RecordBatch]:
+    """Yield a task's rows.
+
+    Raises:
+        StorageError: rule 2.
+    """
+    if work.trouble:
+        code, _, mark = work.trouble.partition(" ")
+        told = f"the node's vault manifest or a range of it ({mark}) was not followed; its last good position is kept"
+        yield quarantine_rows(wanted, Origin(work.node, None, None), code, told)
+    passed_over = False
+    for planned in work.entries:
+        origin = Origin(work.node, work.collector, planned.number)
+        span = max(work.first, planned.first), min(work.last, planned.number)
+        try:
+            for entry, content in reader.contents(work.node, planned):
+                if content is None:
+                    raise MissingObjectError("the vault manifest lists this segment; it is not there")
+                records = open_segment(keys.for_object(content), bytes.fromhex(work.node), entry, content)
+                yield from record_rows(origin, records, verify, span, wanted)
+        except (RemoteError, StorageError) as error:
+            if isinstance(error, MissingObjectError | StorageError) and not reader.nodes():
+                raise StorageError(
+                    "the vault is empty, and was not a moment ago", hint="is its disk mounted?"
+                ) from error
+            passed_over = True
+            yield quarantine_rows(wanted, origin, error.code, str(error), span)
+    if work.again and not passed_over:
+        yield repaired_rows(wanted, Origin(work.node, work.collector, work.last), (work.first, work.last))

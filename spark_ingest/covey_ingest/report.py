@@ -1,0 +1,192 @@
+"""The state of a fleet and of its telemetry, from the tables alone, here or published: no Spark, no agent, no key.
+
+DuckDB reads the tables' files: it prunes columns and row groups, aggregates in bounded memory (`_MEMORY`) and spills
+what is more, so that the size of the tables does not matter. Nothing is written there.
+
+1. The window is `since` to `now`, by arrival at the collector. Devices and gaps are told as they stand.
+2. A device is silent if nothing of it has arrived in the window.
+3. Latency to the collector is told of readings whose clock was synchronised; others' would be guesses.
+4. "Ingested" is when the file that holds a reading was written. Copies with new file times, and files that
+   were merged later (Delta), make it look later than it was. In published tables it is when the file came there.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from covey.errors import StorageError
+from covey_ingest.places import Bucket
+from covey_ingest.table_files import TABLES, checked_root, files_and_times
+
+_MEMORY = "512MB"
+PLOTTED = 48
+"""Intervals that the window is divided into for plots."""
+
+_COLUMNS = {
+    "readings": "author VARCHAR, name VARCHAR, unit VARCHAR, time TIMESTAMPTZ, time_quality VARCHAR, index INTEGER, "
+    "received_at TIMESTAMPTZ, filename VARCHAR",
+    "devices": "author VARCHAR, last_seen TIMESTAMPTZ, last_time TIMESTAMPTZ, time_quality VARCHAR, boots BIGINT, "
+    "lag_seconds DOUBLE, open_gaps BIGINT, messages BIGINT, readings BIGINT",
+    "gaps": "author VARCHAR, state VARCHAR, reason VARCHAR, numbers BIGINT, first_seen_at TIMESTAMPTZ",
+    "losses": "author VARCHAR, reason VARCHAR, first BIGINT, last BIGINT, received_at TIMESTAMPTZ",
+    "quarantine": "author VARCHAR, reason VARCHAR, detail VARCHAR, received_at TIMESTAMPTZ, node VARCHAR, "
+    "first_segment BIGINT, last_segment BIGINT",
+}
+_BY_ARRIVAL = ("readings", "losses")
+"""Tables of which only the window is told; what is in quarantine may have no time of arrival."""
+
+_FLEET = """
+    SELECT count(*) AS devices, count_if(epoch_us(last_seen) < $since) AS silent, sum(boots)::BIGINT AS boots,
+           count_if(time_quality <> 'synchronised') AS clock_unsure, count_if(open_gaps > 0) AS with_open_gaps,
+           max(epoch_us(last_seen)) AS last_seen_us
+    FROM devices"""
+_TRAFFIC = """
+    SELECT count(*) AS readings, count_if(index = 0) AS messages, count(DISTINCT author) AS devices FROM readings"""
+_LANDED = """
+    SELECT unnest([0.5, 0.95, 0.99, 1]) AS quantile,
+           unnest(approx_quantile(seconds, [0.5, 0.95, 0.99]) || [max(seconds)]) AS seconds
+    FROM (SELECT (epoch_us(received_at) - epoch_us(time)) / 1e6 AS seconds FROM readings
+          WHERE time_quality = 'synchronised') HAVING count(*) > 0"""
+_INGESTED = """
+    SELECT unnest([0.5, 0.95, 0.99, 1]) AS quantile,
+           unnest(approx_quantile(seconds, [0.5, 0.95, 0.99]) || [max(seconds)]) AS seconds
+    FROM (SELECT (written_us - epoch_us(received_at)) / 1e6 AS seconds FROM readings JOIN files USING (filename)
+          WHERE index = 0 AND NOT contains(filename, '/merged-')) HAVING count(*) > 0"""
+_SECTIONS = {
+    "time_quality": """
+        SELECT time_quality, count(*) AS readings, count(DISTINCT author) AS devices FROM readings
+        GROUP BY ALL ORDER BY readings DESC""",
+    "gaps": """
+        SELECT state, coalesce(reason, '') AS reason, count(*) AS gaps, sum(numbers)::HUGEINT AS batches,
+               count(DISTINCT author) AS devices, min(epoch_us(first_seen_at)) AS since_us
+        FROM gaps GROUP BY ALL ORDER BY state, batches DESC""",
+    "losses": """
+        SELECT reason, count(*) AS records, sum(last - first + 1)::HUGEINT AS messages,
+               count(DISTINCT author) AS devices
+        FROM losses WHERE first IS NOT NULL GROUP BY ALL ORDER BY messages DESC""",
+    "quarantine": """
+        WITH repaired AS (SELECT node, first_segment, last_segment FROM quarantine WHERE reason = 'repaired')
+        SELECT reason, count(*) AS entries, count(DISTINCT author) AS devices, min(detail) AS example
+        FROM quarantine ANTI JOIN repaired USING (node, first_segment, last_segment)
+        WHERE received_at IS NULL OR epoch_us(received_at) >= $since
+        GROUP BY ALL ORDER BY entries DESC""",
+    "series": """
+        SELECT name, unit, count(*) AS readings, count(DISTINCT author) AS devices FROM readings
+        GROUP BY ALL ORDER BY readings DESC, name LIMIT 10""",
+    "silent_devices": """
+        SELECT author, epoch_us(last_seen) AS last_seen_us, time_quality, boots, coalesce(open_gaps, 0) AS open_gaps
+        FROM devices WHERE epoch_us(last_seen) < $since ORDER BY last_seen, author LIMIT 10""",
+    "intervals": """
+        SELECT ((epoch_us(received_at) - $first) // $width)::INTEGER AS interval, count(*) AS readings,
+               approx_quantile((epoch_us(received_at) - epoch_us(time)) / 1e6, 0.5)
+                   FILTER (time_quality = 'synchronised') AS p50_s,
+               approx_quantile((epoch_us(received_at) - epoch_us(time)) / 1e6, 0.99)
+                   FILTER (time_quality = 'synchronised') AS p99_s
+        FROM readings WHERE epoch_us(received_at) <= $now GROUP BY ALL ORDER BY interval""",
+}
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the tables tell; times in microseconds since 1970."""
+
+    tables: str
+    author: str
+    now_us: int
+    since_us: int
+    interval_us: int
+    fleet: Row
+    traffic: Row
+    latency_s: dict[str, dict[str, float]]
+    """`landed`: from a reading's time to its collector; `ingested`: from there into the table. p50, p95, p99, max."""
+    sections: dict[str, list[Row]]
+
+
+def make_report(location: str, now_us: int, window_us: int | None, author: str = "") -> Report:
+    """Read the tables of a folder, or at a URL; a window of None reaches back to the first reading.
+
+    `author` is the beginning of a device's key in hex, and leaves the others out.
+
+    Raises:
+        ConfigurationError: there are no tables.
+        StorageError: they cannot be read.
+    """
+    root = checked_root(location)
+    name = root.url if isinstance(root, Bucket) else str(root)
+    since = 0 if window_us is None else now_us - window_us
+    with tempfile.TemporaryDirectory(prefix="covey-report-") as spill:
+        settings: dict[str, Any] = {
+            "memory_limit": _MEMORY,
+            "temp_directory": spill,
+            "autoinstall_known_extensions": False,
+        }
+        try:
+            with duckdb.connect(config=settings) as database:
+                if isinstance(root, Bucket):
+                    database.register_filesystem(root.store.as_files())
+                for table in TABLES:
+                    _view(database, root, table, since if table in _BY_ARRIVAL else 0, author)
+                return _report(database, name, author, now_us, since)
+        except duckdb.Error as error:
+            raise StorageError(
+                f"the tables at {name} cannot be read: {str(error).splitlines()[0]}",
+                hint="if the ingest has just replaced a file, try again",
+            ) from error
+
+
+def _view(database: duckdb.DuckDBPyConnection, root: Path | Bucket, table: str, since: int, author: str) -> None:
+    """Show a table under its name: the columns that are asked for, and the rows that are wanted."""
+    wanted = dict(column.split(" ") for column in _COLUMNS[table].split(", "))
+    files = files_and_times(root, table)
+    if not files:
+        database.execute(f"CREATE TABLE {table} ({_COLUMNS[table]})")
+    else:
+        rows = database.read_parquet(list(files), union_by_name=True, filename=True)
+        columns = [f"{name if name in rows.columns else 'NULL'}::{kind} AS {name}" for name, kind in wanted.items()]
+        if author:
+            rows = rows.filter(f"starts_with(author, '{author}')")
+        if since:
+            rows = rows.filter(f"received_at >= to_timestamp({since / 1e6})")
+        rows.project(", ".join(columns)).create_view(table)
+    if table == "readings":
+        database.execute(
+            "CREATE TABLE files AS "
+            "SELECT unnest($names::VARCHAR[]) AS filename, unnest($times::BIGINT[]) AS written_us",
+            {"names": list(files), "times": list(files.values())},
+        )
+
+
+def _report(database: duckdb.DuckDBPyConnection, tables: str, author: str, now: int, since: int) -> Report:
+    (arrivals,) = _rows(database, "SELECT min(epoch_us(received_at)) AS first FROM readings", {})
+    first = since or arrivals["first"] or now
+    width = max((now - first) // PLOTTED, 1)
+    given = {"since": since, "first": first, "width": width, "now": now}
+    quantiles = {"landed": _LANDED, "ingested": _INGESTED}
+    names = {0.5: "p50", 0.95: "p95", 0.99: "p99", 1: "max"}
+    return Report(
+        tables,
+        author,
+        now,
+        first,
+        width,
+        _rows(database, _FLEET, given)[0],
+        _rows(database, _TRAFFIC, given)[0],
+        {
+            name: {names[float(row["quantile"])]: round(row["seconds"], 3) for row in _rows(database, query, given)}
+            for name, query in quantiles.items()
+        },
+        {name: _rows(database, query, given) for name, query in _SECTIONS.items()},
+    )
+
+
+def _rows(database: duckdb.DuckDBPyConnection, query: str, given: dict[str, int]) -> list[Row]:
+    found = database.execute(query, {name: value for name, value in given.items() if f"${name}" in query})
+    names = [column[0] for column in found.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]

@@ -1,0 +1,326 @@
+"""The tables, as plain Parquet that every reader sees alike, each reading once.
+
+    readings/batch=N/     one folder for each micro-batch, until `merging` makes one of many
+    losses/batch=N/       ranges of messages that their author says will never come
+    quarantine/batch=N/   what failed, where, why
+    devices/devices.parquet   one row for each device, replaced whole
+    gaps/gaps.parquet         numbers of telemetry that are missing, and why, replaced whole: see `gaps`
+    .heard/heard.parquet      which messages are in `readings`, replaced whole: see `repeats`
+    .failed/failed.parquet    segments that could not be read yet, replaced whole: see `repairs`
+
+How a kill at any moment leaves each reading once:
+    1. A micro-batch is written into a staging folder of its own, synced, and renamed to `batch=N`. The rename is its
+       commit: there is no moment at which a reader, Spark or other, sees half of it.
+    2. The range of segments behind N stands in the checkpoint before N is worked on. So a folder that is there is
+       complete and right, and a replay of N leaves it alone.
+    3. Quarantine and losses are renamed before readings, devices follow after: readings/batch=N says that N's others
+       are there too. Without it they are of a killed run and are written anew, as the vault may be another one by now.
+    4. What is no reading is read from the vault a second time. Both times must bring the same, segment for segment, or
+       nothing is committed: else a segment could fail untold in between.
+    5. `devices` and `heard` carry the number of the last batch in them, and are computed from committed readings only.
+    6. A message that is there already, or twice in a micro-batch, is taken out of the staged files before the rename.
+    7. One writer: a lock on the tables. Tables belong to one checkpoint and one vault, and say so. The JVM of a killed
+       driver lives on for some seconds, but all it can do without us is to write into a staging folder of no use.
+
+Spark's own Parquet sink lets other readers see the files of failed attempts. With `Sink.DELTA` each table has a
+transaction log that follows these files: `delta_log`; here, or in an object store: `publisher`.
+
+No readings are shuffled but those of messages that a micro-batch holds twice.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import uuid
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Observation, Window
+from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
+
+from covey.errors import ConfigurationError, StorageError, TransientError
+from covey_ingest import dedup, devices, gaps, merging, repairs
+from covey_ingest.dedup import Repeats
+from covey_ingest.delta_log import DeltaLog, is_delta
+from covey_ingest.publisher import Publisher, Publishing, is_published, open_log
+from covey_ingest.schema import MESSAGE_SCHEMA, RowKind
+from covey_ingest.session import spark_path
+from covey_ingest.state_file import replace_bytes, synchronise
+
+_READINGS = """
+    SELECT author, device, get(names, series) AS name, get(units, series) AS unit, time,
+           IF(truth, NULL, number) AS value, IF(truth, number != 0, NULL) AS flag,
+           get(texts, index - size(values)) AS text, get(data, index - size(values) - size(texts)) AS data,
+           time_quality, incarnation, seq, index, batch_number, boot, collector, received_at
+    FROM (SELECT *, get(series_of, index) AS series, get(values, index) AS number,
+                 index >= booleans_from AND index < booleans_until AS truth
+          FROM (SELECT * EXCEPT (series), series AS series_of, posexplode(times) AS (index, time)
+                FROM (SELECT *, substr(author, 1, 8) AS device FROM {messages})))
+"""
+
+_LAYOUT = 2
+"""Of tables and checkpoint, in both `covey.json`; one without it is 1. Raise it where earlier code would go wrong: from
+2 on offsets name what is read again."""
+
+_MESSAGE = ["author", "incarnation", "seq"]
+_LOSSES = [
+    *("author", "incarnation", "first", "last", "first_number", "last_number"),
+    *("reason", "seq", "collector", "received_at"),
+]
+_QUARANTINE = [
+    *("reason", "detail", "collector", "node", "segment", "record"),
+    *("author", "incarnation", "seq", "received_at"),
+]
+_SPAN = {"first": "first_segment", "last": "last_segment"}
+"""Of `quarantine`: the positions, where a whole segment failed or was repaired."""
+_NO_LISTS = [column.name for column in MESSAGE_SCHEMA if not pa.types.is_list(column.type)]
+_DIGEST = "digest"
+
+
+def readings(messages: DataFrame) -> DataFrame:
+    """Explode the source's message rows: one row for each reading, in the JVM. Key: author, incarnation, seq, index."""
+    return messages.sparkSession.sql(_READINGS, messages=messages)
+
+
+def losses(messages: DataFrame) -> DataFrame:
+    """Return the loss records among the source's rows."""
+    return messages.where(F.col("kind") == RowKind.LOSS.value).select(*_LOSSES)
+
+
+def quarantine(messages: DataFrame) -> DataFrame:
+    """Return what failed among the source's rows, and what was repaired."""
+    kinds = F.col("kind").isin(RowKind.QUARANTINE.value, RowKind.REPAIRED.value)
+    return messages.where(kinds).select(*_QUARANTINE, *(F.col(name).alias(told) for name, told in _SPAN.items()))
+
+
+_OTHERS = {"losses": losses, "quarantine": quarantine}
+
+
+def _counted(messages: DataFrame) -> tuple[DataFrame, Observation]:
+    """Return the rows, and what is known once they have been read: counts, and a digest of what failed."""
+    counts, kind = Observation(), F.col("kind")
+    return messages.observe(
+        counts,
+        F.count_if(kind == RowKind.TELEMETRY.value).alias("messages"),
+        F.coalesce(F.sum(F.size("times")), F.lit(0)).alias("readings"),
+        F.count_if(kind == RowKind.LOSS.value).alias("losses"),
+        F.count_if(kind == RowKind.QUARANTINE.value).alias("quarantined"),
+        F.count_if(kind == RowKind.REPAIRED.value).alias("repaired"),
+        F.count_if(F.col("reason").isin("signature", "decryption")).alias("unverified"),
+        F.max(F.unix_micros("received_at")).alias("newest_us"),
+        F.bit_xor(F.xxhash64("kind", "reason", "node", "segment", "record", "author", "seq")).alias(_DIGEST),
+    ), counts
+
+
+def _messages(rows: DataFrame, keys: list[tuple[str, str, int]]) -> DataFrame:
+    return rows.sparkSession.createDataFrame(keys, "author string, incarnation string, seq bigint")
+
+
+class Sink(StrEnum):
+    """What the tables are."""
+
+    PARQUET = "parquet"
+    """Files in folders: for one reader beside the ingest."""
+    DELTA = "delta"
+    """The same with a transaction log: for many readers, and with merged files."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWritten:
+    """What one micro-batch brought; zeros where it had been committed by an earlier run."""
+
+    batch_id: int
+    messages: int = 0
+    readings: int = 0
+    losses: int = 0
+    quarantined: int = 0
+    repaired: int = 0
+    """Segments that an earlier micro-batch had to pass over."""
+    repeats: int = 0
+    """Messages left out of `readings`, since they are in there already."""
+    unverified: int = 0
+    """What is quarantined since a signature or a seal does not hold."""
+    newest_us: int | None = None
+    """The newest arrival at a collector."""
+    bytes: int = 0
+    """Of the files of `readings`."""
+
+
+class Tables:
+    """The tables' directory, held by one writer. Use as a context manager."""
+
+    def __init__(self, root: Path, sink: Sink = Sink.PARQUET, publishing: Publishing | None = None) -> None:
+        self.root = root
+        self._sink = sink
+        self._publishing = publishing
+        self._log: DeltaLog | Publisher | None = None
+        self._lock: IO[str] | None = None
+
+    def __enter__(self) -> Self:
+        """Take the lock and clear what a killed run left in the staging folder.
+
+        Raises:
+            ConfigurationError: another ingest writes here, or the directory cannot be made.
+        """
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.root / ".lock").open("w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigurationError(
+                f"another ingest is writing to {self.root}", hint="stop it, or give this one other tables"
+            ) from None
+        except OSError as error:
+            raise ConfigurationError(
+                f"the tables at {self.root} cannot be written: {error.strerror}",
+                hint="give a directory that this user may write to",
+            ) from error
+        shutil.rmtree(self._staging, ignore_errors=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Bring the logs up to date, unless something went wrong, and release the lock."""
+        try:
+            if self._log is not None:
+                self._log.close(whole=error is None)
+        finally:
+            if self._lock is not None:
+                self._lock.close()
+
+    @property
+    def _staging(self) -> Path:
+        return self.root / ".staging"
+
+    def folder(self, table: str, batch_id: int) -> Path:
+        """Return where a micro-batch's part of a table lies once it is committed."""
+        return self.root / table / f"batch={batch_id}"
+
+    def belong_to(self, checkpoint: Path, vault_id: bytes) -> None:
+        """Bind tables, checkpoint and vault together, at first use for good (rule 7).
+
+        Raises:
+            ConfigurationError: they were bound otherwise; batch numbers would be mistaken for each other. Or they are
+                Delta tables and are not to be. Or a newer Covey has written them.
+        """
+        if self._sink is Sink.PARQUET and (is_delta(self.root / "readings") or is_published(self.root)):
+            raise ConfigurationError(f"the tables at {self.root} are Delta tables", hint="start with --sink delta")
+        here, there = self.root / "covey.json", checkpoint / "covey.json"
+        binding = _read_binding(there) or {"ingest": uuid.uuid4().hex, "vault_id": vault_id.hex()}
+        if (_read_binding(here) or binding) != binding or binding["vault_id"] != vault_id.hex():
+            raise ConfigurationError(
+                f"the tables at {self.root} were filled from another checkpoint or vault",
+                hint="give the checkpoint that belongs to them, or new tables and a new checkpoint",
+            )
+        content = json.dumps(binding | {"layout": _LAYOUT}).encode()
+        for path in (there, here):
+            if not path.exists() or path.read_bytes() != content:
+                replace_bytes(path, content)
+        if self._sink is Sink.DELTA:
+            self._log = open_log(self.root, binding["ingest"], binding["vault_id"], self._publishing)
+
+    def write(self, messages: DataFrame, batch_id: int) -> BatchWritten:
+        """Write one micro-batch to all tables; do nothing where that has happened before (`foreachBatch`).
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        try:
+            written = BatchWritten(batch_id)
+            if not self.folder("readings", batch_id).exists():
+                written = self._write_new(messages, batch_id)
+            gaps.update(self.root)
+            devices.update(messages.sparkSession, self.root, self.folder("readings", batch_id), batch_id)
+            dedup.update(self.root)
+            repairs.update(self.root, batch_id)
+            if self._log is not None:
+                self._log.publish()
+            if batch_id % merging.FOLDERS_PER_MERGE == 0:
+                merging.merge(self.root, self._staging, self._log.mergeable_upto if self._log else None)
+        except OSError as error:
+            raise StorageError(f"the tables at {self.root} refused batch {batch_id}: {error}") from error
+        return written
+
+    def _write_new(self, messages: DataFrame, batch_id: int) -> BatchWritten:
+        for table in _OTHERS:
+            shutil.rmtree(self.folder(table, batch_id), ignore_errors=True)  # rule 3
+        counted, counts = _counted(messages)
+        staged = self._stage(readings(counted), "readings", batch_id)
+        seen = counts.get
+        written = BatchWritten(batch_id, **{name: count for name, count in seen.items() if name != _DIGEST})
+        found = dedup.find(self.root, staged)
+        if found.copies:
+            staged, left = self._without(found, messages.sparkSession.read.parquet(spark_path(staged)), batch_id)
+            written = replace(written, messages=written.messages - found.copies, readings=left, repeats=found.copies)
+        written = replace(written, bytes=sum(file.stat().st_size for file in staged.glob("*.parquet")))
+        if written.losses or written.quarantined or written.repaired:
+            self._write_others(messages, seen, batch_id)
+        self._commit(staged, "readings", batch_id)
+        return written
+
+    def _without(self, found: Repeats, staged: DataFrame, batch_id: int) -> tuple[Path, int]:
+        """Stage once more what no other message says; of messages that are in there twice, the one that came first."""
+        counts = Observation(f"once-{batch_id}")
+        known, doubled = (F.broadcast(_messages(staged, keys)) for keys in (found.known, found.doubled))
+        others = staged.join(known, _MESSAGE, "left_anti").join(doubled, _MESSAGE, "left_anti")
+        copies = Window.partitionBy(*_MESSAGE, "index").orderBy("received_at", "collector")
+        first = staged.join(doubled, _MESSAGE, "left_semi").withColumn("copy", F.row_number().over(copies))
+        once = others.unionByName(first.where("copy = 1").drop("copy"))
+        path = self._stage(once.observe(counts, F.count("*").alias("readings")), "readings", batch_id)
+        return path, int(counts.get["readings"])
+
+    def _write_others(self, messages: DataFrame, seen: dict[str, Any], batch_id: int) -> None:
+        """Read the micro-batch once more for what is no reading. That is rare, and spares a cache of all the rest."""
+        counted, counts = _counted(messages)
+        others = counted.where(F.col("kind") != RowKind.TELEMETRY.value).select(*_NO_LISTS)
+        staged = messages.sparkSession.read.parquet(spark_path(self._stage(others, "others", batch_id)))
+        if counts.get != seen:
+            raise TransientError(
+                "the vault changed while a micro-batch was read: a segment failed one time, and not the other",
+                hint="start again: nothing of it was committed",
+            )
+        for table, rows in ((table, of(staged)) for table, of in _OTHERS.items()):
+            if not rows.isEmpty():
+                self._commit(self._stage(rows, table, batch_id), table, batch_id)
+
+    def _stage(self, rows: DataFrame, table: str, batch_id: int) -> Path:
+        """Write rows beside the tables: one file for each core, not one for each task."""
+        staged = self._staging / f"{table}-{batch_id}-{uuid.uuid4().hex}"
+        files = rows.sparkSession.sparkContext.defaultParallelism
+        rows.coalesce(files).write.option("compression", "zstd").parquet(spark_path(staged))
+        return staged
+
+    def _commit(self, staged: Path, table: str, batch_id: int) -> None:
+        target = self.folder(table, batch_id)
+        for file in staged.iterdir():
+            synchronise(file)
+        synchronise(staged)
+        target.parent.mkdir(exist_ok=True)
+        staged.rename(target)
+        synchronise(target.parent)
+
+
+def _read_binding(path: Path) -> dict[str, Any] | None:
+    """Return what binds, whatever layout it stands in."""
+    try:
+        binding = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        binding = None
+    if not isinstance(binding, dict):
+        raise ConfigurationError(f"{path} is damaged", hint="restore it: it binds tables and checkpoint together")
+    layout = binding.pop("layout", 1)
+    if not isinstance(layout, int) or layout > _LAYOUT:
+        raise ConfigurationError(
+            f"{path.parent} was written by a newer Covey (layout {str(layout)[:20]})",
+            hint="upgrade covey here, or give new tables and a new checkpoint",
+        )
+    return binding

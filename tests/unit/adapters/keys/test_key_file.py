@@ -1,0 +1,145 @@
+"""Secrets in real files. Refusals are by mode and owner, so that the tests mean the same under root."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.keys.key_file import private_folder, read_secret, write_secret
+from covey.errors import ConfigurationError, StorageError
+
+SECRET = bytes(range(64))
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_secret_comes_back_and_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "identity.key"
+    write_secret(path, SECRET)
+    assert read_secret(path, 64) == SECRET
+    assert mode(path) == 0o600
+
+
+def test_a_loose_umask_changes_nothing(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        write_secret(tmp_path / "identity.key", SECRET)
+        private_folder(tmp_path / "state")
+    finally:
+        os.umask(old)
+    assert mode(tmp_path / "identity.key") == 0o600
+    assert mode(tmp_path / "state") == 0o700
+
+
+def test_writing_replaces_whole_and_leaves_nothing_beside(tmp_path: Path) -> None:
+    path = tmp_path / "identity.key"
+    write_secret(path, SECRET)
+    reader = path.open("rb")
+    write_secret(path, b"new")
+    with reader:
+        assert reader.read() == SECRET  # the old file, untouched
+    assert read_secret(path, 64) == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_writing_over_a_link_replaces_the_link(tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere"
+    target.write_bytes(b"kept")
+    path = tmp_path / "identity.key"
+    path.symlink_to(target)
+    write_secret(path, SECRET)
+    assert target.read_bytes() == b"kept"
+    assert not path.is_symlink()
+    assert read_secret(path, 64) == SECRET
+
+
+@pytest.mark.parametrize("lax", [0o640, 0o604, 0o620, 0o601, 0o666])
+def test_a_secret_open_to_others_is_refused_with_the_remedy(tmp_path: Path, lax: int) -> None:
+    path = tmp_path / "my identity.key"
+    write_secret(path, SECRET)
+    path.chmod(lax)
+    with pytest.raises(ConfigurationError) as refused:
+        read_secret(path, 64)
+    assert f"mode {lax:04o}" in str(refused.value)
+    assert refused.value.hint == f"chmod 600 '{path}'"
+    assert refused.value.exit_code == 78
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_somebody_elses_secret_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "identity.key"
+    write_secret(path, SECRET)
+    os.chown(path, 12345, -1)
+    with pytest.raises(ConfigurationError, match="belongs to user 12345"):
+        read_secret(path, 64)
+
+
+def test_what_is_no_plain_file_is_refused(tmp_path: Path) -> None:
+    write_secret(tmp_path / "real", SECRET)
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for name in ("link", "folder", "pipe"):
+        with pytest.raises(ConfigurationError, match="is not a regular file"):
+            read_secret(tmp_path / name, 64)
+
+
+def test_missing_and_oversize_secrets_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="is missing") as refused:
+        read_secret(tmp_path / "identity.key", 64)
+    assert "covey init" in refused.value.hint
+    write_secret(tmp_path / "identity.key", SECRET + b"x")
+    with pytest.raises(ConfigurationError, match="longer than 64 bytes"):
+        read_secret(tmp_path / "identity.key", 64)
+
+
+def test_a_missing_folder_is_a_storage_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"cannot write .*identity\.key"):
+        write_secret(tmp_path / "absent" / "identity.key", SECRET)
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    path = tmp_path / "identity.key"
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    for _ in range(3):
+        write_secret(path, SECRET)
+        read_secret(path, 64)
+        with pytest.raises(ConfigurationError):
+            read_secret(tmp_path, 64)
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+def test_private_folder_is_made_with_its_parents_and_accepted_again(tmp_path: Path) -> None:
+    folder = tmp_path / "var" / "covey"
+    private_folder(folder)
+    private_folder(folder)
+    assert mode(folder) == 0o700
+
+
+def test_a_link_to_a_private_folder_will_do(tmp_path: Path) -> None:
+    private_folder(tmp_path / "private")
+    (tmp_path / "state").symlink_to("private")
+    private_folder(tmp_path / "state")
+
+
+def test_an_open_folder_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    folder.chmod(0o755)
+    with pytest.raises(ConfigurationError) as refused:
+        private_folder(folder)
+    assert refused.value.hint == f"chmod 700 {folder}"
+    assert mode(folder) == 0o755
+
+
+def test_a_file_in_the_folders_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state").write_bytes(b"")
+    with pytest.raises(ConfigurationError, match="is not a folder"):
+        private_folder(tmp_path / "state")
+    with pytest.raises(StorageError, match="cannot make"):
+        private_folder(tmp_path / "state" / "deeper")

@@ -1,0 +1,29 @@
+"""What runs here and behind us is told at a start, when it changes, and once a day."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from covey.adapters.sensors.firmware import Firmware
+from covey.core.crypto import DeviceKeys
+from covey.ports import AttachedBoard
+
+KEY = bytes(range(32))
+
+
+def test_news_are_told_once_and_again_each_day() -> None:
+    board = AttachedBoard("/dev/ttyACM0", DeviceKeys(KEY, bytes(32)), "covey-board 1", True, True, 0, {})
+    boards, seconds = [board], [50.0]
+    firmware = Firmware(lambda: boards, lambda: seconds[0])
+    (own, of_board) = firmware.sample()
+    assert own[:2] == ("firmware", "")
+    assert re.fullmatch(r"covey \d+\.\d+[^;]*; [^;]+; \S+ \S+", own[2])
+    assert of_board == (f"board/{KEY.hex()}/firmware", "", "covey-board 1")
+    seconds[0] += 3600
+    assert firmware.sample() == []
+    boards[:] = [replace(board, software="covey-board 2")]
+    assert [text for *_, text in firmware.sample()] == ["covey-board 2"]
+    boards[:] = [replace(board, up=False)]
+    seconds[0] += 86_400
+    assert firmware.sample() == [own]

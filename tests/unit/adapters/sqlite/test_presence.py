@@ -1,0 +1,134 @@
+"""`covey.adapters.sqlite.presence` on real files: signs of life, and an outbox that the database itself adds up."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core.records import MessageClass
+from covey.core.wire.sequences import SequenceSet
+from covey.limits import MIB
+from tests.fleet import Device, carry, found
+
+BEN, CAT = b"b" * 32, b"c" * 32
+MINUTE_US = 60_000_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    opened = SqliteStore(tmp_path / "state.sqlite", b"incarnat")
+    yield opened
+    opened.close()
+
+
+def test_a_sign_of_life_is_noted_once_a_minute(store: SqliteStore) -> None:
+    noted = []
+    for now_us in (MINUTE_US, 2 * MINUTE_US, 2 * MINUTE_US + 1, 5, 3 * MINUTE_US):  # 5: the clock was set back
+        with store.transaction():
+            store.heard(BEN, now_us)
+        noted.append(store.last_heard()[BEN])
+    assert noted == [MINUTE_US, MINUTE_US, 2 * MINUTE_US + 1, 5, 3 * MINUTE_US]
+    assert store.last_heard().keys() == {BEN}
+
+
+def test_a_sign_of_life_within_the_minute_writes_nothing(store: SqliteStore) -> None:
+    with store.transaction():
+        store.heard(BEN, MINUTE_US)
+    before = store._db.total_changes
+    with store.transaction():
+        store.heard(BEN, MINUTE_US + 1)
+    assert store._db.total_changes == before
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=st.lists(
+        st.one_of(
+            st.tuples(
+                st.just("queue"), st.sampled_from([BEN, CAT]), st.sampled_from(MessageClass), st.integers(1, 300)
+            ),
+            st.tuples(st.just("free"), st.sampled_from([BEN, CAT]), st.integers(1, 20), st.integers(0, 5)),
+            st.tuples(st.just("withdraw"), st.sampled_from([BEN, CAT]), st.integers(1, 20), st.just(0)),
+            st.tuples(st.just("room"), st.sampled_from([BEN, CAT]), st.just(MIB - 500), st.just(0)),
+        ),
+        max_size=40,
+    )
+)
+def test_the_classes_add_up_whatever_happens(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple]) -> None:  # type: ignore[type-arg]
+    store = SqliteStore(tmp_path_factory.mktemp("classes") / "state.sqlite", b"incarnat", MIB)
+    for verb, recipient, one, two in steps:
+        with store.transaction():
+            if verb == "queue":
+                seq, link_seq = store.allocate(recipient)
+                store.queue(recipient, seq, link_seq, one, bytes(two), 5)
+            elif verb == "free":
+                store.free(recipient, SequenceSet(one).add(one + two + 1, one + two + 1))
+            elif verb == "withdraw":
+                store.withdraw(recipient, one, "too_large", 5)
+            else:
+                store.make_room(recipient, one)
+    counted = dict.fromkeys(MessageClass, 0)
+    for recipient in store.recipients_waiting():
+        for _, kind, size, _ in store.waiting(recipient, 1000):
+            counted[MessageClass(kind)] += size
+    assert store.bytes_by_class() == counted
+    assert sum(counted.values()) == store.totals()[1]
+    store.close()
+
+
+def test_what_an_earlier_covey_has_queued_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        scripts = sorted(
+            each for each in resources.files("covey.adapters.sqlite.schema").iterdir() if each.name < "006"
+        )
+        for script in scripts:
+            database.executescript(script.read_text() if script.name.endswith(".sql") else "")
+        database.executescript("PRAGMA user_version = 5; PRAGMA journal_mode = WAL;")
+        database.execute("INSERT INTO device (one, incarnation, queued_bytes) VALUES (1, ?, 30)", (bytes(8),))
+        database.execute("INSERT INTO peer (id, signing_public) VALUES (1, ?)", (BEN,))
+        for link_seq, kind in enumerate((0, 1, 1, 2)):
+            database.execute("INSERT INTO outbox VALUES (1, ?, 1, ?, ?, 5, x'00')", (link_seq, kind, 10 * 2**link_seq))
+        database.commit()
+    store = SqliteStore(path, b"incarnat")
+    assert [*store.bytes_by_class().values()] == [10, 20 + 40, 80]
+    store.close()
+
+
+def _heard(device: Device) -> set[bytes]:
+    return set(device.store.last_heard())
+
+
+def test_who_is_heard(tmp_path: Path) -> None:
+    make: Callable[[str], Device] = lambda name: Device(name, tmp_path)  # noqa: E731
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    carry(ann, ben)
+    assert (_heard(ann), _heard(ben)) == ({ben.key}, {ann.key})
+    first = ann.store.last_heard()[ben.key]
+    for device in (ann, ben):
+        device.wait(120)
+    ann.blob(group_id, b"hello")
+    [outgoing] = ann.sends()
+    ben.receive(outgoing.envelope)
+    after = ben.store.last_heard()[ann.key]
+    assert after == ben.now.wall_us
+    ben.wait(120)
+    ben.receive(outgoing.envelope)  # the relay has kept it: that is no sign of life
+    assert ben.store.last_heard()[ann.key] == after
+    [acknowledgement] = ben.sends()
+    ann.wait(120)
+    ann.receive(acknowledgement.envelope)
+    heard = ann.store.last_heard()[ben.key]
+    assert heard == ann.now.wall_us > first
+    ann.wait(120)
+    ann.receive(acknowledgement.envelope)
+    assert ann.store.last_heard()[ben.key] == heard

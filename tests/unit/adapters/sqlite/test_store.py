@@ -1,0 +1,355 @@
+"""`covey.adapters.sqlite.store` on real files: what is committed stays, what is refused leaves no trace."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.sqlite.store import SqliteStore
+from covey.cli.main import main
+from covey.core.records import MessageClass
+from covey.core.wire.message import Message, MessageType
+from covey.core.wire.sequences import SequenceSet
+from covey.errors import ConfigurationError, DiskFullError, OutboxFullError, StorageError
+from covey.limits import KIB, MIB, OUTBOX_BYTES, QUARANTINED_MESSAGES
+
+BEN, CAT = b"b" * 32, b"c" * 32
+INCARNATION = b"incarnat"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.sqlite"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    opened = SqliteStore(path, INCARNATION)
+    yield opened
+    opened.close()
+
+
+def _queue(store: SqliteStore, recipient: bytes, content: bytes, kind: MessageClass = MessageClass.DATA) -> int:
+    seq, link_seq = store.allocate(recipient)
+    store.queue(recipient, seq, link_seq, kind, content, 5)
+    return link_seq
+
+
+def _message(link_seq: int, body: bytes = b"body") -> Message:
+    return Message(MessageType.BLOB, BEN, CAT, b"g" * 32, INCARNATION, link_seq, link_seq, 1, body, b"raw" + body)
+
+
+# -- opening ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_keeps_its_incarnation_and_content(path: Path) -> None:
+    store = SqliteStore(path, INCARNATION)
+    with store.transaction():
+        _queue(store, BEN, b"one")
+        store.set_received(BEN, b"theirown", SequenceSet(3, ((5, 6),)))
+    store.close()
+    store = SqliteStore(path, b"anotherx")
+    assert store.incarnation() == INCARNATION
+    assert store.queued(BEN, 0, 10, MIB) == [(1, b"one")]
+    assert store.received(BEN, b"theirown") == SequenceSet(3, ((5, 6),))
+    store.close()
+
+
+def test_a_file_is_for_its_owner_only(path: Path, store: SqliteStore) -> None:
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert {file.stat().st_mode & 0o077 for file in path.parent.iterdir()} == {0}
+
+
+def test_the_state_of_a_newer_covey_is_refused_and_left_alone(path: Path, tmp_path: Path) -> None:
+    SqliteStore(path, INCARNATION).close()
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 999")
+    with pytest.raises(ConfigurationError, match="newer") as caught:
+        SqliteStore(path, INCARNATION)
+    assert caught.value.exit_code == 78
+    with sqlite3.connect(path) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (999,)
+    assert main(["init", "--state", str(tmp_path / "device")]) == 0
+    with sqlite3.connect(tmp_path / "device" / "state.sqlite") as database:
+        database.execute("PRAGMA user_version = 999")
+    assert main(["status", "--state", str(tmp_path / "device")]) == 78
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "covey.adapters.sqlite.store._statements", lambda _: iter(["CREATE TABLE half (one INTEGER)", "NONSENSE"])
+    )
+    with pytest.raises(StorageError):
+        SqliteStore(path, INCARNATION)
+    monkeypatch.undo()
+    store = SqliteStore(path, INCARNATION)
+    assert store.totals() == (0, 0)
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'half'").fetchone() == (0,)
+    store.close()
+
+
+def _open_and_queue(path: Path, start: float) -> None:
+    while time.time() < start:
+        pass
+    store = SqliteStore(path, INCARNATION)
+    with store.transaction():
+        _queue(store, BEN, b"one")
+    store.close()
+
+
+def test_processes_may_open_a_new_file_at_the_same_time(path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    start = time.time() + 0.2
+    processes = [context.Process(target=_open_and_queue, args=(path, start)) for _ in range(6)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(30)
+        assert process.exitcode == 0
+    store = SqliteStore(path, INCARNATION)
+    assert [link_seq for link_seq, _ in store.queued(BEN, 0, 10, MIB)] == [1, 2, 3, 4, 5, 6]
+    store.close()
+
+
+def test_a_damaged_file_gives_an_error_of_ours(path: Path) -> None:
+    store = SqliteStore(path, INCARNATION)
+    with store.transaction():
+        for _ in range(200):
+            _queue(store, BEN, bytes(500))
+    store.close()
+    content = bytearray(path.read_bytes())
+    content[8 * KIB :] = b"\xff" * (len(content) - 8 * KIB)
+    path.write_bytes(content)
+    reads: tuple[Callable[[SqliteStore], object], ...] = (
+        lambda damaged: damaged.queued(BEN, 0, 500, MIB),
+        lambda damaged: damaged.manifests(),
+        lambda damaged: damaged.landing_waiting(1, 1),
+        lambda damaged: damaged.counters(),
+    )
+    for read in reads:
+        with pytest.raises(StorageError):
+            read(SqliteStore(path, INCARNATION))
+    path.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(StorageError):
+        SqliteStore(path, INCARNATION)
+
+
+# -- the outbox -------------------------------------------------------------------------------------------------------
+
+
+def test_sequences_are_never_given_again(path: Path) -> None:
+    store = SqliteStore(path, INCARNATION)
+    with store.transaction():
+        assert [store.allocate(BEN), store.allocate(BEN), store.allocate(CAT)] == [(1, 1), (2, 2), (3, 1)]
+        _queue(store, BEN, b"one")
+    with store.transaction():
+        assert store.free(BEN, SequenceSet(100)) == 1
+    store.close()
+    store = SqliteStore(path, INCARNATION)
+    with store.transaction():
+        assert store.allocate(BEN) == (5, 4)
+    store.close()
+
+
+def test_what_was_rolled_back_was_never_there(store: SqliteStore) -> None:
+    with suppress(KeyError), store.transaction():
+        _queue(store, BEN, b"one")
+        raise KeyError
+    assert store.totals() == (0, 0)
+    with store.transaction():
+        assert store.allocate(BEN) == (1, 1)
+
+
+def test_reading_is_bounded_in_rows_and_bytes(store: SqliteStore) -> None:
+    with store.transaction():
+        for number in range(10):
+            _queue(store, BEN, bytes([number]) * 100)
+    assert [link_seq for link_seq, _ in store.queued(BEN, 2, 3, MIB)] == [3, 4, 5]
+    assert [link_seq for link_seq, _ in store.queued(BEN, 0, 10, 101)] == [1, 2]
+    assert [link_seq for link_seq, _ in store.queued(BEN, 8, 10, MIB)] == [9, 10]
+    assert store.queued(CAT, 0, 10, MIB) == []
+
+
+def test_an_acknowledgement_frees_exactly_what_it_covers(store: SqliteStore) -> None:
+    with store.transaction():
+        for number in range(1, 11):
+            _queue(store, BEN, bytes(number))
+        _queue(store, CAT, b"other")
+        assert store.free(BEN, SequenceSet(2, ((4, 5), (9, 2**62)))) == 6
+    assert [link_seq for link_seq, _ in store.queued(BEN, 0, 10, MIB)] == [3, 6, 7, 8]
+    assert store.totals() == (5, 3 + 6 + 7 + 8 + 5)
+    assert sorted(store.recipients_waiting()) == [BEN, CAT]
+    with store.transaction():
+        assert store.free(BEN, SequenceSet(10)) == 4
+        assert store.free(b"nobody" * 5, SequenceSet(10)) == 0
+    assert store.recipients_waiting() == [CAT]
+    [ben, cat] = store.queues()
+    assert (ben.queued, ben.acknowledged, ben.oldest_at_us) == (0, 10, None)
+    assert (cat.queued, cat.acknowledged, cat.oldest_at_us) == (1, 0, 5)
+
+
+def test_a_full_outbox_refuses_data_and_takes_control(path: Path) -> None:
+    store = SqliteStore(path, INCARNATION, 1_000)
+    with store.transaction():
+        _queue(store, BEN, bytes(900))
+    for kind in (MessageClass.DATA, MessageClass.TELEMETRY):
+        with pytest.raises(OutboxFullError, match="900 of 1000") as caught, store.transaction():
+            _queue(store, BEN, bytes(101), kind)
+        assert caught.value.hint
+    assert store.totals() == (1, 900)
+    with store.transaction():
+        assert _queue(store, BEN, bytes(500), MessageClass.CONTROL) == 2
+    with store.transaction():
+        store.free(BEN, SequenceSet(2))
+    with store.transaction():
+        _queue(store, BEN, bytes(1_000))
+    store.close()
+
+
+def test_what_waits_can_be_listed(store: SqliteStore) -> None:
+    with store.transaction():
+        for number in range(1, 4):
+            _queue(store, BEN, bytes(number), MessageClass.TELEMETRY)
+    assert store.waiting(BEN, 2) == [(1, 2, 1, 5), (2, 2, 2, 5)]
+    assert store.waiting(CAT, 2) == []
+
+
+def test_a_long_queue_costs_neither_memory_nor_time_to_open(path: Path) -> None:
+    store = SqliteStore(path, INCARNATION, OUTBOX_BYTES)
+    with store.transaction():
+        for _ in range(30_000):
+            _queue(store, BEN, bytes(300))
+    store.close()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.perf_counter()
+    store = SqliteStore(path, INCARNATION, OUTBOX_BYTES)
+    assert store.recipients_waiting() == [BEN]
+    assert store.totals() == (30_000, 9_000_000)
+    assert len(store.queued(BEN, 0, 256, MIB)) == 256
+    assert store.queues()[0].oldest_at_us == 5
+    assert time.perf_counter() - started < 0.5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 4 * KIB  # KiB
+    store.close()
+
+
+# -- a full disk ------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_refuses_the_whole_transaction_and_recovers(path: Path) -> None:
+    store = SqliteStore(path, INCARNATION)
+    with store.transaction():
+        _queue(store, BEN, b"before")
+    (pages,) = store._db.execute("PRAGMA page_count").fetchone()
+    store._db.execute(f"PRAGMA max_page_count = {pages + 4}")
+    with pytest.raises(DiskFullError) as caught, store.transaction():
+        _queue(store, BEN, bytes(100_000))
+    assert caught.value.hint
+    assert store.totals() == (1, 6)
+    with store.transaction():  # an acknowledgement needs no new pages
+        assert store.free(BEN, SequenceSet(1)) == 1
+    store._db.execute("PRAGMA max_page_count = 1000000")
+    with store.transaction():
+        assert _queue(store, BEN, bytes(5_000)) == 2
+    store.close()
+
+
+def test_a_locked_file_is_said_to_be_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("covey.adapters.sqlite.store._BUSY_MS", 10)
+    store = SqliteStore(path, INCARNATION)
+    other = SqliteStore(path, INCARNATION)
+    with other.transaction(), pytest.raises(StorageError, match="locked"), store.transaction():
+        pass
+    assert store.totals() == (0, 0)
+    store.close()
+    other.close()
+
+
+# -- the inbox and the landing ----------------------------------------------------------------------------------------
+
+
+def test_the_inbox_is_bounded_and_consumed_once(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("covey.adapters.sqlite.store.INBOX_BYTES", 10)
+    with store.transaction():
+        assert store.deliver(_message(1, b"12345"), 7)
+        assert store.deliver(_message(2, b"67890"), 7)
+        assert not store.deliver(_message(3, b"1"), 7)
+    identifier = store.arrived(1)[0][0]
+    for _ in range(2):  # another process may have taken it
+        with store.transaction():
+            store.consume(identifier)
+    assert [row[-1] for row in store.arrived(10)] == [b"67890"]
+    with store.transaction():
+        assert store.deliver(_message(3, b"1"), 7)
+        assert not store.deliver(_message(4, b"12345"), 7)
+
+
+def test_the_landing_is_bounded_and_forgotten_when_it_has_landed(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("covey.adapters.sqlite.store.LANDING_BYTES", 30)
+    with store.transaction():
+        assert all(store.land(_message(number, b"%7d" % number), 10 - number) for number in (1, 2, 3))
+        assert not store.land(_message(4), 7)
+    assert store.landing_bytes() == 30
+    assert store.unlanded(BEN, INCARNATION) == {1, 2, 3}
+    assert store.landing_waiting(15, 10) == (1, 10, 9)
+    assert store.landing_waiting(5, 10) == (1, 10, 9)
+    assert store.landing_waiting(100, 2) == (2, 20, 9)
+    assert [each.link_seq for each in store.landing_until(2)] == [1, 2]
+
+
+def test_quarantine_keeps_the_newest(store: SqliteStore) -> None:
+    with store.transaction():
+        for number in range(QUARANTINED_MESSAGES + 5):
+            store.quarantine("malformed", b"%d" % number, 7)
+    kept = store._db.execute("SELECT message FROM quarantine ORDER BY id").fetchall()
+    assert len(kept) == QUARANTINED_MESSAGES
+    assert kept[0] == (b"5",)
+
+
+def test_the_counters_count(store: SqliteStore) -> None:
+    with store.transaction():
+        store.count("one")
+        store.count("one", 4)
+        store.set_condition("relay", "up", 3)
+        store.set_condition("relay", "down", 4)
+    assert store.counters() == {"one": 5}
+    assert store.conditions() == {"relay": ("down", 4)}
+
+
+# -- links ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_link_is_written_with_its_transaction(path: Path, store: SqliteStore) -> None:
+    other = SqliteStore(path, INCARNATION)
+    with store.transaction():
+        store.set_received(BEN, b"theirown", SequenceSet(3))
+        assert store.received(BEN, b"theirown") == SequenceSet(3)
+        assert store.incarnations(BEN) == 1
+        store.set_received(BEN, b"theirown", SequenceSet(4))
+        assert store.links(BEN) == [(b"theirown", SequenceSet(4))]
+        assert other.received(BEN, b"theirown") == SequenceSet()
+    assert other.received(BEN, b"theirown") == SequenceSet(4)
+    with other.transaction():
+        other.set_received(BEN, b"theirown", SequenceSet(5))
+    with store.transaction():
+        assert store.received(BEN, b"theirown") == SequenceSet(5)
+    other.close()
+
+
+def test_a_link_that_was_rolled_back_is_as_before(store: SqliteStore) -> None:
+    with suppress(ZeroDivisionError), store.transaction():
+        store.set_received(BEN, b"theirown", SequenceSet(3))
+        raise ZeroDivisionError
+    assert store.links(BEN) == []
+    with store.transaction():
+        assert store.received(BEN, b"theirown") == SequenceSet()
+    assert store.received(BEN, b"theirown") == SequenceSet()

@@ -1,0 +1,285 @@
+"""`covey.app.roles.pairing_host`: codes in a real store, and what becomes of them."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from covey.app.roles.pairing_host import HostFacts, PairingHost
+from covey.core.now import Now
+from covey.core.pairing.ceremony import Admitted, Ending, Joiner
+from covey.core.pairing.invite import Invite
+from covey.core.pairing.messages import JoinerIntroduction, Offer, Password, to_wire
+from covey.core.pairing.records import Pairing
+from covey.errors import ConfigurationError
+from covey.limits import INVITE_US, PAIRED_JOIN_US, PAIRING_SILENCE_US, RENDEZVOUS_WAITING
+from covey.ports import Credentials, Delivered, PublishRefusal, RelayEvent
+from tests.fleet import START, Device, carry
+
+CODE = "42-abandon-zoo"
+OURS, THEIRS = "covey/1/pair/42/a", "covey/1/pair/42/b"
+
+
+class Wire:
+    """A relay that keeps what is said at a rendezvous."""
+
+    name = "wire"
+
+    def __init__(self) -> None:
+        self.said: deque[bytes] = deque()
+        self.topics: frozenset[str] = frozenset()
+
+    def start(self, deliver: Callable[[RelayEvent], None]) -> None:
+        """Satisfy the port."""
+
+    def publish(self, topic: str, payload: bytes) -> int | PublishRefusal:
+        """Keep it."""
+        assert topic == THEIRS
+        self.said.append(payload)
+        return len(self.said)
+
+    def acknowledge(self, delivered: Delivered) -> None:
+        """Satisfy the port."""
+
+    def alive(self) -> bool:
+        """Satisfy the port."""
+        return True
+
+    def listen(self, topics: Collection[str]) -> None:
+        """Note it."""
+        self.topics = frozenset(topics)
+
+    def stop(self) -> None:
+        """Satisfy the port."""
+
+
+class Authority:
+    """Accounts at the relay."""
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, str] = {}
+        self.refuses = False
+
+    def mint(self, user_name: str) -> str:
+        """Make one."""
+        if self.refuses:
+            raise ConfigurationError("this user may not change the file")
+        self.accounts[user_name] = "a password"
+        return "a password"
+
+    def remove(self, user_name: str) -> bool:
+        """Take it away."""
+        return self.accounts.pop(user_name, None) is not None
+
+
+class Inn:
+    """An inviter with one code, and a joiner that may come."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ann, self.ben = Device("ann", folder), Device("ben", folder)
+        self.wire, self.authority = Wire(), Authority()
+        self.now = START
+        self.joiner = self.new_joiner("ben")
+        with self.ann.store.transaction():
+            self.group_id = self.ann.node.membership.create("ann", (), self.now.wall_us).group_id
+            self.invite = self.ann.node.membership.invite(self.group_id, (), "", self.now.wall_us)
+            self.ann.store.open_pairing(
+                Pairing(self.invite.secret_hash, 42, CODE, self.invite.secret, self.invite.expires_at_us),
+                self.now.wall_us,
+            )
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin a new process of the inviter."""
+
+        def credentials() -> Credentials:
+            return self.authority
+
+        self.wire.topics = frozenset()
+        facts = HostFacts("ann", "mqtts://relay.example", "PEM", credentials)
+        self.host = PairingHost(self.ann.store, self.wire, facts, self.ann.rng, lambda _level, _line: None)
+        self.turn()
+
+    def new_joiner(self, name: str, secret: tuple[Password, bytes] = (Password.CODE, CODE.encode())) -> Joiner:
+        """Return a joiner's side."""
+        own = JoinerIntroduction(self.ben.identity.keys, name, needs_credential=True)
+        deadline = self.now.monotonic_us + INVITE_US
+        return Joiner(self.ben.identity, own, secret, deadline, random.Random(name).randbytes)
+
+    def turn(self) -> None:
+        """Let the inviter's loop turn."""
+        self.host.turn(self.ann.node, self.now)
+
+    def wait(self, us: int) -> None:
+        """Let time pass."""
+        self.now = Now(self.now.monotonic_us + us, self.now.wall_us + us)
+
+    def round(self) -> None:
+        """Let the joiner speak, and hear the answers."""
+        self.wait(2_000_000)
+        for raw in self.joiner.messages_to_send(self.now.monotonic_us):
+            self.host.receive(OURS, raw)
+        self.turn()
+        self.turn()
+        while self.wire.said:
+            self.joiner.receive(self.wire.said.popleft(), self.now.monotonic_us)
+
+    def decide(self, accepts: bool) -> None:
+        """Be the person."""
+        with self.ann.store.transaction():
+            self.ann.store.decide_pairing(self.invite.secret_hash, accepts)
+
+    def row(self) -> Pairing:
+        """Return what the store holds of the code."""
+        [row] = self.ann.store.pairings()
+        return row
+
+    def admitted(self) -> Invite:
+        """Come as far as the admission; return the joiner's own invite."""
+        self.round()
+        self.round()
+        self.decide(accepts=True)
+        self.round()
+        news = []
+        while (event := self.joiner.next_event()) is not None:
+            news.append(event)
+        assert isinstance(news[-1], Admitted)
+        assert news[-1].admission.credential == "a password"
+        return news[-1].admission.invite
+
+
+@pytest.fixture
+def inn(tmp_path: Path) -> Inn:
+    return Inn(tmp_path)
+
+
+def test_an_accepted_joiner_gets_an_invite_of_its_own(inn: Inn) -> None:  # accepts: 003.16
+    assert inn.wire.topics == {OURS}
+    own = inn.admitted()
+    [stored] = inn.ann.store.invites()
+    assert stored.bound_to == inn.ben.key
+    assert stored.expires_at_us == own.expires_at_us == inn.now.wall_us + PAIRED_JOIN_US
+    assert (own.group_id, own.inviter) == (inn.group_id, inn.ann.identity.keys)
+    inn.joiner.stored()
+    inn.round()
+    assert inn.wire.topics == frozenset()
+    inn.restart()  # the code is over; what the joiner has is durable on both sides
+    with inn.ben.store.transaction():
+        inn.ben.node.request_join(own, "ben", inn.ben.now)
+    carry(inn.ann, inn.ben)
+    inn.turn()
+    assert (inn.row().ended, inn.row().secret, inn.row().code) == ("paired", b"", None)
+    assert inn.ben.node.membership.group(inn.group_id).member(inn.ben.key) is not None
+    assert inn.ben.key.hex() in inn.authority.accounts
+    inn.wait(2 * PAIRED_JOIN_US)
+    inn.turn()
+    assert inn.ben.key.hex() in inn.authority.accounts
+
+
+def test_nobody_else_can_use_that_invite(inn: Inn, tmp_path: Path) -> None:
+    own = inn.admitted()
+    eve = Device("eve", tmp_path)
+    with eve.store.transaction():
+        eve.node.request_join(own, "eve", eve.now)
+    carry(inn.ann, eve)
+    assert inn.ann.store.counters()["dropped_invite"] >= 1
+    assert inn.ann.node.membership.group(inn.group_id).member(eve.key) is None
+
+
+def test_a_joiner_that_never_comes_loses_its_account(inn: Inn) -> None:
+    inn.admitted()
+    assert inn.authority.accounts
+    inn.wait(PAIRING_SILENCE_US)
+    inn.turn()
+    assert inn.row().ended is None
+    inn.wait(PAIRED_JOIN_US)
+    inn.restart()
+    inn.turn()
+    assert inn.row().ended == "vanished"
+    assert inn.authority.accounts == {}
+    assert not inn.row().minted
+
+
+def test_no_account_no_admission(inn: Inn) -> None:
+    inn.authority.refuses = True
+    inn.round()
+    inn.round()
+    inn.decide(accepts=True)
+    inn.round()
+    assert (inn.row().ended, inn.joiner.ending) == ("failed", Ending.FAILED)
+    assert inn.ann.store.invites() == []
+
+
+def test_a_restart_ends_what_has_begun(inn: Inn) -> None:
+    inn.round()
+    inn.round()
+    inn.restart()
+    assert inn.row().ended == "interrupted"
+    assert inn.ann.store.invites() == []
+    assert inn.wire.topics == frozenset()
+
+
+def test_a_restart_before_anybody_came_changes_nothing(inn: Inn) -> None:
+    inn.host.stop(inn.ann.node, inn.now)
+    assert inn.wire.topics == frozenset()
+    inn.restart()
+    inn.admitted()
+
+
+def test_a_vanished_joiner_leaves_nothing(inn: Inn) -> None:
+    inn.round()
+    inn.round()
+    inn.wait(PAIRING_SILENCE_US)
+    inn.turn()
+    assert inn.row().ended == "vanished"
+    assert (inn.ann.store.invites(), inn.authority.accounts, inn.wire.topics) == ([], {}, frozenset())
+
+
+def test_a_code_that_nobody_uses_expires(inn: Inn) -> None:
+    inn.wait(INVITE_US)
+    inn.turn()
+    assert inn.row().ended == "code_expired"
+    assert inn.wire.topics == frozenset()
+
+
+def test_who_has_an_account_comes_by_the_uri_and_ends_the_code(inn: Inn) -> None:
+    inn.round()
+    carol = Device("carol", inn.ann.path.parent)
+    with carol.store.transaction():
+        carol.node.request_join(inn.invite, "carol", carol.now)
+    carry(inn.ann, carol)
+    inn.round()
+    assert (inn.row().ended, inn.row().joiner) == ("paired", carol.key)
+    assert inn.joiner.ending is Ending.TAKEN
+
+
+def test_a_uri_needs_no_question(inn: Inn) -> None:
+    inn.joiner = inn.new_joiner("by uri", (Password.URI, inn.invite.secret))
+    inn.round()
+    inn.round()
+    assert inn.row().accepts is None
+    [stored] = inn.ann.store.invites()
+    assert stored.bound_to == inn.ben.key
+
+
+def test_a_crowd_is_bounded_and_counted(inn: Inn) -> None:
+    for number in range(2 * RENDEZVOUS_WAITING):
+        inn.host.receive(OURS, to_wire(Offer(bytes([number]) * 32, Password.URI)))
+    inn.host.receive("covey/1/pair/43/a", b"for nobody")
+    inn.turn()
+    assert len(inn.wire.said) == RENDEZVOUS_WAITING  # one answer, and the refusals
+    counters = inn.ann.store.counters()
+    assert counters["pairing_dropped_limit"] == RENDEZVOUS_WAITING
+    assert counters["pairing_dropped_not_for_us"] == 1
+    assert counters["pairing_dropped_invite"] == RENDEZVOUS_WAITING - 1
+
+
+def test_the_secrets_of_a_code_are_not_shown(inn: Inn) -> None:
+    shown = repr(replace(inn.row(), label="x"))
+    assert CODE not in shown
+    assert repr(inn.invite.secret) not in shown

@@ -1,0 +1,428 @@
+"""`link_keys`: cheap envelopes between devices that have much to say, and never a message less for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covey.core.crypto import NoiseKey, Secret
+from covey.core.events import EnvelopeDropped
+from covey.core.link.link_keys import KeptKey, LinkKey, LinkTerms, open_envelope
+from covey.core.link.sender import Outgoing
+from covey.core.node import Node
+from covey.core.wire.envelope import LINKED, SEALED, LinkEnvelope, read_envelope, seal, seal_by_link
+from covey.core.wire.message import NO_GROUP, MessageType, write_message
+from covey.errors import DecryptionError, RemoteError
+from covey.limits import (
+    LINK_AFTER_ENVELOPES,
+    LINK_KEY_KEPT_US,
+    LINK_KEY_US,
+    LINK_KEYS_KEPT,
+    RETRY_US_INITIAL,
+    UPKEEP_US,
+)
+from tests.fleet import Device, carry, found, identity
+from tests.vectors import load, vectors
+
+_VECTORS = load("link_envelopes")
+_KEY, _TAG = bytes.fromhex(_VECTORS["key"]), bytes.fromhex(_VECTORS["tag"])
+_TERMS = LinkTerms(after=2, envelopes=16)
+
+
+class Talker(Device):
+    """A device that tends its groups, as the runtime would, and soon has much to say."""
+
+    terms = _TERMS
+
+    def restart(self) -> None:
+        super().restart()
+        self.node = Node(self.identity, self.store, self.rng, self._source.randint, link_terms=self.terms)
+        self.node.connected(self.now)
+
+    def sends(self) -> list[Outgoing]:
+        if self.node.restless(self.now):
+            with self.store.transaction():
+                self.node.tend_groups(self.now)
+        return super().sends()
+
+    def speaks(self, group_id: bytes, content: bytes) -> list[Outgoing]:
+        """Queue a blob and hand over everything that may go."""
+        self.blob(group_id, content)
+        return self.sends()
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[[str], Talker]:
+    return lambda name: Talker(name, tmp_path)
+
+
+@pytest.fixture
+def ann(make: Callable[[str], Talker]) -> Talker:
+    return make("ann")
+
+
+@pytest.fixture
+def ben(make: Callable[[str], Talker]) -> Talker:
+    return make("ben")
+
+
+@pytest.fixture
+def group_id(ann: Talker, ben: Talker) -> bytes:
+    """Let both have links to each other."""
+    group = found(ann, ben)
+    for number in range(4):
+        ann.blob(group, b"hello %d" % number)
+        ben.blob(group, b"hello %d" % number)
+        carry(ann, ben)
+    return group
+
+
+def _version(outgoing: Outgoing) -> int:
+    return outgoing.envelope[1]
+
+
+def _codes(device: Device) -> list[str]:
+    return [event.code for event in device.events() if isinstance(event, EnvelopeDropped)]
+
+
+def _keep(device: Device, link: LinkKey) -> None:
+    device.store.save_link_key(KeptKey.of(link, device.identity.noise.current, device.rng(24)), 1)
+
+
+def _keys_held(device: Device) -> int:
+    [(count,)] = device.store.connection.execute("SELECT count(*) FROM link_key").fetchall()
+    return int(count)
+
+
+@pytest.mark.parametrize("vector", vectors("link_envelopes"))
+def test_vectors(vector: dict[str, Any], make: Callable[[str], Talker]) -> None:
+    dan = make("dan")
+    key = LinkKey(b"a" * 32, _TAG, Secret(_KEY))
+    with dan.store.transaction():
+        _keep(dan, key)
+    raw = bytes.fromhex(vector["envelope"])
+    if vector["code"] is None:
+        message = bytes.fromhex(vector["message"])
+        assert seal_by_link(message, _KEY, _TAG, int(vector["counter"])) == raw
+        opened = open_envelope(raw, dan.identity.noise, dan.store)
+        assert (opened.message, opened.author, opened.sealed_for) == (message, b"a" * 32, None)
+        return
+    with pytest.raises(RemoteError) as caught:
+        open_envelope(raw, dan.identity.noise, dan.store)
+    assert caught.value.code == vector["code"]
+
+
+@pytest.mark.parametrize("vector", vectors("link_envelopes", "links"))
+def test_bodies(vector: dict[str, Any]) -> None:
+    body = bytes.fromhex(vector["body"])
+    if vector["code"] is None:
+        link = LinkKey.from_wire(b"a" * 32, body)
+        assert (link.tag.hex(), link.key.reveal().hex()) == (vector["tag"], vector["key"])
+        assert link.to_wire() == body
+        return
+    with pytest.raises(RemoteError) as caught:
+        LinkKey.from_wire(b"a" * 32, body)
+    assert caught.value.code == vector["code"]
+
+
+def test_no_key_is_shown() -> None:  # accepts: 002.32
+    assert _KEY.hex() not in repr(LinkKey(b"a" * 32, _TAG, Secret(_KEY)))
+    assert repr(_KEY)[2:-1] not in repr(LinkKey(b"a" * 32, _TAG, Secret(_KEY)))
+
+
+def test_a_link_begins_with_the_eighth_envelope_and_not_before_it_is_acknowledged(tmp_path: Path) -> None:
+    class Usual(Talker):
+        terms = LinkTerms()
+
+    ann, ben = Usual("ann", tmp_path), Usual("ben", tmp_path)
+    group = found(ann, ben)
+    first = ann.node._sending.link_keys._sealed[ben.key][0]
+    for number in range(LINK_AFTER_ENVELOPES - first):
+        carry(ann, ben)
+        assert not ann.node._sending.link_keys.wanted
+        assert [_version(each) for each in ann.speaks(group, b"%d" % number)] == [SEALED]
+    assert ann.node._sending.link_keys.wanted
+    [again, link] = [*ann.sends(), *ann.speaks(group, b"while the key is under way")]
+    assert [_version(again), _version(link)] == [SEALED, SEALED]
+    ann.wait(RETRY_US_INITIAL / 1e6)
+    carry(ann, ben)
+    assert [_version(each) for each in ann.speaks(group, b"now")] == [LINKED]
+    ann.wait(RETRY_US_INITIAL / 1e6)
+    carry(ann, ben)
+    assert ann.store.totals() == (0, 0)
+
+
+def test_a_device_that_is_not_there_gets_no_key(make: Callable[[str], Talker], ann: Talker) -> None:
+    group = found(ann, make("ben"))
+    ann.restart()
+    for number in range(20):
+        ann.speaks(group, b"%d" % number)
+    assert ann.store.totals()[0] == 20
+
+
+def test_a_device_that_only_acknowledges_gets_a_key(ann: Talker, ben: Talker) -> None:
+    group = found(ann, ben)
+    ann.restart()
+    for number in range(6):
+        ann.blob(group, b"%d" % number)
+        carry(ann, ben)
+    assert [_version(each) for each in ann.speaks(group, b"by link")] == [LINKED]
+
+
+def test_what_goes_by_link_comes_and_so_do_acknowledgements(ann: Talker, ben: Talker, group_id: bytes) -> None:
+    [first] = ann.speaks(group_id, b"by link")
+    [second] = ann.speaks(group_id, b"by the same")
+    one, two = read_envelope(first.envelope), read_envelope(second.envelope)
+    assert isinstance(one, LinkEnvelope)
+    assert isinstance(two, LinkEnvelope)
+    assert (one.tag, one.counter + 1) == (two.tag, two.counter)
+    for each in (first, second):
+        ben.receive(each.envelope)
+    ben.wait(1)
+    [acknowledgement] = ben.sends()
+    assert _version(acknowledgement) == LINKED
+    ann.receive(acknowledgement.envelope)
+    assert ann.store.totals() == (0, 0)
+    assert ben.inbox()[-2:] == [b"by link", b"by the same"]
+    assert not _codes(ann)
+    assert not _codes(ben)
+
+
+def test_what_is_sent_again_is_sealed_and_the_key_is_not_used_again(ann: Talker, ben: Talker, group_id: bytes) -> None:
+    [lost] = ann.speaks(group_id, b"lost")
+    ann.wait(RETRY_US_INITIAL / 1e6)
+    [again] = ann.sends()
+    assert [_version(lost), _version(again)] == [LINKED, SEALED]
+    ben.receive(again.envelope)
+    ben.wait(1)
+    for answer in ben.sends():
+        ann.receive(answer.envelope)
+    assert [_version(each) for each in ann.speaks(group_id, b"in doubt") if each.entry] == [SEALED]
+    ann.wait(RETRY_US_INITIAL / 1e6)
+    carry(ann, ben)
+    for number in range(4):
+        ann.blob(group_id, b"%d" % number)
+        carry(ann, ben)
+    assert [_version(each) for each in ann.speaks(group_id, b"a new key")] == [LINKED]
+
+
+def test_a_recipient_that_has_lost_its_keys_is_reached_all_the_same(ann: Talker, ben: Talker, group_id: bytes) -> None:
+    with ben.store.transaction():
+        ben.store.forget_link_keys(lambda _: False, set(), ben.now.wall_us)
+    ann.blob(group_id, b"unreadable at first")
+    carry(ann, ben)
+    assert _codes(ben) == ["decryption"]
+    assert ann.store.totals()[0] == 1
+    ann.wait(RETRY_US_INITIAL / 1e6)
+    carry(ann, ben)
+    assert ben.inbox()[-1] == b"unreadable at first"
+    assert ann.store.totals() == (0, 0)
+
+
+def test_an_acknowledgement_that_did_not_open_is_sealed_when_it_is_asked_for_again(
+    ann: Talker, ben: Talker, group_id: bytes
+) -> None:
+    with ann.store.transaction():
+        ann.store.forget_link_keys(lambda _: False, set(), ann.now.wall_us)
+    ann.blob(group_id, b"acknowledged in vain")
+    carry(ann, ben)
+    assert _codes(ann) == ["decryption"]
+    assert ann.store.totals()[0] == 1
+    ann.wait(RETRY_US_INITIAL / 1e6)
+    carry(ann, ben)
+    assert ann.store.totals() == (0, 0)
+
+
+def test_a_repetition_by_the_relay_alone_ends_nothing(ann: Talker, ben: Talker, group_id: bytes) -> None:
+    [outgoing] = ann.speaks(group_id, b"twice")
+    ben.receive(outgoing.envelope)
+    carry(ann, ben)
+    ben.receive(outgoing.envelope)
+    ben.wait(1)
+    assert [_version(each) for each in ben.sends()] == [LINKED]
+
+
+@pytest.mark.parametrize("who", ["ann", "ben"])
+def test_a_restart_of_either_side(ann: Talker, ben: Talker, group_id: bytes, who: str) -> None:
+    [before] = ann.speaks(group_id, b"before")
+    {"ann": ann, "ben": ben}[who].restart()
+    ben.receive(before.envelope)
+    seen = {(envelope.tag, envelope.counter) for envelope in [read_envelope(before.envelope)] if _linked(envelope)}
+    for number in range(12):
+        for outgoing in ann.speaks(group_id, b"%d" % number):
+            envelope = read_envelope(outgoing.envelope)
+            if _linked(envelope):
+                assert (envelope.tag, envelope.counter) not in seen
+                seen.add((envelope.tag, envelope.counter))
+            ben.receive(outgoing.envelope)
+        carry(ann, ben)
+    assert len(seen) > 1
+    assert len(ben.inbox()) == len(set(ben.inbox()))
+    assert {b"before", *(b"%d" % number for number in range(12))} <= set(ben.inbox())
+    assert ann.store.totals() == (0, 0)
+    assert not _codes(ben)
+
+
+def _linked(envelope: object) -> bool:
+    return isinstance(envelope, LinkEnvelope)
+
+
+def test_keys_change_with_volume_and_nothing_waits_for_it(ann: Talker, ben: Talker, group_id: bytes) -> None:
+    tags: dict[bytes, int] = {}
+    for number in range(5 * _TERMS.envelopes):
+        for outgoing in ann.speaks(group_id, b"%d" % number):
+            envelope = read_envelope(outgoing.envelope)
+            if isinstance(envelope, LinkEnvelope):
+                tags[envelope.tag] = tags.get(envelope.tag, 0) + 1
+            ben.receive(outgoing.envelope)
+        carry(ann, ben)
+    assert len(tags) >= 5
+    assert max(tags.values()) <= _TERMS.envelopes
+    assert sum(tags.values()) >= 4 * _TERMS.envelopes
+    assert _keys_held(ben) == LINK_KEYS_KEPT
+    assert len(ben.inbox()) == 4 + 5 * _TERMS.envelopes
+
+
+def test_keys_change_with_time(ann: Talker, ben: Talker, group_id: bytes) -> None:
+    ann.wait(LINK_KEY_US / 1e6)
+    assert [_version(each) for each in ann.speaks(group_id, b"late")] == [SEALED]
+
+
+def test_the_message_of_another_author_does_not_come_by_a_link(ann: Talker, ben: Talker, group_id: bytes) -> None:
+    """Who has a link may not carry in it what somebody else has signed."""
+    cem = identity("cem")
+    with ben.store.transaction():
+        _keep(ben, LinkKey(cem.signing_public, b"t" * 16, Secret(_KEY)))
+    body = b"by ann, not by cem"
+    message = write_message(ann.identity, MessageType.BLOB, ben.key, group_id, b"incarnat", 9, 9, 1, body)
+    ben.receive(seal_by_link(message, _KEY, b"t" * 16, 1))
+    assert _codes(ben) == ["decryption"]
+    assert body not in ben.inbox()
+
+
+def test_a_tag_in_use_stays_its_authors(ann: Talker, ben: Talker, group_id: bytes) -> None:
+    [outgoing] = ann.speaks(group_id, b"mine")
+    envelope = read_envelope(outgoing.envelope)
+    assert isinstance(envelope, LinkEnvelope)
+    with ben.store.transaction():
+        _keep(ben, LinkKey(b"c" * 32, envelope.tag, Secret(_KEY)))
+    ben.receive(outgoing.envelope)
+    assert ben.inbox()[-1] == b"mine"
+
+
+def test_a_key_that_was_not_sealed_is_not_kept(ann: Talker, ben: Talker, group_id: bytes) -> None:
+    held = _keys_held(ben)
+    [outgoing] = ann.speaks(group_id, b"this shows the key's tag")
+    envelope = read_envelope(outgoing.envelope)
+    assert isinstance(envelope, LinkEnvelope)
+    kept = ben.store.link_key(envelope.tag)
+    assert kept is not None
+    key = kept.key(ben.identity.noise)
+    body = LinkKey(ann.key, b"n" * 16, Secret(_KEY)).to_wire()
+    arguments = (MessageType.LINK, ben.key, NO_GROUP, b"incarnat", 1, 1, 1, body)
+    ben.receive(seal_by_link(write_message(ann.identity, *arguments), key, envelope.tag, 1_000))
+    assert _keys_held(ben) == held
+    assert not _codes(ben)
+
+
+def test_strangers_give_no_keys(make: Callable[[str], Talker], ben: Talker, group_id: bytes) -> None:
+    eve = make("eve")
+    held = _keys_held(ben)
+    body = LinkKey(eve.key, b"n" * 16, Secret(_KEY)).to_wire()
+    message = write_message(eve.identity, MessageType.LINK, ben.key, NO_GROUP, b"incarnat", 1, 1, 1, body)
+    ben.receive(seal(message, ben.identity.noise_public, eve.rng(32), eve.rng(24)))
+    assert _codes(ben) == ["not_a_member"]
+    assert _keys_held(ben) == held
+
+
+def test_keys_go_with_the_group(ann: Talker, ben: Talker, group_id: bytes) -> None:
+    assert _keys_held(ann)
+    with ann.store.transaction():
+        ann.node.leave_group(group_id, ann.now)
+    carry(ann, ben)
+    for device in (ann, ben):
+        device.wait(UPKEEP_US / 1e6)
+        device.sends()
+        assert not _keys_held(device)
+        assert not device.node._sending.link_keys._used
+
+
+def test_keys_go_with_time_and_with_the_noise_key(ann: Talker, ben: Talker, group_id: bytes) -> None:
+    held = _keys_held(ben)
+    with ben.store.transaction():
+        ben.node.forget_link_keys(ben.now)
+    assert _keys_held(ben) == held
+    ben.identity.noise.take((NoiseKey.of(bytes(range(32))),))
+    ben.wait(UPKEEP_US / 1e6)
+    ben.sends()
+    assert not _keys_held(ben)
+    ann.wait(LINK_KEY_KEPT_US / 1e6)
+    ann.sends()
+    assert not _keys_held(ann)
+
+
+def test_keys_lie_under_the_noise_key_and_leave_nothing_when_they_go(
+    ann: Talker, ben: Talker, group_id: bytes
+) -> None:  # accepts: 002.38
+    [outgoing] = ann.speaks(group_id, b"x")
+    envelope = read_envelope(outgoing.envelope)
+    assert isinstance(envelope, LinkEnvelope)
+    kept = ben.store.link_key(envelope.tag)
+    assert kept is not None
+    assert kept.key(ben.identity.noise) not in kept.sealed
+    with pytest.raises(DecryptionError):
+        kept.key(ann.identity.noise)
+    with ben.store.transaction():
+        ben.store.forget_link_keys(lambda _: False, set(), ben.now.wall_us)
+    ben.store.close()
+    assert kept.sealed not in ben.path.read_bytes()
+    ben.restart()
+
+
+def test_another_noise_key_begins_another_link(ann: Talker, ben: Talker, group_id: bytes) -> None:
+    ben.identity.noise.take((NoiseKey.of(bytes(range(32))), *ben.identity.noise.keys))
+    with ben.store.transaction():
+        ben.node.rotate_noise_key(ben.now)
+    carry(ann, ben)
+    [outgoing] = ann.speaks(group_id, b"sealed to the new key")
+    assert _version(outgoing) == SEALED
+    ben.identity.noise.take(ben.identity.noise.keys[:1])
+    ben.receive(outgoing.envelope)
+    assert ben.inbox()[-1] == b"sealed to the new key"
+
+
+def test_a_full_disk_begins_no_link(ann: Talker, ben: Talker) -> None:
+    group = found(ann, ben)
+    ann.restart()
+    ben.blob(group, b"here I am")
+    carry(ann, ben)
+    for number in range(4):
+        ann.blob(group, b"%d" % number)
+        Device.sends(ann)
+    assert ann.node._sending.link_keys.wanted
+    ann.on_a_full_disk(lambda: ann.node.tend_groups(ann.now))
+    assert not ann.node._sending.link_keys.wanted
+    ann.wait(RETRY_US_INITIAL / 1e6)
+    carry(ann, ben)
+    assert ben.inbox() == [b"0", b"1", b"2", b"3"]
+
+
+def test_files_and_answers_by_hand_are_sealed(ann: Talker, ben: Talker, group_id: bytes) -> None:
+    ann.blob(group_id, b"on a stick")
+    letters = [envelope for _, envelope in ann.node.carried(ben.key, 0)] + list(ann.node.answers_for(ben.key, ann.now))
+    assert {envelope[1] for envelope in letters} == {SEALED}
+
+
+def test_an_unknown_tag_looks_like_a_damaged_envelope(ann: Talker, ben: Talker, group_id: bytes) -> None:
+    [outgoing] = ann.speaks(group_id, b"x")
+    damaged = outgoing.envelope[:-1] + bytes([outgoing.envelope[-1] ^ 1])
+    unknown = seal_by_link(b"x", _KEY, b"u" * 16, 1)
+    said = set()
+    for raw in (damaged, unknown):
+        with pytest.raises(DecryptionError) as caught:
+            open_envelope(raw, ben.identity.noise, ben.store)
+        said.add(str(caught.value))
+    assert len(said) == 1

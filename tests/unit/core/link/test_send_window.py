@@ -1,0 +1,231 @@
+"""`covey.core.link.send_window`: one link's window, its pace and its retries."""
+
+from __future__ import annotations
+
+from covey.core.link.send_window import SendLink
+from covey.core.wire.sequences import SequenceSet
+from covey.limits import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES, RETRY_US_INITIAL, RETRY_US_MAX, RETRY_US_MIN
+
+SECOND = 1_000_000
+
+
+class Queue:
+    """A link and the rows that wait for it."""
+
+    def __init__(self, messages: int, size: int = 10) -> None:
+        self.rows = [(number, b"m" * size) for number in range(1, messages + 1)]
+        self.link = SendLink(b"recipient")
+        self.now = SECOND
+        self.link.connected(self.now)
+
+    def send(self) -> list[int]:
+        """Load what is wanted, send what may go."""
+        wanted = self.link.wanted()
+        if wanted is not None:
+            rows: list[tuple[int, bytes]] = []
+            for row in self.rows:
+                if row[0] > wanted.after and len(rows) < wanted.messages and sum(len(m) for _, m in rows) < wanted.size:
+                    rows.append(row)
+            self.link.offer(rows, wanted)
+        gone = []
+        for entry in self.link.to_send():
+            gone.append(entry.link_seq)
+            self.link.sent(entry, self.now)
+        return gone
+
+    def acknowledge(self, received: SequenceSet) -> bool:
+        """Let an acknowledgement come; its rows are freed."""
+        self.rows = [row for row in self.rows if row[0] not in received]
+        return self.link.receive_acknowledgement(received, self.now)
+
+    def wait(self, microseconds: int) -> None:
+        """Let time pass."""
+        self.now += microseconds
+        self.link.handle_deadline(self.now, lambda _low, high: high)
+
+    def add(self, link_seq: int) -> None:
+        """Queue another message."""
+        self.rows.append((link_seq, b"m" * 10))
+        self.link.queue_grew()
+
+
+def test_messages_go_once_and_in_order() -> None:
+    queue = Queue(5)
+    assert queue.send() == [1, 2, 3, 4, 5]
+    assert queue.send() == []
+    assert not queue.link.idle
+    assert queue.acknowledge(SequenceSet(5))
+    assert queue.link.idle
+    assert queue.link.next_deadline() is None
+
+
+def test_the_window_is_bounded_in_messages() -> None:
+    queue = Queue(2 * LINK_WINDOW_MESSAGES)
+    assert len(queue.send()) == LINK_WINDOW_MESSAGES
+    queue.acknowledge(SequenceSet(100))
+    assert len(queue.send()) == 100
+
+
+def test_the_window_is_bounded_in_bytes() -> None:
+    queue = Queue(20, LINK_WINDOW_BYTES // 4)
+    assert queue.send() == [1, 2, 3, 4]
+    queue.acknowledge(SequenceSet(1))
+    assert queue.send() == [5]
+    for upto in range(2, 21):
+        queue.acknowledge(SequenceSet(upto))
+        queue.send()
+    assert queue.link.idle
+
+
+def test_a_message_larger_than_the_window_goes_alone() -> None:
+    queue = Queue(2, 2 * LINK_WINDOW_BYTES)
+    assert queue.send() == [1]
+    queue.acknowledge(SequenceSet(1))
+    assert queue.send() == [2]
+
+
+def test_a_silent_recipient_costs_one_message_for_each_retry() -> None:
+    queue = Queue(50)
+    queue.send()
+    pauses = []
+    for _ in range(20):
+        deadline = queue.link.next_deadline()
+        assert deadline is not None
+        pauses.append(deadline - queue.now)
+        queue.wait(deadline - queue.now)
+        assert len(queue.send()) == 1
+    assert pauses[0] == RETRY_US_INITIAL
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == RETRY_US_MAX
+
+
+def test_a_false_alarm_costs_nothing() -> None:
+    queue = Queue(50)
+    queue.send()
+    queue.wait(RETRY_US_INITIAL)
+    assert queue.send() == [1]
+    queue.acknowledge(SequenceSet(40))
+    assert queue.send() == list(range(41, 51))
+
+
+def test_a_refused_message_holds_up_none_behind_it() -> None:
+    queue = Queue(1)
+    queue.send()
+    queue.wait(RETRY_US_INITIAL)
+    assert queue.send() == [1]
+    queue.add(2)
+    queue.wait(RETRY_US_MAX)
+    assert queue.send() == [2]
+    queue.acknowledge(SequenceSet(0, ((2, 2),)))
+    for link_seq in range(3, 8):
+        queue.add(link_seq)
+        assert link_seq in queue.send()
+        queue.acknowledge(SequenceSet(0, ((2, link_seq),)))
+    assert not queue.link.idle
+
+
+def test_what_an_acknowledgement_shows_missing_goes_again_after_a_round_trip() -> None:
+    queue = Queue(5)
+    queue.send()
+    queue.now += 100_000
+    queue.acknowledge(SequenceSet(2, ((4, 5),)))
+    assert queue.send() == []
+    queue.now += RETRY_US_MIN
+    queue.acknowledge(SequenceSet(2, ((4, 5),)))
+    assert queue.send() == [3]
+
+
+def test_a_hole_that_stays_is_filled_ever_less_often() -> None:
+    queue = Queue(2)
+    sends = 0
+    for _ in range(600):
+        sends += queue.send().count(1)
+        queue.now += SECOND
+        queue.acknowledge(SequenceSet(0, ((2, 2),)))
+    assert 5 <= sends <= 12
+
+
+def test_a_lost_connection_repeats_what_the_relay_had_not_answered() -> None:
+    queue = Queue(4)
+    queue.send()
+    queue.link.relayed(1)
+    queue.link.relayed(3)
+    queue.link.relayed(99)
+    queue.link.connection_lost()
+    assert queue.link.next_deadline() is None
+    queue.link.connected(queue.now)
+    assert queue.send() == [2, 4]
+
+
+def test_the_retry_time_follows_the_round_trip() -> None:
+    queue = Queue(1)
+    for link_seq in range(1, 30):
+        queue.send()
+        queue.now += 3 * SECOND
+        queue.acknowledge(SequenceSet(link_seq))
+        queue.add(link_seq + 1)
+    queue.send()
+    deadline = queue.link.next_deadline()
+    assert deadline is not None
+    assert 3 * SECOND <= deadline - queue.now <= 4 * SECOND
+
+
+def test_a_window_freed_after_an_absence_is_one_round_trip() -> None:
+    queue = Queue(1)
+    for link_seq in range(1, 30):
+        queue.send()
+        queue.now += SECOND // 5
+        queue.acknowledge(SequenceSet(link_seq))
+        queue.add(link_seq + 1)
+    for link_seq in range(31, 36):
+        queue.add(link_seq)
+    queue.send()
+    queue.now += RETRY_US_MIN - 1  # its recipient ends, and comes back just in time
+    queue.acknowledge(SequenceSet(35))
+    queue.add(36)
+    queue.send()
+    deadline = queue.link.next_deadline()
+    assert deadline is not None
+    assert deadline - queue.now <= 1.2 * RETRY_US_MIN
+
+
+def test_an_outage_is_no_round_trip() -> None:
+    queue = Queue(1)
+    queue.send()
+    queue.link.relayed(1)
+    queue.link.connection_lost()
+    queue.now += 3_600 * SECOND
+    queue.link.connected(queue.now)
+    queue.acknowledge(SequenceSet(1))
+    queue.add(2)
+    queue.send()
+    deadline = queue.link.next_deadline()
+    assert deadline is not None
+    assert deadline - queue.now == RETRY_US_INITIAL
+
+
+def test_an_acknowledgement_of_what_was_never_sent_stops_nothing() -> None:
+    queue = Queue(1)
+    queue.send()
+    queue.acknowledge(SequenceSet(1_000_000))
+    assert queue.link.idle
+    queue.add(2)
+    assert queue.send() == [2]
+
+
+def test_what_the_queue_no_longer_holds_is_not_sent_again() -> None:
+    queue = Queue(5)
+    queue.send()
+    queue.link.withdraw(1, 3)
+    queue.wait(RETRY_US_INITIAL)
+    assert queue.send() == [4]
+    queue.acknowledge(SequenceSet(5))
+    assert queue.link.idle
+
+
+def test_an_old_acknowledgement_changes_nothing() -> None:
+    queue = Queue(3)
+    queue.send()
+    queue.acknowledge(SequenceSet(2))
+    assert not queue.acknowledge(SequenceSet(1))
+    assert queue.send() == []

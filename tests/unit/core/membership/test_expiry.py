@@ -1,0 +1,218 @@
+"""What nobody waits for any more is given up: farewells, join requests, links of too many incarnations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from covey.core.events import EnvelopeDropped
+from covey.core.link import receiver
+from covey.core.membership.events import JoinExpired, RemovedFromGroup
+from covey.core.pairing.invite import Invite
+from covey.core.wire.envelope import seal
+from covey.core.wire.message import MessageType, read_message, write_message
+from covey.limits import FAREWELL_US, INVITE_US, JOIN_GRACE_US, JOIN_MEMORY_US
+from tests.fleet import Device, carry, found
+
+Make = Callable[[str], Device]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    return lambda name: Device(name, tmp_path)
+
+
+def _later(device: Device, microseconds: int) -> None:
+    """Let time pass and groups be tended."""
+    device.wait(microseconds / 1e6)
+    if device.node.restless(device.now):
+        with device.store.transaction():
+            device.node.tend_groups(device.now)
+
+
+def _remove(remover: Device, target: Device, group_id: bytes) -> None:
+    with remover.store.transaction():
+        remover.node.change_group(group_id, lambda draft, epoch: draft.removing(target.key, epoch), remover.now)
+
+
+def _invite(inviter: Device, group_id: bytes) -> Invite:
+    with inviter.store.transaction():
+        return inviter.node.membership.invite(group_id, (), "mqtt://fleet", inviter.now.wall_us)
+
+
+def _ask(joiner: Device, invite: Invite) -> None:
+    with joiner.store.transaction():
+        joiner.node.request_join(invite, joiner.name, joiner.now)
+
+
+def test_a_removed_device_that_knows_is_forgotten(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    _remove(ann, ben, group_id)
+    assert ann.node.membership.address(ben.key) is not None
+    carry(ann, ben)
+    _later(ann, 600_000_000)
+    assert ann.node.membership.address(ben.key) is None
+    assert ann.store.farewells() == []
+
+
+def test_a_removed_device_that_never_returns_is_given_up_after_a_stated_time(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    ann.blob(group_id, b"not any more")
+    _remove(ann, ben, group_id)
+    ann.sends()
+    assert ann.store.totals()[0] == 2, "the news, and what else will not come"
+    _later(ann, FAREWELL_US - 1_000_000)
+    assert ann.store.totals()[0] == 2
+    _later(ann, 600_000_000)
+    assert ann.store.totals() == (0, 0)
+    assert ann.store.counters()["dropped_farewells"] == 2
+    assert ann.sends() == []
+    _later(ann, 600_000_000)
+    assert ann.node.next_deadline() is None, "nothing is retried any more"
+
+
+def test_a_removed_device_gives_up_what_nobody_would_take(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    ben.blob(group_id, b"never sent")
+    _remove(ann, ben, group_id)
+    for outgoing in ann.sends():
+        ben.receive(outgoing.envelope)
+    assert ben.node.membership.groups() == []
+    _later(ben, 600_000_000)
+    assert ben.store.totals() == (0, 0)
+    assert ben.store.counters()["dropped_after_removal"] == 1
+
+
+def test_who_leaves_goes_on_telling_until_all_know(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    with ben.store.transaction():
+        ben.node.leave_group(group_id, ben.now)
+    ben.sends()  # and ann is away
+    _later(ben, 86_400_000_000)
+    assert ben.store.totals()[0] == 1
+    carry(ann, ben)
+    assert [each.keys.signing_public for each in ann.node.membership.group(group_id).members] == [ann.key]
+    assert ben.store.totals()[0] == 0
+    _later(ben, 600_000_000)
+    assert ben.store.farewells() == []
+
+
+def test_a_device_that_comes_back_after_it_was_given_up_is_heard(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    _remove(ann, ben, group_id)
+    _later(ann, FAREWELL_US + 1_000_000)
+    invite = _invite(ann, group_id)
+    ben.wait(FAREWELL_US / 1e6)
+    ben.node.membership.leave(group_id, ben.now.wall_us)  # it never heard of its removal
+    ben.node.refresh()
+    _ask(ben, invite)
+    carry(ann, ben)
+    ann.blob(group_id, b"welcome back")
+    carry(ann, ben)
+    assert ben.inbox() == [b"welcome back"]
+    assert ann.store.totals()[0] == 0
+
+
+def test_a_join_request_ends_with_its_invite(make: Make) -> None:  # accepts: 003.16
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann)
+    _ask(ben, _invite(ann, group_id))
+    ben.sends()
+    _later(ben, INVITE_US + JOIN_GRACE_US)
+    assert ben.store.totals()[0] == 1
+    _later(ben, 600_000_000)
+    assert ben.store.totals() == (0, 0)
+    assert ben.events() == [JoinExpired(group_id, ann.key)]
+    assert ben.store.counters()["expired_joins"] == 1
+    assert ben.store.pending_joins(), "a late answer is still taken"
+    _later(ben, JOIN_MEMORY_US)
+    assert ben.store.pending_joins() == []
+    assert ben.node.membership.address(ann.key) is None
+    assert ben.node.next_deadline() is None
+
+
+def test_an_answer_that_comes_after_the_request_was_withdrawn_is_taken(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann)
+    _ask(ben, _invite(ann, group_id))
+    for outgoing in ben.sends():
+        ann.receive(outgoing.envelope)  # and the acknowledgement is lost
+    _later(ben, INVITE_US + JOIN_GRACE_US + 600_000_000)
+    carry(ann, ben)
+    assert ben.node.membership.group(group_id).member(ben.key)
+
+
+def test_a_withdrawn_request_to_somebody_we_know_is_admitted_as_a_loss(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    shared = found(ann, ben)
+    with ann.store.transaction():
+        other = ann.node.membership.create("ann", (), ann.now.wall_us).group_id
+    _ask(ben, _invite(ann, other))
+    _later(ben, INVITE_US + JOIN_GRACE_US + 600_000_000)
+    ben.blob(shared, b"what follows is not held up")
+    carry(ann, ben)
+    assert ann.inbox() == [b"what follows is not held up"]
+    assert ann.store.counters()["lost_messages"] == 1
+    assert ben.store.totals()[0] == 0
+
+
+def test_an_invite_brings_nobody_back_who_was_removed(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann)
+    invite = _invite(ann, group_id)
+    _ask(ben, invite)
+    carry(ann, ben)
+    _remove(ann, ben, group_id)
+    carry(ann, ben)
+    ann.events()
+    _ask(ben, invite)  # the same one again
+    carry(ann, ben)
+    assert ann.node.membership.group(group_id).member(ben.key) is None
+    assert [event.code for event in ann.events() if isinstance(event, EnvelopeDropped)] == ["invite"]
+
+
+def test_who_was_let_in_by_a_void_branch_is_told_that_it_is_out(make: Make) -> None:
+    ann, ben, mal, dan = (make(name) for name in ("ann", "ben", "mal", "dan"))
+    group_id = found(ann, ben, mal)
+    _remove(ann, mal, group_id)
+    invite = _invite(mal, group_id)  # mal does not know yet, or does not care
+    _ask(dan, invite)
+    carry(mal, dan)
+    assert dan.node.membership.group(group_id).member(dan.key)
+    everybody = (ann, ben, mal, dan)
+    for _ in range(5):  # what was lost goes again
+        carry(*everybody)
+        for device in everybody:
+            device.wait(300)
+    for device in (ann, ben):
+        assert [each.keys.signing_public for each in device.node.membership.group(group_id).members] == sorted(
+            [ann.key, ben.key]
+        )
+        assert device.store.totals()[0] == 0, device.name
+    for device in (mal, dan):
+        assert any(isinstance(event, RemovedFromGroup) for event in device.events()), device.name
+        assert device.node.membership.groups() == []
+
+
+def test_an_author_has_a_bounded_number_of_incarnations(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    monkeypatch.setattr(receiver, "INCARNATIONS", 3)
+    for number in range(5):
+        raw = write_message(
+            ann.identity, MessageType.BLOB, ben.key, group_id, bytes([number]) * 8, 1, 1, 1, b"%d" % number
+        )
+        assert read_message(raw)
+        ben.receive(seal(raw, ben.identity.noise_public, ann.rng(32), ann.rng(24)))
+    assert ben.inbox() == [b"0", b"1"], "the third is ann's own"
+    assert ben.store.counters()["dropped_limit"] == 3
+    ann.blob(group_id, b"the links that are known go on")
+    carry(ann, ben)
+    assert ben.inbox()[-1] == b"the links that are known go on"

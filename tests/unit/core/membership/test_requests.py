@@ -1,0 +1,144 @@
+"""`covey.core.membership.requests`: invitations between devices that share a group already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from covey.core.events import EnvelopeDropped
+from covey.core.membership.events import GroupInvited
+from covey.core.membership.requests import GroupInvite
+from covey.core.now import Now
+from covey.core.wire.envelope import seal
+from covey.core.wire.message import MessageType, write_message
+from covey.errors import LocalError
+from covey.limits import GROUP_REQUEST_US, MAXIMUM_GROUP_REQUESTS, MAXIMUM_GROUP_REQUESTS_OF_ONE
+from tests.fleet import Device, carry, found
+
+Make = Callable[..., Device]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    return lambda name, **options: Device(name, tmp_path, **options)
+
+
+def create(device: Device) -> bytes:
+    with device.store.transaction():
+        return device.node.membership.create(device.name, (), device.now.wall_us).group_id
+
+
+def invite(inviter: Device, member: Device, group_id: bytes) -> None:
+    with inviter.store.transaction():
+        inviter.node.invite_member(group_id, member.key, (), inviter.now)
+
+
+def forge(author: Device, to: Device, number: int, body: bytes, group_id: bytes = bytes(32)) -> None:
+    message = write_message(
+        author.identity, MessageType.GROUP_INVITE, to.key, group_id, b"incarnat", number, number, 1, body
+    )
+    to.receive(seal(message, to.identity.noise_public, author.rng(32), author.rng(24)))
+
+
+def body(author: Device, expires_at_us: int) -> bytes:
+    return GroupInvite(bytes(16), author.identity.noise_public, expires_at_us).to_wire()
+
+
+def codes(device: Device) -> list[str]:
+    return [event.code for event in device.events() if isinstance(event, EnvelopeDropped)]
+
+
+def test_an_invitation_waits_for_a_person_and_survives_a_restart(make: Make) -> None:  # accepts: 003.13, 003.14
+    ann, ben = make("ann"), make("ben")
+    found(ann, ben)
+    second = create(ann)
+    invite(ann, ben, second)
+    carry(ann, ben)
+    assert GroupInvited(second, ann.key) in ben.events()
+    ben.restart()
+    [request] = ben.store.group_requests()
+    assert (request.group_id, request.inviter) == (second, ann.identity.keys)
+    assert len(ben.node.membership.groups()) == 1
+    with ben.store.transaction():
+        ben.node.accept_request(request, "ben", ben.now)
+    carry(ann, ben)
+    assert {group.group_id for group in ben.node.membership.groups()} >= {second}
+    assert ben.store.group_requests() == []
+
+
+def test_an_invitation_is_one_devices_alone(make: Make) -> None:
+    ann, ben, cleo = make("ann"), make("ben"), make("cleo")
+    found(ann, ben, cleo)
+    second = create(ann)
+    invite(ann, ben, second)
+    carry(ann, ben)
+    [request] = ben.store.group_requests()
+    with cleo.store.transaction():
+        cleo.node.accept_request(request, "cleo", cleo.now)
+    carry(ann, cleo)
+    assert codes(ann) == ["invite"]
+    assert ann.node.membership.group(second).member(cleo.key) is None
+
+
+def test_a_strangers_is_refused_before_it_is_read(make: Make) -> None:
+    ann, eve = make("ann"), make("eve")
+    create(ann)
+    forge(eve, ann, 1, b"not even CBOR")
+    assert codes(ann) == ["not_a_member"]
+    assert ann.store.counters() == {"dropped_not_a_member": 1}
+    assert ann.store.group_requests() == []
+
+
+def test_what_is_malformed_or_expired_is_set_aside(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    found(ann, ben)
+    forge(ann, ben, 1, b"not even CBOR")
+    forge(ann, ben, 2, body(ann, ben.now.wall_us - 1))
+    assert codes(ben) == ["malformed", "invite"]
+    assert ben.store.group_requests() == []
+
+
+def test_they_end_by_themselves(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    found(ann, ben)
+    forge(ann, ben, 1, body(ann, 2**60), b"a" * 32)
+    [request] = ben.store.group_requests()
+    assert request.expires_at_us == ben.now.wall_us + GROUP_REQUEST_US
+    ben.now = Now(ben.now.monotonic_us, ben.now.wall_us + GROUP_REQUEST_US + 1)
+    with pytest.raises(LocalError, match="expired"), ben.store.transaction():
+        ben.node.accept_request(request, "ben", ben.now)
+    forge(ann, ben, 2, body(ann, 2**60), b"b" * 32)
+    assert [each.group_id for each in ben.store.group_requests()] == [b"b" * 32]
+
+
+def test_one_member_cannot_use_up_the_room(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    found(ann, ben)
+    for number in range(1, MAXIMUM_GROUP_REQUESTS_OF_ONE + 2):
+        forge(ann, ben, number, body(ann, 2**60), bytes([number]) * 32)
+    assert codes(ben) == ["limit"]
+    assert len(ben.store.group_requests()) == MAXIMUM_GROUP_REQUESTS_OF_ONE
+    forge(ann, ben, 20, body(ann, 2**60), bytes([1]) * 32)  # the same group again takes the earlier one's place
+    assert codes(ben) == []
+
+
+def test_nor_can_many(make: Make) -> None:
+    most = MAXIMUM_GROUP_REQUESTS // MAXIMUM_GROUP_REQUESTS_OF_ONE
+    devices = [make(f"device {number}") for number in range(most + 2)]
+    ben, others = devices[0], devices[1:]
+    found(*devices)
+    for device in others:
+        for number in range(1, MAXIMUM_GROUP_REQUESTS_OF_ONE + 1):
+            forge(device, ben, number, body(device, 2**60), bytes([number]) * 32)
+    assert len(ben.store.group_requests()) == MAXIMUM_GROUP_REQUESTS
+    assert codes(ben) == ["limit"] * MAXIMUM_GROUP_REQUESTS_OF_ONE
+
+
+def test_whom_nobody_can_invite(make: Make) -> None:
+    ann, ben, eve = make("ann"), make("ben"), make("eve")
+    first = found(ann, ben)
+    for member, words in ((ben, "in that group already"), (eve, "in no group with this one")):
+        with pytest.raises(LocalError, match=words), ann.store.transaction():
+            ann.node.invite_member(first, member.key, (), ann.now)

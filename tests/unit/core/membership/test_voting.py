@@ -1,0 +1,95 @@
+"""Votes as messages: what another admin's counts for, and what everybody else's gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from covey.core.events import EnvelopeDropped
+from covey.core.group.manifest import GroupManifest, Mode, Role
+from covey.core.group.policy import Action, sign_vote
+from covey.core.membership.voting import VoteArrived
+from covey.core.wire.message import MessageType
+from covey.errors import LocalError
+from tests.fleet import Device, admit, carry
+
+Group = tuple[bytes, Device, Device, Device, Device]
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Group:
+    """Ann, ben and cem are admins; dan is none."""
+    ann, ben, cem, dan = everybody = [Device(name, tmp_path) for name in ("ann", "ben", "cem", "dan")]
+    with ann.store.transaction():
+        group_id = ann.node.membership.create("ann", (), ann.now.wall_us, Mode.ADMIN_INVITES).group_id
+    for each in (ben, cem, dan):
+        admit(ann, each, group_id, *everybody)
+    for each in (ben, cem):
+        _change(ann, group_id, lambda draft, key=each.key: _promoted(draft, key))
+        carry(*everybody)
+    return group_id, ann, ben, cem, dan
+
+
+def _promoted(draft: GroupManifest, key: bytes) -> GroupManifest:
+    member = draft.member(key)
+    assert member is not None
+    return draft.changing(replace(member, role=Role.ADMIN))
+
+
+def _change(device: Device, group_id: bytes, edit: Callable[[GroupManifest], GroupManifest]) -> None:
+    with device.store.transaction():
+        device.node.change_group(group_id, lambda draft, _: edit(draft), device.now)
+
+
+def _cast(voter: Device, recipient: Device, group_id: bytes, target: Device, since: int) -> list[object]:
+    """Send a vote as no honest device would; return what its recipient makes of it."""
+    recipient.events()
+    raw = sign_vote(group_id, Action.BAN, target.key, since, voter.identity).raw
+    with voter.store.transaction():
+        voter.node._sending.queue(recipient.key, MessageType.GROUP_VOTE, group_id, raw, voter.now)
+    carry(voter, recipient)
+    return [event.code if isinstance(event, EnvelopeDropped) else event for event in recipient.events()]
+
+
+def test_a_vote_counts_only_as_the_rules_say(group: Group) -> None:  # accepts: 003.34, 003.36
+    group_id, ann, ben, cem, dan = group
+    assert _cast(dan, ann, group_id, ben, 2) == ["vote"], "by no admin"
+    assert _cast(ben, ann, group_id, ben, 2) == ["vote"], "about itself"
+    assert _cast(ben, ann, group_id, dan, 3) == ["vote"], "about a member of another time"
+    assert ann.store.votes(group_id) == []
+    assert ann.store.counters()["quarantined_vote"] == 3
+    assert _cast(ben, ann, group_id, dan, 4) == [VoteArrived(group_id, Action.BAN, dan.key, ben.key)]
+    assert _cast(cem, ann, group_id, cem, 3) == ["vote"]
+    assert len(ann.store.votes(group_id)) == 1
+
+
+def test_the_target_is_not_told_and_two_of_three_decide(group: Group) -> None:  # accepts: 003.34, 003.35, 003.37
+    group_id, ann, ben, cem, dan = group
+    with ben.store.transaction():
+        voting = ben.node.vote(group_id, Action.BAN, dan.key, ben.now)
+    assert (voting.votes, voting.needed, voting.decided) == (1, 2, False)
+    assert {outgoing.recipient for outgoing in ben.sends()} == {ann.key, cem.key}
+    ben.wait(300)
+    carry(ann, ben, cem, dan)
+    assert not [event for event in dan.events() if isinstance(event, VoteArrived)]
+    with ann.store.transaction():
+        assert ann.node.vote(group_id, Action.BAN, dan.key, ann.now).decided
+    carry(ann, ben, cem, dan)
+    for device in (ann, ben, cem):
+        assert device.node.membership.group(group_id).ban(dan.key)
+    assert dan.node.membership.groups() == []
+
+
+@pytest.mark.parametrize(
+    ("voter", "target", "reason"),
+    [("dan", "ann", "only an admin"), ("ann", "ann", "about itself"), ("ann", "nobody", "no such member")],
+)
+def test_what_a_person_may_not_vote_about(group: Group, voter: str, target: str, reason: str) -> None:
+    group_id, *everybody = group
+    devices = {device.name: device for device in everybody}
+    key = devices[target].key if target in devices else bytes(32)
+    with pytest.raises(LocalError, match=reason):
+        devices[voter].node.vote(group_id, Action.BAN, key, devices[voter].now)

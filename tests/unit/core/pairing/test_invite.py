@@ -1,0 +1,121 @@
+"""`covey.core.pairing.invite`: invites by URI and join requests."""
+
+from __future__ import annotations
+
+import contextlib
+import string
+from typing import Any
+
+import pytest
+
+from covey.adapters.word_list import draw_code, typed_code, word_list, words_at
+from covey.core.crypto import DeviceKeys
+from covey.core.membership.requests import GroupInvite
+from covey.core.pairing.invite import Invite, JoinRequest, hash_secret
+from covey.errors import LocalError, RemoteError
+from tests.vectors import load, vectors
+
+_KEYS = load("invites")["keys"]
+
+
+@pytest.mark.parametrize("vector", vectors("invites"))
+def test_invites(vector: dict[str, Any]) -> None:  # accepts: 003.86
+    if vector["code"] is not None:
+        with pytest.raises(LocalError) as caught:
+            Invite.from_uri(vector["uri"])
+        assert caught.value.code == vector["code"]
+        assert caught.value.hint
+        return
+    inviter = _KEYS[vector["inviter"]]
+    keys = DeviceKeys(bytes.fromhex(inviter["signing_public"]), bytes.fromhex(inviter["noise_public"]))
+    group_id, secret = bytes.fromhex(vector["group_id"]), bytes.fromhex(vector["secret"])
+    expected = Invite(group_id, keys, secret, vector["expires_at_us"], vector["relay_url"], vector["rendezvous"])
+    assert Invite.from_uri(vector["uri"]) == expected
+    assert expected.to_uri() == vector["uri"]
+    assert hash_secret(secret).hex() == expected.secret_hash.hex() == vector["secret_hash"]
+
+
+@pytest.mark.parametrize("vector", vectors("invites", "requests"))
+def test_join_requests(vector: dict[str, Any]) -> None:
+    body = bytes.fromhex(vector["body"])
+    if vector["code"] is not None:
+        with pytest.raises(RemoteError) as caught:
+            JoinRequest.from_wire(body)
+        assert caught.value.code == vector["code"]
+        return
+    secret, noise_public = bytes.fromhex(vector["secret"]), bytes.fromhex(vector["noise_public"])
+    expected = JoinRequest(secret, noise_public, vector["label"])
+    assert JoinRequest.from_wire(body) == expected
+    assert expected.to_wire() == body
+
+
+@pytest.mark.parametrize("vector", vectors("invites", "group_invites"))
+def test_group_invites(vector: dict[str, Any]) -> None:
+    body = bytes.fromhex(vector["body"])
+    if vector["code"] is not None:
+        with pytest.raises(RemoteError) as caught:
+            GroupInvite.from_wire(body)
+        assert caught.value.code == vector["code"]
+        return
+    secret, noise_public = bytes.fromhex(vector["secret"]), bytes.fromhex(vector["noise_public"])
+    expected = GroupInvite(secret, noise_public, vector["expires_at_us"])
+    assert GroupInvite.from_wire(body) == expected
+    assert expected.to_wire() == body
+
+
+@pytest.mark.parametrize(
+    ("typed", "code"),
+    [
+        ("42-abandon-zoo", "42-abandon-zoo"),
+        (" 42 Abandon  ZOO\n", "42-abandon-zoo"),
+        ("7-aban-zoo", "7-abandon-zoo"),
+        ("007-abandoned-zoo", "7-abandon-zoo"),
+    ],
+)
+def test_codes_as_people_type_them(typed: str, code: str) -> None:
+    assert str(typed_code(typed)) == code
+    assert typed_code(typed).password == code.encode()
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "42", "42-abandon", "0-abandon-zoo", "10000-abandon-zoo", "x-abandon-zoo", "4-aba-zoo",
+              "4-abandon-zoom", "4-abandon-zoo-zoo", "\u0664-abandon-zoo", "4-abandon-", "9" * 5000 + "-abandon-zoo"],
+)  # fmt: skip
+def test_what_is_no_code(typed: str) -> None:
+    with pytest.raises(LocalError) as caught:
+        typed_code(typed)
+    assert caught.value.hint
+
+
+def test_the_words_of_codes_differ_in_four_letters() -> None:
+    assert len({word[:4] for word in word_list()}) == 2048
+    assert words_at((0, 2047)) == ["abandon", "zoo"]
+
+
+def test_any_two_words_may_be_drawn() -> None:
+    codes = [draw_code(below, 9_999) for below in (lambda _: 0, lambda most: most - 1)]
+    assert [str(code) for code in codes] == ["9999-abandon-abandon", "9999-zoo-zoo"]
+    assert all(typed_code(str(code)) == code for code in codes)
+
+
+def test_an_invite_is_spelt_in_one_way() -> None:
+    uri = Invite(bytes(32), DeviceKeys(bytes(32), bytes(32)), bytes(16), 1, "mqtt://relay", 7).to_uri()
+    assert len(uri.removeprefix("covey://join/1/")) % 4, "the last letter has bits to spare"
+    spellings = []
+    for letter in string.ascii_letters + string.digits + "-_":
+        with contextlib.suppress(LocalError):
+            spellings.append(Invite.from_uri(uri[:-1] + letter))
+    assert len(set(spellings)) == len(spellings)
+
+
+def test_the_secret_is_not_shown() -> None:  # accepts: 002.32
+    valid = next(vector for vector in load("invites")["vectors"] if vector["code"] is None)
+    invite = Invite.from_uri(valid["uri"])
+    assert repr(invite.secret) not in repr(invite)
+    assert repr(invite.secret) not in repr(JoinRequest(invite.secret, bytes(32), ""))
+
+
+def test_no_invite_is_made_that_cannot_be_read() -> None:
+    keys = DeviceKeys(bytes(32), bytes(32))
+    with pytest.raises(LocalError, match="URL"):
+        Invite(bytes(32), keys, bytes(16), 1, "\u00fc" * 257).to_uri()

@@ -1,0 +1,278 @@
+"""Presence: what a device tells of itself, and what its collector makes of it, through `Node`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covey.core.link.sender import Outgoing
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.core.presence.heartbeat import LastWill
+from covey.core.presence.status import Attendance, Presence, State, condition, first_told
+from covey.core.wire.envelope import read_envelope
+from covey.core.wire.message import MessageType, read_message
+from covey.errors import RemoteError
+from covey.limits import PRESENCE_BLOCK
+from tests.fleet import Device, carry, found
+from tests.vectors import vectors
+
+INTERVAL_S = 300
+MINUTE_S = 60
+
+
+class Teller(Device):
+    """A device that tells its collector that it is there; a relay comes up and goes as a test says."""
+
+    interval_s = INTERVAL_S
+
+    def restart(self) -> None:
+        """Open the store and take up what it holds; no relay is up."""
+        super().restart()
+        self.node = Node(
+            self.identity, self.store, self.rng, self._source.randint, presence_us=self.interval_s * 1_000_000
+        )
+        self.tend()
+
+    def tend(self) -> None:
+        """Write what is due, as each turn of the loop does."""
+        with self.store.transaction():
+            self.node.tend_groups(self.now)
+
+    def up(self, relay: str = "first") -> LastWill:
+        """Reach a relay, which holds a will; return it."""
+        will = self.node.last_will(self.now)
+        assert will is not None
+        self.node.connected(self.now)
+        self.node.pulse.connected(relay, will.connection)
+        return will
+
+    def beats(self) -> list[Outgoing]:
+        """Return the unsequenced envelopes that go now."""
+        return [each for each in self.sends() if each.entry is None]
+
+
+class Pair:
+    """A device and its collector, who have settled everything else."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ann, self.cat = Teller("ann", folder), Device("cat", folder, collects=True)
+        self.group_id = found(self.ann, self.cat)
+        carry(self.ann, self.cat)
+        self.tend()
+
+    def tend(self) -> None:
+        """Let both write what is due."""
+        self.ann.tend()
+        with self.cat.store.transaction():
+            self.cat.node.tend_groups(self.cat.now)
+
+    def tells(self, *envelopes: bytes) -> str:
+        """Let envelopes come to the collector; return how it sees the device."""
+        for envelope in envelopes:
+            self.cat.receive(envelope)
+        self.tend()
+        return self.condition()
+
+    def condition(self) -> str:
+        """Return how the collector's status would say that the device is."""
+        store, key = self.cat.store, self.ann.key
+        return condition(store.presences().get(key), store.last_heard().get(key), self.cat.now.wall_us)[0]
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass for both."""
+        self.ann.wait(seconds)
+        self.cat.wait(seconds)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    return Pair(tmp_path)
+
+
+@pytest.mark.parametrize("vector", vectors("presences", "bodies"))
+def test_bodies(vector: dict[str, Any]) -> None:
+    body = bytes.fromhex(vector["body"])
+    if vector["code"] is not None:
+        with pytest.raises(RemoteError) as caught:
+            Presence.from_wire(body)
+        assert caught.value.code == vector["code"]
+        return
+    presence = Presence.from_wire(body)
+    counter, state, interval_s, connections = vector["presence"]
+    assert presence == Presence(counter, State(state), interval_s, tuple(connections))
+    assert presence.to_wire() == body
+
+
+@pytest.mark.parametrize("vector", vectors("presences"))
+def test_a_signed_one(vector: dict[str, Any]) -> None:
+    message = read_message(bytes.fromhex(vector["message"]))
+    assert (message.type, message.seq, message.link_seq) == (MessageType.PRESENCE, 0, 0)
+    assert Presence.from_wire(message.body).state is State.HERE
+
+
+@pytest.mark.parametrize("story", vectors("presences", "stories"))
+def test_stories(story: dict[str, Any]) -> None:
+    held: Attendance | None = None
+    for told in story["presences"]:
+        presence = Presence.from_wire(bytes.fromhex(told["body"]))
+        if held is not None:
+            after = held.told(presence, 1_000)
+        else:
+            after = None if presence.state is State.GONE else first_told(presence, 1_000, 1_000)
+        assert (after is not None) == told["holds"]
+        held = after or held
+    assert condition(held, None, 2_000)[0] == story["condition"]
+
+
+def test_gone_by_the_will_and_back(pair: Pair) -> None:  # accepts: 002.10
+    will = pair.ann.up()
+    first = pair.ann.beats()
+    assert [each.topic for each in first] == [will.topic]
+    assert pair.tells(*(each.envelope for each in first)) == "online"
+    assert pair.tells(will.envelope) == "gone"
+    pair.wait(1)
+    pair.ann.restart()
+    pair.ann.up()
+    again = pair.ann.beats()
+    assert pair.tells(*(each.envelope for each in again)) == "online"
+    for old in (will.envelope, *(each.envelope for each in first)):  # the relay replays
+        assert pair.tells(old) == "online"
+
+
+def test_a_will_is_sealed_and_tells_a_relay_nothing(pair: Pair) -> None:
+    will = pair.ann.up()
+    [beat] = pair.ann.beats()
+    assert will.topic == beat.topic
+    message = read_message(read_envelope(will.envelope).open(pair.cat.identity.noise_secret))
+    assert message.type is MessageType.PRESENCE
+    assert will.envelope[:2] == b"\x84\x01"  # sealed, whatever link keys there are
+    assert pair.ann.key not in will.envelope
+    assert will.delay_s == MINUTE_S
+    assert will.envelope.hex() not in repr(will)
+
+
+def test_one_of_two_relays_lost_is_not_gone(pair: Pair) -> None:
+    first, second = pair.ann.up("first"), pair.ann.up("second")
+    assert pair.tells(*(each.envelope for each in pair.ann.beats())) == "online"
+    assert pair.tells(first.envelope) == "online"  # the collector may hear of it before the device does
+    pair.ann.node.pulse.connection_lost("first")
+    assert pair.tells(*(each.envelope for each in pair.ann.beats())) == "online"
+    assert pair.tells(first.envelope) == "online"
+    assert pair.tells(second.envelope) == "gone"
+
+
+def test_going_on_purpose(pair: Pair) -> None:
+    will = pair.ann.up()
+    pair.tells(*(each.envelope for each in pair.ann.beats()))
+    pair.ann.node.pulse.end()
+    assert pair.tells(*(each.envelope for each in pair.ann.beats())) == "stopped"
+    assert pair.tells(will.envelope) == "stopped"
+
+
+def test_silent_after_two_and_a_half_intervals(pair: Pair) -> None:
+    pair.ann.up()
+    assert pair.tells(*(each.envelope for each in pair.ann.beats())) == "online"
+    pair.wait(2.5 * INTERVAL_S)
+    assert pair.condition() == "online"
+    pair.wait(2 * MINUTE_S)
+    assert pair.condition() == "silent"
+    assert pair.tells(*(each.envelope for each in pair.ann.beats())) == "online"
+
+
+def test_any_message_is_a_sign_of_life(pair: Pair) -> None:
+    pair.ann.up()
+    assert len(pair.ann.beats()) == 1
+    pair.wait(INTERVAL_S - 1)
+    assert not pair.ann.beats()
+    pair.ann.batch(pair.group_id, b"readings")
+    assert len(pair.ann.sends()) == 1
+    pair.wait(INTERVAL_S - 1)
+    assert not pair.ann.beats()
+    pair.wait(1)
+    assert len(pair.ann.beats()) == 1
+
+
+def test_a_message_after_the_will_shows_that_it_is_back(pair: Pair) -> None:
+    will = pair.ann.up()
+    pair.tells(*(each.envelope for each in pair.ann.beats()))
+    pair.ann.blob(pair.group_id, b"under way")
+    late = [each.envelope for each in pair.ann.sends() if each.entry is not None]
+    assert pair.tells(will.envelope) == "gone"
+    pair.wait(1)
+    assert pair.tells(*late) == "gone"
+    pair.wait(2 * MINUTE_S)
+    for acknowledgement in pair.cat.sends():
+        pair.ann.receive(acknowledgement.envelope)
+    pair.ann.blob(pair.group_id, b"new")
+    assert pair.tells(*(each.envelope for each in pair.ann.sends() if each.entry is not None)) == "online"
+
+
+def test_strangers_and_the_removed_are_not_heard(pair: Pair, tmp_path: Path) -> None:
+    pair.ann.up()
+    beats = [each.envelope for each in pair.ann.beats()]
+    with pair.cat.store.transaction():
+        pair.cat.node.change_group(
+            pair.group_id, lambda draft, epoch: draft.removing(pair.ann.key, epoch), pair.cat.now
+        )
+    assert pair.tells(*beats) == "unknown"
+    assert pair.cat.store.counters()["dropped_not_a_member"] == len(beats)
+
+
+def test_beats_are_written_together(pair: Pair) -> None:
+    pair.ann.interval_s = 10
+    pair.ann.restart()
+    pair.ann.up()
+    pair.tells(*(each.envelope for each in pair.ann.beats()))
+    pair.ann.node.answer_now(pair.ann.now)
+    assert pair.ann.beats() != []  # where links stand, told anew: that is no beat
+    before = pair.cat.store._db.total_changes
+    for _ in range(6):
+        assert not pair.cat.node.pulse.restless(pair.cat.now)
+        pair.wait(10)
+        [beat] = pair.ann.beats()
+        pair.cat.receive(beat.envelope)
+    assert pair.cat.store._db.total_changes == before
+    pair.wait(10)
+    assert pair.cat.node.pulse.restless(pair.cat.now)
+    pair.tend()
+    assert pair.condition() == "online"
+    assert pair.cat.store.presences()[pair.ann.key].heard_at_us == pair.cat.now.wall_us - 10_000_000
+
+
+def test_what_a_full_disk_refused_is_written_later(pair: Pair) -> None:
+    pair.ann.up()
+    for beat in pair.ann.beats():
+        pair.cat.receive(beat.envelope)
+    pair.cat.on_a_full_disk(lambda: pair.cat.node.pulse.write(pair.cat.now))
+    assert pair.condition() == "unknown"
+    assert pair.cat.node.pulse.restless(pair.cat.now)
+    pair.tend()
+    assert pair.condition() == "online"
+
+
+def test_the_counter_rises_through_restarts_and_a_clock_that_falls_back(pair: Pair) -> None:
+    ann = pair.ann
+    used = [ann.up().connection]
+    used += [ann.up().connection for _ in range(PRESENCE_BLOCK - 20)]
+    ann.tend()
+    used += [ann.up().connection for _ in range(PRESENCE_BLOCK - 20)]
+    ann.now = Now(ann.now.monotonic_us, 5)
+    ann.restart()
+    used += [ann.up().connection for _ in range(3)]
+    ann.now = Now(ann.now.monotonic_us, used[-1] * 1_000_000 + 10_000_000_000)
+    ann.restart()
+    used.append(ann.up().connection)
+    assert used == sorted(set(used))
+    assert used[-1] >= ann.now.wall_us // 1_000_000
+
+
+def test_without_an_interval_nothing_is_told(tmp_path: Path) -> None:
+    ann, cat = Device("ann", tmp_path), Device("cat", tmp_path, collects=True)
+    found(ann, cat)
+    carry(ann, cat)
+    ann.node.pulse.connected("first", None)
+    assert ann.node.last_will(ann.now) is None
+    assert not ann.sends()

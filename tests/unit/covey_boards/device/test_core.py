@@ -1,0 +1,178 @@
+"""The firmware's core, on this machine: lives through bad lines, restarts, absences and hostile bytes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from covey_boards.device import core
+from covey_boards.shared import cbor, messages
+from covey_boards.shared import tweetnacl as nacl
+from hil import firmware_simulation as simulation
+
+QUICK = {"interval_us": 500_000, "batch_us": 4_000_000}
+
+
+@pytest.fixture(autouse=True)
+def _random_source() -> object:
+    """A world sets a seeded source of random bytes; give the machine's back."""
+    before = nacl._urandom
+    yield
+    nacl.set_randombytes(before)
+
+
+@pytest.mark.parametrize("seed", range(1, 25))
+def test_lives_on_damaged_lines_lose_and_double_nothing(seed: int) -> None:
+    simulation.simulate(seed, (0, 10, 100, 250)[seed % 4], seconds=30, restarts=seed % 3)
+
+
+def test_the_identity_is_drawn_once_and_stays() -> None:
+    world = simulation.World(3, **QUICK)
+    public = world.board.identity.signing_public
+    stored = world.files.held[core.IDENTITY_FILE]
+    world.boot()
+    assert world.board.identity.signing_public == public
+    assert world.files.held[core.IDENTITY_FILE] == stored
+    world.files.write(core.IDENTITY_FILE, stored[:-1])
+    world.files.write(messages.COLLECTOR_FILE, b"\x01")
+    world.boot()
+    assert world.board.identity.signing_public != public
+    assert world.files.held[messages.COLLECTOR_FILE] == b"", "a new device belongs to nobody"
+
+
+def test_a_constant_random_source_draws_no_identity() -> None:
+    nacl.set_randombytes(lambda count: b"\x2a" * count)
+    with pytest.raises(nacl.CryptoError):
+        core.draw_secret()
+
+
+def test_nothing_is_sampled_before_somebody_is_named_and_nobody_else_is_taken() -> None:
+    world = simulation.World(4, **QUICK)
+    world.gateway.deaf = True
+    world.run(0.01)
+    assert world.sensor.count == 0
+    world.run(5)
+    assert world.sensor.count > 0
+    held = dict(world.files.held)
+    world.gateway.link.send(messages.to_line(messages.ENROL, bytes(32), b"\x01" * 32, b"\x02" * 32))
+    world.run(5)
+    assert world.files.held == held
+
+
+def test_time_is_the_gateways_word_for_an_hour() -> None:
+    world = simulation.World(5, **QUICK)
+    world.run(20)
+    world.now_us += core.SYNCHRONISED_US  # the gateway says no more
+    world.run(20)
+    bodies = [body for taken in world.collector.links.values() for _, body in taken.values()]
+    clocks = [cbor.decode(body, 4096)[1][2] for body in bodies]
+    assert clocks[0] == 0
+    assert clocks[-1] == 1
+    batch = cbor.decode(bodies[0], 4096)[1]
+    assert abs(batch[4] - simulation.WALL_US - batch[3]) < 1_000_000
+
+
+def test_a_long_absence_of_the_gateway_ends_in_a_record_of_loss() -> None:
+    world = simulation.World(6, outbox_bytes=1_500, interval_us=500_000, batch_us=4_000_000)
+    world.run(10)
+    world.absent = True
+    world.run(60)
+    world.absent = False
+    world.run(30)
+    world.settle(400)
+    assert world.board.outbox.dropped > 3
+    [taken] = world.collector.links.values()
+    assert sorted(taken) == list(range(1, len(taken) + 1)), "every sequence is accounted for"
+    lost = {number for first, last in world.collector.lost for number in range(first, last + 1)}
+    assert len(lost) == world.board.outbox.dropped
+    came = [cbor.decode(entry[1], 4096)[0] for entry in taken.values() if entry and entry[0] == messages.TELEMETRY]
+    assert sorted([*came, *lost]) == list(range(1, len(came) + len(lost) + 1)), "every batch came or is told"
+
+
+def test_a_long_absence_of_the_relay_is_the_gateways_to_wait_out() -> None:
+    world = simulation.World(7, outbox_bytes=1_500, **QUICK)
+    world.run(5)
+    world.gateway.away = True
+    world.run(120)
+    assert world.board.outbox.dropped > 3
+    world.gateway.away = False
+    world.settle()
+    assert world.collector.values() == list(range(1, world.sensor.count + 1))
+
+
+def test_a_collector_that_lost_its_vaults_state_goes_on() -> None:
+    world = simulation.World(8, **QUICK)
+    world.run(15)
+    had = world.collector.values()
+    assert had
+    world.collector.links.clear()
+    world.run(15)
+    world.settle()
+    assert world.collector.resumed
+    assert world.collector.values() == list(range(had[-1] + 1, world.sensor.count + 1))
+
+
+def test_an_acknowledgement_of_somebody_else_frees_nothing() -> None:
+    world = simulation.World(9, **QUICK)
+    world.run(1)
+    real = world.collector.acknowledgement
+    world.collector.identity, keep = messages.Identity(b"\x55" * 32, b"\x56" * 32), world.collector.identity
+    forger = world.collector.identity
+
+    def forged(incarnation: bytes) -> bytes:
+        world.collector.identity = forger
+        try:
+            return bytes(real(incarnation))
+        finally:
+            world.collector.identity = keep
+
+    world.collector.identity = keep
+    world.collector.acknowledgement = forged
+    world.run(20)
+    assert len(world.board.outbox.entries) >= 3
+    assert world.board.counters["refused"] >= 3
+    assert world.board.counters["acknowledgements"] == 0
+
+
+def test_a_restart_is_acknowledged_first() -> None:
+    world = simulation.World(10, **QUICK)
+    world.run(2)
+    sent = world.gateway.link.statistics.messages_sent
+    world.gateway.link.send(messages.to_line(messages.RESTART))
+    world.run(2, lambda: world.board.restart_wanted)
+    world.run(0.01)
+    assert world.gateway.link.statistics.messages_sent == sent + 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_hostile_bytes_and_messages_leave_the_board_in_step(seed: int) -> None:
+    rng = random.Random(seed)
+    world = simulation.World(20 + seed, **QUICK)
+    world.run(3)
+    for _ in range(40):
+        world.board.feed(rng.randbytes(rng.randrange(600)), world.now_us)
+        content = rng.randbytes(rng.randrange(1, 300))
+        hostile = [content, messages.to_line(messages.DELIVER, content), cbor.encode([rng.randrange(32), content])]
+        world.gateway.link.send(rng.choice(hostile))
+        world.run(0.5)
+    world.run(5)
+    world.settle()
+    assert world.collector.values() == list(range(1, world.sensor.count + 1))
+
+
+def test_a_sensor_that_fails_stops_no_other() -> None:
+    class Broken:
+        def read(self) -> list[object]:
+            raise OSError(5)
+
+    class Nonsense:
+        def read(self) -> list[object]:
+            return [("x", "", 0, float("nan")), ("", "", 0, 1), ("y", "", 99, 1)]
+
+    world = simulation.World(11, **QUICK)
+    world.board._sensors = [Broken(), Nonsense(), world.sensor]
+    world.run(10)
+    world.settle()
+    assert world.collector.values() == list(range(1, world.sensor.count + 1))
+    assert world.board.counters["sensor_errors"] == 4 * world.sensor.count

@@ -1,0 +1,107 @@
+"""Which messages of a micro-batch are in the table already: exact, bounded, and the same after any kill."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from covey_ingest import dedup
+from covey_ingest.dedup import EXACT_RANGES, Heard, Messages, find, path_in, update
+from covey_ingest.state_file import read_state, replace_state
+
+Message = tuple[str, str, int]
+
+
+def _write(folder: Path, messages: list[Message]) -> Path:
+    """Write readings, two for each message, as the ingest does."""
+    rows = [(*message, index) for message in messages for index in (0, 1)]
+    folder.mkdir(parents=True)
+    columns = list(zip(*rows, strict=True)) or [()] * 4
+    kinds = [pa.string(), pa.string(), pa.int64(), pa.int32()]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+    pq.write_table(pa.table(arrays, ["author", "incarnation", "seq", "index"]), folder / "part-0.parquet")
+    return folder
+
+
+def _commit(tables: Path, batch_id: int, messages: list[Message]) -> None:
+    _write(tables / "readings" / f"batch={batch_id}", messages)
+
+
+def test_a_batch_is_compared_with_all_before_it_and_with_itself(tmp_path: Path) -> None:
+    _commit(tmp_path, 0, [("a", "x", 1), ("a", "x", 2), ("b", "x", 1)])
+    staged = [("a", "x", 2), ("a", "x", 3), ("a", "x", 3), ("a", "y", 1), ("b", "x", 1), ("b", "x", 1), ("c", "x", 1)]
+    found = find(tmp_path, _write(tmp_path / "staged", staged))
+    assert sorted(found.known) == [("a", "x", 2), ("b", "x", 1)]
+    assert (found.doubled, found.copies) == ([("a", "x", 3)], 4)
+
+
+def test_an_empty_table_and_an_empty_batch_repeat_nothing(tmp_path: Path) -> None:
+    update(tmp_path)
+    assert not path_in(tmp_path).exists()
+    assert find(tmp_path, _write(tmp_path / "first", [("a", "x", 7)])).copies == 0
+    assert find(tmp_path, _write(tmp_path / "none", [])).copies == 0
+
+
+def test_what_is_melted_is_asked_of_the_table_so_late_messages_are_new_and_repeats_are_found(tmp_path: Path) -> None:
+    odd = [("a", "x", number) for number in range(1, 8 * EXACT_RANGES, 2)]
+    random.Random(5).shuffle(odd)
+    _commit(tmp_path, 0, odd[: len(odd) // 2])
+    update(tmp_path)
+    _commit(tmp_path, 1, odd[len(odd) // 2 :])
+    staged = [("a", "x", number) for number in range(1, 8 * EXACT_RANGES)]
+    found = find(tmp_path, _write(tmp_path / "staged", staged))
+    assert sorted(found.known) == sorted(odd)
+    rows, _ = read_state(path_in(tmp_path), dedup.SCHEMA)
+    assert rows["unsure_upto"].to_pylist()[0] > 0
+    assert len(rows["firsts"].to_pylist()[0]) == EXACT_RANGES
+
+
+def test_a_range_never_forgets_and_is_never_unsure_of_what_it_kept() -> None:
+    rng = random.Random(11)
+    heard, truth = Heard.of(dedup.SCHEMA.empty_table()), {link: set[int]() for link in ("a", "b", "c")}
+    for _ in range(150):
+        sample = [(link, "x", number) for link in rng.sample("abc", 2) for number in rng.sample(range(1, 900), 4)]
+        for link, _, number in sample:
+            truth[link].add(number)
+        heard = Heard.of(heard.with_messages(_taken(sample)).to_table())
+        asked = [(link, "x", number) for link in "abc" for number in range(1, 900)]
+        everything = _taken(asked)
+        rows = {link: row for row, link in enumerate(heard.links["author"].to_pylist())}
+        names = everything.links["author"].to_pylist()
+        owners = np.array([rows.get(names[owner], -1) for owner in everything.owners.tolist()])
+        held = heard.ranges.hold(owners, everything.numbers)
+        for owner, name, number, known in zip(owners, everything.owners, everything.numbers, held, strict=True):
+            if owner >= 0 and number > heard.unsure_upto[owner]:
+                assert known == (number in truth[names[name]])
+        assert np.bincount(heard.ranges.owners).max() <= EXACT_RANGES
+
+
+def _taken(messages: list[Message]) -> Messages:
+    return Messages.of(pa.table(list(zip(*messages, strict=True)), ["author", "incarnation", "seq"]))
+
+
+def test_a_file_of_another_form_is_made_anew(tmp_path: Path) -> None:
+    _commit(tmp_path, 0, [("a", "x", 1), ("a", "x", 3)])
+    update(tmp_path)
+    expected = path_in(tmp_path).read_bytes()
+    replace_state(path_in(tmp_path), pa.table({"author": ["a"], "upto": [9]}), 0)
+    update(tmp_path)
+    assert path_in(tmp_path).read_bytes() == expected
+
+
+def test_a_kill_before_the_file_was_replaced_and_a_lost_file_change_nothing(tmp_path: Path) -> None:
+    _commit(tmp_path, 0, [("a", "x", 1)])
+    update(tmp_path)
+    _commit(tmp_path, 1, [("a", "x", 2), ("b", "y", 9)])
+    killed = find(tmp_path, _write(tmp_path / "staged", [("a", "x", 2), ("b", "y", 8)]))
+    after = path_in(tmp_path).read_bytes()
+    assert killed.known == [("a", "x", 2)]
+    update(tmp_path)
+    assert path_in(tmp_path).read_bytes() == after
+    path_in(tmp_path).unlink()
+    update(tmp_path)
+    assert path_in(tmp_path).read_bytes() == after

@@ -1,0 +1,81 @@
+"""What the ingest tells Prometheus, and when it tells of its lag."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from covey.errors import ConfigurationError
+from covey_ingest.__main__ import main
+from covey_ingest.metrics import IngestMetrics
+from covey_ingest.progress import Lag, Progress, Published, Teller, segments_behind
+
+
+def _progress(batch_id: int = 0, newest_us: int | None = None) -> Progress:
+    return Progress(batch_id, 0.5, 3, 60, 1, 2, 4, unverified=1, bytes=1000, newest_us=newest_us)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def _read(text: str) -> dict[str, float]:
+    families = text_string_to_metric_families(text)
+    return {each.name: each.value for family in families for each in family.samples if "created" not in each.name}
+
+
+def test_counters_grow_and_gauges_follow_in_file_and_on_the_address(tmp_path: Path) -> None:
+    file, port = tmp_path / "covey.prom", _free_port()
+    metrics = IngestMetrics(file, ("127.0.0.1", port))
+    assert _read(file.read_text())["covey_ingest_readings_total"] == 0
+    metrics.note(_progress(newest_us=7_000_000))
+    metrics.note(_progress(1, newest_us=9_000_000))
+    metrics.note_lag(Lag(12, 3.5))
+    metrics.note_published(Published(7, 90.0, "the store is away"))
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        served = _read(answer.read().decode())
+    assert served == _read(file.read_text())
+    expected = {"batches_total": 2, "readings_total": 120, "bytes_total": 2000, "unverified_total": 2, "seconds": 0.5}
+    expected |= {"newest_arrival_seconds": 9, "lag_segments": 12, "lag_seconds": 3.5}
+    expected |= {"unpublished_batches": 7, "unpublished_seconds": 90}
+    assert {name: served[f"covey_ingest_{name}"] for name in expected} == expected
+
+
+def test_where_metrics_cannot_go_is_said_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ConfigurationError, match="cannot go"):
+        IngestMetrics(tmp_path / "nowhere" / "covey.prom")
+    words = [str(tmp_path), str(tmp_path / "tables"), "--key-file", str(tmp_path / "no.key")]
+    assert main([*words, "--metrics-file", str(tmp_path / "covey.txt")]) == 2
+    assert ".prom" in capsys.readouterr().err
+
+
+def test_the_lag_is_the_age_of_the_newest_arrival_while_segments_wait() -> None:
+    lags: list[Lag] = []
+    told: list[Progress] = []
+    teller = Teller(told.append, lags.append)
+    teller.written(_progress(newest_us=time.time_ns() // 1000 - 60_000_000))
+    teller.lags(0, 5)
+    teller.lags(0, 0)
+    teller.lags(0, None)
+    teller.finish()
+    assert [lag.segments for lag in lags] == [5, 0]
+    assert 59 <= lags[0].seconds <= 120
+    assert lags[1].seconds == 0
+    assert len(told) == 1
+
+
+def test_segments_between_two_offsets() -> None:
+    end, latest = {"aa": [4, 10, "", ""]}, {"aa": [5, 12, "", ""], "bb": [1, 3, "", ""]}
+    assert segments_behind(json.dumps(end), json.dumps(latest)) == 5
+    assert segments_behind(json.dumps(latest), json.dumps(end)) == 0
+    assert segments_behind(json.dumps(end), None) is None

@@ -1,0 +1,175 @@
+"""The report on tables that pyarrow wrote: what it tells, and what it says where there is nothing to tell."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+from covey.config.ingest_options import SINKS, VERIFY
+from covey.errors import ConfigurationError, StorageError
+from covey_ingest.__main__ import main
+from covey_ingest.report import Report, make_report
+from covey_ingest.report_html import html
+from covey_ingest.report_text import text
+from covey_ingest.rows import Verify
+from covey_ingest.schema import TIMESTAMP
+from covey_ingest.tables import Sink
+
+NOW_US = 1_800_000_000_000_000
+HOUR_US = 3_600_000_000
+AWAKE, SILENT = "a" * 64, "b" * 64
+TRAP = "</svg><script>alert(1)</script>"
+
+
+def _moment(time_us: int) -> datetime:
+    return datetime.fromtimestamp(time_us / 1e6, UTC)
+
+
+def _write(folder: Path, rows: list[dict[str, Any]]) -> None:
+    folder.mkdir(parents=True)
+    table = pa.Table.from_pylist(rows)
+    for place, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            table = table.set_column(place, field.name, table[field.name].cast(TIMESTAMP))
+    pq.write_table(table, folder / "part-0.parquet")
+
+
+def _reading(author: str, index: int, age_us: int, delay_us: int, **more: object) -> dict[str, Any]:
+    landed = NOW_US - age_us
+    row = {"author": author, "name": "temperature", "unit": "Cel", "index": index, "time_quality": "synchronised"}
+    return row | {"time": _moment(landed - delay_us), "received_at": _moment(landed)} | more
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    """A device that spoke an hour ago, one that has been silent for two days."""
+    root = tmp_path / "tables"
+    awake = [_reading(AWAKE, index, HOUR_US, (index + 1) * 1_000_000) for index in range(100)]
+    unsure = _reading(AWAKE, 0, HOUR_US, 10**12, time_quality="arrival", name=TRAP)
+    _write(root / "readings" / "batch=0", [*awake, unsure])
+    _write(root / "readings" / "batch=1", [_reading(SILENT, 0, 48 * HOUR_US, 1_000_000)])
+    devices = [
+        {"author": author, "last_seen": _moment(NOW_US - age), "time_quality": quality, "boots": 2}
+        for author, age, quality in ((AWAKE, HOUR_US, "arrival"), (SILENT, 48 * HOUR_US, "synchronised"))
+    ]
+    _write(root / "devices", devices)
+    gap = {"author": AWAKE, "state": "lost", "reason": "outbox_full", "numbers": 5, "first_seen_at": _moment(NOW_US)}
+    _write(root / "gaps", [gap, gap | {"state": "open", "reason": None, "numbers": 2}])
+    loss = {"author": AWAKE, "reason": "outbox_full", "first": 7, "last": 11, "received_at": _moment(NOW_US)}
+    _write(root / "losses" / "batch=0", [loss])
+    damage = {"author": None, "reason": "decryption", "detail": "\x1b[2Jdoes not open", "received_at": None}
+    _write(root / "quarantine" / "batch=0", [damage])
+    return root
+
+
+def _report(tables: Path, window_us: int | None = 24 * HOUR_US, author: str = "") -> Report:
+    return make_report(str(tables), NOW_US, window_us, author)
+
+
+def test_a_report_tells_of_the_window_and_of_all_devices(tables: Path) -> None:
+    report = _report(tables)
+    assert report.traffic == {"readings": 101, "messages": 2, "devices": 1}
+    assert (report.fleet["devices"], report.fleet["silent"], report.fleet["clock_unsure"]) == (2, 1, 1)
+    landed = report.latency_s["landed"]
+    assert (landed["p50"], landed["max"]) == (pytest.approx(50, abs=2), 100)
+    assert report.latency_s["ingested"]["max"] == pytest.approx(
+        (tables / "readings" / "batch=0" / "part-0.parquet").stat().st_mtime - (NOW_US - HOUR_US) / 1e6, abs=1
+    )
+    told = {name: [tuple(row.values())[:3] for row in rows] for name, rows in report.sections.items()}
+    assert told["time_quality"] == [("synchronised", 100, 1), ("arrival", 1, 1)]
+    assert told["gaps"] == [("lost", "outbox_full", 1), ("open", "", 1)]
+    assert told["losses"] == [("outbox_full", 1, 5)]
+    assert told["quarantine"][0][:2] == ("decryption", 1)
+    assert told["series"] == [("temperature", "Cel", 100), (TRAP, "Cel", 1)]
+    assert [row["author"] for row in report.sections["silent_devices"]] == [SILENT]
+    assert sum(row["readings"] for row in report.sections["intervals"]) == 101
+
+
+def test_a_report_of_all_time_and_of_one_author(tables: Path) -> None:
+    assert _report(tables, None).traffic["readings"] == 102
+    only = _report(tables, None, "bb")
+    assert (only.traffic["readings"], only.fleet["devices"], only.sections["gaps"]) == (1, 1, [])
+
+
+def test_what_devices_say_stays_text(tables: Path) -> None:
+    page, shown = html(_report(tables)), text(_report(tables))
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert page.count("<svg") == 4
+    assert "\x1b" not in page + shown
+    links = set(re.findall(r"""(?:href|src)=["']?(https?:[^"'> ]+)|url\((https?:[^)]+)\)""", page))
+    assert not links, "the file needs no network"
+
+
+def test_the_command_prints_text_json_and_html(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tables), "--since", "all"]) == 0
+    assert "2 devices" in capsys.readouterr().out
+    page = tables / "report.html"
+    assert main(["report", str(tables), "--since", "all", "--json", "--html", str(page)]) == 0
+    assert json.loads(capsys.readouterr().out)["traffic"]["readings"] == 102
+    assert page.read_text().endswith("</html>\n")
+    for words in (["--since", "yesterday"], ["--author", "x' OR 1"]):
+        with pytest.raises(SystemExit):
+            main(["report", str(tables), *words])
+
+
+def test_what_is_not_there_is_said(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for location, match in ((tmp_path / "nowhere", "no folder"), (tmp_path, "holds no tables")):
+        with pytest.raises(ConfigurationError, match=match):
+            _report(location)
+    assert main(["report", str(tmp_path)]) == 78
+    assert "hint:" in capsys.readouterr().err
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    (fresh / "covey.json").write_text("{}")
+    assert "no readings yet" in text(_report(fresh))
+    assert "no readings yet" in html(_report(fresh, None))
+    (tables / "devices" / "part-0.parquet").write_bytes(b"PAR1")
+    with pytest.raises(StorageError, match="cannot be read"):
+        _report(tables)
+
+
+def test_the_documented_queries_run(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    queries = [
+        part for block in re.findall(r"```sql\n(.*?)```", document, re.DOTALL) for part in block.split(";\n") if part
+    ]
+    for name, columns in (("devices", ["device"]), ("gaps", ["device", "incarnation", "first", "last"])):
+        file = tables / name / "part-0.parquet"
+        table = pq.read_table(file)
+        for column in columns:
+            table = table.append_column(column, pa.array(["x"] * len(table)))
+        pq.write_table(table, file)
+    for file in (tables / "readings").rglob("*.parquet"):
+        table = pq.read_table(file)
+        for column in ("device", "incarnation", "seq"):
+            table = table.append_column(column, table["author"])
+        pq.write_table(table, file)
+    monkeypatch.chdir(tables)
+    with duckdb.connect() as database:
+        found = [database.execute(query).fetchall() if "now()" not in query else [] for query in queries]
+    assert [len(rows) for rows in found] == [0, 1, 0, 2, 1]
+
+
+def test_of_a_delta_table_only_what_its_log_lists_is_read(tables: Path) -> None:
+    folder = tables / "quarantine"
+    rows = pq.read_table(folder / "batch=0" / "part-0.parquet", partitioning=None)
+    rows = rows.set_column(0, "author", pa.array(["x"])).set_column(3, "received_at", pa.array([NOW_US], TIMESTAMP))
+    write_deltalake(folder, rows)
+    write_deltalake(folder, rows, mode="overwrite")
+    assert len([*folder.rglob("*.parquet")]) == 3
+    assert [row["entries"] for row in _report(tables).sections["quarantine"]] == [1]
+
+
+def test_the_options_are_those_that_there_are() -> None:
+    assert list(VERIFY) == [each.value for each in Verify]
+    assert list(SINKS) == [each.value for each in Sink]
