@@ -138,9 +138,9 @@ def _adopt(device: _Device, founder: _Device, group_id: bytes, manifests: list[b
 def _step(devices: list[_Device], by_inbox: dict[str, _Device], now: Now, *, split: bool) -> int:
     sent = []
     for device in devices:
-        if device.node.restless(now):
+        if device.node.has_work(now):
             with device.store.transaction():
-                device.node.tend_groups(now)
+                device.node.maintain(now)
         device.node.handle_deadline(now)
         for outgoing in device.node.envelopes_to_send(now):
             device.node.sent(outgoing, now)

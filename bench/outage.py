@@ -124,8 +124,8 @@ class _Pair:
             with device.store.transaction():
                 for _ in range(min(_WINDOW, len(device.queue))):
                     device.node.receive_envelope(device.queue.popleft(), self.now)
-                if device.node.restless(self.now):
-                    device.node.tend_groups(self.now)
+                if device.node.has_work(self.now):
+                    device.node.maintain(self.now)
             device.node.handle_deadline(self.now)
             self._publish(device)
 

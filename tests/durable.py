@@ -60,7 +60,7 @@ class DurableDevice(Device):
     def read_everything(self) -> None:
         """Do what the first minutes of an agent read."""
         with self.store.transaction():
-            self.node.tend_groups(self.now)
+            self.node.maintain(self.now)
         for recipient in self.store.recipients_waiting():
             self.store.queued(recipient, 0, 1_000_000, 1_000_000_000)
         self.inbox()

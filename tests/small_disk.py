@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.sqlite.reserved_space import Ballast
+from covey.adapters.sqlite.reserved_space import ReservedSpace
 from covey.adapters.sqlite.state_file import StateFile
 from covey.core.records import MessageClass
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import DiskFullError
-from covey.limits import BALLAST_BYTES
+from covey.limits import RESERVED_BYTES
 from tests.durable import DurableDevice, folder_for
 from tests.fleet import found, identity
 
@@ -46,7 +46,7 @@ def live_on_a_full_disk(folder: Path) -> None:
     """Queue until the disk is full, free what is acknowledged, and go on when there is room."""
     with _mounted(folder):
         store, _ = StateFile(folder / "state.sqlite").open(lambda: identity("ann"), 100 * _SIZE)
-        ballast = folder / "state.sqlite-ballast"
+        reserved = folder / "state.sqlite-ballast"
 
         def queue(kind: MessageClass = MessageClass.DATA) -> None:
             with store.transaction():
@@ -54,17 +54,17 @@ def live_on_a_full_disk(folder: Path) -> None:
                 store.queue(_BEN, seq, link_seq, kind, bytes(3_000), 5)
 
         with store.transaction():
-            assert ballast.stat().st_size == BALLAST_BYTES
-            assert ballast.stat().st_blocks * 512 >= BALLAST_BYTES
+            assert reserved.stat().st_size == RESERVED_BYTES
+            assert reserved.stat().st_blocks * 512 >= RESERVED_BYTES
         for _ in range(40):
             queue()
         fill(folder / "filler")
         with suppress(DiskFullError):
             while True:
                 queue()
-        assert not ballast.exists()
+        assert not reserved.exists()
         waiting = store.totals()[0]
-        for _ in range(3):  # refused at once, and nothing eats up the room that the ballast gave
+        for _ in range(3):  # refused at once, and nothing eats up the room that the reserved space gave
             with pytest.raises(DiskFullError):
                 queue()
         for acknowledged in range(1, waiting + 1):
@@ -73,10 +73,10 @@ def live_on_a_full_disk(folder: Path) -> None:
         assert store.totals() == (0, 0)
         queue(MessageClass.CONTROL)
         (folder / "filler").unlink()
-        store._ballast = Ballast(ballast)  # as after ten seconds
+        store._reserved = ReservedSpace(reserved)  # as after ten seconds
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         queue()
-        assert ballast.stat().st_size == BALLAST_BYTES
+        assert reserved.stat().st_size == RESERVED_BYTES
         store.close()
 
 

@@ -65,9 +65,9 @@ class World:
                 carry(self.ann, *up)
 
     def turn(self, device: Device) -> None:
-        if device.node.restless(device.now):
+        if device.node.has_work(device.now):
             with device.store.transaction():
-                device.node.tend_groups(device.now)
+                device.node.maintain(device.now)
         if device.name in self._roles:
             self._roles[device.name].turn(device.node, device.now)
             device.wait(SEGMENT_US / 1e6)

@@ -92,15 +92,15 @@ DOUBT_US = 86_400_000_000
 member must not use them up."""
 
 EXPIRED_AT_ONCE = 1_000
-"""Messages that one step of upkeep lets expire: a commit of this size takes a fraction of a second on a Pi."""
+"""Messages that one step of maintenance lets expire: a commit of this size takes a fraction of a second on a Pi."""
 
 EXPIRE_AGAIN_US = 1_000_000
 """Before the next such step, where more have expired."""
 
 LOG_BYTES = 1_600 * KIB
-"""The write-ahead log before it is folded into the database: small enough for the ballast."""
+"""The write-ahead log before it is folded into the database: small enough for the reserved space."""
 
-BALLAST_BYTES = 2 * MIB
+RESERVED_BYTES = 2 * MIB
 """Room kept for what must be written on a full disk: the database grows by what its log holds, then the log is empty
 and may be written again. With 128 KiB a dozen acknowledgements came through (measured), and no more."""
 
@@ -178,10 +178,10 @@ MAXIMUM_REVOKE_BYTES = 64 * KIB
 REVOKE_US = 86_400_000_000
 """How long a device that destroys a group tries to tell the others before it forgets."""
 
-FAREWELL_US = 30 * 86_400_000_000
+DEPARTURE_US = 30 * 86_400_000_000
 """How long a removed device is told of its removal; then it is forgotten, with whatever waits for it."""
 
-MISLED_DEVICES = 64
+VOID_DEVICES = 64
 """Farewells open at a time beyond which no more devices of void manifests are told: the removed may make them up."""
 
 RECONCILE_ISSUER_US = (2_000_000, 15_000_000)
@@ -220,7 +220,7 @@ JOIN_MEMORY_US = 7 * 86_400_000_000
 ADMISSION_US = 90 * 86_400_000_000
 """How long a device that was added by its keys has to take up its admission: it may lie in a box for a season."""
 
-UPKEEP_US = 600_000_000
+MAINTENANCE_US = 600_000_000
 """Between two looks at what has waited too long."""
 
 MAXIMUM_INVITE_BYTES = 1_024

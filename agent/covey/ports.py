@@ -113,7 +113,7 @@ class Relay(Topics, Protocol):
     def acknowledge(self, delivered: Delivered) -> None:
         """Let the relay forget a delivery. A delivery of an earlier connection is ignored: it comes again."""
 
-    def bequeath(self, will: LastWill | None) -> None:
+    def set_will(self, will: LastWill | None) -> None:
         """Have the relay publish a will when the next connection, and each one after it, ends without a farewell."""
 
     def alive(self) -> bool:

@@ -16,7 +16,7 @@ How a kill at any moment leaves each reading once:
     3. Quarantine and losses are renamed before readings, devices follow after: readings/batch=N says that N's others
        are there too. Without it they are of a killed run and are written anew, as the vault may be another one by now.
     4. What is no reading is read from the vault a second time. Both times must bring the same, segment for segment, or
-       nothing is committed: else a segment could fail untold in between.
+       nothing is committed: else a segment could fail unreported in between.
     5. `devices` and `heard` carry the number of the last batch in them, and are computed from committed readings only.
     6. A message that is there already, or twice in a micro-batch, is taken out of the staged files before the rename.
     7. One writer: a lock on the tables. Tables belong to one checkpoint and one vault, and say so. The JVM of a killed

@@ -293,7 +293,7 @@ class Link:
         """Say that the adapter's thread runs; here it is the world's."""
         return True
 
-    def bequeath(self, will: LastWill | None) -> None:
+    def set_will(self, will: LastWill | None) -> None:
         """Satisfy the port: no device here leaves a will."""
 
     def listen(self, topics: Collection[str]) -> None:

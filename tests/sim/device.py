@@ -103,7 +103,7 @@ class Device:
         self.identity = identity
         self.node_id = node_id(identity.signing_public)
         self.disk_full = False
-        self.ballast = False
+        self.reserved = False
         self.alive = False
         self.boots = 0
         self.pending: list[Action] = []

@@ -18,7 +18,7 @@ from covey.app.runtime import Runtime
 from covey.core import receiving as receiving_module
 from covey.core.crypto import Secret
 from covey.core.link import sender as sending_module
-from covey.core.link.incarnations import Era
+from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.link_keys import LinkKey, SendingLinks
 from covey.core.link.receiver import Arrival, ReceiveLink
 from covey.core.link.send_window import InFlight, SendLink
@@ -161,18 +161,18 @@ def _by_link_for_ever(sending: Sending, recipient: bytes, entry: InFlight, addre
     return sending.by_link(recipient, entry.message, address, now, entry)
 
 
-def _present_era_only(store: SqliteStore, recipient: bytes) -> list[Era]:
-    return _eras(store, recipient)[-1:]
+def _present_span_only(store: SqliteStore, recipient: bytes) -> list[IncarnationSpan]:
+    return _spans(store, recipient)[-1:]
 
 
-_eras = SqliteStore.eras
+_spans = SqliteStore.spans
 
 
 def _first_way(relays: Relays, topic: str, now_us: int) -> list[str]:
-    return _ways(relays, topic, now_us)[:1]
+    return _routing(relays, topic, now_us)[:1]
 
 
-_ways = Relays._ways
+_routing = Relays._routing
 
 
 def _nothing(*_arguments: object, **_named: object) -> None:
@@ -195,7 +195,7 @@ MUTANTS = (
         "signatures are not verified",
         {(receiving_module, "read_message"): lambda raw: read_message(raw, verify=False)},
     ),
-    Mutant("a loss that nobody is told of", {(Sending, "_tell_losses"): _nothing}),
+    Mutant("a loss that nobody is told of", {(Sending, "_report_losses"): _nothing}),
     Mutant("strangers may speak", {(receiving_module, "authorise"): _nothing}),
     Mutant("one nonce for all", {(sending_module, "seal"): _same_nonce}),
     Mutant("a link's key survives a crash, its counter does not", {(SendingLinks, "draw"): _keys_of_a_life()}),
@@ -206,8 +206,8 @@ MUTANTS = (
     Mutant("no encryption", {(sending_module, "seal"): lambda message, *_keys: message}),
     Mutant("a restored device goes on as before", {(SqliteStore, "renew"): _nothing}),
     Mutant("an acknowledgement of another life is ignored", {(SqliteStore, "doubt"): lambda *_: False}),
-    Mutant("an earlier life's messages are forgotten", {(SqliteStore, "eras"): _present_era_only}),
-    Mutant("only the preferred relay is tried", {(Relays, "_ways"): _first_way}),
+    Mutant("an earlier life's messages are forgotten", {(SqliteStore, "spans"): _present_span_only}),
+    Mutant("only the preferred relay is tried", {(Relays, "_routing"): _first_way}),
     Mutant("an answer goes by the preferred relay only", {(Relays, "heard"): _nothing}),
     Mutant("acknowledge for ever", {(ReceiveLink, "answered"): _nothing}),
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covey.adapters.sqlite.store import SqliteStore
-from covey.core.link.incarnations import era_of
+from covey.core.link.incarnations import span_of
 from covey.core.wire.message import LossReason, Message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import DiskFullError
@@ -43,13 +43,13 @@ class SimStore(SqliteStore):
         full = self._device.disk_full
         before, used = self._db.total_changes, self._pages() if full else 0
         with super().transaction():
-            self._lean = full and self._device.ballast
+            self._lean = full and self._device.reserved
             yield
             if self._crashes:
                 self._device.boundary()
             self.write_links()
             wrote = full and self._db.total_changes != before
-            if wrote and (not self._device.ballast or self._pages() > used):
+            if wrote and (not self._device.reserved or self._pages() > used):
                 raise DiskFullError("no room")
         for note in self._committed:
             note()
@@ -57,7 +57,7 @@ class SimStore(SqliteStore):
             self._device.boundary()
 
     def _pages(self) -> int:
-        """Return how many pages hold something: what the ballast has given lets everything happen but growth."""
+        """Return how many pages hold something: what the reserved space has given lets everything happen but growth."""
         return self._one("PRAGMA page_count") - self._one("PRAGMA freelist_count")
 
     def on_commit(self, note: Callable[[], None]) -> None:
@@ -89,19 +89,19 @@ class SimStore(SqliteStore):
     ) -> bool:
         """Set a message aside."""
         rows = self.queued(recipient, link_seq - 1, 1, 1)
-        eras = self.eras(recipient)
+        spans = self.spans(recipient)
         done = super().withdraw(recipient, link_seq, code, now_us, reason)
         if done:
-            sent = era_of(eras, link_seq).as_sent(link_seq, rows[0][1], self._device.identity)
+            sent = span_of(spans, link_seq).as_sent(link_seq, rows[0][1], self._device.identity)
             self.on_commit(lambda: self._device.world.ledger.withdraw(sent))
         return done
 
     def free(self, recipient: bytes, received: SequenceSet) -> int:
         """Forget what the recipient holds: which the world knows better."""
         world = self._device.world
-        eras = self.eras(recipient)
+        spans = self.spans(recipient)
         for place, raw in self.queued(recipient, 0, 1_000_000, 1_000_000_000):
             if place in received:
-                sent = era_of(eras, place).as_sent(place, raw, self._device.identity)
+                sent = span_of(spans, place).as_sent(place, raw, self._device.identity)
                 world.ledger.check_freed(sent, lands=False)
         return super().free(recipient, received)

@@ -111,9 +111,9 @@ class World:
         self.monotonic_us += _STEP_US
         sent: list[tuple[Device, Outgoing]] = []
         for device in self.devices:
-            if device.node.restless(self.now):
+            if device.node.has_work(self.now):
                 with device.store.transaction():
-                    device.node.tend_groups(self.now)
+                    device.node.maintain(self.now)
             device.node.handle_deadline(self.now)
             for outgoing in device.node.envelopes_to_send(self.now):
                 device.node.sent(outgoing, self.now)

@@ -185,8 +185,8 @@ class World:
     def _fill_disk(self) -> None:
         device = self.random.choice(self.devices)
         device.disk_full = True
-        device.ballast = self.random.random() < 0.5
-        self.trace(device.name, f"disk full, {'with' if device.ballast else 'without'} ballast")
+        device.reserved = self.random.random() < 0.5
+        self.trace(device.name, f"disk full, {'with' if device.reserved else 'without'} ballast")
 
         def clear() -> None:
             device.disk_full = False

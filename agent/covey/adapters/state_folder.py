@@ -6,7 +6,7 @@ state.sqlite     everything durable              relay.password   the broker's c
 vault.key        a collector's vault key         agent.lock       held while an agent runs
 relay-ca.pem     whom to trust at the broker, where an inviter told
 relays/          credentials for further brokers
-state.sqlite-…   its log, lock, mark, ballast    state.sqlite.damaged-…  what a damaged one was saved from
+state.sqlite-…   its log, lock, mark, reserved    state.sqlite.damaged-…  what a damaged one was saved from
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 from covey.adapters.files import replace_durably
 from covey.app.session import Session, open_session, print_json, print_table
 from covey.core.ids import device_name
-from covey.core.wire.export import ExportFile, Letter, read_export, write_export
+from covey.core.wire.export import ExportEntry, ExportFile, read_export, write_export
 from covey.errors import LocalError, RemoteError, UsageError
 from covey.limits import LINK_WINDOW_BYTES, MAXIMUM_ENVELOPE_BYTES
 
@@ -67,7 +67,7 @@ def _export_to(session: Session, recipient: bytes, folder: Path) -> tuple[int, l
     """Write what waits for a recipient; return (messages, names of the files)."""
     own = session.node.identity.signing_public
     stem = f"{device_name(own)}-to-{device_name(recipient)}"
-    answers = [Letter(recipient, each) for each in session.node.answers_for(recipient, session.now())]
+    answers = [ExportEntry(recipient, each) for each in session.node.answers_for(recipient, session.now())]
     files = []
     if answers:
         files.append(_write(session, folder / f"{stem}-answers{_SUFFIX}", answers))
@@ -80,11 +80,11 @@ def _export_to(session: Session, recipient: bytes, folder: Path) -> tuple[int, l
         if path.exists():  # of an export that was interrupted, or an earlier one
             files.append(path.name)
         else:
-            files.append(_write(session, path, [Letter(recipient, envelope) for _, envelope in letters]))
+            files.append(_write(session, path, [ExportEntry(recipient, envelope) for _, envelope in letters]))
     return messages, files
 
 
-def _write(session: Session, path: Path, letters: list[Letter]) -> str:
+def _write(session: Session, path: Path, letters: list[ExportEntry]) -> str:
     content = write_export(session.node.identity.signing_public, session.clock.wall_us(), letters)
     replace_durably(path, content, 0o644)
     return path.name

@@ -69,9 +69,9 @@ class Relays:
         """Let the relay that brought something forget it."""
         self._relays[delivered.relay].acknowledge(delivered)
 
-    def bequeath(self, relay: str, will: LastWill | None) -> None:
+    def set_will(self, relay: str, will: LastWill | None) -> None:
         """Have a relay publish a will when its next connection ends."""
-        self._relays[relay].bequeath(will)
+        self._relays[relay].set_will(will)
 
     # -- what they tell -----------------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class Relays:
 
     def send(self, outgoing: Outgoing, retries: int, now_us: int) -> str | PublishRefusal:
         """Publish an envelope; return the relay that took it, or why none did. `retries` are its recipient's."""
-        ways = self._ways(outgoing.topic, now_us)
+        ways = self._routing(outgoing.topic, now_us)
         if outgoing.entry is None:
             return self._answer(outgoing, ways, now_us)
         place = retries % len(ways) if ways else 0
@@ -160,7 +160,7 @@ class Relays:
         answering = [name for name in up if now_us - self._full_since.get(name, now_us) < _STALLED_US]
         return answering or up
 
-    def _ways(self, topic: str, now_us: int) -> list[str]:
+    def _routing(self, topic: str, now_us: int) -> list[str]:
         usable = self._usable(now_us)
         first = self._arrivals.get(topic)
         return sorted(usable, key=lambda name: name != first)  # stable: the rest keeps its order

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from covey.app.relays import Relays
-from covey.core.events import BlobArrived, EnvelopeDropped, Event, StateDoubted
+from covey.core.events import BlobArrived, EnvelopeDropped, Event, RollbackDetected
 from covey.core.ids import device_name, printable
 from covey.core.link.sender import Outgoing
 from covey.core.membership.events import GroupChanged, GroupDestroyed, GroupInvited, JoinExpired, RemovedFromGroup
@@ -103,10 +103,10 @@ class Runtime:
     def run(self, until: Callable[[], bool]) -> None:
         """Run until the condition holds; it is asked after every turn, at least four times a second."""
         now = self._now()
-        self._guarded(lambda: self._tend_groups(now))
+        self._guarded(lambda: self._maintain(now))
         for name in self._relays.names:
             self._note_relay(name, _CONNECTING, now)  # what an earlier process has left there holds no more
-            self._relays.bequeath(name, self.node.last_will(now))
+            self._relays.set_will(name, self.node.last_will(now))
         self._relays.start(self._inputs.put)
         deadline: int | None = None
         try:
@@ -144,7 +144,7 @@ class Runtime:
         self._guarded(lambda: self._take(events, now))
         for role in self._roles:
             self._guarded(lambda role=role: deadlines.append(role.turn(self.node, now)))  # type: ignore[misc]
-        self._guarded(lambda: self._tend_groups(now))
+        self._guarded(lambda: self._maintain(now))
         self.node.handle_deadline(now)
         self._guarded(lambda: self._release(now))
         self._report_events()
@@ -170,7 +170,7 @@ class Runtime:
             self._guarded(lambda role=role: role.stop(self.node, self._now()))  # type: ignore[misc]
         now = self._now()
         self.node.answer_now(now)
-        self.node.pulse.end()
+        self.node.heartbeat.end()
         self._guarded(lambda: self._release(now))
 
     def _guarded(self, step: Callable[[], None]) -> None:
@@ -219,10 +219,10 @@ class Runtime:
             for other in events:
                 self._take_relay_news(other, now)
 
-    def _tend_groups(self, now: Now) -> None:
-        if self.node.restless(now):
+    def _maintain(self, now: Now) -> None:
+        if self.node.has_work(now):
             with self._store.transaction():
-                self.node.tend_groups(now)
+                self.node.maintain(now)
 
     def _take_relay_news(self, event: RelayEvent, now: Now) -> None:
         if isinstance(event, RelayUp):
@@ -230,14 +230,14 @@ class Runtime:
             if not self._relays.connected:
                 self.node.connected(now)
             self._relays.came_up(event.relay)
-            self.node.pulse.connected(event.relay, event.connection)
-            self._relays.bequeath(event.relay, self.node.last_will(now))  # for the connection after this one
+            self.node.heartbeat.connected(event.relay, event.connection)
+            self._relays.set_will(event.relay, self.node.last_will(now))  # for the connection after this one
             self._note_relay(event.relay, _UP, now)
         elif isinstance(event, RelayDown):
             self._relays.went_down(event.relay)
             self.node.connection_lost(event.relay if self._relays.connected else None)
-            self.node.pulse.connection_lost(event.relay)
-            self._relays.bequeath(event.relay, self.node.last_will(now))  # to the collector of the moment
+            self.node.heartbeat.connection_lost(event.relay)
+            self._relays.set_will(event.relay, self.node.last_will(now))  # to the collector of the moment
             self._note_relay(event.relay, event.reason, now)
         elif isinstance(event, Released):
             self._moved_at = self._clock.monotonic_us()
@@ -316,7 +316,7 @@ def describe(event: Event) -> tuple[str, str]:
     if isinstance(event, EnvelopeDropped):
         author = f" from {device_name(event.author)}" if event.author else ""
         return "warning", f"dropped an envelope{author}: {event.code}: {event.reason}"
-    if isinstance(event, StateDoubted):
+    if isinstance(event, RollbackDetected):
         line = f"{device_name(event.recipient)} holds messages that this state never sent"
         return "warning", f"{line}: it is a copy of an earlier one; what waits is sent anew, in a new incarnation"
     if isinstance(event, VoteArrived | GroupInvited | JoinExpired):

@@ -276,36 +276,36 @@ def speak_with_relay(
 ) -> bool:
     """Run the loop in this process, holding the relay's lock; return whether a signal ended it before `until` did.
 
-    An agent has a supervisor, and tells the collector that it is there; a command comes and goes untold.
+    An agent has a supervisor, and tells the collector that it is there; a command comes and goes unreported.
 
     Raises:
         ConfigurationError: no relay is set.
     """
     from covey.app.pairing import host_facts
     from covey.app.relays import Relays
-    from covey.app.roles.group_teardown import Undertaker
-    from covey.app.roles.key_reload import Locksmith
+    from covey.app.roles.group_teardown import GroupTeardown
+    from covey.app.roles.key_reload import KeyReload
     from covey.app.roles.pairing_host import PairingHost
     from covey.app.runtime import Runtime
 
     presence_us = 0 if supervisor is None else int(session.config.presence.interval_seconds * 1e6)
     refused_s = _FRESH_REFUSED_S if session.fresh_account else _REFUSED_S
     relays = Relays(make_relays(session.folder, session.config, session.node.identity, refused_s))
-    undertaker = Undertaker(session.store)
+    teardown = GroupTeardown(session.store)
     host = PairingHost(session.store, relays, host_facts(session.folder, session.config), secrets.token_bytes, report)
     runtime = Runtime(
         session.store,
         relays,
         session.clock,
         lambda: session.make_node(lands_telemetry=lands_telemetry, presence_us=presence_us),
-        [*roles, Locksmith(session.folder, session.store, report), host, undertaker],  # type: ignore[list-item] # roles are structural; runtime.Role is not loaded by light commands
+        [*roles, KeyReload(session.folder, session.store, report), host, teardown],  # type: ignore[list-item] # roles are structural; runtime.Role is not loaded by light commands
         report,
         supervisor,
         host.receive,
     )
     with stop_signals() as stopping:
-        runtime.run(lambda: bool(stopping) or undertaker.nothing_left or until())
-    if undertaker.nothing_left:
+        runtime.run(lambda: bool(stopping) or teardown.nothing_left or until())
+    if teardown.nothing_left:
         session.store.close()
         session.folder.wipe()
         raise GroupDestroyedError("the group was destroyed, and this device has forgotten everything")

@@ -40,8 +40,8 @@ class Collectors:
         self._looked_at: dict[bytes, tuple[int, bool]] = {}
         self._stuck: dict[bytes, set[bytes]] = {}
 
-    def restless(self, now: Now) -> bool:
-        """Say whether `tend` has something to do."""
+    def has_work(self, now: Now) -> bool:
+        """Say whether `maintain` has something to do."""
         return now.monotonic_us >= self._check_at_us
 
     def rolled_back(self) -> None:
@@ -57,9 +57,9 @@ class Collectors:
         if device in self._records.silent_collectors():
             self._records.set_silent(device, None)
 
-    def tend(self, membership: Membership, now: Now) -> None:
+    def maintain(self, membership: Membership, now: Now) -> None:
         """Do what is due. Inside a transaction."""
-        if not self.restless(now):
+        if not self.has_work(now):
             return
         self._check_at_us = now.monotonic_us + min(COLLECTOR_CHECK_US, max(1, self._silent_us // 4))
         collectors = {

@@ -26,7 +26,7 @@ class EnvelopeDropped:
 
 
 @dataclass(frozen=True, slots=True)
-class StateDoubted:
+class RollbackDetected:
     """A recipient holds messages that this state never queued: it is a copy of an earlier one. A new life begins."""
 
     recipient: bytes
@@ -41,5 +41,5 @@ Event = (
     | VoteArrived
     | BlobArrived
     | EnvelopeDropped
-    | StateDoubted
+    | RollbackDetected
 )

@@ -22,7 +22,7 @@ from covey.core.link.receiver import ReceiveLinks
 from covey.core.link.send_window import Jitter
 from covey.core.link.sender import Outgoing, Sending
 from covey.core.membership.expiry import give_up
-from covey.core.membership.maintenance import GroupTending
+from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Edit, Membership
 from covey.core.membership.requests import as_invite, invite_member
 from covey.core.membership.voting import Voting
@@ -30,19 +30,19 @@ from covey.core.membership.voting import vote as cast_vote
 from covey.core.now import Now
 from covey.core.pairing.invite import Invite, JoinRequest
 from covey.core.pairing.records import GroupRequest
-from covey.core.presence.heartbeat import Pulse
+from covey.core.presence.heartbeat import Heartbeat
 from covey.core.reach import Reach
 from covey.core.records import Records
-from covey.core.routing.forwarding import Forward, Routes, blob_recipients, check_forward
-from covey.core.routing.routes import Ways, address, may_link
+from covey.core.routing.forwarding import BoardRoutes, Forward, blob_recipients, check_forward
+from covey.core.routing.routes import Routing, address, may_link
 from covey.core.wire.message import Acknowledgement, MessageType, Resumption
 from covey.errors import LocalError, OutboxFullError
 from covey.limits import (
     COLLECTOR_SILENT_US,
     EXPIRE_AGAIN_US,
+    MAINTENANCE_US,
     MAXIMUM_BLOB_BYTES,
     MAXIMUM_BOARD_BLOB_BYTES,
-    UPKEEP_US,
 )
 
 
@@ -68,18 +68,18 @@ class Node(ByHand, Reach, KeyKeeping, Collecting):
     ) -> None:
         self.identity = identity
         self.membership = Membership(identity, records, rng)
-        self._tending = GroupTending(identity, records, jitter)
-        self._upkeep_at_us = 0
+        self._group_maintenance = GroupMaintenance(identity, records, jitter)
+        self._maintenance_at_us = 0
         self._records = records
         self._rng = rng
         self._sending = Sending(identity, records, self._address, rng, jitter, link_terms)
-        self.routes = Routes(records)
-        self._ways = Ways(identity, records, self._sending, self.routes)
+        self.routes = BoardRoutes(records)
+        self._routing = Routing(identity, records, self._sending, self.routes)
         self._collectors = Collectors(identity.signing_public, records, self._sending, silent_us)
         self._lands_telemetry = lands_telemetry
         self._events: deque[Event] = deque()
         self._receiving = ReceiveLinks(records)
-        self.pulse = Pulse(identity.signing_public, records, self._sending, rng, presence_us)
+        self.heartbeat = Heartbeat(identity.signing_public, records, self._sending, rng, presence_us)
         self._speaker: tuple[bytes, bool] | None = None
         self._resumptions: dict[tuple[bytes, bytes], Resumption] = {}
         self.refresh()
@@ -92,7 +92,7 @@ class Node(ByHand, Reach, KeyKeeping, Collecting):
     def rolled_back(self) -> None:
         """Take back what was not committed: everything is read from the store again."""
         self._sending.rolled_back()
-        self.pulse.rolled_back()
+        self.heartbeat.rolled_back()
         self._collectors.rolled_back()
         self._receiving.clear()
         self._resumptions.clear()
@@ -188,7 +188,7 @@ class Node(ByHand, Reach, KeyKeeping, Collecting):
         yield from self._answers(now)
         yield from self._beats(now)
         for outgoing in self._sending.envelopes(now):
-            yield from self._ways.of(self.membership, outgoing, now)
+            yield from self._routing.of(self.membership, outgoing, now)
 
     def next_deadline(self) -> int | None:
         """Return when `handle_deadline` and `envelopes_to_send` should be called next; None while unconnected."""
@@ -196,31 +196,35 @@ class Node(ByHand, Reach, KeyKeeping, Collecting):
             return None
         deadlines = self._sending.deadlines()
         deadlines += self._receiving.deadlines()
-        deadlines += [self._tending.next_deadline(), self.pulse.next_deadline()]
+        deadlines += [self._group_maintenance.next_deadline(), self.heartbeat.next_deadline()]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
-    def restless(self, now: Now) -> bool:
-        """Say whether `tend_groups` has something to do."""
-        due = now.monotonic_us >= self._upkeep_at_us or self._sending.link_keys.wanted or self.pulse.restless(now)
-        due = due or self._receiving.untold
-        return due or self._collectors.restless(now) or self._tending.restless(self.membership, now)
+    def has_work(self, now: Now) -> bool:
+        """Say whether `maintain` has something to do."""
+        due = (
+            now.monotonic_us >= self._maintenance_at_us
+            or self._sending.link_keys.wanted
+            or self.heartbeat.has_work(now)
+        )
+        due = due or self._receiving.unreported
+        return due or self._collectors.has_work(now) or self._group_maintenance.has_work(self.membership, now)
 
-    def tend_groups(self, now: Now) -> None:
+    def maintain(self, now: Now) -> None:
         """Do what is due in groups: end conflicts, ask for what is missing, give up what has waited too long.
 
         Writes, so inside a transaction.
         """
-        if now.monotonic_us >= self._upkeep_at_us:
+        if now.monotonic_us >= self._maintenance_at_us:
             more = self._sending.expire(now)
-            self._upkeep_at_us = now.monotonic_us + (EXPIRE_AGAIN_US if more else UPKEEP_US)
+            self._maintenance_at_us = now.monotonic_us + (EXPIRE_AGAIN_US if more else MAINTENANCE_US)
             self._events += give_up(self.membership, self._records, self._sending, now)
-            self._sending.tell_losses(now)
+            self._sending.report_losses(now)
             self.forget_link_keys(now)
-        self._receiving.tell_anew(now)
+        self._receiving.reacknowledge(now)
         self._sending.begin_links(lambda device: may_link(self.membership, device), now)
-        self._queue_all(self._tending.handle_deadline(self.membership, now), now)
-        self.pulse.write(now)
-        self._collectors.tend(self.membership, now)
+        self._queue_all(self._group_maintenance.handle_deadline(self.membership, now), now)
+        self.heartbeat.write(now)
+        self._collectors.maintain(self.membership, now)
 
     def add_device(self, group_id: bytes, newcomer: Member, relay_url: str, now: Now) -> Invite:
         """Let a device in by its keys, and tell everybody; the invite is for it alone.
@@ -284,10 +288,10 @@ class Node(ByHand, Reach, KeyKeeping, Collecting):
     def _acknowledgements(self, now: Now, wanted: Callable[[bytes], bool] = lambda _: True) -> Iterator[Outgoing]:
         for author, incarnation, link in self._receiving.due(now.monotonic_us, wanted):
             body = Acknowledgement(incarnation, link.acknowledgement()).to_wire()
-            yield from self._ways.unsequenced(self.membership, author, MessageType.ACK, body, now)
+            yield from self._routing.unsequenced(self.membership, author, MessageType.ACK, body, now)
 
     def _answers(self, now: Now) -> Iterator[Outgoing]:
         for author, incarnation in list(self._resumptions):
             body = self._resumptions[author, incarnation].to_wire()
-            yield from self._ways.unsequenced(self.membership, author, MessageType.RESUME, body, now, incarnation)
+            yield from self._routing.unsequenced(self.membership, author, MessageType.RESUME, body, now, incarnation)
             del self._resumptions[author, incarnation]

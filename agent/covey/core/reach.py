@@ -8,8 +8,8 @@ from covey.core.link.receiver import ReceiveLinks
 from covey.core.link.sender import Outgoing, Sending
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
-from covey.core.presence.heartbeat import LastWill, Pulse
-from covey.core.routing.routes import Ways
+from covey.core.presence.heartbeat import Heartbeat, LastWill
+from covey.core.routing.routes import Routing
 from covey.core.wire.message import MessageType
 
 
@@ -17,10 +17,10 @@ class Reach:
     """Part of `Node`."""
 
     membership: Membership
-    pulse: Pulse
+    heartbeat: Heartbeat
     _receiving: ReceiveLinks
     _sending: Sending
-    _ways: Ways
+    _routing: Routing
 
     def connected(self, now: Now) -> None:
         """Note that a relay can be reached, after a time without any."""
@@ -34,7 +34,7 @@ class Reach:
     def sent(self, outgoing: Outgoing, now: Now, relay: str = "") -> None:
         """Note that a relay took an envelope."""
         if outgoing.entry is not None and outgoing.entry.sends == 0:
-            self.pulse.spoke(outgoing.recipient, now)
+            self.heartbeat.spoke(outgoing.recipient, now)
         self._sending.sent(outgoing, now, relay)
 
     def relayed(self, recipient: bytes, link_seq: int) -> None:
@@ -47,8 +47,8 @@ class Reach:
 
     def last_will(self, now: Now) -> LastWill | None:
         """Return the will of the next connection, sealed; None where nobody is to have one."""
-        return self.pulse.last_will(self.membership, now)
+        return self.heartbeat.last_will(self.membership, now)
 
     def _beats(self, now: Now) -> Iterator[Outgoing]:
-        for collector, body in self.pulse.due(self.membership, now):
-            yield from self._ways.unsequenced(self.membership, collector, MessageType.PRESENCE, body, now)
+        for collector, body in self.heartbeat.due(self.membership, now):
+            yield from self._routing.unsequenced(self.membership, collector, MessageType.PRESENCE, body, now)

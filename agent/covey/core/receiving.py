@@ -17,20 +17,20 @@ from dataclasses import replace
 
 from covey.core.collectors import Collectors, read_redirected
 from covey.core.crypto import NONCE_BYTES, Identity, NoiseKey
-from covey.core.events import BlobArrived, EnvelopeDropped, Event, StateDoubted
+from covey.core.events import BlobArrived, EnvelopeDropped, Event, RollbackDetected
 from covey.core.group.messages import GroupSend
 from covey.core.link.link_keys import KeptKey, LinkKey, open_envelope
 from covey.core.link.receiver import Arrival, ReceiveLink, ReceiveLinks
 from covey.core.link.sender import Sending
 from covey.core.membership.authorisation import authorise
-from covey.core.membership.maintenance import GroupTending
+from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.membership.requests import receive_group_invite
 from covey.core.membership.voting import receive_vote
 from covey.core.now import Now
-from covey.core.presence.heartbeat import Pulse
+from covey.core.presence.heartbeat import Heartbeat
 from covey.core.records import OpenInvite, Records
-from covey.core.routing.forwarding import Forward, Routes, check_carried, read_downward
+from covey.core.routing.forwarding import BoardRoutes, Forward, check_carried, read_downward
 from covey.core.wire.message import Acknowledgement, Loss, Message, MessageType, Resumption, read_message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import LimitError, MalformedError, NotForUsError, RemoteError
@@ -45,14 +45,14 @@ class Receiving:
 
     identity: Identity
     membership: Membership
-    routes: Routes
-    pulse: Pulse
+    routes: BoardRoutes
+    heartbeat: Heartbeat
     _records: Records
     _rng: Callable[[int], bytes]
     _sending: Sending
     _receiving: ReceiveLinks
     _collectors: Collectors
-    _tending: GroupTending
+    _group_maintenance: GroupMaintenance
     _lands_telemetry: bool
     _events: deque[Event]
     _speaker: tuple[bytes, bool] | None
@@ -86,7 +86,9 @@ class Receiving:
             if message.type is MessageType.RESUME:
                 self._receive_resumption(message, now)
             elif message.type is MessageType.PRESENCE:
-                self._speaker = (message.author, True) if self.pulse.receive(self.membership, message, now) else None
+                self._speaker = (
+                    (message.author, True) if self.heartbeat.receive(self.membership, message, now) else None
+                )
             else:
                 self.routes.keep(message.author, read_downward(self.membership, message))
         except RemoteError as error:
@@ -103,21 +105,21 @@ class Receiving:
 
     def _receive_acknowledgement(self, message: Message, now: Now) -> None:
         acknowledgement = Acknowledgement.from_wire(message.body)
-        eras = self._records.eras(message.author)
-        era = next((era for era in eras if era.incarnation == acknowledgement.incarnation), None)
-        if era is None:
+        spans = self._records.spans(message.author)
+        span = next((span for span in spans if span.incarnation == acknowledgement.incarnation), None)
+        if span is None:
             return
-        if era is eras[-1] and era.covers_too_much(acknowledgement.received):
+        if span is spans[-1] and span.covers_too_much(acknowledgement.received):
             if self._sending.doubt(message.author, now):
-                self._events.append(StateDoubted(message.author))
+                self._events.append(RollbackDetected(message.author))
             return
-        if self._sending.free(message.author, era.places(acknowledgement.received), now):
+        if self._sending.free(message.author, span.places(acknowledgement.received), now):
             self._records.heard(message.author, now.wall_us)
             self._collectors.answered(message.author, now)
             self._speaker = message.author, True
-        gone = self._records.let_go(message.author, era, acknowledgement.received)
+        gone = self._records.let_go(message.author, span, acknowledgement.received)
         if gone:
-            self._resumptions[message.author, era.incarnation] = Resumption(tuple(gone))
+            self._resumptions[message.author, span.incarnation] = Resumption(tuple(gone))
 
     def _receive_resumption(self, message: Message, now: Now) -> None:
         """Go on without what the sender no longer has: an earlier state of ours had it, or a loss record tells."""
@@ -207,9 +209,9 @@ class Receiving:
         """Apply a message that speaks of a group's membership."""
         if message.type is MessageType.GROUP_MANIFEST:
             self._queue_all(self.membership.receive_manifests(message, now.wall_us), now)
-            self._queue_all(self._tending.ask(self.membership, message.group_id, message.author, now), now)
+            self._queue_all(self._group_maintenance.ask(self.membership, message.group_id, message.author, now), now)
         elif message.type is MessageType.GROUP_PULL:
-            self._queue_all(self._tending.answer_pull(self.membership, message), now)
+            self._queue_all(self._group_maintenance.answer_pull(self.membership, message), now)
         elif message.type is MessageType.GROUP_INVITE:
             invited = receive_group_invite(self.membership, self._records, message, now.wall_us)
             self._events.extend([] if invited is None else [invited])

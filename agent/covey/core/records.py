@@ -11,10 +11,10 @@ from enum import IntEnum
 from typing import Protocol
 
 from covey.core.crypto import DeviceKeys
-from covey.core.link.incarnations import Era, Gone
+from covey.core.link.incarnations import Gone, IncarnationSpan
 from covey.core.link.link_keys import LinkKeyRecords
 from covey.core.pairing.records import GroupRequest
-from covey.core.presence.status import Attendance
+from covey.core.presence.status import PeerPresence
 from covey.core.wire.message import LossReason, Message
 from covey.core.wire.sequences import Range, SequenceSet
 
@@ -54,7 +54,7 @@ class Records(LinkKeyRecords, Protocol):
     def incarnation(self) -> bytes:
         """Return the 8 bytes drawn when this state was new."""
 
-    def eras(self, recipient: bytes) -> list[Era]:
+    def spans(self, recipient: bytes) -> list[IncarnationSpan]:
         """Return the incarnations of a recipient's queue, oldest first; none where nothing was ever queued."""
 
     def doubt(self, recipient: bytes, incarnation: bytes, now_us: int) -> bool:
@@ -63,16 +63,16 @@ class Records(LinkKeyRecords, Protocol):
         What waits in it is signed anew. False where the same recipient has said so a short time ago: nothing changes.
         """
 
-    def recipients_untold(self) -> list[bytes]:
+    def recipients_unreported(self) -> list[bytes]:
         """Return the recipients that have not been told of everything that is gone."""
 
-    def losses_to_tell(self, recipient: bytes) -> list[Gone]:
+    def losses_to_report(self, recipient: bytes) -> list[Gone]:
         """Return what is gone and no record tells yet; nothing as long as an earlier record waits for the recipient.
 
         So what is lost meanwhile keeps company, in one record. A bounded number, by place.
         """
 
-    def losses_told(self, recipient: bytes, last_place: int) -> None:
+    def losses_reported(self, recipient: bytes, last_place: int) -> None:
         """Forget what is gone up to a place: signed records are queued, and the last one is what waits now."""
 
     def allocate_number(self) -> int:
@@ -164,8 +164,8 @@ class Records(LinkKeyRecords, Protocol):
     def forget_incarnations(self, author: bytes, keep: bytes) -> None:
         """Forget an author's links, except for one incarnation and those of which something has still to land."""
 
-    def let_go(self, recipient: bytes, era: Era, received: SequenceSet) -> list[Range]:
-        """Return the link sequences of an era that its recipient lacks and the outbox does not hold."""
+    def let_go(self, recipient: bytes, span: IncarnationSpan, received: SequenceSet) -> list[Range]:
+        """Return the link sequences of an span that its recipient lacks and the outbox does not hold."""
 
     def links(self, author: bytes) -> list[tuple[bytes, SequenceSet]]:
         """Return (incarnation, what has come) of each link from an author."""
@@ -185,10 +185,10 @@ class Records(LinkKeyRecords, Protocol):
         A wall clock that has gone back hides none.
         """
 
-    def presence(self, device: bytes) -> Attendance | None:
+    def presence(self, device: bytes) -> PeerPresence | None:
         """Return what a device has last told of itself."""
 
-    def note_presence(self, device: bytes, told: Attendance) -> None:
+    def note_presence(self, device: bytes, told: PeerPresence) -> None:
         """Keep that."""
 
     def presence_floor(self) -> int:
@@ -260,16 +260,16 @@ class Records(LinkKeyRecords, Protocol):
     def end_revocation(self, group_id: bytes) -> None:
         """Forget that, with the group."""
 
-    def farewells(self) -> list[tuple[bytes, bytes]]:
+    def departures(self) -> list[tuple[bytes, bytes]]:
         """Return (signing key, noise key) of devices that share no group with us and still have to hear of it."""
 
-    def farewells_due(self, before_us: int) -> list[bytes]:
-        """Return the devices of farewells for which nothing waits, or the oldest message was queued before a time."""
+    def departures_due(self, before_us: int) -> list[bytes]:
+        """Return the devices of departures for which nothing waits, or the oldest message was queued before a time."""
 
-    def say_farewell(self, signing_public: bytes, noise_public: bytes) -> None:
+    def note_departure(self, signing_public: bytes, noise_public: bytes) -> None:
         """Keep the address of a device that was removed."""
 
-    def end_farewell(self, signing_public: bytes) -> None:
+    def end_departure(self, signing_public: bytes) -> None:
         """Forget that address."""
 
     def invites(self) -> list[OpenInvite]:

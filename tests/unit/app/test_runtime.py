@@ -70,7 +70,7 @@ class Relay:
     def listen(self, topics: Collection[str]) -> None:
         """Satisfy the port."""
 
-    def bequeath(self, will: LastWill | None) -> None:
+    def set_will(self, will: LastWill | None) -> None:
         """Satisfy the port."""
 
     def alive(self) -> bool:

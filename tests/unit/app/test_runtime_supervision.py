@@ -61,7 +61,7 @@ class _Relay:
     def acknowledge(self, delivered: Delivered) -> None:
         pass
 
-    def bequeath(self, will: object) -> None:
+    def set_will(self, will: object) -> None:
         pass
 
     def alive(self) -> bool:

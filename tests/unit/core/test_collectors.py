@@ -8,7 +8,7 @@ import pytest
 
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.message import MessageType, read_message
-from covey.limits import FAREWELL_US, UPKEEP_US
+from covey.limits import DEPARTURE_US, MAINTENANCE_US
 from tests.two_collectors import CHECK_S, SILENT_S, World
 
 
@@ -102,8 +102,8 @@ def test_telemetry_without_any_collector_waits_for_one(world: World) -> None:
     world.remove(world.second, world.ann)
     world.remove(world.first, world.ann)
     for device in (world.ann, world.bob):
-        device.wait(FAREWELL_US / 1e6)
-    world.pass_time(UPKEEP_US / 1e6 + CHECK_S, world.bob)
+        device.wait(DEPARTURE_US / 1e6)
+    world.pass_time(MAINTENANCE_US / 1e6 + CHECK_S, world.bob)
     assert world.ann.store.totals()[0] == 2
     world.appoint(world.bob)
     assert world.ann.node.membership.collector_of(world.group_id) is not None

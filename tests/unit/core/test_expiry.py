@@ -11,7 +11,7 @@ from covey.cli.quantities import read_us
 from covey.core.now import Now
 from covey.core.wire.message import Loss, LossReason, MessageType, read_message
 from covey.errors import UsageError
-from covey.limits import EXPIRED_AT_ONCE, MIB, UPKEEP_US
+from covey.limits import EXPIRED_AT_ONCE, MAINTENANCE_US, MIB
 from tests.fleet import Device, carry, found
 
 Make = Callable[..., Device]
@@ -26,13 +26,13 @@ def make(tmp_path: Path) -> Make:
     return lambda name, **options: Device(name, tmp_path, **options)
 
 
-def _upkeep(device: Device, elapsed_us: int = UPKEEP_US) -> None:
+def _maintenance(device: Device, elapsed_us: int = MAINTENANCE_US) -> None:
     """Let time pass as a running agent sees it, in its steps."""
     while elapsed_us > 0:
-        device.wait(min(elapsed_us, UPKEEP_US) // 1_000_000)
-        elapsed_us -= UPKEEP_US
+        device.wait(min(elapsed_us, MAINTENANCE_US) // 1_000_000)
+        elapsed_us -= MAINTENANCE_US
         with device.store.transaction():
-            device.node.tend_groups(device.now)
+            device.node.maintain(device.now)
 
 
 def _send(device: Device, group_id: bytes, content: bytes, lifetime_us: int | None) -> None:
@@ -51,9 +51,9 @@ def test_what_has_expired_leaves_and_its_recipient_is_told(make: Make) -> None:
     group_id = found(ann, ben)
     for content, lifetime_us in ((b"short", _HOUR_US), (b"for good", None), (b"long", 5 * _HOUR_US)):
         _send(ann, group_id, content, lifetime_us)
-    _upkeep(ann, _HOUR_US)
+    _maintenance(ann, _HOUR_US)
     assert ann.store.totals()[0] == 3, "not before its time"
-    _upkeep(ann, _HOUR_US)
+    _maintenance(ann, _HOUR_US)
     assert ann.store.counters()["expired_messages"] == 1
     assert _reasons(ann) == [LossReason.EXPIRED]
     carry(ann, ben)
@@ -67,10 +67,10 @@ def test_a_wall_clock_that_jumps_ends_nothing(make: Make, jump_us: int) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     _send(ann, group_id, b"a day", 24 * _HOUR_US)
-    _upkeep(ann)
-    jumped = Now(ann.now.monotonic_us + UPKEEP_US, max(0, ann.now.wall_us + jump_us))
+    _maintenance(ann)
+    jumped = Now(ann.now.monotonic_us + MAINTENANCE_US, max(0, ann.now.wall_us + jump_us))
     with ann.store.transaction():
-        ann.node.tend_groups(jumped)
+        ann.node.maintain(jumped)
     assert ann.store.totals()[0] == 1
     assert "expired_messages" not in ann.store.counters()
 
@@ -81,10 +81,10 @@ def test_telemetry_is_kept_as_long_as_configured(make: Make) -> None:
     ann.node.keep_telemetry(1 / 24)
     for number in range(3):
         ann.batch(group_id, b"%d" % number)
-    _upkeep(ann, 3 * _HOUR_US)
+    _maintenance(ann, 3 * _HOUR_US)
     [(raw,)] = ann.store._db.execute("SELECT message FROM outbox").fetchall()
     assert Loss.from_wire(read_message(raw, verify=False).body).numbers == ((1, 3),)
-    _upkeep(ann, 3 * _HOUR_US)
+    _maintenance(ann, 3 * _HOUR_US)
     assert ann.store.totals()[0] == 1, "a record never expires"
 
 
@@ -95,11 +95,11 @@ def test_many_leave_in_portions(make: Make) -> None:
         for _ in range(EXPIRED_AT_ONCE + 5):
             ann.node.send_blob(group_id, b"x", ann.now, None, _HOUR_US)
     while "expired_messages" not in ann.store.counters():
-        _upkeep(ann)
+        _maintenance(ann)
     assert ann.store.counters()["expired_messages"] == EXPIRED_AT_ONCE
     ann.wait(2)
     with ann.store.transaction():
-        ann.node.tend_groups(ann.now)
+        ann.node.maintain(ann.now)
     assert ann.store.counters()["expired_messages"] == EXPIRED_AT_ONCE + 5
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import truncate_utf8
-from covey.core.routing.forwarding import Forward, Routes
+from covey.core.routing.forwarding import BoardRoutes, Forward
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, write_message
 from covey.core.wire.sequences import SequenceSet
@@ -167,7 +167,7 @@ def test_downwards_only_from_who_shares_a_group_with_the_board(fleet: Fleet, tmp
 
 
 def test_the_newest_few_of_each_author_wait_and_no_flood_does(fleet: Fleet) -> None:
-    routes = Routes(fleet.gate.store)
+    routes = BoardRoutes(fleet.gate.store)
     for number in range(6):
         routes.keep(fleet.collector.key, Forward(fleet.board.key, b"%d" % number))
     assert [forward.envelope for forward in routes.take()] == [b"2", b"3", b"4", b"5"]

@@ -49,9 +49,9 @@ def _codes(device: Device) -> list[str]:
 
 def _told_by_itself(device: Device) -> list[Outgoing]:
     """Return what a device says some time after it has been connected, though nothing came."""
-    if device.node.restless(device.now):
+    if device.node.has_work(device.now):
         with device.store.transaction():
-            device.node.tend_groups(device.now)
+            device.node.maintain(device.now)
     device.wait(ACKNOWLEDGE_DELAY_US / 1e6)
     return device.sends()
 
@@ -223,7 +223,7 @@ def test_an_acknowledgement_of_another_incarnation_frees_nothing(make: Make) -> 
     body = _ack(b"another!", SequenceSet(1_000))
     ann.receive(_forge(ben, ann, MessageType.ACK, NO_GROUP, 0, body))
     assert ann.store.totals()[0] == 1
-    everything = SequenceSet(ann.store.eras(ben.key)[-1].last)
+    everything = SequenceSet(ann.store.spans(ben.key)[-1].last)
     ann.receive(_forge(ben, ann, MessageType.ACK, NO_GROUP, 0, _ack(ann.store.incarnation(), everything)))
     assert ann.store.totals()[0] == 0
 

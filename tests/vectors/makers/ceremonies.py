@@ -55,8 +55,8 @@ def conversation() -> list[RendezvousMessage]:
     (outcome,) = inviter.messages_to_send()
     joiner.receive(outcome, 0)
     joiner.stored()
-    (farewell,) = joiner.messages_to_send(NOW_US)
-    return [from_wire(raw) for raw in (*said, outcome, farewell)]
+    (departure,) = joiner.messages_to_send(NOW_US)
+    return [from_wire(raw) for raw in (*said, outcome, departure)]
 
 
 def _derivation(said: list[RendezvousMessage]) -> tuple[CeremonyKeys, dict[str, Any]]:
@@ -97,7 +97,7 @@ def _messages(said: list[RendezvousMessage], derived: CeremonyKeys) -> list[dict
         entry = {"name": type(message).__name__.lower(), "raw": to_wire(message).hex(), "code": None}
         sealed = getattr(message, "sealed", None)
         if sealed is not None:
-            side = Side.JOINER if type(message).__name__ in {"Proof", "Farewell"} else Side.INVITER
+            side = Side.JOINER if type(message).__name__ in {"Proof", "Departure"} else Side.INVITER
             entry["opened"] = derived.open(side, message.KIND, sealed).hex()
         entries.append(entry)
     declined = derived.seal(Side.INVITER, Outcome.KIND, refused(Reason.DECLINED))

@@ -129,7 +129,7 @@ class MqttRelay:
         if connection and connection.generation == generation:
             connection.acknowledge(packet_id)
 
-    def bequeath(self, will: LastWill | None) -> None:
+    def set_will(self, will: LastWill | None) -> None:
         """Have the server publish a will when the next connection, and each one after it, ends without a farewell."""
         self._will = will
 

@@ -146,12 +146,12 @@ class GroupTables(ABC):
         self._run("DELETE FROM revocation WHERE group_id = ?", (group_id,))
         self.forget_group(group_id)
 
-    def farewells(self) -> list[tuple[bytes, bytes]]:
+    def departures(self) -> list[tuple[bytes, bytes]]:
         """Return (signing key, noise key) of removed devices that still have to be told."""
         return self._run("SELECT signing_public, noise_public FROM farewell")
 
-    def farewells_due(self, before_us: int) -> list[bytes]:
-        """Return the devices of farewells for which nothing waits, or the oldest message was queued before a time."""
+    def departures_due(self, before_us: int) -> list[bytes]:
+        """Return the devices of departures for which nothing waits, or the oldest message was queued before a time."""
         return [
             row[0]
             for row in self._run(
@@ -161,11 +161,11 @@ class GroupTables(ABC):
             )
         ]
 
-    def say_farewell(self, signing_public: bytes, noise_public: bytes) -> None:
+    def note_departure(self, signing_public: bytes, noise_public: bytes) -> None:
         """Keep the address of a device that was removed."""
         self._run("INSERT OR REPLACE INTO farewell VALUES (?, ?)", (signing_public, noise_public))
 
-    def end_farewell(self, signing_public: bytes) -> None:
+    def end_departure(self, signing_public: bytes) -> None:
         """Forget that address."""
         self._run("DELETE FROM farewell WHERE signing_public = ?", (signing_public,))
 

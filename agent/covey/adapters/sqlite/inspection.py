@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from covey.adapters.sqlite.outbox import OF_PEER, check_digest
-from covey.core.link.incarnations import Era, era_of
+from covey.core.link.incarnations import IncarnationSpan, span_of
 from covey.core.wire.message import read_message
 from covey.errors import CoveyError, StorageError
 
@@ -111,14 +111,14 @@ def _wrong_rows(database: sqlite3.Connection, progress: Callable[[int], None]) -
         earlier = database.execute(
             "SELECT incarnation, base, last, anew FROM earlier WHERE peer = ? ORDER BY base", (peer,)
         )
-        eras = [*(Era(*row) for row in earlier), Era(incarnation, *present)]
+        spans = [*(IncarnationSpan(*row) for row in earlier), IncarnationSpan(incarnation, *present)]
         for row in database.execute(
             f"SELECT digest, link_seq, seq, class, message, size FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608
             "WHERE peer.id = ? ORDER BY outbox.id",
             (peer,),
         ):
             yield from _compared("a message that waits", *row[:5])
-            yield from _misplaced(recipient, era_of(eras, row[1]), *row[1:])
+            yield from _misplaced(recipient, span_of(spans, row[1]), *row[1:])
             looked_at += 1
             progress(looked_at)
 
@@ -130,7 +130,9 @@ def _compared(what: str, stored: bytes | None, *parts: object) -> Iterator[str]:
         yield f"{what} is not what was written"
 
 
-def _misplaced(recipient: bytes, era: Era, place: int, seq: int, kind: int, raw: bytes, size: int) -> Iterator[str]:  # noqa: ARG001 - a row's columns
+def _misplaced(
+    recipient: bytes, span: IncarnationSpan, place: int, _seq: int, _kind: int, raw: bytes, size: int
+) -> Iterator[str]:
     try:
         message = read_message(raw, verify=False)
     except CoveyError as error:
@@ -138,7 +140,7 @@ def _misplaced(recipient: bytes, era: Era, place: int, seq: int, kind: int, raw:
         return
     if message.recipient != recipient or size != len(raw):
         yield "a message that waits is in another's queue"
-    elif place > era.anew and (message.incarnation, message.link_seq) != (era.incarnation, place - era.base):
+    elif place > span.anew and (message.incarnation, message.link_seq) != (span.incarnation, place - span.base):
         yield "a message that waits is in another's place"
 
 

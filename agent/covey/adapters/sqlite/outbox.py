@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from covey.core.link.incarnations import Era, Gone
+from covey.core.link.incarnations import Gone, IncarnationSpan
 from covey.core.records import MessageClass, QueueSummary
 from covey.core.wire.message import LossReason
 from covey.core.wire.sequences import Range, SequenceSet
@@ -20,11 +20,11 @@ from covey.errors import DamagedStateError, DiskFullError, OutboxFullError
 from covey.limits import (
     DOUBT_US,
     EXPIRED_AT_ONCE,
+    MAINTENANCE_US,
     MAXIMUM_LOSS_RANGES,
     MESSAGE_OVERHEAD_BYTES,
     OUTBOX_BYTES,
     OUTBOX_DROP_SHARE,
-    UPKEEP_US,
 )
 
 _DIGEST_BYTES = 8
@@ -92,7 +92,7 @@ class OutboxTables(ABC):
 
     _outbox_bytes: int = OUTBOX_BYTES
     _lean = False
-    """Whether the ballast is gone: what waits may leave, and nothing but control messages comes in."""
+    """Whether the reserved space is gone: what waits may leave, and nothing but control messages comes in."""
 
     @abstractmethod
     def _run(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
@@ -124,13 +124,13 @@ class OutboxTables(ABC):
         """Return the 8 bytes of this device's present life."""
         return bytes(self._one("SELECT incarnation FROM device"))
 
-    def eras(self, recipient: bytes) -> list[Era]:
+    def spans(self, recipient: bytes) -> list[IncarnationSpan]:
         """Return the incarnations of a recipient's queue, oldest first; none where nothing was ever queued."""
         peer = self._first("SELECT id, base, next_link_seq - 1, anew FROM peer WHERE signing_public = ?", (recipient,))
         if peer is None:
             return []
         rows = self._run("SELECT incarnation, base, last, anew FROM earlier WHERE peer = ? ORDER BY base", (peer[0],))
-        return [*(Era(*row) for row in rows), Era(self.incarnation(), *peer[1:])]
+        return [*(IncarnationSpan(*row) for row in rows), IncarnationSpan(self.incarnation(), *peer[1:])]
 
     def renew(self, incarnation: bytes) -> None:
         """Begin another incarnation; what waits keeps its own."""
@@ -174,12 +174,12 @@ class OutboxTables(ABC):
 
     # -- what is lost -------------------------------------------------------------------------------------------------
 
-    def recipients_untold(self) -> list[bytes]:
+    def recipients_unreported(self) -> list[bytes]:
         """Return the recipients that have not been told of everything that is gone."""
         query = "SELECT signing_public FROM peer WHERE id IN (SELECT peer FROM untold_loss)"
         return [row[0] for row in self._run(query)]
 
-    def losses_to_tell(self, recipient: bytes) -> list[Gone]:
+    def losses_to_report(self, recipient: bytes) -> list[Gone]:
         """Return what is gone and no record tells yet; nothing as long as an earlier record waits for the recipient."""
         return [
             Gone(first, last, LossReason(reason), number)
@@ -191,7 +191,7 @@ class OutboxTables(ABC):
             )
         ]
 
-    def losses_told(self, recipient: bytes, last_place: int) -> None:
+    def losses_reported(self, recipient: bytes, last_place: int) -> None:
         """Forget what is gone up to a place: signed records are queued, and the last one is what waits now."""
         self._run(f"DELETE FROM untold_loss WHERE peer = {_PEER} AND last <= ?", (recipient, last_place))  # noqa: S608
         self._run("UPDATE peer SET told_place = next_link_seq - 1 WHERE signing_public = ?", (recipient,))
@@ -331,12 +331,12 @@ class OutboxTables(ABC):
     def limit_life(self, recipient: bytes, link_seq: int, lifetime_us: int) -> None:
         """Let a message that was just queued expire when this state has aged by its lifetime, and not before.
 
-        The age is told every `UPKEEP_US`; what it may lack now is added.
+        The age is told every `MAINTENANCE_US`; what it may lack now is added.
         """
         self._run(
             "UPDATE outbox SET expires = (SELECT aged FROM device) + ? "  # noqa: S608 - our names
             f"WHERE id = (SELECT id << {PLACE_BITS} | base + ? FROM peer WHERE signing_public = ?)",
-            (lifetime_us + UPKEEP_US, link_seq, recipient),
+            (lifetime_us + MAINTENANCE_US, link_seq, recipient),
         )
 
     def grow_older(self, elapsed_us: int) -> None:
@@ -429,14 +429,14 @@ class OutboxTables(ABC):
             self._run("UPDATE peer SET acknowledged = acknowledged + ? WHERE signing_public = ?", (freed, recipient))
         return freed
 
-    def let_go(self, recipient: bytes, era: Era, received: SequenceSet) -> list[Range]:
-        """Return the link sequences of an era that its recipient lacks and the outbox does not hold."""
+    def let_go(self, recipient: bytes, span: IncarnationSpan, received: SequenceSet) -> list[Range]:
+        """Return the link sequences of an span that its recipient lacks and the outbox does not hold."""
         query = "SELECT link_seq FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1"
         gone: list[Range] = []
-        for first, last in (*received.holes(), (received.highest() + 1, era.last - era.base)):
-            held = self._first(query, self._places(recipient, era.base + first))
-            if first <= last and (held is None or held[0] - era.base > first):
-                gone.append((first, last if held is None else min(last, held[0] - era.base - 1)))
+        for first, last in (*received.holes(), (received.highest() + 1, span.last - span.base)):
+            held = self._first(query, self._places(recipient, span.base + first))
+            if first <= last and (held is None or held[0] - span.base > first):
+                gone.append((first, last if held is None else min(last, held[0] - span.base - 1)))
         return gone
 
     # -- what people ask ----------------------------------------------------------------------------------------------

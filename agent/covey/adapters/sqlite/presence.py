@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from covey.core.presence.status import Attendance, State
+from covey.core.presence.status import PeerPresence, State
 from covey.core.records import MessageClass
 
 _HEARD_US = 60_000_000
 """A busy link notes a sign of life no more often than this: it costs its commits no page worth counting."""
 
-_ATTENDANCE = "SELECT device, counter, state, interval_seconds, connections, since, heard_at FROM attendance"
+_PEER_PRESENCE = "SELECT device, counter, state, interval_seconds, connections, since, heard_at FROM attendance"
 
 
-def _attendance(
+def _peer_presence(
     counter: int, state: int, interval_s: int, connections: str, since_us: int, heard_us: int
-) -> Attendance:
+) -> PeerPresence:
     held = tuple(int(each) for each in connections.split())
-    return Attendance(counter, State(state), interval_s, held, since_us, heard_us)
+    return PeerPresence(counter, State(state), interval_s, held, since_us, heard_us)
 
 
 class PresenceTables:
@@ -61,16 +61,16 @@ class PresenceTables:
         )
         return {bytes(row[0]): row[1] for row in rows}
 
-    def presence(self, device: bytes) -> Attendance | None:
+    def presence(self, device: bytes) -> PeerPresence | None:
         """Return what a device has last told of itself."""
-        rows = self._run(f"{_ATTENDANCE} WHERE device = ?", (device,))
-        return _attendance(*rows[0][1:]) if rows else None
+        rows = self._run(f"{_PEER_PRESENCE} WHERE device = ?", (device,))
+        return _peer_presence(*rows[0][1:]) if rows else None
 
-    def presences(self) -> dict[bytes, Attendance]:
+    def presences(self) -> dict[bytes, PeerPresence]:
         """Return what each device has last told of itself, as far as it is written: to a minute."""
-        return {bytes(row[0]): _attendance(*row[1:]) for row in self._run(_ATTENDANCE)}
+        return {bytes(row[0]): _peer_presence(*row[1:]) for row in self._run(_PEER_PRESENCE)}
 
-    def note_presence(self, device: bytes, told: Attendance) -> None:
+    def note_presence(self, device: bytes, told: PeerPresence) -> None:
         """Keep what a device has told of itself."""
         connections = " ".join(map(str, told.connections))
         self._run(

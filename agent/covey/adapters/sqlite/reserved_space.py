@@ -1,7 +1,8 @@
 """A file that takes up room until the disk has none: then it goes, and what makes room can still be written.
 
 A full disk refuses deletes, too: they grow the write-ahead log. So acknowledgements could not empty the outbox, for
-want of the room that they would make. While the ballast is gone, the store takes nothing new (`SqliteStore.lean`).
+want of the room that they would make. While the reserved space is gone, the store takes nothing
+new (`SqliteStore.lean`).
 """
 
 from __future__ import annotations
@@ -11,17 +12,17 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from covey.limits import BALLAST_BYTES, MIB
+from covey.limits import MIB, RESERVED_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _AGAIN_S = 10.0
 _ROOM_BYTES = MIB
-"""What must be free beside the ballast, so that it is not made and dropped in turns."""
+"""What must be free beside the reserved space, so that it is not made and dropped in turns."""
 
 
-class Ballast:
+class ReservedSpace:
     """One such file, shared by the processes of a device."""
 
     def __init__(self, path: Path) -> None:
@@ -51,11 +52,11 @@ class Ballast:
         temporary = self._path.with_name(f".{self._path.name}.tmp")
         try:
             about = os.statvfs(self._path.parent)
-            if about.f_bavail * about.f_frsize < BALLAST_BYTES + _ROOM_BYTES:
+            if about.f_bavail * about.f_frsize < RESERVED_BYTES + _ROOM_BYTES:
                 return False
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             try:
-                os.posix_fallocate(descriptor, 0, BALLAST_BYTES)
+                os.posix_fallocate(descriptor, 0, RESERVED_BYTES)
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)

@@ -10,7 +10,7 @@ from typing import Any
 from covey.adapters.sqlite.outbox import BYTES_OF_CLASS, LAST_PLACE, PLACE_BITS, check_digest, digest
 from covey.core.crypto import Identity
 from covey.core.ids import INCARNATION_BYTES, KEY_BYTES
-from covey.core.link.incarnations import Era
+from covey.core.link.incarnations import IncarnationSpan
 from covey.core.records import MessageClass
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.message import LossReason, Message, MessageType, read_message
@@ -26,9 +26,9 @@ class _Recipient:
     next_place: int = 1
     acknowledged: int = 0
     queued: int | None = None
-    present: Era | None = None
+    present: IncarnationSpan | None = None
     held: int = 0
-    eras: dict[bytes, Era] = field(default_factory=dict)
+    spans: dict[bytes, IncarnationSpan] = field(default_factory=dict)
 
 
 class Queue:
@@ -39,7 +39,7 @@ class Queue:
         self._identity = identity
         self._recipients: dict[bytes, _Recipient] = {}
         self._old_ids: dict[int, _Recipient] = {}
-        self._stored_eras: dict[int, list[Era]] = {}
+        self._stored_spans: dict[int, list[IncarnationSpan]] = {}
         self._incarnation: bytes | None = None
         self._queued_messages: int | None = None
         self._highest_seq = 0
@@ -65,14 +65,14 @@ class Queue:
         recipient.queued = row["queued_messages"]
         if self._incarnation is not None:
             base, anew = row.get("base", 0), row.get("anew", 0)
-            recipient.present = Era(self._incarnation, base, recipient.next_place - 1, anew)
+            recipient.present = IncarnationSpan(self._incarnation, base, recipient.next_place - 1, anew)
         self._old_ids[row["id"]] = recipient
         return True
 
     def take_earlier(self, row: dict[str, Any]) -> bool:
         """Take what is known of an earlier incarnation: only where its messages are to be signed anew it is needed."""
-        era = Era(bytes(row["incarnation"]), row["base"], row["last"], row["anew"])
-        self._stored_eras.setdefault(row["peer"], []).append(era)
+        span = IncarnationSpan(bytes(row["incarnation"]), row["base"], row["last"], row["anew"])
+        self._stored_spans.setdefault(row["peer"], []).append(span)
         return True
 
     @property
@@ -102,13 +102,13 @@ class Queue:
         old = self._old_ids.get(row["peer"])
         if old is not None and old.signing_public != message.recipient:
             self._rename(old, message.recipient)
-        era = self._era_that_signs_anew(row["peer"], old, place)
-        if era is not None:
-            raw = era.as_sent(place, raw, self._identity)
+        span = self._span_that_resigns(row["peer"], old, place)
+        if span is not None:
+            raw = span.as_sent(place, raw, self._identity)
             message = read_message(raw, verify=False)
         recipient = self._of(message.recipient)
         base = place - message.link_seq
-        known = recipient.eras.get(message.incarnation)
+        known = recipient.spans.get(message.incarnation)
         if base < 0 or (known is not None and known.base != base):
             raise MalformedError("a message in the wrong place")
         last = max(place, known.last if known else 0)
@@ -124,7 +124,7 @@ class Queue:
                 raw,
             ),
         )
-        recipient.eras[message.incarnation] = Era(message.incarnation, base, last)
+        recipient.spans[message.incarnation] = IncarnationSpan(message.incarnation, base, last)
         recipient.next_place = max(recipient.next_place, place + 1)
         recipient.held += 1
         self._highest_seq = max(self._highest_seq, row["seq"])
@@ -150,22 +150,22 @@ class Queue:
             MalformedError: it is not.
         """
         old = self._old_ids.get(row["peer"])
-        eras = [*self._stored_eras.get(row["peer"], []), *([old.present] if old and old.present else [])]
-        era = next((era for era in eras if era.base < row["first"] <= row["last"] <= era.last), None)
-        if old is None or era is None:
+        spans = [*self._stored_spans.get(row["peer"], []), *([old.present] if old and old.present else [])]
+        span = next((span for span in spans if span.base < row["first"] <= row["last"] <= span.last), None)
+        if old is None or span is None:
             raise MalformedError("a loss in nobody's queue")
-        old.eras.setdefault(era.incarnation, era)
+        old.spans.setdefault(span.incarnation, span)
         self._target.execute(
             "INSERT OR IGNORE INTO untold_loss VALUES (?, ?, ?, ?, ?)",
             (old.id, row["first"], row["last"], LossReason(row["reason"]), row["number"]),
         )
         return True
 
-    def _era_that_signs_anew(self, peer: int, old: _Recipient | None, place: int) -> Era | None:
-        eras = list(self._stored_eras.get(peer, []))
+    def _span_that_resigns(self, peer: int, old: _Recipient | None, place: int) -> IncarnationSpan | None:
+        spans = list(self._stored_spans.get(peer, []))
         if old is not None and old.present is not None:
-            eras.append(old.present)
-        return next((era for era in eras if era.base < place <= min(era.last, era.anew)), None)
+            spans.append(old.present)
+        return next((span for span in spans if span.base < place <= min(span.last, span.anew)), None)
 
     def _of(self, signing_public: bytes) -> _Recipient:
         recipient = self._recipients.get(signing_public)
@@ -183,9 +183,9 @@ class Queue:
                 "VALUES (?, ?, ?, ?, ?, ?)",
                 (each.id, each.signing_public, each.next_place, each.held, each.acknowledged, each.next_place - 1),
             )
-            for era in each.eras.values():
-                last = each.next_place - 1 if era.incarnation == self._incarnation else era.last
-                execute("INSERT INTO earlier VALUES (?, ?, ?, ?, 0)", (each.id, era.incarnation, era.base, last))
+            for span in each.spans.values():
+                last = each.next_place - 1 if span.incarnation == self._incarnation else span.last
+                execute("INSERT INTO earlier VALUES (?, ?, ?, ?, 0)", (each.id, span.incarnation, span.base, last))
         execute(
             "UPDATE device SET next_seq = max(next_seq, ?), next_number = ?, "
             "queued_messages = (SELECT count(*) FROM outbox), "

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from covey.adapters.files import remove_durably
 from covey.adapters.keys.key_file import write_secret
 from covey.adapters.sqlite.inspection import verify
-from covey.adapters.sqlite.reserved_space import Ballast
+from covey.adapters.sqlite.reserved_space import ReservedSpace
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.sqlite.write_ahead_log import commits
 from covey.core.crypto import Identity
@@ -92,13 +92,13 @@ class StateFile:
         return store, reports
 
     def _open(self, outbox_bytes: int, written: list[int], moves: Callable[[], None] | None) -> SqliteStore:
-        ballast = Ballast(self.beside("-ballast"))
-        store = SqliteStore(self.path, secrets.token_bytes(INCARNATION_BYTES), outbox_bytes, ballast, moves)
+        reserved = ReservedSpace(self.beside("-ballast"))
+        store = SqliteStore(self.path, secrets.token_bytes(INCARNATION_BYTES), outbox_bytes, reserved, moves)
         try:
             unread = sum(frame > store.frames_read for frame in written)
             try:
                 self._renew_if_restored(store, unread)
-            except DiskFullError:  # which has dropped the ballast
+            except DiskFullError:  # which has dropped the reserved space
                 self._renew_if_restored(store, unread)
         except BaseException:
             store.close()

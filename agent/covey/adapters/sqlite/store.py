@@ -28,7 +28,7 @@ from covey.adapters.sqlite.pairing import PairingTables
 from covey.adapters.sqlite.presence import PresenceTables
 from covey.adapters.sqlite.progress import moving
 from covey.adapters.sqlite.received import ReceivedTables
-from covey.adapters.sqlite.reserved_space import Ballast
+from covey.adapters.sqlite.reserved_space import ReservedSpace
 from covey.core.ids import INCARNATION_BYTES
 from covey.core.link.receiver import ready_in_order
 from covey.core.records import LandedMessage, LandingPlan, Quarantined
@@ -73,13 +73,13 @@ class SqliteStore(
         path: Path,
         new_incarnation: bytes,
         outbox_bytes: int = OUTBOX_BYTES,
-        ballast: Ballast | None = None,
+        reserved: ReservedSpace | None = None,
         moves: Callable[[], None] | None = None,
     ) -> None:
         assert len(new_incarnation) == INCARNATION_BYTES
         super().__init__()
         self._outbox_bytes = outbox_bytes
-        self._ballast = ballast
+        self._reserved = reserved
         self._lock: int | None = None
         # Only where there is no file: closing one would drop the locks that this process holds on it (POSIX).
         new = not path.exists()
@@ -159,7 +159,7 @@ class SqliteStore(
         """Open a write transaction; commit durably at the end, roll back on any exception."""
         try:
             with _translated():
-                self._lean = self._ballast is not None and not self._ballast.there()
+                self._lean = self._reserved is not None and not self._reserved.there()
                 self._db.execute("BEGIN IMMEDIATE")
                 self._noted.clear()
                 self._kept.clear()
@@ -175,7 +175,7 @@ class SqliteStore(
                 finally:
                     self.end_links()
         except DiskFullError:
-            if self._ballast is not None and self._ballast.drop():
+            if self._reserved is not None and self._reserved.drop():
                 with suppress(StorageError):
                     self.fold()
             raise

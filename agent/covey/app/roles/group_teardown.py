@@ -23,7 +23,7 @@ class UndertakerStore(Records, Transactions, Protocol):
         """Return what waits for each recipient."""
 
 
-class Undertaker:
+class GroupTeardown:
     """`nothing_left` is set when the last group of this device is gone by destruction."""
 
     def __init__(self, store: UndertakerStore) -> None:

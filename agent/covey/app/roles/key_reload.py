@@ -27,7 +27,7 @@ class NoiseFile(Protocol):
         """Wipe retired keys from the file and from memory."""
 
 
-class Locksmith:
+class KeyReload:
     """Keeps the noise keys in memory those of the file."""
 
     def __init__(self, file: NoiseFile, store: Transactions, report: Report) -> None:

@@ -97,7 +97,7 @@ class PairingHost:
             for row in rows:
                 invite = invites.get(row.secret_hash)
                 if row.ended is None:
-                    self._tend(row, invite, node, now)
+                    self._maintain(row, invite, node, now)
                 elif row.secret_hash in self._rooms:  # the person has cancelled it
                     self._close(row, Ending.CANCELLED)
                 if row.minted:
@@ -127,7 +127,7 @@ class PairingHost:
 
     # -- one code -----------------------------------------------------------------------------------------------------
 
-    def _tend(self, row: Pairing, invite: OpenInvite | None, node: Node, now: Now) -> None:
+    def _maintain(self, row: Pairing, invite: OpenInvite | None, node: Node, now: Now) -> None:
         """Go on with a code: it is over, waits for a joiner that was accepted, or is at its rendezvous."""
         room = self._rooms.get(row.secret_hash)
         if invite is None or now.wall_us >= invite.expires_at_us:

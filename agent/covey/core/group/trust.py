@@ -99,7 +99,7 @@ class GroupTrust:
         """The settled manifest that all others held follow."""
         return min((placed.manifest for placed in self._placed.values()), key=lambda manifest: manifest.version)
 
-    def lapsed(self) -> dict[bytes, Member]:
+    def void_members(self) -> dict[bytes, Member]:
         """Return the members that a manifest held lists, who are none, and whom nobody removed: what let them in is
         void."""
         members = self.current.members if self.current else ()

@@ -23,7 +23,7 @@ from covey.limits import MAXIMUM_LOSS_RANGES
 
 
 @dataclass(frozen=True, slots=True)
-class Era:
+class IncarnationSpan:
     """The places `base` + 1 to `last` of one recipient's queue: its messages of one incarnation.
 
     Places up to `anew` hold messages that were signed for an earlier incarnation (rule 2).
@@ -69,9 +69,9 @@ class Era:
         )
 
 
-def era_of(eras: Sequence[Era], place: int) -> Era:
-    """Return the era that a place belongs to; the last one is the present."""
-    return next((era for era in eras if place <= era.last), eras[-1])
+def span_of(spans: Sequence[IncarnationSpan], place: int) -> IncarnationSpan:
+    """Return the span that a place belongs to; the last one is the present."""
+    return next((span for span in spans if place <= span.last), spans[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +94,25 @@ class Gone:
         return Gone(low, high, self.reason, None if self.number is None else self.number + low - self.first)
 
 
-def losses(eras: Sequence[Era], gone: Sequence[Gone]) -> Iterator[Loss]:
+def losses(spans: Sequence[IncarnationSpan], gone: Sequence[Gone]) -> Iterator[Loss]:
     """Yield the records that tell of what is gone, in the numbers of their incarnations, as few as there may be."""
     for reason in LossReason:
-        for era in eras:
-            parts = [each.between(era.base + 1, era.last) for each in gone if each.reason is reason]
-            incarnation = None if era is eras[-1] else era.incarnation
+        for span in spans:
+            parts = [each.between(span.base + 1, span.last) for each in gone if each.reason is reason]
+            incarnation = None if span is spans[-1] else span.incarnation
             places, numbers = SequenceSet(), SequenceSet()
             for part in parts:
                 if part is None:
                     continue
-                if max(len(_spans(places)), len(_spans(numbers))) >= MAXIMUM_LOSS_RANGES:
-                    yield Loss(reason, _spans(places), _spans(numbers), incarnation)
+                if max(len(_ranges(places)), len(_ranges(numbers))) >= MAXIMUM_LOSS_RANGES:
+                    yield Loss(reason, _ranges(places), _ranges(numbers), incarnation)
                     places, numbers = SequenceSet(), SequenceSet()
-                places = places.add(part.first - era.base, part.last - era.base)
+                places = places.add(part.first - span.base, part.last - span.base)
                 if part.number is not None:
                     numbers = numbers.add(part.number, part.number + part.last - part.first)
             if places != SequenceSet():
-                yield Loss(reason, _spans(places), _spans(numbers), incarnation)
+                yield Loss(reason, _ranges(places), _ranges(numbers), incarnation)
 
 
-def _spans(numbers: SequenceSet) -> tuple[Range, ...]:
+def _ranges(numbers: SequenceSet) -> tuple[Range, ...]:
     return ((1, numbers.upto), *numbers.ranges) if numbers.upto else numbers.ranges

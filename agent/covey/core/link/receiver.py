@@ -132,7 +132,7 @@ class ReceiveLinks:
     def __init__(self, records: Records) -> None:
         self._records = records
         self._links: dict[tuple[bytes, bytes], ReceiveLink] = {}
-        self.untold = False
+        self.unreported = False
         self._begun = False
 
     def clear(self) -> None:
@@ -167,15 +167,15 @@ class ReceiveLinks:
 
     def connected(self) -> None:
         """Note that a relay can be reached: with the first one, it is to be told where links stand."""
-        self.untold |= not self._begun
+        self.unreported |= not self._begun
         self._begun = True
 
-    def tell_anew(self, now: Now) -> None:
+    def reacknowledge(self, now: Now) -> None:
         """Where that is to be told, ask for acknowledgements of the links heard last (rule 5)."""
-        if self.untold:
+        if self.unreported:
             for author, incarnation in self._records.links_heard(now.wall_us - RETRY_US_MAX, ACKNOWLEDGED_AT_START):
                 self.of(author, incarnation).answer_soon(now.monotonic_us)
-            self.untold = False
+            self.unreported = False
 
     def answer_now(self, now_us: int) -> None:
         """Let acknowledgements that wait for company go at once."""

@@ -12,7 +12,7 @@ from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.messages import GroupSend
 from covey.core.ids import INCARNATION_BYTES
-from covey.core.link.incarnations import era_of, losses
+from covey.core.link.incarnations import losses, span_of
 from covey.core.link.link_keys import LinkTerms, SendingLinks
 from covey.core.link.send_window import InFlight, Jitter, SendLink
 from covey.core.now import Now
@@ -211,22 +211,22 @@ class Sending:
             self._lost(recipient, places, now)
         return sum(last - first + 1 for _, places in expired for first, last in places) >= EXPIRED_AT_ONCE
 
-    def tell_losses(self, now: Now) -> None:
+    def report_losses(self, now: Now) -> None:
         """Queue signed records of what is lost and may be told now. Writes, so inside a transaction."""
-        for recipient in self._records.recipients_untold():
-            self._tell_losses(recipient, now)
+        for recipient in self._records.recipients_unreported():
+            self._report_losses(recipient, now)
 
     def _lost(self, recipient: bytes, places: list[Range], now: Now) -> None:
         """Note that some places of a queue never come; the store remembers what is to be told of them."""
         self._withdrawn += [(recipient, first, last) for first, last in places]
-        self._tell_losses(recipient, now)
+        self._report_losses(recipient, now)
 
-    def _tell_losses(self, recipient: bytes, now: Now) -> None:
-        gone = self._records.losses_to_tell(recipient)
+    def _report_losses(self, recipient: bytes, now: Now) -> None:
+        gone = self._records.losses_to_report(recipient)
         if gone:
-            for loss in losses(self._records.eras(recipient), gone):
+            for loss in losses(self._records.spans(recipient), gone):
                 self.queue(recipient, MessageType.LOSS, NO_GROUP, loss.to_wire(), now)
-            self._records.losses_told(recipient, gone[-1].last)
+            self._records.losses_reported(recipient, gone[-1].last)
 
     def free(self, recipient: bytes, received: SequenceSet, now: Now) -> int:
         """Delete the places that a recipient has, and return how many messages that were.
@@ -236,7 +236,7 @@ class Sending:
         freed = self._records.free(recipient, received)
         self._acknowledged.append((recipient, received))
         if freed:
-            self._tell_losses(recipient, now)
+            self._report_losses(recipient, now)
         return freed
 
     def doubt(self, recipient: bytes, now: Now) -> bool:
@@ -281,10 +281,10 @@ class Sending:
 
     def _as_sent(self, recipient: bytes, rows: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Return queued messages as they go out; each must be its place's own (`link/incarnations.py`, rule 2)."""
-        eras = self._records.eras(recipient)
-        if not any(era.anew for era in eras):
+        spans = self._records.spans(recipient)
+        if not any(span.anew for span in spans):
             return rows
-        return [(place, era_of(eras, place).as_sent(place, raw, self._identity)) for place, raw in rows]
+        return [(place, span_of(spans, place).as_sent(place, raw, self._identity)) for place, raw in rows]
 
     def carried(self, recipient: bytes, after: int) -> list[tuple[int, bytes]]:
         """Return the next (place, envelope) of a recipient, for a carrier that is no relay: a window of them."""
@@ -292,12 +292,12 @@ class Sending:
 
     def resumptions(self, recipient: bytes, now: Now) -> Iterator[bytes]:
         """Yield envelopes that tell a recipient what comes before all that waits for it, and never again."""
-        for era in self._records.eras(recipient):
-            held = self._records.queued(recipient, era.base, 1, 1)
-            last = min(held[0][0] - 1, era.last) if held else era.last
-            if last > era.base:
-                body = Resumption(((1, last - era.base),)).to_wire()
-                message = self.unsequenced(recipient, MessageType.RESUME, body, now, era.incarnation)
+        for span in self._records.spans(recipient):
+            held = self._records.queued(recipient, span.base, 1, 1)
+            last = min(held[0][0] - 1, span.last) if held else span.last
+            if last > span.base:
+                body = Resumption(((1, last - span.base),)).to_wire()
+                message = self.unsequenced(recipient, MessageType.RESUME, body, now, span.incarnation)
                 yield self.seal(recipient, message).envelope
 
     def unsequenced(
@@ -331,7 +331,7 @@ class Sending:
             if address is not None and may_link(recipient):
                 link = self.link_keys.draw()
                 self.queue(recipient, MessageType.LINK, NO_GROUP, link.to_wire(), now)
-                place = self._records.eras(recipient)[-1].last
+                place = self._records.spans(recipient)[-1].last
                 self.link_keys.begin(recipient, link, address, place, now.monotonic_us)
 
     def seal(

@@ -1,9 +1,9 @@
-"""Whom a device may speak to, and under which noise key; and the farewells that it still has to say.
+"""Whom a device may speak to, and under which noise key; and the departures that it still has to say.
 
 1. The address of a member is the noise key that its group's manifest lists; that of an inviter whose answer is
    awaited, the one that the invite pins.
 2. A device that shares no group with us any more keeps its last address until it has acknowledged what it is told,
-   or that has waited for `FAREWELL_US`: then what waits for it is dropped, and it is forgotten.
+   or that has waited for `DEPARTURE_US`: then what waits for it is dropped, and it is forgotten.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.records import Records
-from covey.limits import FAREWELL_US
+from covey.limits import DEPARTURE_US
 
 
 class Addresses:
@@ -24,8 +24,8 @@ class Addresses:
         self._departed: list[bytes] = []
 
     def rebuild(self, groups: Iterable[GroupManifest]) -> None:
-        """Take up what is believed of every group, the farewells, and the joins that wait for an answer."""
-        self._noise = dict(self._records.farewells())
+        """Take up what is believed of every group, the departures, and the joins that wait for an answer."""
+        self._noise = dict(self._records.departures())
         for group in groups:
             self._noise |= {member.keys.signing_public: member.keys.noise_public for member in group.members}
         for pending in self._records.pending_joins():
@@ -45,22 +45,22 @@ class Addresses:
         """Keep the addresses of those whom this device leaves, until they know."""
         for member in members:
             if not member.is_board:
-                self._records.say_farewell(member.keys.signing_public, member.keys.noise_public)
+                self._records.note_departure(member.keys.signing_public, member.keys.noise_public)
 
     def welcome(self, signing_publics: Iterable[bytes]) -> None:
         """Forget that members were ever parted from."""
         for key in signing_publics:
-            self._records.end_farewell(key)
+            self._records.end_departure(key)
 
     def take_departed(self) -> list[bytes]:
         """Return, once, the devices that were parted from."""
         departed, self._departed = self._departed, []
         return departed
 
-    def end_farewells(self, now_us: int) -> list[bytes]:
+    def end_departures(self, now_us: int) -> list[bytes]:
         """Forget devices that know, or never will; return them: what still waits for them is to be dropped (rule 2)."""
         inviters = {pending.inviter.signing_public for pending in self._records.pending_joins()}
-        ended = [key for key in self._records.farewells_due(now_us - FAREWELL_US) if key not in inviters]
+        ended = [key for key in self._records.departures_due(now_us - DEPARTURE_US) if key not in inviters]
         for key in ended:
-            self._records.end_farewell(key)
+            self._records.end_departure(key)
         return ended

@@ -1,6 +1,6 @@
 """What has waited too long around groups, and is given up: now and then, as nothing of it is urgent.
 
-1. What waits for a removed device is dropped after `FAREWELL_US`; so is its address, then or as soon as it knows.
+1. What waits for a removed device is dropped after `DEPARTURE_US`; so is its address, then or as soon as it knows.
    Its telemetry stays until there is another collector for it (`collectors.py`).
 2. What this device had for the members of a group that it was removed from is dropped: they would not take it.
 3. A join request is repeated until `JOIN_GRACE_US` after its invite's end, and then withdrawn: nobody would take
@@ -22,9 +22,9 @@ from covey.limits import JOIN_GRACE_US, JOIN_MEMORY_US
 
 def give_up(membership: Membership, records: Records, sending: Sending, now: Now) -> Iterator[JoinExpired]:
     """Do what is due, and yield what a person should know. Writes, so inside a transaction."""
-    for recipient in membership.end_farewells(now.wall_us):
+    for recipient in membership.end_departures(now.wall_us):
         _drop(recipient, "dropped_farewells", records, sending, but_telemetry=True)
-    told = {key for key, _ in records.farewells()} | {each.inviter.signing_public for each in records.pending_joins()}
+    told = {key for key, _ in records.departures()} | {each.inviter.signing_public for each in records.pending_joins()}
     former = {member.keys.signing_public for group in membership.removed_from() for member in group.members}
     for recipient in former.intersection(records.recipients_waiting()) - told:
         if membership.shares_nothing_with(recipient):

@@ -20,13 +20,13 @@ from covey.core.now import Now
 from covey.core.records import Records
 from covey.core.wire.message import Message, MessageType
 from covey.errors import LocalError
-from covey.limits import PULL_US, RECONCILE_ANYBODY_US, RECONCILE_ISSUER_US, UPKEEP_US
+from covey.limits import MAINTENANCE_US, PULL_US, RECONCILE_ANYBODY_US, RECONCILE_ISSUER_US
 
 _PULLS_MAX = 6
 """Times that something is asked for which no member has."""
 
 
-class GroupTending:
+class GroupMaintenance:
     """What is due in the groups of one device. Nothing of it is durable: after a restart it begins anew."""
 
     def __init__(self, identity: Identity, records: Records, jitter: Jitter) -> None:
@@ -78,7 +78,7 @@ class GroupTending:
         times = [*self._reconcile_at.values(), *(due_us for due_us, _ in self._pulls.values())]
         return min(times, default=None)
 
-    def restless(self, membership: Membership, now: Now) -> bool:
+    def has_work(self, membership: Membership, now: Now) -> bool:
         """Say whether `handle_deadline` has something to do."""
         deadline = self.next_deadline()
         return (
@@ -90,7 +90,7 @@ class GroupTending:
     def _announces(self, membership: Membership, now: Now) -> bool:
         """Say whether rule 4 asks for something; a group that refuses is asked again after a while."""
         tried = self._announced_at_us
-        rests = tried is not None and now.monotonic_us < tried + UPKEEP_US
+        rests = tried is not None and now.monotonic_us < tried + MAINTENANCE_US
         return not rests and bool(outdated(membership, self._identity))
 
     def handle_deadline(self, membership: Membership, now: Now) -> list[GroupSend]:

@@ -50,7 +50,7 @@ from covey.errors import (
     RemoteError,
     UnknownGroupError,
 )
-from covey.limits import ADMISSION_US, MAXIMUM_GROUPS, MISLED_DEVICES
+from covey.limits import ADMISSION_US, MAXIMUM_GROUPS, VOID_DEVICES
 
 Edit = Callable[[GroupManifest, bytes], GroupManifest]
 """Makes the next version of a draft; the bytes are the id of the new epoch's secret, where one begins."""
@@ -107,8 +107,8 @@ class Membership(Groups):
         manifest = sign_manifest(unsigned, self._identity)
         everybody = [member for each in (*trust.heads(), before) for member in each.members]
         audience = {member.keys.signing_public: member for member in everybody if not member.is_board}
-        for misled in trust.lapsed():  # rule 5 has told them
-            audience.pop(misled, None)
+        for void in trust.void_members():  # rule 5 has told them
+            audience.pop(void, None)
         try:
             trust.offer(read_manifest(manifest.raw))
         except RemoteError as error:
@@ -355,9 +355,9 @@ class Membership(Groups):
         """Return, once, devices that were removed and share no group with us any more (rule 4)."""
         return [key for key in self._addresses.take_departed() if self.shares_nothing_with(key)]
 
-    def end_farewells(self, now_us: int) -> list[bytes]:
+    def end_departures(self, now_us: int) -> list[bytes]:
         """Forget removed devices that know of it, or never will; return them, as nothing may wait for them."""
-        ended = self._addresses.end_farewells(now_us)
+        ended = self._addresses.end_departures(now_us)
         self._readdress()
         return ended
 
@@ -369,7 +369,7 @@ class Membership(Groups):
         """Store what was accepted and draw the consequences; return what others have to hear (rule 5)."""
         for manifest in news:
             self._save(manifest, now_us)
-        lapsed, held = trust.lapsed(), trust.held()
+        void_members, held = trust.void_members(), trust.held()
         self._records.settle_manifests(trust.group_id, trust.settle())
         after = trust.current
         assert after is not None
@@ -377,10 +377,10 @@ class Membership(Groups):
         listed = {member.keys.signing_public: member for member in after.members}
         gone = tuple(member for key, member in known.items() if key not in listed)
         heard = known.keys() | {member.keys.signing_public for each in news for member in each.members}
-        misled = [lapsed[key] for key in sorted(heard & lapsed.keys() - {self._own})]
-        del misled[max(0, MISLED_DEVICES - len(self._records.farewells())) :]
+        void = [void_members[key] for key in sorted(heard & void_members.keys() - {self._own})]
+        del void[max(0, VOID_DEVICES - len(self._records.departures())) :]
         self._addresses.part_from(gone)
-        self._addresses.part_from(each for each in misled if each not in gone)
+        self._addresses.part_from(each for each in void if each not in gone)
         if self._own in listed:
             self._addresses.welcome(listed)
         elif any(manifest.issuer == self._own for manifest in news):
@@ -393,4 +393,4 @@ class Membership(Groups):
         added = tuple(member for key, member in listed.items() if key not in known)
         self.events.append(GroupChanged(after, added, gone, self._own not in known, trust.conflict))
         body = Bundle(newest_that_fit([each.raw for each in held])).to_wire()
-        return [self._send(each.keys.signing_public, trust.group_id, body) for each in misled if not each.is_board]
+        return [self._send(each.keys.signing_public, trust.group_id, body) for each in void if not each.is_board]

@@ -16,7 +16,7 @@ from covey.core import crypto
 from covey.core.link.sender import Sending
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
-from covey.core.presence.status import Attendance, Presence, State, first_told
+from covey.core.presence.status import PeerPresence, Presence, State, first_told
 from covey.core.records import Records
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import Message, MessageType
@@ -27,7 +27,7 @@ from covey.limits import PRESENCE_BLOCK, PRESENCE_WRITE_US, WILL_DELAY_US
 
 @dataclass(frozen=True, slots=True)
 class LastWill:
-    """What a relay publishes when this device's connection ends without a farewell: `delay_s` later."""
+    """What a relay publishes when this device's connection ends without a DISCONNECT: `delay_s` later."""
 
     topic: str
     envelope: bytes = field(repr=False)
@@ -35,7 +35,7 @@ class LastWill:
     delay_s: int
 
 
-class Pulse:
+class Heartbeat:
     """This device's own presence, and what it knows of others'. Without an interval it says nothing of itself."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Pulse:
         self._up: dict[str, int] = {}
         self._due_us: dict[bytes, int] = {}
         self._ends = False
-        self._told: dict[bytes, Attendance] = {}
+        self._told: dict[bytes, PeerPresence] = {}
         self._unwritten: set[bytes] = set()
         self._written: set[bytes] = set()
         self._write_at_us: int | None = None
@@ -159,7 +159,7 @@ class Pulse:
 
     # -- the store ----------------------------------------------------------------------------------------------------
 
-    def restless(self, now: Now) -> bool:
+    def has_work(self, now: Now) -> bool:
         """Say whether `write` has something to do."""
         reserves = self._interval_us and self._left < PRESENCE_BLOCK // 4
         return bool(reserves) or (self._write_at_us is not None and now.monotonic_us >= self._write_at_us)

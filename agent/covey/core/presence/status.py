@@ -68,7 +68,7 @@ class Presence:
         return cls(counter, State(state), interval_s, connections)
 
 
-class Attendance(NamedTuple):
+class PeerPresence(NamedTuple):
     """What a device has last told of itself. `since_us` is when its state began, both by the receiver's wall clock."""
 
     counter: int
@@ -78,7 +78,7 @@ class Attendance(NamedTuple):
     since_us: int
     heard_at_us: int
 
-    def told(self, presence: Presence, now_us: int) -> Attendance | None:
+    def told(self, presence: Presence, now_us: int) -> PeerPresence | None:
         """Return what holds after a presence; None where it is old (rule 3)."""
         if presence.state is State.GONE:
             left = tuple(each for each in self.connections if each != presence.counter)
@@ -92,12 +92,12 @@ class Attendance(NamedTuple):
         return first_told(presence, self.since_us if presence.state is self.state else now_us, now_us)
 
 
-def first_told(presence: Presence, since_us: int, now_us: int) -> Attendance:
+def first_told(presence: Presence, since_us: int, now_us: int) -> PeerPresence:
     """Return what a beat tells."""
-    return Attendance(presence.counter, presence.state, presence.interval_s, presence.connections, since_us, now_us)
+    return PeerPresence(presence.counter, presence.state, presence.interval_s, presence.connections, since_us, now_us)
 
 
-def condition(told: Attendance | None, heard_at_us: int | None, now_us: int) -> tuple[str, int | None]:
+def condition(told: PeerPresence | None, heard_at_us: int | None, now_us: int) -> tuple[str, int | None]:
     """Return how a device is, and since when: `online`, `silent`, `gone`, `stopped` (it said so), or `unknown`.
 
     `heard_at_us` is when any message of it came, which may be known to a minute.

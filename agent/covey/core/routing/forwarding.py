@@ -75,7 +75,7 @@ class Forward:
         )
 
 
-class Routes:
+class BoardRoutes:
     """Who carries for which board, and what waits here for boards that hang on this device."""
 
     def __init__(self, records: Records) -> None:

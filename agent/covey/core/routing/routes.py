@@ -10,7 +10,7 @@ from covey.core.link.sender import Outgoing, Sending
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
 from covey.core.records import Records
-from covey.core.routing.forwarding import Forward, Routes, board_member
+from covey.core.routing.forwarding import BoardRoutes, Forward, board_member
 from covey.core.wire.message import MessageType
 
 
@@ -26,10 +26,10 @@ def may_link(membership: Membership, device: bytes) -> bool:
     return not membership.shares_nothing_with(device) and board_member(membership, device) is None
 
 
-class Ways:
+class Routing:
     """What a node puts on its way."""
 
-    def __init__(self, identity: Identity, records: Records, sending: Sending, routes: Routes) -> None:
+    def __init__(self, identity: Identity, records: Records, sending: Sending, routes: BoardRoutes) -> None:
         self._own = identity.signing_public
         self._records = records
         self._sending = sending

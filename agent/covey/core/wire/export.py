@@ -23,7 +23,7 @@ _LETTER = b"\x82\x58\x20"
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class ExportEntry:
     """One envelope, and the signing key of the device that it is for."""
 
     to: bytes
@@ -36,12 +36,12 @@ class ExportFile:
 
     author: bytes
     written_at_us: int
-    letters: list[Letter]
+    letters: list[ExportEntry]
     damaged: int
     """Places at which nothing, or not the next thing, could be read."""
 
 
-def write_export(author: bytes, written_at_us: int, letters: Iterable[Letter]) -> bytes:
+def write_export(author: bytes, written_at_us: int, letters: Iterable[ExportEntry]) -> bytes:
     """Return a file."""
     items = [cbor.encode([letter.to, letter.envelope]) for letter in letters]
     whole = [cbor.encode([_MAGIC, author, written_at_us]), *items, cbor.encode(len(items))]
@@ -111,11 +111,11 @@ def _next_letter(raw: bytes, position: int) -> int:
     return len(raw)
 
 
-def _letter(item: bytes) -> Letter | None:
+def _letter(item: bytes) -> ExportEntry | None:
     try:
         to, envelope = cbor.record(
             cbor.decode(item, _ITEM_BYTES), "letter", cbor.octets(KEY_BYTES), cbor.octets_to(MAXIMUM_ENVELOPE_BYTES)
         )
     except RemoteError:
         return None
-    return Letter(to, envelope)
+    return ExportEntry(to, envelope)

@@ -118,7 +118,7 @@ def _live_on(folder: Path, group_id: bytes, case: int) -> list[str]:
         carry(ann, ben)
         ann.wait(700)
         with ann.store.transaction():
-            ann.node.tend_groups(ann.now)
+            ann.node.maintain(ann.now)
     inbox = Counter(ben.inbox())
     assert set(inbox) <= _expected() | {b"after", b"wards"}, case
     assert max(inbox.values()) == 1, case
@@ -155,14 +155,14 @@ def test_a_loss_that_is_known_is_told_and_signed(
     assert report.lost["outbox"]
     lost = report.lost["outbox"]
     with ann.store.transaction():
-        ann.node.tend_groups(ann.now)
+        ann.node.maintain(ann.now)
     for _ in range(4):
         carry(ann, ben)
         ann.wait(400)
     inbox = set(ben.inbox())
     assert len(_expected() - inbox) == lost
     assert ben.store.counters()["lost_messages"] == lost
-    assert ann.store.recipients_untold() == []
+    assert ann.store.recipients_unreported() == []
     assert ann.store.salvages()[0][1]["lost"]["outbox"] == lost
     assert (tmp_path / report.aside).exists()
     ann.stop()

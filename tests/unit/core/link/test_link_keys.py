@@ -21,8 +21,8 @@ from covey.limits import (
     LINK_KEY_KEPT_US,
     LINK_KEY_US,
     LINK_KEYS_KEPT,
+    MAINTENANCE_US,
     RETRY_US_INITIAL,
-    UPKEEP_US,
 )
 from tests.fleet import Device, carry, found, identity
 from tests.vectors import load, vectors
@@ -43,9 +43,9 @@ class Talker(Device):
         self.node.connected(self.now)
 
     def sends(self) -> list[Outgoing]:
-        if self.node.restless(self.now):
+        if self.node.has_work(self.now):
             with self.store.transaction():
-                self.node.tend_groups(self.now)
+                self.node.maintain(self.now)
         return super().sends()
 
     def speaks(self, group_id: bytes, content: bytes) -> list[Outgoing]:
@@ -344,7 +344,7 @@ def test_keys_go_with_the_group(ann: Talker, ben: Talker, group_id: bytes) -> No
         ann.node.leave_group(group_id, ann.now)
     carry(ann, ben)
     for device in (ann, ben):
-        device.wait(UPKEEP_US / 1e6)
+        device.wait(MAINTENANCE_US / 1e6)
         device.sends()
         assert not _keys_held(device)
         assert not device.node._sending.link_keys._used
@@ -356,7 +356,7 @@ def test_keys_go_with_time_and_with_the_noise_key(ann: Talker, ben: Talker, grou
         ben.node.forget_link_keys(ben.now)
     assert _keys_held(ben) == held
     ben.identity.noise.take((NoiseKey.of(bytes(range(32))),))
-    ben.wait(UPKEEP_US / 1e6)
+    ben.wait(MAINTENANCE_US / 1e6)
     ben.sends()
     assert not _keys_held(ben)
     ann.wait(LINK_KEY_KEPT_US / 1e6)
@@ -403,7 +403,7 @@ def test_a_full_disk_begins_no_link(ann: Talker, ben: Talker) -> None:
         ann.blob(group, b"%d" % number)
         Device.sends(ann)
     assert ann.node._sending.link_keys.wanted
-    ann.on_a_full_disk(lambda: ann.node.tend_groups(ann.now))
+    ann.on_a_full_disk(lambda: ann.node.maintain(ann.now))
     assert not ann.node._sending.link_keys.wanted
     ann.wait(RETRY_US_INITIAL / 1e6)
     carry(ann, ben)

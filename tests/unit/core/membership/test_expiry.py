@@ -1,4 +1,4 @@
-"""What nobody waits for any more is given up: farewells, join requests, links of too many incarnations."""
+"""What nobody waits for any more is given up: departures, join requests, links of too many incarnations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from covey.core.membership.events import JoinExpired, RemovedFromGroup
 from covey.core.pairing.invite import Invite
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import MessageType, read_message, write_message
-from covey.limits import FAREWELL_US, INVITE_US, JOIN_GRACE_US, JOIN_MEMORY_US
+from covey.limits import DEPARTURE_US, INVITE_US, JOIN_GRACE_US, JOIN_MEMORY_US
 from tests.fleet import Device, carry, found
 
 Make = Callable[[str], Device]
@@ -27,9 +27,9 @@ def make(tmp_path: Path) -> Make:
 def _later(device: Device, microseconds: int) -> None:
     """Let time pass and groups be tended."""
     device.wait(microseconds / 1e6)
-    if device.node.restless(device.now):
+    if device.node.has_work(device.now):
         with device.store.transaction():
-            device.node.tend_groups(device.now)
+            device.node.maintain(device.now)
 
 
 def _remove(remover: Device, target: Device, group_id: bytes) -> None:
@@ -55,7 +55,7 @@ def test_a_removed_device_that_knows_is_forgotten(make: Make) -> None:
     carry(ann, ben)
     _later(ann, 600_000_000)
     assert ann.node.membership.address(ben.key) is None
-    assert ann.store.farewells() == []
+    assert ann.store.departures() == []
 
 
 def test_a_removed_device_that_never_returns_is_given_up_after_a_stated_time(make: Make) -> None:
@@ -65,7 +65,7 @@ def test_a_removed_device_that_never_returns_is_given_up_after_a_stated_time(mak
     _remove(ann, ben, group_id)
     ann.sends()
     assert ann.store.totals()[0] == 2, "the news, and what else will not come"
-    _later(ann, FAREWELL_US - 1_000_000)
+    _later(ann, DEPARTURE_US - 1_000_000)
     assert ann.store.totals()[0] == 2
     _later(ann, 600_000_000)
     assert ann.store.totals() == (0, 0)
@@ -100,16 +100,16 @@ def test_who_leaves_goes_on_telling_until_all_know(make: Make) -> None:
     assert [each.keys.signing_public for each in ann.node.membership.group(group_id).members] == [ann.key]
     assert ben.store.totals()[0] == 0
     _later(ben, 600_000_000)
-    assert ben.store.farewells() == []
+    assert ben.store.departures() == []
 
 
 def test_a_device_that_comes_back_after_it_was_given_up_is_heard(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     _remove(ann, ben, group_id)
-    _later(ann, FAREWELL_US + 1_000_000)
+    _later(ann, DEPARTURE_US + 1_000_000)
     invite = _invite(ann, group_id)
-    ben.wait(FAREWELL_US / 1e6)
+    ben.wait(DEPARTURE_US / 1e6)
     ben.node.membership.leave(group_id, ben.now.wall_us)  # it never heard of its removal
     ben.node.refresh()
     _ask(ben, invite)

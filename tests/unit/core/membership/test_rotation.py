@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.state_folder import StateFolder
-from covey.app.roles.key_reload import Locksmith
+from covey.app.roles.key_reload import KeyReload
 from covey.core.crypto import NoiseKey
 from covey.core.group.manifest import Mode, Role
 from covey.core.node import Node
@@ -35,7 +35,7 @@ class Rotating(Device):
         """Read the keys, too, as a new process does."""
         self.identity = self.files.identity()
         super().restart()
-        self.locksmith = Locksmith(self.files, self.store, lambda _level, _line: None)
+        self.key_reload = KeyReload(self.files, self.store, lambda _level, _line: None)
         self.turn()
 
     def rotate(self) -> None:
@@ -46,10 +46,10 @@ class Rotating(Device):
 
     def turn(self) -> None:
         """Do what the runtime does between messages."""
-        self.locksmith.turn(self.node, self.now)
-        if self.node.restless(self.now):
+        self.key_reload.turn(self.node, self.now)
+        if self.node.has_work(self.now):
             with self.store.transaction():
-                self.node.tend_groups(self.now)
+                self.node.maintain(self.now)
 
     def later(self, microseconds: int) -> None:
         """Let time pass."""
@@ -230,7 +230,7 @@ def test_in_every_mode_a_member_changes_its_own_key_and_nobody_elses(make: Make,
     old = ben.identity.noise.current
     ben.identity.noise.take((new, replace(old, retired_at_us=1)))
     with ben.store.transaction():
-        ben.node.tend_groups(ben.now)
+        ben.node.maintain(ben.now)
     carry(ann, ben)
     group = ann.node.membership.group(group_id)
     member = group.member(ben.key)

@@ -11,7 +11,7 @@ from covey.core.link.sender import Outgoing
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.presence.heartbeat import LastWill
-from covey.core.presence.status import Attendance, Presence, State, condition, first_told
+from covey.core.presence.status import PeerPresence, Presence, State, condition, first_told
 from covey.core.wire.envelope import read_envelope
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import RemoteError
@@ -34,19 +34,19 @@ class Teller(Device):
         self.node = Node(
             self.identity, self.store, self.rng, self._source.randint, presence_us=self.interval_s * 1_000_000
         )
-        self.tend()
+        self.maintain()
 
-    def tend(self) -> None:
+    def maintain(self) -> None:
         """Write what is due, as each turn of the loop does."""
         with self.store.transaction():
-            self.node.tend_groups(self.now)
+            self.node.maintain(self.now)
 
     def up(self, relay: str = "first") -> LastWill:
         """Reach a relay, which holds a will; return it."""
         will = self.node.last_will(self.now)
         assert will is not None
         self.node.connected(self.now)
-        self.node.pulse.connected(relay, will.connection)
+        self.node.heartbeat.connected(relay, will.connection)
         return will
 
     def beats(self) -> list[Outgoing]:
@@ -61,19 +61,19 @@ class Pair:
         self.ann, self.cat = Teller("ann", folder), Device("cat", folder, collects=True)
         self.group_id = found(self.ann, self.cat)
         carry(self.ann, self.cat)
-        self.tend()
+        self.maintain()
 
-    def tend(self) -> None:
+    def maintain(self) -> None:
         """Let both write what is due."""
-        self.ann.tend()
+        self.ann.maintain()
         with self.cat.store.transaction():
-            self.cat.node.tend_groups(self.cat.now)
+            self.cat.node.maintain(self.cat.now)
 
     def tells(self, *envelopes: bytes) -> str:
         """Let envelopes come to the collector; return how it sees the device."""
         for envelope in envelopes:
             self.cat.receive(envelope)
-        self.tend()
+        self.maintain()
         return self.condition()
 
     def condition(self) -> str:
@@ -115,7 +115,7 @@ def test_a_signed_one(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("story", vectors("presences", "stories"))
 def test_stories(story: dict[str, Any]) -> None:
-    held: Attendance | None = None
+    held: PeerPresence | None = None
     for told in story["presences"]:
         presence = Presence.from_wire(bytes.fromhex(told["body"]))
         if held is not None:
@@ -158,7 +158,7 @@ def test_one_of_two_relays_lost_is_not_gone(pair: Pair) -> None:
     first, second = pair.ann.up("first"), pair.ann.up("second")
     assert pair.tells(*(each.envelope for each in pair.ann.beats())) == "online"
     assert pair.tells(first.envelope) == "online"  # the collector may hear of it before the device does
-    pair.ann.node.pulse.connection_lost("first")
+    pair.ann.node.heartbeat.connection_lost("first")
     assert pair.tells(*(each.envelope for each in pair.ann.beats())) == "online"
     assert pair.tells(first.envelope) == "online"
     assert pair.tells(second.envelope) == "gone"
@@ -167,7 +167,7 @@ def test_one_of_two_relays_lost_is_not_gone(pair: Pair) -> None:
 def test_going_on_purpose(pair: Pair) -> None:
     will = pair.ann.up()
     pair.tells(*(each.envelope for each in pair.ann.beats()))
-    pair.ann.node.pulse.end()
+    pair.ann.node.heartbeat.end()
     assert pair.tells(*(each.envelope for each in pair.ann.beats())) == "stopped"
     assert pair.tells(will.envelope) == "stopped"
 
@@ -230,14 +230,14 @@ def test_beats_are_written_together(pair: Pair) -> None:
     assert pair.ann.beats() != []  # where links stand, told anew: that is no beat
     before = pair.cat.store._db.total_changes
     for _ in range(6):
-        assert not pair.cat.node.pulse.restless(pair.cat.now)
+        assert not pair.cat.node.heartbeat.has_work(pair.cat.now)
         pair.wait(10)
         [beat] = pair.ann.beats()
         pair.cat.receive(beat.envelope)
     assert pair.cat.store._db.total_changes == before
     pair.wait(10)
-    assert pair.cat.node.pulse.restless(pair.cat.now)
-    pair.tend()
+    assert pair.cat.node.heartbeat.has_work(pair.cat.now)
+    pair.maintain()
     assert pair.condition() == "online"
     assert pair.cat.store.presences()[pair.ann.key].heard_at_us == pair.cat.now.wall_us - 10_000_000
 
@@ -246,10 +246,10 @@ def test_what_a_full_disk_refused_is_written_later(pair: Pair) -> None:
     pair.ann.up()
     for beat in pair.ann.beats():
         pair.cat.receive(beat.envelope)
-    pair.cat.on_a_full_disk(lambda: pair.cat.node.pulse.write(pair.cat.now))
+    pair.cat.on_a_full_disk(lambda: pair.cat.node.heartbeat.write(pair.cat.now))
     assert pair.condition() == "unknown"
-    assert pair.cat.node.pulse.restless(pair.cat.now)
-    pair.tend()
+    assert pair.cat.node.heartbeat.has_work(pair.cat.now)
+    pair.maintain()
     assert pair.condition() == "online"
 
 
@@ -257,7 +257,7 @@ def test_the_counter_rises_through_restarts_and_a_clock_that_falls_back(pair: Pa
     ann = pair.ann
     used = [ann.up().connection]
     used += [ann.up().connection for _ in range(PRESENCE_BLOCK - 20)]
-    ann.tend()
+    ann.maintain()
     used += [ann.up().connection for _ in range(PRESENCE_BLOCK - 20)]
     ann.now = Now(ann.now.monotonic_us, 5)
     ann.restart()
@@ -273,6 +273,6 @@ def test_without_an_interval_nothing_is_told(tmp_path: Path) -> None:
     ann, cat = Device("ann", tmp_path), Device("cat", tmp_path, collects=True)
     found(ann, cat)
     carry(ann, cat)
-    ann.node.pulse.connected("first", None)
+    ann.node.heartbeat.connected("first", None)
     assert ann.node.last_will(ann.now) is None
     assert not ann.sends()
