@@ -11,12 +11,11 @@ try:
     from hil.link_simulation import Random, damage
 except ImportError:
     import cbor
+    import core
     import link_machine
     import messages
     import tweetnacl as nacl
     from link_simulation import Random, damage
-
-    import core
 
 GROUP = bytes(range(32))
 WALL_US = 1_780_000_000_000_000

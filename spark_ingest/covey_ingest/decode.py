@@ -85,7 +85,7 @@ def batch_values(batches: Sequence[Batch]) -> Values:
     """Return the values of batches that are alike, in index order.
 
     Raises:
-        MalformedError: see `column_integers`.
+        MalformedError: see `column_integers`; or a float is not finite.
     """
     shape = _shape(batches[0].layout)
     counts = batches[0].layout.counts
@@ -96,6 +96,8 @@ def batch_values(batches: Sequence[Batch]) -> Values:
         np.divide(numbers[:, :decimals], shape.powers, out=numbers[:, :decimals])
     if counts[Kind.FLOAT]:
         numbers[:, whole:] = _floats([batch.floats for batch in batches])
+        if not np.isfinite(numbers[:, whole:]).all():
+            raise MalformedError("a float that is not finite")
     truths = numbers[:, decimals:whole]
     np.not_equal(truths, 0.0, out=truths)
     texts = counts[Kind.TEXT]

@@ -35,7 +35,7 @@ class Wanted:
 
     schema: pa.Schema = MESSAGE_SCHEMA
     since_us: int = 0
-    until_us: int = MAXIMUM_COUNTER
+    until_us: int = MAXIMUM_COUNTER + 1
 
     @property
     def unpacks(self) -> bool:

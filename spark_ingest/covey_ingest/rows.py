@@ -28,7 +28,16 @@ from covey_ingest.schema import MESSAGE_SCHEMA, TIMESTAMP, RowKind
 from covey_ingest.time_quality import honest_times_together
 
 READINGS_PER_BATCH = 100_000
-"""An Arrow batch closes at this many readings: about 3 MB, whatever a segment inflates to."""
+"""An Arrow batch closes at this many readings: about 3 MB of numbers."""
+
+BYTES_PER_BATCH = 8_000_000
+"""...at this many bytes of texts, data and names, which a small envelope may inflate to..."""
+
+ROWS_PER_BATCH = 10_000
+"""...and at this many rows: a loss record of half a kilobyte has 128."""
+
+_CALENDAR_ENDS_US = 253_402_300_800_000_000
+"""The year 10000: no date in Python or in a table lies beyond it."""
 
 DECODED_TOGETHER = 32_768
 """Readings whose columns are decoded at once: so many, with all that is made of them, lie in a core's cache."""
@@ -81,7 +90,7 @@ def record_rows(
             continue
         common["segment"] = record.number
         _add_record(rows, known, common, record, verify)
-        if rows.readings >= READINGS_PER_BATCH:
+        if rows.full:
             yield rows.close()
     if rows.count:
         yield rows.close()
@@ -111,8 +120,11 @@ def _whole(
 
 def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: SegmentRecord, verify: Verify) -> None:
     """Add the rows of a message, added last, when nothing but the numbers in its columns can fail any more."""
-    scalars = {**common, "record": record.place, "received_at": record.received_at_us}
+    scalars = {**common, "record": record.place, "received_at": None}
     try:
+        if record.received_at_us >= _CALENDAR_ENDS_US:
+            raise MalformedError("the collector's clock is beyond the year 9999")
+        scalars["received_at"] = record.received_at_us
         message = read_message(record.message, verify=verify.wants(record.place))
         scalars["author"] = message.author.hex()
         scalars["incarnation"] = message.incarnation.hex()
@@ -184,7 +196,13 @@ class Rows:
         self._schema, self._unpacks = wanted.schema, wanted.unpacks
         self._rows: list[_Row] = []
         self._packed: dict[tuple[int, int, int], list[tuple[_Row, Telemetry]]] = {}
-        self.readings = 0
+        self._readings = self._bytes = 0
+
+    @property
+    def full(self) -> bool:
+        """Say whether the rows should be closed before more are added."""
+        within = self._readings < READINGS_PER_BATCH and self._bytes < BYTES_PER_BATCH
+        return not within or len(self._rows) >= ROWS_PER_BATCH
 
     @property
     def count(self) -> int:
@@ -201,7 +219,8 @@ class Rows:
         self._rows.append(row)
         if self._unpacks:
             self._packed.setdefault(alike(telemetry.batch), []).append((row, telemetry))
-            self.readings += telemetry.batch.count
+            self._readings += telemetry.batch.count
+            self._bytes += telemetry.batch.text_bytes
         else:
             row.scalars |= telemetry.scalars
 
@@ -218,7 +237,7 @@ class Rows:
                 columns.append(_list_column(field.type, [row.get(field.name, ()) for row in lists]))
             else:
                 columns.append(pa.array([row[field.name] for row in scalars], field.type))
-        self._rows, self._packed, self.readings = [], {}, 0
+        self._rows, self._packed, self._readings, self._bytes = [], {}, 0, 0
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 

@@ -6,18 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from covey.core.telemetry.batch import ClockKind, numbered
+from covey.core.telemetry.batch import BatchBuilder, ClockKind, numbered
 from covey.core.vault.documents import SegmentEntry
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
 from covey.core.wire import cbor
-from covey.core.wire.message import MessageType
+from covey.core.wire.message import Loss, LossReason, MessageType
 from covey_ingest.object_stores import DirectoryStore
 from covey_ingest.offsets import Work
 from covey_ingest.reading import work_rows
-from covey_ingest.rows import DECODED_TOGETHER, Verify
+from covey_ingest.rows import BYTES_PER_BATCH, DECODED_TOGETHER, ROWS_PER_BATCH, Verify
 from covey_ingest.schema import MESSAGE_SCHEMA
 from tests.spark.fleet import BOOTED_US, NOW_US, Collector, Device
 
@@ -150,3 +151,58 @@ def test_verification_can_be_sampled_or_left_out(collector: Collector) -> None:
         verify: sum(row["kind"] == "quarantine" for row in _rows(collector, entry, verify=verify)) for verify in Verify
     }
     assert quarantined == {Verify.ALL: 17, Verify.SAMPLE: 2, Verify.NONE: 0}
+
+
+def _batches(collector: Collector, *messages: bytes, received_at_us: int = NOW_US) -> list[pa.RecordBatch]:
+    entry = collector.land(*messages, received_at_us=received_at_us)
+    keys, public = KeyRing((collector.key,)), collector.identity.signing_public.hex()
+    work = Work(collector.node.hex(), public, (entry,), first=entry.first, last=entry.number)
+    return list(work_rows(keys, VaultReader(DirectoryStore(collector.vault), keys), work, Verify.ALL))
+
+
+def test_an_arrow_batch_closes_by_bytes_as_well(collector: Collector) -> None:
+    """Text inflates: a few kilobytes of envelopes were half a gigabyte of one batch."""
+    device = Device(collector, 1)
+    messages = [device.telemetry([("log", "", BOOTED_US, "x" * 4_000)] * 100) for _ in range(60)]
+    batches = _batches(collector, *messages)
+    assert sum(batch.num_rows for batch in batches) == 60
+    assert max(batch.nbytes for batch in batches) < BYTES_PER_BATCH + 500_000
+
+
+def test_an_arrow_batch_closes_by_rows_as_well(collector: Collector) -> None:
+    device = Device(collector, 1)
+    ranges = tuple((1 + 3 * number, 2 + 3 * number) for number in range(64))
+    body = Loss(LossReason.OUTBOX_FULL, ranges, ranges).to_wire()
+    batches = _batches(collector, *(device.sign(MessageType.LOSS, body) for _ in range(200)))
+    assert sum(batch.num_rows for batch in batches) == 200 * 128
+    assert max(batch.num_rows for batch in batches) < ROWS_PER_BATCH + 128
+
+
+@pytest.mark.parametrize("received_at_us", [253_402_300_800_000_000, 2**62, 2**63 - 1])
+def test_a_collector_whose_clock_is_beyond_all_calendars_stops_nobody(
+    collector: Collector, received_at_us: int
+) -> None:
+    device = Device(collector, 1)
+    (row,) = _rows(collector, collector.land(device.measure(1), received_at_us=received_at_us))
+    assert (row["kind"], row["reason"], row["received_at"]) == ("quarantine", "malformed", None)
+    assert "beyond the year 9999" in row["detail"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_numbers_that_are_none_are_refused_and_their_neighbours_come(collector: Collector, value: float) -> None:
+    device = Device(collector, 1)
+    good = [device.telemetry([("x", "", BOOTED_US, 0.1 + 1e-9 * number)]) for number in range(3)]
+    packed = [good[0], *(_with_float(device, value) for _ in range(2)), *good[1:]]
+    rows = _rows(collector, collector.land(*packed))
+    assert [row["reason"] for row in rows] == [None, "malformed", "malformed", None, None]
+    assert all("finite" in row["detail"] for row in rows[1:3])
+
+
+def _with_float(device: Device, value: float) -> bytes:
+    """Sign what no builder writes: the same batch, with another float."""
+    builder = BatchBuilder()
+    builder.add("x", "", BOOTED_US, 1 / 3)
+    (series,) = builder._series.values()
+    series.values[0] = value
+    device.number += 1
+    return device.sign(MessageType.TELEMETRY, numbered(device.number, builder.body(device.clock())))

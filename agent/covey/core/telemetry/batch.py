@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate, chain
+from math import isfinite
 from operator import sub
 
 from covey.core.wire import cbor
@@ -152,6 +153,12 @@ class Batch:
         """The series, in the order of the readings."""
         return self.layout.series
 
+    @property
+    def text_bytes(self) -> int:
+        """How many bytes of names, units, texts and data this batch spells out."""
+        named = sum(len(series.name) + len(series.unit) for series in self.layout.series)
+        return named + sum(map(len, self.texts))
+
     def times_us(self) -> list[int]:
         """Return each reading's wall time in microseconds, as the device's clock gives it."""
         times = self.times.values()
@@ -164,11 +171,13 @@ class Batch:
         """Yield (name, unit, wall time in microseconds, value) in index order.
 
         Raises:
-            MalformedError: see `Column.values`.
+            MalformedError: see `Column.values`; or a float is not finite.
         """
         numbers = iter(self.numbers.values())
         doubles = array("d", _join_planes(self.floats, 8))
         _little_endian(doubles)
+        if not all(map(isfinite, doubles)):
+            raise MalformedError("a float that is not finite")
         floats = iter(doubles)
         texts = iter(self.texts)
         times = iter(self.times_us())
