@@ -10,6 +10,7 @@ from covey.core.pairing.messages import (
     Admission,
     Answer,
     CeremonyKeys,
+    Farewell,
     InviterIntroduction,
     JoinerIntroduction,
     Outcome,
@@ -97,7 +98,7 @@ def _messages(said: list[RendezvousMessage], derived: CeremonyKeys) -> list[dict
         entry = {"name": type(message).__name__.lower(), "raw": to_wire(message).hex(), "code": None}
         sealed = getattr(message, "sealed", None)
         if sealed is not None:
-            side = Side.JOINER if type(message).__name__ in {"Proof", "Departure"} else Side.INVITER
+            side = Side.JOINER if isinstance(message, (Proof, Farewell)) else Side.INVITER
             entry["opened"] = derived.open(side, message.KIND, sealed).hex()
         entries.append(entry)
     declined = derived.seal(Side.INVITER, Outcome.KIND, refused(Reason.DECLINED))
