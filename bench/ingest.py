@@ -29,6 +29,7 @@ import psutil
 from pyspark.sql import DataFrame, SparkSession
 
 from bench import vault_growth
+from covey.adapters.objects.folder import DirectoryStore
 from covey.core.crypto import Identity
 from covey.core.ids import node_id
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, numbered
@@ -46,7 +47,6 @@ from covey.core.vault.keys import VaultKey, key_file_text
 from covey.core.vault.reading import Floor, VaultReader
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey_ingest.key_file import read_key_file
-from covey_ingest.object_stores import DirectoryStore
 from covey_ingest.offsets import Work
 from covey_ingest.reading import work_rows
 from covey_ingest.rows import Verify

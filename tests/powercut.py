@@ -184,7 +184,7 @@ def recorded() -> Iterator[Recording]:
     try:
         with (
             patch("covey.adapters.sqlite.store.sqlite3", _Library(disk)),
-            patch("covey.adapters.sqlite.store.synchronise_folder", disk.recording.sync_folder),
+            patch("covey.adapters.sqlite.store.synchronise", disk.recording.sync_folder),
         ):
             yield disk.recording
     finally:

@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from covey.adapters.objects.cloud import brief
 from covey.errors import ConfigurationError, StorageError
 from covey_ingest.file_statistics import statistics
-from covey_ingest.object_stores import brief
 from covey_ingest.places import Folder, Place, open_table
 from covey_ingest.state_file import read_state
 

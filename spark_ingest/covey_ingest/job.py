@@ -22,9 +22,9 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
+from covey.adapters.objects.location import absolute_location
 from covey.errors import ConfigurationError, CoveyError, TransientError
 from covey_ingest import repairs
-from covey_ingest.object_stores import absolute_location
 from covey_ingest.progress import OnLag, OnProgress, OnPublished, Progress, Teller, segments_behind
 from covey_ingest.publisher import Publishing
 from covey_ingest.rows import Verify

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from covey_ingest.state_file import replace_bytes
+from covey.adapters.files import replace_file
 
 
 class FolderMemory:
@@ -22,4 +22,5 @@ class FolderMemory:
 
     def save(self, node: str, content: bytes) -> None:
         """Keep a manifest durably, before any offset depends on it."""
-        replace_bytes(self._root / node, content)
+        self._root.mkdir(parents=True, exist_ok=True)
+        replace_file(self._root / node, content, 0o666)

@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from covey_ingest.state_file import synchronise
+from covey.adapters.files import synchronise
 
 FOLDERS_PER_MERGE = 16
 FILE_BYTES = 128 * 1024 * 1024

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from covey.errors import ConfigurationError
-from covey_ingest.object_stores import CloudStore
+from covey.adapters.objects.cloud import CloudStore, open_cloud_store
+from covey.adapters.objects.location import READER_PATIENCE
+from covey.errors import ConfigurationError, ConflictError
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -72,7 +74,7 @@ class Bucket:
         Raises:
             ConfigurationError: it names none, or the library is not installed.
         """
-        return cls(CloudStore.at(url.rstrip("/")))
+        return cls(open_cloud_store(url.rstrip("/"), READER_PATIENCE))
 
     @property
     def url(self) -> str:
@@ -104,7 +106,9 @@ class Bucket:
         if found is None:
             if not self.store.is_empty():
                 raise ConfigurationError(f"{self.url} is not empty", hint="give the tables a prefix of their own")
-            found = mine if self.store.create(MARK, mine) else self.store.get(MARK, _MARK_BYTES)
+            with suppress(ConflictError):
+                self.store.replace(MARK, mine, None)
+            found = self.store.get(MARK, _MARK_BYTES)
         if found != mine:
             raise ConfigurationError(
                 f"the tables at {self.url} are those of another ingest", hint="give this one a prefix of its own"

@@ -18,12 +18,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from covey.adapters.files import replace_file
+from covey.adapters.objects.cloud import brief
 from covey.errors import ConfigurationError, CoveyError, StorageError, TransientError
 from covey_ingest.delta_log import STATE_SECONDS, DeltaLog, batches, is_delta
-from covey_ingest.object_stores import brief
 from covey_ingest.places import Bucket
 from covey_ingest.progress import OnPublished, Published
-from covey_ingest.state_file import replace_bytes
 
 _PAUSE_SECONDS = 60.0
 _PATIENCE_SECONDS = 60.0
@@ -208,7 +208,7 @@ class _Memory:
             return cls()
 
     def keep(self, root: Path) -> None:
-        replace_bytes(_memory_in(root), json.dumps({"url": self.url, "upto": self.upto}).encode())
+        replace_file(_memory_in(root), json.dumps({"url": self.url, "upto": self.upto}).encode(), 0o666)
 
 
 def _memory_in(root: Path) -> Path:

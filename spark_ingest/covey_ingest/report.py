@@ -21,7 +21,7 @@ import duckdb
 
 from covey.errors import StorageError
 from covey_ingest.places import Bucket
-from covey_ingest.table_files import TABLES, checked_root, files_and_times
+from covey_ingest.table_files import TABLES, as_file_system, checked_root, files_and_times
 
 _MEMORY = "512MB"
 PLOTTED = 48
@@ -130,7 +130,7 @@ def make_report(location: str, now_us: int, window_us: int | None, author: str =
         try:
             with duckdb.connect(config=settings) as database:
                 if isinstance(root, Bucket):
-                    database.register_filesystem(root.store.as_files())
+                    database.register_filesystem(as_file_system(root))
                 for table in TABLES:
                     _view(database, root, table, since if table in _BY_ARRIVAL else 0, author)
                 return _report(database, name, author, now_us, since)

@@ -43,6 +43,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import ArrayType, StructType
 
+from covey.adapters.objects.location import open_existing_store
 from covey.core.ids import KEY_BYTES, NODE_ID_BYTES, from_hex, node_id
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
@@ -50,7 +51,6 @@ from covey.errors import ConfigurationError, MalformedError
 from covey.limits import MAXIMUM_COUNTER
 from covey_ingest.key_file import read_key_file
 from covey_ingest.manifest_memory import FolderMemory
-from covey_ingest.object_stores import open_vault
 from covey_ingest.offsets import Offset, Position, Work, latest_offset, nodes_of, ranges
 from covey_ingest.pruning import ChosenNodes, Wanted
 from covey_ingest.reading import work_rows
@@ -135,7 +135,7 @@ class SourceOptions:
             ConfigurationError: the key file or the vault is not there, or not as it should be.
         """
         keys = read_key_file(self.key_file)
-        store = open_vault(self.vault)
+        store = open_existing_store(self.vault)
         memory = FolderMemory(self.memory) if self.memory else None
         if self.nodes:
             return keys, ChosenNodes(self.nodes, store, keys, memory)

@@ -5,11 +5,12 @@ So a replay of that batch changes nothing, and a kill between two steps leaves t
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from covey.adapters.files import replace_file
 
 _BATCH = b"covey.batch"
 
@@ -21,29 +22,8 @@ def read_state(path: Path, schema: pa.Schema) -> tuple[pa.Table, int]:
 
 
 def replace_state(path: Path, table: pa.Table, batch_id: int) -> None:
-    """Replace a file durably and atomically."""
+    """Replace a file durably and atomically. Raises OSError."""
     path.parent.mkdir(exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    pq.write_table(table.replace_schema_metadata({_BATCH: str(batch_id)}), temporary, compression="zstd")
-    synchronise(temporary)
-    temporary.replace(path)
-    synchronise(path.parent)
-
-
-def replace_bytes(path: Path, content: bytes) -> None:
-    """Replace a file durably and atomically; its folder is made where there is none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_bytes(content)
-    synchronise(temporary)
-    temporary.replace(path)
-    synchronise(path.parent)
-
-
-def synchronise(path: Path) -> None:
-    """Bring a file, or a folder's names, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    content = pa.BufferOutputStream()
+    pq.write_table(table.replace_schema_metadata({_BATCH: str(batch_id)}), content, compression="zstd")
+    replace_file(path, memoryview(content.getvalue()), 0o666)

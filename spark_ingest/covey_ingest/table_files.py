@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from covey.adapters.objects.cloud import brief
 from covey.errors import ConfigurationError, StorageError
-from covey_ingest.object_stores import brief
 from covey_ingest.places import MARK, Bucket, open_table
 
 if TYPE_CHECKING:
@@ -88,3 +88,17 @@ def _delta(uri: str, options: dict[str, str] | None = None) -> DeltaTable | None
         raise ConfigurationError(
             f"{uri} is a Delta table, and nothing here reads one", hint="pip install 'covey[delta]'"
         ) from None
+
+
+def as_file_system(bucket: Bucket) -> Any:
+    """Return an object store as a file system (fsspec's), for a library that reads files: names are whole URLs.
+
+    Raises:
+        ConfigurationError: a library is not installed.
+    """
+    try:
+        from obstore.fsspec import FsspecStore
+    except ImportError as error:
+        raise ConfigurationError("reading tables there needs fsspec", hint="pip install 'covey[report]'") from error
+    scheme: Any = bucket.url.partition("://")[0]
+    return FsspecStore(scheme)

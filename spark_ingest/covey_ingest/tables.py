@@ -44,6 +44,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
 
+from covey.adapters.files import remove_leftovers, replace_file, synchronise
 from covey.errors import ConfigurationError, StorageError, TransientError
 from covey_ingest import dedup, devices, gaps, merging, repairs
 from covey_ingest.dedup import Repeats
@@ -51,7 +52,6 @@ from covey_ingest.delta_log import DeltaLog, is_delta
 from covey_ingest.publisher import Publisher, Publishing, is_published, open_log
 from covey_ingest.schema import MESSAGE_SCHEMA, RowKind
 from covey_ingest.session import spark_path
-from covey_ingest.state_file import replace_bytes, synchronise
 
 _READINGS = """
     SELECT author, device, get(names, series) AS name, get(units, series) AS unit, time,
@@ -163,7 +163,7 @@ class Tables:
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> Self:
-        """Take the lock and clear what a killed run left in the staging folder.
+        """Take the lock and clear what a killed run left: the staging folder, and temporary files beside the others.
 
         Raises:
             ConfigurationError: another ingest writes here, or the directory cannot be made.
@@ -172,6 +172,8 @@ class Tables:
             self.root.mkdir(parents=True, exist_ok=True)
             self._lock = (self.root / ".lock").open("w")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for folder in (self.root, *(child for child in self.root.iterdir() if child.is_dir())):
+                remove_leftovers(folder)
         except BlockingIOError:
             raise ConfigurationError(
                 f"another ingest is writing to {self.root}", hint="stop it, or give this one other tables"
@@ -222,7 +224,8 @@ class Tables:
         content = json.dumps(binding | {"layout": _LAYOUT}).encode()
         for path in (there, here):
             if not path.exists() or path.read_bytes() != content:
-                replace_bytes(path, content)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                replace_file(path, content, 0o666)
         if self._sink is Sink.DELTA:
             self._log = open_log(self.root, binding["ingest"], binding["vault_id"], self._publishing)
 

@@ -11,9 +11,9 @@ import pytest
 
 from covey.adapters.objects.cloud import open_cloud_store
 from covey.adapters.objects.folder import DirectoryStore
+from covey.adapters.objects.location import open_existing_store
 from covey.errors import ConfigurationError, ConflictError, LimitError, MalformedError, StorageError
 from covey.ports import ObjectStore
-from covey_ingest.object_stores import open_vault
 from tests.integration.gateway import Gateway, wait_until
 from tests.integration.s3_server import s3_server, s3_vault
 
@@ -100,7 +100,7 @@ def test_a_collector_lands_in_s3_and_a_pull_mirrors_it(  # accepts: 004.01, 004.
     assert collector.json("vault", "pull", str(mirror), "--vault", s3_vault) == {"findings": []}
     names = sorted(DirectoryStore(mirror).keys(""))
     assert names == sorted(open_cloud_store(s3_vault).keys(""))
-    assert [*open_vault(s3_vault).keys(names[0].rpartition("/")[0] + "/")] == names[:1]
+    assert [*open_existing_store(s3_vault).keys(names[0].rpartition("/")[0] + "/")] == names[:1]
     gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(20, 40))
     assert collector.json("vault", "pull", str(mirror), "--vault", s3_vault) == {"findings": []}
     assert len(list(DirectoryStore(mirror).keys(""))) > len(names)

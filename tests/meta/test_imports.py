@@ -45,7 +45,13 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey_boards.shared": ("covey_boards.shared",),
     "covey_boards.device": ("covey_boards.device", "covey_boards.shared"),
     "covey_boards": (*_CORE, "covey.ports", "covey.config", "covey_boards"),
-    "covey_ingest": (*_CORE, "covey.config.ingest_options", "covey_ingest"),
+    "covey_ingest": (
+        *(*_CORE, "covey.config.ingest_options", "covey_ingest"),
+        *(
+            "covey.adapters.objects",
+            "covey.adapters.files",
+        ),  # it reads the vault, and replaces files, as the agent does
+    ),
     "broker_conf": ("covey.errors", "covey.adapters.broker.mosquitto_passwords", "broker_conf"),
 }
 """Of our own packages. What is not listed (demo, bench, hil, tests) stands at the end of the way and may import all."""
@@ -117,7 +123,7 @@ _SOLE_IMPORTERS = {
     "spake2": ("covey.core.pake",),
     "mnemonic": ("covey.adapters.word_list",),
     "segno": ("covey.adapters.qr_code",),
-    "obstore": ("covey.adapters.objects.cloud", "covey_ingest.object_stores"),
+    "obstore": ("covey.adapters.objects.cloud", "covey_ingest.table_files"),
 }
 """Heavy or delicate packages, and the modules that wrap them. `bench` and `hil` measure against them."""
 

@@ -1,4 +1,6 @@
-"""Files that are whole after a power cut: replaced and removed durably, read only where they are regular ones."""
+"""Files that are whole after a power cut: replaced and removed durably, read only where they are regular ones.
+
+Whoever replaces a small file does it here, the ingest as well: no other module renames a file over another."""
 
 from __future__ import annotations
 
@@ -12,31 +14,59 @@ from pathlib import Path
 
 from covey.errors import DiskFullError, StorageError
 
+_RANDOM_BYTES = 8
 
-def replace_durably(path: Path, content: bytes | bytearray, mode: int) -> None:
-    """Write a temporary file beside `path`, fsync it, rename it over `path`, and fsync the folder.
 
-    Temporary names begin with a dot and end in `.tmp`; a crash may leave one behind.
+def replace_durably(path: Path, content: bytes | bytearray | memoryview, mode: int) -> None:
+    """Replace a file as `replace_file` does, and name for people what the disk refused.
 
     Raises:
         DiskFullError: no room left.
         StorageError: the disk refused otherwise. The old content stands, unless only the last fsync failed.
     """
-    temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
     with storage_errors("write", path):
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-        try:
-            with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
-                rest = memoryview(content)
-                while rest:
-                    rest = rest[file.write(rest) :]
-                os.fsync(descriptor)
-            temporary.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
-        synchronise_folder(path.parent)
+        replace_file(path, content, mode)
+
+
+def replace_file(
+    path: Path, content: bytes | bytearray | memoryview, mode: int, like: os.stat_result | None = None
+) -> None:
+    """Write a temporary file beside `path`, fsync it, rename it over `path`, and fsync the folder. Raises OSError.
+
+    Temporary names begin with a dot and end in `.tmp`; a crash may leave one behind (`remove_leftovers`).
+
+    Args:
+        path: the file, which need not be there; its folder must be.
+        content: all of the new file.
+        mode: of the new file, less the umask.
+        like: of a file whose owner, group and mode the new one gets instead.
+    """
+    temporary = path.with_name(f".{os.urandom(_RANDOM_BYTES).hex()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
+            if like is not None:
+                os.fchown(descriptor, like.st_uid, like.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
+            rest = memoryview(content)
+            while rest:
+                rest = rest[file.write(rest) :]
+            os.fsync(descriptor)
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    synchronise(path.parent)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files that killed writers left in a folder. Raises OSError.
+
+    Only for whoever alone writes there: another writer's file may still be wanted.
+    """
+    for leftover in folder.glob(f".{'[0-9a-f]' * 2 * _RANDOM_BYTES}.tmp"):
+        leftover.unlink(missing_ok=True)
 
 
 def remove_durably(path: Path) -> None:
@@ -47,12 +77,12 @@ def remove_durably(path: Path) -> None:
     """
     with storage_errors("remove", path):
         path.unlink(missing_ok=True)
-        synchronise_folder(path.parent)
+        synchronise(path.parent)
 
 
-def synchronise_folder(folder: Path) -> None:
-    """Make the folder's names durable. Raises OSError."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def synchronise(path: Path) -> None:
+    """Bring a file's content, or a folder's names, to the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

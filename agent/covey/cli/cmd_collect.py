@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run until SIGTERM or Ctrl-C."""
-    from covey.adapters.objects.folder import open_object_store
+    from covey.adapters.objects.location import open_object_store
     from covey.app.roles.collector import Collector
 
     with open_session(options) as session:

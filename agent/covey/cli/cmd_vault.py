@@ -70,10 +70,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _init(options: argparse.Namespace) -> int:
+    from covey.adapters.objects.location import absolute_location
+
     with open_session(options) as session:
         fresh = not session.folder.vault_key_path.exists()
         if options.vault:
-            session.folder.change_config({"vault.location": _absolute(options.vault)})
+            session.folder.change_config({"vault.location": absolute_location(options.vault)})
         location = options.vault or session.config.vault.location
         _open_store(session, options.vault)
         keys = session.folder.vault_keys()
@@ -128,7 +130,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _pull(options: argparse.Namespace) -> int:
-    from covey.adapters.objects.folder import open_object_store
+    from covey.adapters.objects.location import open_object_store
 
     with _survey(options) as (session, survey), _progress("fetched") as progress:
         mirror = open_object_store(options.destination, Path.cwd())
@@ -249,12 +251,8 @@ def _require_keys(session: Session) -> None:
         )
 
 
-def _absolute(location: str) -> str:
-    return location if "://" in location else str(Path(location).absolute())
-
-
 def _open_store(session: Session, location: str | None) -> ObjectStore:
-    from covey.adapters.objects.folder import open_object_store
+    from covey.adapters.objects.location import open_object_store
 
     base = Path.cwd() if location else session.folder.path
     return open_object_store(location or str(session.config.vault.location), base)

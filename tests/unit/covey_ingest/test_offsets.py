@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.objects.folder import DirectoryStore
 from covey.core.vault.reading import VaultReader
 from covey.errors import StorageError
 from covey_ingest.key_file import read_key_file
 from covey_ingest.manifest_memory import FolderMemory
-from covey_ingest.object_stores import DirectoryStore
 from covey_ingest.offsets import Offset, latest_offset, ranges
 from tests.spark.fleet import Collector, Device
 

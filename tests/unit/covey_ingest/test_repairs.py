@@ -7,13 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from covey.adapters.objects.folder import DirectoryStore
 from covey.core.vault.documents import SegmentEntry
 from covey.core.vault.keys import VaultKey, key_file_text
 from covey.core.vault.reading import VaultReader
 from covey.errors import StorageError
 from covey_ingest import repairs
 from covey_ingest.key_file import read_key_file
-from covey_ingest.object_stores import DirectoryStore
 from covey_ingest.offsets import AGAIN, Offset, Span, latest_offset, ranges
 from covey_ingest.reading import work_rows
 from covey_ingest.repairs import Prober

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from covey.adapters.objects.folder import DirectoryStore
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, numbered
 from covey.core.vault.documents import SegmentEntry
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
 from covey.core.wire import cbor
 from covey.core.wire.message import Loss, LossReason, MessageType
-from covey_ingest.object_stores import DirectoryStore
 from covey_ingest.offsets import Work
 from covey_ingest.reading import work_rows
 from covey_ingest.rows import BYTES_PER_BATCH, DECODED_TOGETHER, ROWS_PER_BATCH, Verify

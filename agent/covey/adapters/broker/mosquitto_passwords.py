@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import re
 import secrets
 from typing import TYPE_CHECKING
 
-from covey.adapters.files import locked_folder, storage_error, synchronise_folder
+from covey.adapters.files import locked_folder, replace_file, storage_error
 from covey.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
@@ -86,7 +85,8 @@ def write_account(passwords: Path, user_name: str, password: str | None) -> bool
             kept = [line for line in lines if not line.startswith(user_name + ":")]
             added = [] if password is None else [f"{user_name}:{hash_password(password)}"]
             if added or len(kept) < len(lines):
-                _replace(passwords, "\n".join([*kept, *added, ""]))
+                content = "\n".join([*kept, *added, ""]).encode()
+                replace_file(passwords, content, 0o600, like=passwords.stat() if passwords.exists() else None)
             return len(kept) < len(lines)
     except (PermissionError, FileNotFoundError) as error:
         raise ConfigurationError(
@@ -102,19 +102,3 @@ def hash_password(password: str) -> str:
     salt = secrets.token_bytes(_SALT_BYTES)
     digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ROUNDS)
     return f"$7${_ROUNDS}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
-
-
-def _replace(path: Path, text: str) -> None:
-    replacement = path.with_name(path.name + ".new")
-    replacement.unlink(missing_ok=True)
-    descriptor = os.open(replacement, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        if path.exists():
-            before = path.stat()
-            os.fchown(file.fileno(), before.st_uid, before.st_gid)
-            os.fchmod(file.fileno(), before.st_mode & 0o777)
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    replacement.replace(path)
-    synchronise_folder(path.parent)

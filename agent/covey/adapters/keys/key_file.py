@@ -12,7 +12,7 @@ import shlex
 import stat
 from pathlib import Path
 
-from covey.adapters.files import open_regular, replace_durably, storage_error, synchronise_folder
+from covey.adapters.files import open_regular, replace_durably, storage_error, synchronise
 from covey.errors import ConfigurationError
 
 _SHARED = stat.S_IRWXG | stat.S_IRWXO
@@ -90,7 +90,7 @@ def private_folder(path: Path) -> None:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=0o700, exist_ok=True)
-            synchronise_folder(path.parent)
+            synchronise(path.parent)
         status = path.stat()
     except PermissionError as error:
         raise ConfigurationError(

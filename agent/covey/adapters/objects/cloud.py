@@ -1,4 +1,4 @@
-"""A vault in an object store: S3 and what speaks like it, Google Cloud Storage, Azure (the `obstore` library).
+"""A vault, or published tables, in S3 and what speaks like it, Google Cloud Storage, Azure (the `obstore` library).
 
 Credentials come by the store's usual chain: the environment (`AWS_ACCESS_KEY_ID`, …), a web identity, the container's
 or the machine's role; `AWS_ENDPOINT_URL` and `AWS_REGION` name a store of one's own. None stands in Covey's settings.
@@ -7,26 +7,36 @@ or the machine's role; `AWS_ENDPOINT_URL` and `AWS_REGION` name a store of one's
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from covey.adapters.objects.folder import check_key
+from covey.adapters.objects.keys import check_key
 from covey.errors import ConfigurationError, ConflictError, LimitError, StorageError
 from covey.limits import MAXIMUM_VAULT_MANIFEST_BYTES
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from obstore.store import ObjectStore
 
 SCHEMES = ("s3", "gs", "az", "abfss")
 _PATIENCE = timedelta(seconds=20)
-"""How long one object is tried for: below the watchdog's time, as a collector waits for its store."""
+"""How long a collector tries for one object: below the watchdog's time, as it waits for its store."""
+
+_RETRIES_MAX = 5
+_PART_BYTES = 5 * 1024 * 1024
+_PARTS_AT_ONCE = 2
+"""A file of any size is read in parts of `_PART_BYTES`: 10 MiB in memory."""
 
 
-def open_cloud_store(url: str) -> CloudStore:
+def open_cloud_store(url: str, patience: timedelta = _PATIENCE) -> CloudStore:
     """Return the store that a URL names: `s3://bucket/prefix`.
+
+    `patience` is how long one object is tried for; a single try has half of it.
 
     Raises:
         ConfigurationError: not such a URL, or the library is not installed.
@@ -43,11 +53,11 @@ def open_cloud_store(url: str) -> CloudStore:
     try:
         store = from_url(
             url,
-            client_options={"timeout": timedelta(seconds=10), "allow_http": _is_true("AWS_ALLOW_HTTP")},
-            retry_config={"max_retries": 3, "retry_timeout": _PATIENCE},
+            client_options={"timeout": patience / 2, "allow_http": _is_true("AWS_ALLOW_HTTP")},
+            retry_config={"max_retries": _RETRIES_MAX, "retry_timeout": patience},
         )
     except Exception as error:  # the library raises classes of its own for what it finds in the environment
-        raise ConfigurationError(f"{url} cannot be used: {_first_line(error)}") from error
+        raise ConfigurationError(f"{url} cannot be used: {brief(error)}") from error
     return CloudStore(store, url)
 
 
@@ -56,7 +66,7 @@ class CloudStore:
 
     def __init__(self, store: ObjectStore, url: str) -> None:
         self._store = store
-        self._url = url
+        self.url = url
 
     def put(self, key: str, content: bytes) -> None:
         """Store durably and atomically.
@@ -88,7 +98,7 @@ class CloudStore:
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         check_key(key)
-        with self._told("write", key):
+        with self._store_errors("write", key):
             try:
                 obstore.put(self._store, key, content, mode=mode, use_multipart=False)
             except (AlreadyExistsError, PreconditionError) as error:
@@ -110,7 +120,7 @@ class CloudStore:
         import obstore
 
         check_key(key)
-        with self._told("read", key):
+        with self._store_errors("read", key):
             try:
                 found = obstore.get(self._store, key)
                 if found.meta["size"] > maximum:
@@ -129,7 +139,7 @@ class CloudStore:
         import obstore
 
         check_key(key)
-        with self._told("remove", key):
+        with self._store_errors("remove", key):
             try:
                 obstore.delete(self._store, key)
             except FileNotFoundError:
@@ -144,25 +154,52 @@ class CloudStore:
         import obstore
 
         folder = prefix.rpartition("/")[0]
-        with self._told("list", prefix):
+        with self._store_errors("list", prefix):
             found = [each["path"] for page in obstore.list(self._store, folder or None) for each in page]
         return iter(sorted(key for key in found if key.startswith(prefix)))
 
+    def is_empty(self) -> bool:
+        """Say whether nothing lies under the URL.
+
+        Raises:
+            StorageError: the store refused, or was not reached.
+        """
+        import obstore
+
+        with self._store_errors("list", "what is there"):
+            found = obstore.list_with_delimiter(self._store)
+        return not found["objects"] and not found["common_prefixes"]
+
+    def upload(self, key: str, file: Path) -> None:
+        """Store a file whole, in parts if it is large. The key is a table's, with `=` in it: of our own making.
+
+        Raises:
+            StorageError: the store refused, or was not reached.
+        """
+        import obstore
+
+        with self._store_errors("write", key):
+            obstore.put(self._store, key, file, chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE)
+
     @contextmanager
-    def _told(self, action: str, key: str) -> Iterator[None]:
+    def _store_errors(self, action: str, key: str) -> Iterator[None]:
         """Turn the library's errors into ours."""
         try:
             yield
         except (ConflictError, LimitError):
             raise
         except Exception as error:  # its errors have no common class beside Exception
-            raise StorageError(f"{self._url}: {action} {key}: {_first_line(error)}") from error
+            raise StorageError(f"{self.url}: {action} {key}: {brief(error)}") from error
 
 
 def _is_true(variable: str) -> bool:
     return os.environ.get(variable, "").lower() in {"1", "true"}
 
 
-def _first_line(error: Exception) -> str:
-    """Return what an error says, without the debug text that the library adds: it holds whole requests."""
-    return str(error).partition("\n")[0][:200]
+def brief(error: Exception) -> str:
+    """Return what a library of the object store's kind says, in a line, without what it adds for debugging.
+
+    That holds whole requests; and the query of a URL may hold a signature.
+    """
+    said = re.sub(r"\x1b\[\d*m|↳", " ", str(error).partition("\n\n")[0])
+    return re.sub(r"\?\S*", "", " ".join(said.split()))[:200]

@@ -1,13 +1,8 @@
-"""A directory as a vault: each object a file, put atomically and durably.
-
-A key is a path of segments made of letters, digits and `. _ -`, none of them beginning with a dot. So no key leaves
-the root, and no key is a temporary file's name.
-"""
+"""A directory as a vault: each object a file, put atomically and durably."""
 
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
 from covey.adapters.files import (
@@ -17,51 +12,15 @@ from covey.adapters.files import (
     replace_durably,
     storage_error,
     storage_errors,
-    synchronise_folder,
+    synchronise,
 )
-from covey.errors import ConflictError, LimitError, MalformedError
+from covey.adapters.objects.keys import check_key, is_segment
+from covey.errors import ConflictError, LimitError
 from covey.limits import MAXIMUM_VAULT_MANIFEST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from covey.ports import ObjectStore
-
-_SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}"  # 255 bytes is what a file name may have
-_is_segment = re.compile(_SEGMENT).fullmatch
-_is_key = re.compile(rf"{_SEGMENT}(?:/{_SEGMENT})*").fullmatch
-
-
-def check_key(key: str) -> None:
-    """Check a key before it stands in a path or a request.
-
-    Raises:
-        MalformedError: it is none.
-    """
-    if not _is_key(key):
-        raise MalformedError(f"{key[:80]!r} is not the key of an object")
-
-
-def open_object_store(location: str, base: Path) -> ObjectStore:
-    """Return the store at a location: a directory, made if it is not there, or a URL (`objects/cloud.py`).
-
-    A relative directory is below `base`.
-
-    Raises:
-        ConfigurationError: no such kind of store.
-        StorageError: the directory cannot be made.
-    """
-    if "://" in location:
-        from covey.adapters.objects.cloud import open_cloud_store
-
-        return open_cloud_store(location)
-    root = base / location
-    try:
-        root.mkdir(mode=0o750, parents=True, exist_ok=True)
-    except OSError as error:
-        raise storage_error("make", root, error) from error
-    return DirectoryStore(root)
 
 
 class DirectoryStore:
@@ -141,7 +100,7 @@ class DirectoryStore:
                 names = sorted(
                     f"{base}{entry.name}/" if entry.is_dir(follow_symlinks=False) else f"{base}{entry.name}"
                     for entry in entries
-                    if _is_segment(entry.name) and not entry.is_symlink()
+                    if is_segment(entry.name) and not entry.is_symlink()
                 )
         except (FileNotFoundError, NotADirectoryError):
             return
@@ -166,6 +125,6 @@ class DirectoryStore:
             self._make_folder(folder.parent)
         try:
             folder.mkdir(exist_ok=True)
-            synchronise_folder(folder.parent)
+            synchronise(folder.parent)
         except OSError as error:
             raise storage_error("make", folder, error) from error

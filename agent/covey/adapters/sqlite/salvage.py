@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from covey.adapters.files import remove_durably, storage_errors, synchronise_folder
+from covey.adapters.files import remove_durably, storage_errors, synchronise
 from covey.adapters.sqlite.inspection import UNREADABLE
 from covey.adapters.sqlite.outbox import check_digest
 from covey.adapters.sqlite.progress import moving
@@ -76,7 +76,7 @@ def salvage(
             os.utime(descriptor, ns=(now_ns, now_ns))  # `finish` names the damaged file by it
             os.close(descriptor)
             building.rename(_complete(path))
-            synchronise_folder(path.parent)
+            synchronise(path.parent)
     except StorageError:
         with suppress(StorageError):  # its room is wanted
             _discard(building)
@@ -126,9 +126,9 @@ def finish(path: Path) -> None:
             if part.exists():
                 part.rename(aside.with_name(aside.name + suffix))
         path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
-        synchronise_folder(path.parent)
+        synchronise(path.parent)
         complete.rename(path)
-        synchronise_folder(path.parent)
+        synchronise(path.parent)
 
 
 def _complete(path: Path) -> Path:

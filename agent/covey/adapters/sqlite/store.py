@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from covey.adapters.files import synchronise_folder
+from covey.adapters.files import synchronise
 from covey.adapters.sqlite.boards import BoardTables
 from covey.adapters.sqlite.collectors import CollectingTables
 from covey.adapters.sqlite.groups import GroupTables
@@ -96,7 +96,7 @@ class SqliteStore(
             with moving(self._db, moves):
                 self._migrate(new_incarnation)
             if new:  # a journal of its first moment, come back after a power cut, would undo everything
-                synchronise_folder(path.parent)
+                synchronise(path.parent)
             self._look_through()
         self._seen_version = self._data_version()
 
