@@ -10,8 +10,9 @@ import sys
 from itertools import islice
 
 from bench.readings import Reading, readings
+from covey.app.daemon import speak_with_relay
 from covey.app.roles.publisher import Publisher
-from covey.app.session import open_session, speak_with_relay
+from covey.cli.device_options import open_device
 from covey.core.node import Node
 from covey.core.now import Now
 
@@ -46,12 +47,12 @@ class Source:
 
 def main(state: str, count: int, batch: int) -> None:
     """Run until everything is landed."""
-    with open_session(argparse.Namespace(state=state, config=None)) as session:
+    with open_device(argparse.Namespace(state=state, config=None)) as device:
         prepared = list(readings(count))
-        source = Source(prepared, session.publisher(batch))
+        source = Source(prepared, device.publisher(batch))
         print("ready", flush=True)
         sys.stdin.readline()
-        speak_with_relay(session, [source], lambda: source.done and session.store.totals()[0] == 0)
+        speak_with_relay(device, [source], lambda: source.done and device.store.totals()[0] == 0)
 
 
 if __name__ == "__main__":

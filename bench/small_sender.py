@@ -9,7 +9,9 @@ import argparse
 import secrets
 import sys
 
-from covey.app.session import Session, open_session, speak_with_relay
+from covey.app.daemon import speak_with_relay
+from covey.app.device import Device
+from covey.cli.device_options import open_device
 from covey.core.node import Node
 from covey.core.now import Now
 
@@ -23,9 +25,9 @@ _WAITING = 4_096
 class Source:
     """A role that submits blobs as fast as the outbox empties."""
 
-    def __init__(self, session: Session, count: int) -> None:
-        self._session = session
-        self._group = session.pick_group(None).group_id
+    def __init__(self, device: Device, count: int) -> None:
+        self._session = device
+        self._group = device.pick_group(None).group_id
         self._contents = [secrets.token_bytes(SIZE) for _ in range(count)]
 
     @property
@@ -50,11 +52,11 @@ class Source:
 
 def main(state: str, count: int) -> None:
     """Run until everything is acknowledged."""
-    with open_session(argparse.Namespace(state=state, config=None)) as session:
-        source = Source(session, count)
+    with open_device(argparse.Namespace(state=state, config=None)) as device:
+        source = Source(device, count)
         print("ready", flush=True)
         sys.stdin.readline()
-        speak_with_relay(session, [source], lambda: source.done)
+        speak_with_relay(device, [source], lambda: source.done)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.client": ("covey.errors",),
     "covey.adapters": (*_CORE, *_WORLD),
     "covey.app.roles": (*_CORE, "covey.ports", "covey.app.roles"),
-    "covey.app": (*_CORE, *_WORLD, "covey.app", "covey.client", "covey.cli"),
+    "covey.app": (*_CORE, *_WORLD, "covey.app", "covey.client", "covey.cli", "covey_boards"),
     "covey.cli": ("covey", "covey_boards"),
     "covey_boards.shared": ("covey_boards.shared",),
     "covey_boards.device": ("covey_boards.device", "covey_boards.shared"),

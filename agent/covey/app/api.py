@@ -23,8 +23,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from covey.adapters.journal import report
 from covey.adapters.local_api import Answer, LocalApi, Request, Route, Text
-from covey.app.session import Session, report, session_on
+from covey.app.device import Device, device_on
 from covey.core.ids import device_name
 from covey.core.telemetry.senml import Reading, readings_from_cbor, readings_from_json
 from covey.errors import UsageError
@@ -48,8 +49,8 @@ _BLOBS = 16
 """Read at a time: a client that takes none costs no memory."""
 
 
-def serve(agent: Session, path: Path) -> LocalApi:
-    """Listen, for the agent of this session.
+def serve(agent: Device, path: Path) -> LocalApi:
+    """Listen, for the agent of this device.
 
     Raises:
         ConfigurationError: the socket cannot be there.
@@ -60,7 +61,7 @@ def serve(agent: Session, path: Path) -> LocalApi:
 class _Answers:
     """The routes on one device."""
 
-    def __init__(self, agent: Session) -> None:
+    def __init__(self, agent: Device) -> None:
         self._agent = agent
 
     def routes(self) -> tuple[Route, ...]:
@@ -76,24 +77,24 @@ class _Answers:
             Route("DELETE", "/v1/inbox/([0-9]{1,18})", 0, self._forget),
         )
 
-    def _session(self) -> AbstractContextManager[Session]:
+    def _session(self) -> AbstractContextManager[Device]:
         """Open the store for this thread; key and settings are the agent's, so that nobody is asked a passphrase."""
-        return session_on(self._agent.folder, self._agent.node.identity, self._agent.config)
+        return device_on(self._agent.folder, self._agent.node.identity, self._agent.config)
 
     def _status(self, request: Request) -> Answer:
         from covey.cli.cmd_status import status_of
 
         _only(request)
-        with self._session() as session:
-            return status_of(session)
+        with self._session() as device:
+            return status_of(device)
 
     def _outbox(self, request: Request) -> Answer:
         from covey.cli.cmd_outbox import MOST_SHOWN, outbox_of
 
         _only(request, "limit")
         limit = _number(request, "limit", 0, MOST_SHOWN)
-        with self._session() as session:
-            return outbox_of(session, limit)
+        with self._session() as device:
+            return outbox_of(device, limit)
 
     def _metrics(self, request: Request) -> Answer:
         from covey.cli.cmd_metrics import FORMS, families
@@ -102,30 +103,30 @@ class _Answers:
         form = request.query.get("format", "openmetrics")
         if form not in FORMS:
             raise UsageError(f"format must be one of: {', '.join(FORMS)}")
-        with self._session() as session:
-            return Text(_METRICS_TYPES[form], FORMS[form](list(families(session))))
+        with self._session() as device:
+            return Text(_METRICS_TYPES[form], FORMS[form](list(families(device))))
 
     def _publish(self, request: Request) -> Answer:
         _only(request, "batch")
         batch = _number(request, "batch", 1, MAXIMUM_BATCH_READINGS) if "batch" in request.query else None
-        with self._session() as session:
-            readings = _readings(request, session.clock.monotonic_us())
-            publisher = session.publisher(batch)
+        with self._session() as device:
+            readings = _readings(request, device.clock.monotonic_us())
+            publisher = device.publisher(batch)
             for reading in readings:
                 publisher.add(reading.name, reading.unit, reading.time_us, reading.value)
-            return {"queued_readings": publisher.flush(session.node)}
+            return {"queued_readings": publisher.flush(device.node)}
 
     def _send(self, request: Request) -> Answer:
-        from covey.cli.cmd_group import pick_member
+        from covey.app.operations.groups import pick_member
 
         _only(request, "group", "to", "expires")
         expires_s = _number(request, "expires", 0, _EXPIRES_S_MAX)
-        with self._session() as session:
-            group = session.pick_group(request.query.get("group"))
+        with self._session() as device:
+            group = device.pick_group(request.query.get("group"))
             to = pick_member(group, request.query["to"]).keys.signing_public if "to" in request.query else None
-            with session.store.transaction():
+            with device.store.transaction():
                 lifetime_us = expires_s * 1_000_000 or None
-                recipients = session.node.send_blob(group.group_id, request.body, session.now(), to, lifetime_us)
+                recipients = device.node.send_blob(group.group_id, request.body, device.now(), to, lifetime_us)
         return {"bytes": len(request.body), "recipients": recipients}
 
     def _inbox(self, request: Request) -> Answer:
@@ -138,9 +139,9 @@ class _Answers:
         shown: set[int] = set()
         deadline = time.monotonic() + follow_s
         spoken_at = time.monotonic()
-        with self._session() as session:
+        with self._session() as device:
             while True:
-                store = session.store
+                store = device.store
                 rows = store.arrived_in_order(_BLOBS, shown) if in_order else store.arrived(_BLOBS, after)
                 for row in rows:
                     yield _blob(row)
@@ -154,15 +155,15 @@ class _Answers:
                     yield None
                 while (
                     not rows
-                    and not session.store.changed_elsewhere()
+                    and not device.store.changed_elsewhere()
                     and time.monotonic() < min(deadline, spoken_at + _SIGN_OF_LIFE_S)
                 ):
                     time.sleep(_LOOK_S)
 
     def _forget(self, request: Request) -> Answer:
         _only(request)
-        with self._session() as session, session.store.transaction():
-            session.store.consume(int(request.matched[0]))
+        with self._session() as device, device.store.transaction():
+            device.store.consume(int(request.matched[0]))
         return {}
 
 

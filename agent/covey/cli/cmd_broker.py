@@ -12,7 +12,8 @@ from covey.adapters.broker.authority import Authority, PasswordAuthority, author
 from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT, check_device_name
 from covey.adapters.keys.key_file import read_secret, write_secret
 from covey.adapters.keys.relay_credential import is_certificate
-from covey.app.session import print_json, read_text_file, state_folder
+from covey.cli.device_options import state_folder
+from covey.cli.terminal import print_json, read_text_file
 from covey.config.settings import RelayConfig
 from covey.core.ids import key_from_text, printable
 from covey.errors import ConfigurationError, MalformedError, UsageError

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 
 from covey.adapters.clock import SystemClock
-from covey.app.checks.findings import Device, Finding, Level
+from covey.app.checks.findings import Examined, Finding, Level
 from covey.app.checks.local import examine
-from covey.app.session import print_json, state_folder
+from covey.cli.device_options import state_folder
+from covey.cli.terminal import print_json
 from covey.core.ids import printable
 
 
@@ -20,15 +21,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print a line for each finding; return 0 where all is well."""
-    device = Device(state_folder(options), SystemClock())
+    examined = Examined(state_folder(options), SystemClock())
     found: list[Finding] = []
     try:
-        for finding in examine(device, offline=options.offline):
+        for finding in examine(examined, offline=options.offline):
             found.append(finding)
             if not options.json:
                 _show(finding)
     finally:
-        device.close()
+        examined.close()
     counts = {level: sum(each.level is level for each in found) for level in Level}
     failed = counts[Level.ERROR] + (counts[Level.WARNING] if options.warnings_as_errors else 0)
     if options.json:

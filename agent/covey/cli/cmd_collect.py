@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import secrets
-from pathlib import Path
 
-from covey.app.session import open_session, report, run_agent
-from covey.cli.cmd_run import board_roles, sensor_roles
+from covey.adapters.journal import report
+from covey.app.agent_roles import collector_role, configured_roles
+from covey.app.daemon import run_agent
+from covey.cli.device_options import open_device
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,22 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run until SIGTERM or Ctrl-C."""
-    from covey.adapters.objects.location import open_object_store
-    from covey.app.roles.collector import Collector
-
-    with open_session(options) as session:
-        location = options.vault or str(session.config.vault.location)
-        base = Path.cwd() if options.vault else session.folder.path
-        collector = Collector(
-            session.node.identity,
-            session.folder.vault_keys,
-            session.store,
-            open_object_store(location, base),
-            secrets.token_bytes,
-            int(session.config.vault.segment_seconds * 1e6),
-            report,
-        )
-        report("info", f"landing telemetry in {location}; the ingest needs {session.folder.vault_key_path}")
-        roles = [] if options.no_sensors else sensor_roles(session)
-        run_agent(session, [collector, *roles, *board_roles(session)], lands_telemetry=True)
+    with open_device(options) as device:
+        collector, location = collector_role(device, options.vault)
+        report("info", f"landing telemetry in {location}; the ingest needs {device.folder.vault_key_path}")
+        roles = [collector, *configured_roles(device, sensors=not options.no_sensors)]
+        run_agent(device, roles, lands_telemetry=True)
     return 0

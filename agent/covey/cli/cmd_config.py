@@ -6,7 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from covey.app.session import print_json, state_folder
+from covey.cli.device_options import state_folder
+from covey.cli.terminal import print_json
 from covey.config.file import Configuration
 from covey.config.settings import Setting, setting, settings, toml_value
 from covey.errors import UsageError
@@ -148,6 +149,6 @@ def _check_meaning(key: str, value: str) -> None:
 
         tls_context(Path(value))
     elif key == "telemetry.group":
-        from covey.app.session import group_id
+        from covey.app.device import group_id
 
         group_id(value)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from covey.adapters.keys.identity_file import find_passphrase
-from covey.app.session import print_json, read_text_file, state_folder
+from covey.cli.device_options import state_folder
+from covey.cli.terminal import print_json, read_text_file
 from covey.core.ids import device_name, truncate_utf8
 from covey.limits import MAXIMUM_LABEL_BYTES
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from datetime import UTC, datetime
 
-from covey.app.session import Session, open_session, print_json
-from covey.cli.cmd_group import pick_member
+from covey.app.device import Device
+from covey.app.operations.groups import pick_member
+from covey.app.operations.keys import retired_keys, rotate_noise_key
+from covey.cli.device_options import open_device
+from covey.cli.terminal import print_json
 from covey.core.ids import device_name, fingerprint, key_text
 from covey.errors import UsageError
-from covey.limits import RETIRED_NOISE_KEY_US_MAX
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,13 +26,13 @@ def run(options: argparse.Namespace) -> int:
     """Show keys, this device's or a member's, or replace this device's noise key."""
     if options.action == "rotate" and options.device is not None:
         raise UsageError("a device rotates its own key alone")
-    with open_session(options) as session:
+    with open_device(options) as device:
         if options.action == "rotate":
-            _rotate(session)
-        keys = session.node.identity.keys
-        retired = _retired(session)
+            rotate_noise_key(device)
+        keys = device.node.identity.keys
+        retired = _retired(device)
         if options.device is not None:
-            keys = pick_member(session.pick_group(options.group), options.device).keys
+            keys = pick_member(device.pick_group(options.group), options.device).keys
             retired = []
     shown = {
         "device": device_name(keys.signing_public),
@@ -50,25 +52,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _rotate(session: Session) -> None:
-    """Store a new key, then tell every group: what a crash leaves undone, the agent or the next rotation finishes."""
-    with session.store.transaction():
-        session.node.refresh()
-        session.folder.rotate_noise(session.node.identity, session.clock.wall_us())
-        session.node.rotate_noise_key(session.now())
-
-
-def _retired(session: Session) -> list[dict[str, str]]:
-    listed = {
-        own.keys.noise_public
-        for group in session.node.membership.groups()
-        if (own := group.member(session.node.identity.signing_public)) is not None
-    }
+def _retired(device: Device) -> list[dict[str, str]]:
     states = []
-    for key in session.node.identity.noise.retired:
-        latest = datetime.fromtimestamp((key.retired_at_us + RETIRED_NOISE_KEY_US_MAX) / 1e6, UTC)
+    for key in retired_keys(device):
+        latest = datetime.fromtimestamp(key.latest_us / 1e6, UTC)
         state = f"opens what is on its way; wiped when all members know, at the latest on {latest:%Y-%m-%d %H:%M} UTC"
-        if key.public in listed:
+        if key.listed:
             state = "a group still lists it; the agent tells it the new one"
         states.append({"noise_key": key_text("noise", key.public), "state": state})
     return states

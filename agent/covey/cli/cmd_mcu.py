@@ -13,8 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.session import Session, open_session, print_json, print_table, report
-from covey.cli.cmd_run import bridge_role
+from covey.adapters.journal import report
+from covey.app.agent_roles import bridge_role
+from covey.app.device import Device
+from covey.cli.device_options import open_device
+from covey.cli.terminal import print_json, print_table
 from covey.core.group.manifest import BOARD, GroupManifest, Member
 from covey.core.ids import device_name, fingerprint, printable, truncate_utf8
 from covey.core.routing.forwarding import board_member
@@ -45,20 +48,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do what the action says."""
-    with open_session(options) as session:
+    with open_device(options) as device:
         match options.action:
             case "scan":
-                _scan(session, as_json=options.json)
+                _scan(device, as_json=options.json)
             case "stats":
-                _stats(session, options)
+                _stats(device, options)
             case "monitor":
-                _monitor(session, options)
+                _monitor(device, options)
             case "enrol":
-                _enrol(session, options)
+                _enrol(device, options)
             case "reset":
-                _reset(session, options)
+                _reset(device, options)
             case _:
-                _flash(session, options)
+                _flash(device, options)
     return 0
 
 
@@ -78,7 +81,7 @@ def _attached() -> list[UsbPort]:
     return attached_ports()
 
 
-def _pick_port(session: Session, name: str | None) -> str:
+def _pick_port(device: Device, name: str | None) -> str:
     """Return the port that a person means, as the configuration calls it if it does.
 
     Raises:
@@ -86,7 +89,7 @@ def _pick_port(session: Session, name: str | None) -> str:
     """
     from covey_boards.usb import lasting_name
 
-    configured = session.config.bridge.ports
+    configured = device.config.bridge.ports
     boards = [port for port in _attached() if port.kind is not None]
     if name is None:
         found = list(configured) or [lasting_name(port) for port in boards]
@@ -106,11 +109,11 @@ def _pick_port(session: Session, name: str | None) -> str:
     )
 
 
-def _scan(session: Session, *, as_json: bool) -> None:
+def _scan(device: Device, *, as_json: bool) -> None:
     from covey_boards.usb import lasting_name
 
-    known = {board.port: board for board in session.store.boards()}
-    configured = {str(Path(port).resolve()): port for port in session.config.bridge.ports}
+    known = {board.port: board for board in device.store.boards()}
+    configured = {str(Path(port).resolve()): port for port in device.config.bridge.ports}
     rows: list[dict[str, object]] = []
     for port in _attached():
         ours = configured.pop(str(Path(port.device).resolve()), None)
@@ -160,9 +163,9 @@ def _row(
 # -- what is known of boards ------------------------------------------------------------------------------------------
 
 
-def described(session: Session, board: AttachedBoard) -> dict[str, object]:
+def described(device: Device, board: AttachedBoard) -> dict[str, object]:
     """Return what is known of a board as JSON values."""
-    found = board_member(session.node.membership, board.keys.signing_public)
+    found = board_member(device.node.membership, board.keys.signing_public)
     return {
         "port": board.port,
         "board": device_name(board.keys.signing_public),
@@ -173,14 +176,14 @@ def described(session: Session, board: AttachedBoard) -> dict[str, object]:
         "group": found[0].group_id.hex() if found else None,
         "enrolled": board.enrolled,
         "up": board.up,
-        "seconds": max(0, (session.clock.wall_us() - board.changed_at_us) // 1_000_000),
+        "seconds": max(0, (device.clock.wall_us() - board.changed_at_us) // 1_000_000),
         "statistics": board.statistics,
     }
 
 
-def _boards(session: Session, options: argparse.Namespace) -> list[AttachedBoard]:
+def _boards(device: Device, options: argparse.Namespace) -> list[AttachedBoard]:
     """Return the boards that have been seen, on one port if one is named."""
-    boards = session.store.boards()
+    boards = device.store.boards()
     if options.port is None:
         return boards
     place = Path(options.port).resolve()
@@ -193,8 +196,8 @@ def _state(board: dict[str, object]) -> str:
     return ("up" if board["up"] else "away") + ("" if board["enrolled"] else ", knows no collector")
 
 
-def _stats(session: Session, options: argparse.Namespace) -> None:
-    boards = [described(session, board) for board in _boards(session, options)]
+def _stats(device: Device, options: argparse.Namespace) -> None:
+    boards = [described(device, board) for board in _boards(device, options)]
     if options.json:
         print_json(boards)
         return
@@ -210,23 +213,23 @@ def _stats(session: Session, options: argparse.Namespace) -> None:
             print_table(["number", "value"], sorted(statistics.items()))
 
 
-def _monitor(session: Session, options: argparse.Namespace) -> None:
+def _monitor(device: Device, options: argparse.Namespace) -> None:
     """Print every change until Ctrl-C. What a board measures stays closed: numbers and states are all that there is."""
-    ports = [_pick_port(session, options.port)] if options.port else list(session.config.bridge.ports)
+    ports = [_pick_port(device, options.port)] if options.port else list(device.config.bridge.ports)
     if not ports:
-        ports = [_pick_port(session, None)]
+        ports = [_pick_port(device, None)]
     shown: dict[str, tuple[bool, bool, dict[str, int]]] = {}
 
     def show() -> bool:
-        for board in session.store.boards():
+        for board in device.store.boards():
             news = (board.up, board.enrolled, board.statistics)
             if board.port in ports and shown.get(board.port) != news:
-                _show_change(described(session, board), shown.get(board.port, (False, False, {}))[2], options.json)
+                _show_change(described(device, board), shown.get(board.port, (False, False, {}))[2], options.json)
                 shown[board.port] = news
         return False
 
     try:
-        _wait(session, ports, show, options.seconds)
+        _wait(device, ports, show, options.seconds)
     except KeyboardInterrupt:
         return
 
@@ -245,57 +248,57 @@ def _show_change(board: dict[str, object], before: dict[str, int], as_json: bool
 # -- what is done with boards -----------------------------------------------------------------------------------------
 
 
-def _wait(session: Session, ports: list[str], condition: Callable[[], bool], seconds: float | None) -> bool:
+def _wait(device: Device, ports: list[str], condition: Callable[[], bool], seconds: float | None) -> bool:
     """Wait while boards speak: with the agent where it has the ports, else with this process."""
-    ours = [port for port in ports if port not in session.config.bridge.ports or not session.folder.agent_runs()]
-    bridge = bridge_role(session, ours) if ours else None
+    ours = [port for port in ports if port not in device.config.bridge.ports or not device.folder.agent_runs()]
+    bridge = bridge_role(device, ours) if ours else None
     deadline = None if seconds is None else time.monotonic() + seconds
     try:
         if bridge is not None:
-            bridge.turn(session.node, session.now())  # a killed agent may have left that it is there
+            bridge.turn(device.node, device.now())  # a killed agent may have left that it is there
         while not condition():
             if deadline is not None and time.monotonic() >= deadline:
                 return False
-            if session.store.changed_elsewhere():
-                session.node.refresh()
+            if device.store.changed_elsewhere():
+                device.node.refresh()
             if bridge is not None:
-                bridge.turn(session.node, session.now())
+                bridge.turn(device.node, device.now())
             time.sleep(_TURN_S)
     finally:
         if bridge is not None:
-            bridge.stop(session.node, session.now())
+            bridge.stop(device.node, device.now())
     return True
 
 
-def _board_on(session: Session, port: str) -> AttachedBoard | None:
+def _board_on(device: Device, port: str) -> AttachedBoard | None:
     """Return the board that answers on a port."""
-    return next((board for board in session.store.boards() if board.port == port and board.up), None)
+    return next((board for board in device.store.boards() if board.port == port and board.up), None)
 
 
-def _enrol(session: Session, options: argparse.Namespace) -> None:
-    port = _pick_port(session, options.port)
-    group = session.pick_group(options.group)
+def _enrol(device: Device, options: argparse.Namespace) -> None:
+    port = _pick_port(device, options.port)
+    group = device.pick_group(options.group)
     seen: list[AttachedBoard] = []
 
     def told() -> bool:
         """Ask the person as soon as the board answers; then wait for the board to say that it knows."""
-        board = _board_on(session, port)
+        board = _board_on(device, port)
         if board is None:
             return False
-        if not seen and board_member(session.node.membership, board.keys.signing_public) is None:
+        if not seen and board_member(device.node.membership, board.keys.signing_public) is None:
             _confirm(board, options)
-            _add(session, group, board, options.label)
+            _add(device, group, board, options.label)
         seen[:] = [board]
         return board.enrolled
 
-    done = _wait(session, [port], told, _ANSWER_S)
+    done = _wait(device, [port], told, _ANSWER_S)
     if not seen:
         raise LocalError(
             f"no board answers on {port}", hint="covey mcu flash, if it has no firmware; the log of the agent says more"
         )
     [board] = seen
     if options.json:
-        print_json(described(session, board))
+        print_json(described(device, board))
     elif done:
         print(f"board {device_name(board.keys.signing_public)} is in group {group.group_id.hex()[:8]}, and knows it")
     else:
@@ -326,66 +329,66 @@ def _confirm(board: AttachedBoard, options: argparse.Namespace) -> None:
         raise LocalError("nothing was changed")
 
 
-def _add(session: Session, group: GroupManifest, board: AttachedBoard, label: str) -> None:
+def _add(device: Device, group: GroupManifest, board: AttachedBoard, label: str) -> None:
     """Let a board into the group.
 
     Raises:
         LocalError: the group has no collector, or does not let this device.
     """
-    if session.node.membership.collector_of(group.group_id, board.keys.signing_public) is None:
+    if device.node.membership.collector_of(group.group_id, board.keys.signing_public) is None:
         raise LocalError("the group has no collector", hint="invite one: covey invite --capability collector")
     member = Member(board.keys, truncate_utf8(label, MAXIMUM_LABEL_BYTES), capabilities=(BOARD,))
 
     def edit(draft: GroupManifest, _: bytes) -> GroupManifest:
         return draft.adding(member)
 
-    with session.store.transaction():
-        session.node.change_group(group.group_id, edit, session.now())
+    with device.store.transaction():
+        device.node.change_group(group.group_id, edit, device.now())
 
 
-def _reset(session: Session, options: argparse.Namespace) -> None:
-    port = _pick_port(session, options.port)
+def _reset(device: Device, options: argparse.Namespace) -> None:
+    port = _pick_port(device, options.port)
     if options.forget:
-        _flash(session, options, forget=True)
+        _flash(device, options, forget=True)
         return
     asked_at: list[int] = []
 
     def restarted() -> bool:
-        board = _board_on(session, port)
+        board = _board_on(device, port)
         if board is None:
             return False
         if not asked_at:
             asked_at.append(board.changed_at_us)
-            with session.store.transaction():
-                session.store.want_restart(port)
-        return board.changed_at_us > asked_at[0] and port not in session.store.restarts_wanted()
+            with device.store.transaction():
+                device.store.want_restart(port)
+        return board.changed_at_us > asked_at[0] and port not in device.store.restarts_wanted()
 
-    if not _wait(session, [port], restarted, _ANSWER_S):
+    if not _wait(device, [port], restarted, _ANSWER_S):
         raise LocalError(f"no board {'came back' if asked_at else 'answers'} on {port}")
     print(f"the board on {port} has restarted")
 
 
-def _flash(session: Session, options: argparse.Namespace, *, forget: bool = False) -> None:
+def _flash(device: Device, options: argparse.Namespace, *, forget: bool = False) -> None:
     from covey_boards import flash
 
-    port = _pick_port(session, options.port)
-    if port in session.config.bridge.ports and session.folder.agent_runs():
+    port = _pick_port(device, options.port)
+    if port in device.config.bridge.ports and device.folder.agent_runs():
         raise LocalError("the agent has this port open", hint="stop it for the time: systemctl stop covey")
     if forget:
-        flash.forget(port, session.config.bridge.baud)
+        flash.forget(port, device.config.bridge.baud)
     else:
-        written = flash.write_firmware(port, session.config.bridge.baud, lambda line: report("info", line))
+        written = flash.write_firmware(port, device.config.bridge.baud, lambda line: report("info", line))
         print(f"{written} of {len(flash.firmware())} files written, all verified", file=sys.stderr)
 
     def answers() -> bool:
-        return _board_on(session, port) is not None
+        return _board_on(device, port) is not None
 
-    if not _wait(session, [port], answers, _ANSWER_S):
+    if not _wait(device, [port], answers, _ANSWER_S):
         raise LocalError(f"the files are there, but no board answers on {port}", hint="unplug it, and plug it in again")
-    board = _board_on(session, port)
+    board = _board_on(device, port)
     assert board is not None
     if options.json:
-        print_json(described(session, board))
+        print_json(described(device, board))
     else:
         print(f"board        {device_name(board.keys.signing_public)}, {printable(board.software)}")
         print(f"fingerprint  {fingerprint(board.keys.signing_public)}")

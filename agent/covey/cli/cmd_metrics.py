@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from covey import errors
-from covey.app.agent_connection import answering_agent
-from covey.app.session import Session, open_session
+from covey.app.device import Device
 from covey.cli.cmd_status import relay_conditions
+from covey.cli.device_options import answering_agent, open_device
 from covey.core.presence.status import CONDITIONS, condition
 
 Sample = tuple[dict[str, str], float]
@@ -50,8 +50,8 @@ def run(options: argparse.Namespace) -> int:
     if agent is not None:
         text = agent.metrics(form)
     else:
-        with open_session(options) as session:
-            text = FORMS[form](list(families(session)))
+        with open_device(options) as device:
+            text = FORMS[form](list(families(device)))
     if options.textfile:
         from covey.adapters.files import replace_durably
 
@@ -61,12 +61,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def families(session: Session) -> Iterator[Family]:
+def families(device: Device) -> Iterator[Family]:
     """Yield every metric of this device."""
-    yield from _about_the_agent(session)
-    yield from _about_the_outbox(session)
-    yield from _about_groups(session)
-    counters = session.store.counters()
+    yield from _about_the_agent(device)
+    yield from _about_the_outbox(device)
+    yield from _about_groups(device)
+    counters = device.store.counters()
     for reason, meaning in (
         ("dropped", "Envelopes that broke a rule, and messages that the outbox had no room or time for"),
         ("quarantined", "Authentic messages that could not be used"),
@@ -90,22 +90,22 @@ def families(session: Session) -> Iterator[Family]:
         yield Family(f"covey_{name}", "counter", meaning, [({}, counters.get(name, 0))])
 
 
-def _about_the_agent(session: Session) -> Iterator[Family]:
+def _about_the_agent(device: Device) -> Iterator[Family]:
     from importlib.metadata import version
 
-    running = session.folder.agent_runs()
-    now_us = session.clock.wall_us()
-    state, since_us = session.store.conditions().get("relay", ("", now_us))
+    running = device.folder.agent_runs()
+    now_us = device.clock.wall_us()
+    state, since_us = device.store.conditions().get("relay", ("", now_us))
     up = running and state == "up"
     outage_s = max(0, now_us - since_us) // 1_000_000 if running and state not in {"", "up"} else 0
-    offline_s = session.store.counters().get("offline_seconds", 0) + outage_s
+    offline_s = device.store.counters().get("offline_seconds", 0) + outage_s
     yield Family("covey_build", "info", "What runs here", [({"version": version("covey")}, 1)])
     yield Family("covey_agent_running", "gauge", "1 while an agent runs on this state", [({}, running)])
     yield Family("covey_relay_connected", "gauge", "1 while a relay accepts the agent", [({}, up)])
     relays: list[Sample] = [
         ({"rank": str(rank)}, running and relay_state == "up")
         for rank, (_, (relay_state, _)) in enumerate(
-            relay_conditions(session.config, session.store.conditions(), now_us), start=1
+            relay_conditions(device.config, device.store.conditions(), now_us), start=1
         )
     ]
     yield Family("covey_relay_up", "gauge", "1 while the relay of this rank in the settings accepts the agent", relays)
@@ -116,20 +116,18 @@ def _about_the_agent(session: Session) -> Iterator[Family]:
         "covey_clock_synchronized",
         "gauge",
         "1 while a time source disciplines the clock",
-        [({}, session.clock.synchronised())],
+        [({}, device.clock.synchronised())],
     )
 
 
-def _about_the_outbox(session: Session) -> Iterator[Family]:
-    messages, _ = session.store.totals()
-    queues = session.store.queues()
+def _about_the_outbox(device: Device) -> Iterator[Family]:
+    messages, _ = device.store.totals()
+    queues = device.store.queues()
     oldest = min((each.oldest_at_us for each in queues if each.oldest_at_us is not None), default=None)
-    age_s = 0.0 if oldest is None else max(0, session.clock.wall_us() - oldest) / 1e6
-    maximum = session.config.outbox.maximum_bytes
+    age_s = 0.0 if oldest is None else max(0, device.clock.wall_us() - oldest) / 1e6
+    maximum = device.config.outbox.maximum_bytes
     yield Family("covey_outbox_messages", "gauge", "Messages whose recipient has not answered", [({}, messages)])
-    sizes: list[Sample] = [
-        ({"class": kind.name.lower()}, size) for kind, size in session.store.bytes_by_class().items()
-    ]
+    sizes: list[Sample] = [({"class": kind.name.lower()}, size) for kind, size in device.store.bytes_by_class().items()]
     yield Family("covey_outbox_bytes", "gauge", "Their bytes, by class", sizes, "bytes")
     yield Family("covey_outbox_maximum_bytes", "gauge", "Where new ones are refused", [({}, maximum)], "bytes")
     yield Family("covey_outbox_oldest_age_seconds", "gauge", "Age of the oldest", [({}, age_s)], "seconds")
@@ -137,19 +135,19 @@ def _about_the_outbox(session: Session) -> Iterator[Family]:
     yield Family("covey_outbox_recipients", "gauge", "Recipients for whom something waits", [({}, waiting)])
     delivered = sum(each.acknowledged for each in queues)
     yield Family("covey_delivered", "counter", "Messages that their recipient has acknowledged", [({}, delivered)])
-    landing = session.store.landing_bytes()
+    landing = device.store.landing_bytes()
     yield Family("covey_landing_bytes", "gauge", "Telemetry on its way into the vault", [({}, landing)], "bytes")
 
 
-def _about_groups(session: Session) -> Iterator[Family]:
-    groups = [({"group": each.group_id.hex()[:8]}, each) for each in session.node.membership.groups()]
+def _about_groups(device: Device) -> Iterator[Family]:
+    groups = [({"group": each.group_id.hex()[:8]}, each) for each in device.node.membership.groups()]
     versions: list[Sample] = [(label, each.version) for label, each in groups]
     members: list[Sample] = [(label, len(each.members)) for label, each in groups]
     yield Family("covey_manifest_version", "gauge", "Version of the group manifest held", versions)
     yield Family("covey_group_members", "gauge", "Members of the group", members)
-    heard, told, now_us = session.store.last_heard(), session.store.presences(), session.clock.wall_us()
+    heard, told, now_us = device.store.last_heard(), device.store.presences(), device.clock.wall_us()
     others = {member.keys.signing_public for _, group in groups for member in group.members}
-    others.discard(session.node.identity.signing_public)
+    others.discard(device.node.identity.signing_public)
     states = Counter(condition(told.get(key), heard.get(key), now_us)[0] for key in others)
     presences: list[Sample] = [({"presence": each}, states[each]) for each in CONDITIONS]
     yield Family("covey_devices", "gauge", "Other members, by what they tell of their presence", presences)

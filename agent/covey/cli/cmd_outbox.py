@@ -6,16 +6,17 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from covey.app.agent_connection import answering_agent
-from covey.app.outbox_files import export_files, import_files
-from covey.app.session import confirm, open_session, print_json, print_table, report, state_folder
+from covey.adapters.journal import report
+from covey.app.operations.export_files import export_files, import_files
+from covey.cli.device_options import answering_agent, open_device, state_folder
+from covey.cli.terminal import confirm, print_json, print_table
 from covey.core.ids import device_name
 from covey.core.records import MessageClass, Quarantined
 from covey.core.wire.message import read_message
 from covey.errors import CoveyError, LocalError, OutboxFullError, UsageError
 
 if TYPE_CHECKING:
-    from covey.app.session import Session
+    from covey.app.device import Device
 
 _SHOWN = 20
 MOST_SHOWN = 1_000
@@ -59,10 +60,10 @@ def run(options: argparse.Namespace) -> int:
     return actions[options.action](options)
 
 
-def outbox_of(session: Session, limit: int) -> dict[str, Any]:
+def outbox_of(device: Device, limit: int) -> dict[str, Any]:
     """Return what waits as JSON values: the oldest `limit` messages of each recipient, and how many there are."""
-    now_us = session.clock.wall_us()
-    messages, size = session.store.totals()
+    now_us = device.clock.wall_us()
+    messages, size = device.store.totals()
     shown = [
         {
             "recipient": device_name(recipient),
@@ -71,8 +72,8 @@ def outbox_of(session: Session, limit: int) -> dict[str, Any]:
             "bytes": length,
             "seconds": max(0, (now_us - queued_at_us) // 1_000_000),
         }
-        for recipient in session.store.recipients_waiting()
-        for link_seq, kind, length, queued_at_us in session.store.waiting(recipient, limit)
+        for recipient in device.store.recipients_waiting()
+        for link_seq, kind, length, queued_at_us in device.store.waiting(recipient, limit)
     ]
     return {"messages": messages, "bytes": size, "shown": shown}
 
@@ -85,8 +86,8 @@ def _ls(options: argparse.Namespace) -> int:
     if agent is not None:
         waiting = agent.outbox(options.limit)
     else:
-        with open_session(options) as session:
-            waiting = outbox_of(session, options.limit)
+        with open_device(options) as device:
+            waiting = outbox_of(device, options.limit)
     if options.json:
         print_json(waiting)
         return 0
@@ -127,8 +128,8 @@ def _verify(options: argparse.Namespace) -> int:
         repaired = True
     salvages: list[dict[str, Any]] = []
     if not complaints or repaired:
-        with open_session(options) as session:
-            salvages = [{"at_us": at_us, **about} for at_us, about in session.store.salvages()]
+        with open_device(options) as device:
+            salvages = [{"at_us": at_us, **about} for at_us, about in device.store.salvages()]
     if options.json:
         print_json({"sound": not complaints, "complaints": complaints, "repaired": repaired, "salvages": salvages})
     else:
@@ -155,8 +156,8 @@ def _tell_verified(complaints: list[str], salvages: list[dict[str, Any]], *, rep
 
 
 def _quarantine(options: argparse.Namespace) -> int:
-    with open_session(options) as session:
-        held = session.store.quarantined()
+    with open_device(options) as device:
+        held = device.store.quarantined()
         if not options.files:
             if options.release or options.drop:
                 raise LocalError("which message?", hint="covey outbox quarantine lists their numbers")
@@ -166,16 +167,16 @@ def _quarantine(options: argparse.Namespace) -> int:
         if found is None:
             raise LocalError(f"no message {options.files[0]} in quarantine", hint="covey outbox quarantine lists them")
         if options.release:
-            with session.store.transaction():
-                if not session.node.release(found, session.now()):
+            with device.store.transaction():
+                if not device.node.release(found, device.now()):
                     raise OutboxFullError("there is no room for it now", hint="covey status shows what takes the room")
-                session.store.end_quarantine(found.id)
+                device.store.end_quarantine(found.id)
             done = "released"
         elif options.drop:
             confirm(f"forget message {found.id} for good?", options.yes)
-            with session.store.transaction():
-                session.store.end_quarantine(found.id)
-                session.store.count("quarantine_dropped")
+            with device.store.transaction():
+                device.store.end_quarantine(found.id)
+                device.store.count("quarantine_dropped")
             done = "dropped"
         else:
             _show(options, [{**_about(found), "message": found.message.hex()}], whole=True)

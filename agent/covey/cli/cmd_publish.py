@@ -13,8 +13,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from covey.app.agent_connection import answering_agent, waiting_after, waiting_at
-from covey.app.session import Session, open_session, print_json
+from covey.app.answering_agent import waiting_after, waiting_at
+from covey.app.device import Device
+from covey.cli.device_options import answering_agent, open_device
+from covey.cli.terminal import print_json
 from covey.client import Client
 from covey.config.settings import TelemetryConfig
 from covey.core.telemetry.senml import Reading, readings_from_cbor, readings_from_json, readings_from_line
@@ -55,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         if agent is not None:
             outlet = _ThroughAgent(agent, options.batch)
         else:
-            outlet = _IntoState(open_now.enter_context(open_session(options)), options.batch)
+            outlet = _IntoState(open_now.enter_context(open_device(options)), options.batch)
         source = open_now.enter_context(_source(options.file))
         progress = _Progress()
         try:
@@ -108,9 +110,9 @@ class _Outlet(Protocol):
 class _IntoState:
     """The device's own state."""
 
-    def __init__(self, session: Session, batch: int | None) -> None:
-        self._session = session
-        self._publisher = session.publisher(batch)
+    def __init__(self, device: Device, batch: int | None) -> None:
+        self._session = device
+        self._publisher = device.publisher(batch)
 
     def add(self, reading: Reading) -> bool:
         return self._publisher.add(reading.name, reading.unit, reading.time_us, reading.value)

@@ -10,8 +10,10 @@ from contextlib import closing
 from dataclasses import asdict
 from math import ceil
 
-from covey.app.agent_connection import answering_agent
-from covey.app.session import Session, open_session, print_json, wait_until
+from covey.app.daemon import wait_until
+from covey.app.device import Device
+from covey.cli.device_options import answering_agent, open_device
+from covey.cli.terminal import print_json
 from covey.client import Blob, Client
 from covey.core.ids import device_name
 
@@ -32,13 +34,13 @@ def run(options: argparse.Namespace) -> int:
     if agent is not None:
         taken = _take(options, _from_agent(agent, options.wait, options.in_order), agent.forget)
     else:
-        with open_session(options) as session:
+        with open_device(options) as device:
 
             def forget(identifier: int) -> None:
-                with session.store.transaction():
-                    session.store.consume(identifier)
+                with device.store.transaction():
+                    device.store.consume(identifier)
 
-            taken = _take(options, _from_state(session, options.wait, options.in_order), forget)
+            taken = _take(options, _from_state(device, options.wait, options.in_order), forget)
     if not taken:
         print("nothing has arrived", file=sys.stderr)
     return 0 if taken or options.all else 1
@@ -53,11 +55,11 @@ def _from_agent(agent: Client, seconds: float, in_order: bool) -> Iterator[Blob]
         yield from agent.inbox(in_order=True) if in_order else agent.inbox(after=first.id)
 
 
-def _from_state(session: Session, seconds: float, in_order: bool) -> Iterator[Blob]:
+def _from_state(device: Device, seconds: float, in_order: bool) -> Iterator[Blob]:
     """Do the same from the state itself."""
-    arrived = session.store.arrived_in_order if in_order else session.store.arrived
+    arrived = device.store.arrived_in_order if in_order else device.store.arrived
     if seconds and not arrived(1):
-        wait_until(session, lambda: bool(arrived(1)), seconds)
+        wait_until(device, lambda: bool(arrived(1)), seconds)
     while rows := arrived(1):
         identifier, group_id, author, sent_at_us, received_at_us, body = rows[0]
         yield Blob(identifier, author.hex(), device_name(author), group_id.hex(), sent_at_us, received_at_us, body)

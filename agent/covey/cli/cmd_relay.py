@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from covey.app.session import print_json, print_table, read_text_file, state_folder
+from covey.cli.device_options import state_folder
+from covey.cli.terminal import print_json, print_table, read_text_file
 from covey.errors import UsageError
 from covey.limits import MAXIMUM_RELAYS
 

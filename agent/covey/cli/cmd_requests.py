@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from covey.app.session import Session, open_session, print_json, print_table
-from covey.cli.cmd_join import wait_for_group
+from covey.app.device import Device
+from covey.app.operations.joining import (
+    accept_invitation,
+    decline_invitation,
+    pick_invitation,
+    waiting_invitations,
+)
+from covey.cli.device_options import open_device
+from covey.cli.joining_view import wait_for_group
+from covey.cli.terminal import print_json, print_table
 from covey.core.ids import device_name, printable
-from covey.core.membership.requests import unanswered
 from covey.core.pairing.records import GroupRequest
-from covey.errors import LocalError, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,50 +31,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show what waits, or answer it."""
-    with open_session(options) as session:
-        requests = unanswered(session.node.membership, session.store, session.now().wall_us)
+    with open_device(options) as device:
+        requests = waiting_invitations(device)
         if options.action == "list":
-            _show(session, requests, as_json=options.json)
+            _show(device, requests, as_json=options.json)
             return 0
-        request = _pick(requests, options.group)
+        request = pick_invitation(requests, options.group)
         if options.action == "decline":
-            with session.store.transaction():
-                session.store.drop_group_request(request.group_id)
+            decline_invitation(device, request)
             if options.json:
                 print_json({"declined": request.group_id.hex()})
             else:
                 print("declined; nobody is told")
             return 0
-        with session.store.transaction():
-            session.node.accept_request(request, session.config.label, session.now())
+        accept_invitation(device, request)
         if options.no_wait:
             return 0
-        return wait_for_group(session, request.group_id, options)
+        return wait_for_group(device, request.group_id, options.timeout, as_json=options.json)
 
 
-def _pick(requests: list[GroupRequest], name: str | None) -> GroupRequest:
-    """Return the newest invitation to the group that a person means.
-
-    Raises:
-        UsageError: there are several groups.
-        LocalError: there is none.
-    """
-    matching = [each for each in requests if each.group_id.hex().startswith(name or "")]
-    groups = sorted({each.group_id.hex()[:8] for each in matching})
-    if len(groups) > 1:
-        raise UsageError(f"which group? {len(groups)} match", hint=f"name one of: {', '.join(groups)}")
-    if not matching:
-        raise LocalError("no such invitation waits", hint="'covey requests' lists them")
-    return matching[-1]
-
-
-def _show(session: Session, requests: list[GroupRequest], *, as_json: bool) -> None:
+def _show(device: Device, requests: list[GroupRequest], *, as_json: bool) -> None:
     known = {
         member.keys.signing_public: member.label
-        for group in session.node.membership.groups()
+        for group in device.node.membership.groups()
         for member in group.members
     }
-    now_us = session.now().wall_us
+    now_us = device.now().wall_us
     if as_json:
         print_json(
             [

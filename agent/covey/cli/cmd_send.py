@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from covey.app.agent_connection import answering_agent, waiting_after, waiting_at
-from covey.app.session import open_session, print_json
-from covey.cli.cmd_group import pick_member
+from covey.app.answering_agent import waiting_after, waiting_at
+from covey.app.operations.groups import pick_member
+from covey.cli.device_options import answering_agent, open_device
 from covey.cli.quantities import read_us
+from covey.cli.terminal import print_json
 from covey.errors import UsageError
 from covey.limits import MAXIMUM_BLOB_BYTES
 
@@ -42,13 +43,13 @@ def run(options: argparse.Namespace) -> int:
             options, content, agent.send(content, options.group, options.to, lifetime_us and lifetime_us // 1_000_000)
         )
         return _conclude(options, lambda seconds: waiting_at(agent, seconds))
-    with open_session(options) as session:
-        group = session.pick_group(options.group)
+    with open_device(options) as device:
+        group = device.pick_group(options.group)
         to = pick_member(group, options.to).keys.signing_public if options.to else None
-        with session.store.transaction():
-            recipients = session.node.send_blob(group.group_id, content, session.now(), to, lifetime_us)
+        with device.store.transaction():
+            recipients = device.node.send_blob(group.group_id, content, device.now(), to, lifetime_us)
         _tell(options, content, recipients)
-        return _conclude(options, lambda seconds: waiting_after(session, seconds))
+        return _conclude(options, lambda seconds: waiting_after(device, seconds))
 
 
 def _tell(options: argparse.Namespace, content: bytes, recipients: int) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from covey.app.agent_connection import answering_agent
-from covey.app.session import Session, open_session, print_json, print_table
+from covey.app.device import Device
+from covey.cli.device_options import answering_agent, open_device
+from covey.cli.terminal import print_json, print_table
 from covey.core.ids import device_name, printable
 from covey.core.membership.requests import unanswered
 from covey.core.presence.status import condition
@@ -48,43 +49,43 @@ def read_status(options: argparse.Namespace) -> dict[str, Any]:
     agent = answering_agent(options)
     if agent is not None:
         return agent.status()
-    with open_session(options) as session:
-        return status_of(session)
+    with open_device(options) as device:
+        return status_of(device)
 
 
-def status_of(session: Session) -> dict[str, Any]:
+def status_of(device: Device) -> dict[str, Any]:
     """Return the screen as JSON values."""
-    store = session.store
-    now_us = session.clock.wall_us()
+    store = device.store
+    now_us = device.clock.wall_us()
 
     def age(since_us: int | None) -> int | None:
         return None if since_us is None else max(0, now_us - since_us) // 1_000_000
 
     conditions = store.conditions()
     relay, since_us = conditions.get("relay", ("never connected", now_us))
-    running = session.folder.agent_runs()
-    groups = session.node.membership.groups()
-    labels = _labels(session)
+    running = device.folder.agent_runs()
+    groups = device.node.membership.groups()
+    labels = _labels(device)
     queues = store.queues()
     messages, size = store.totals()
     status = {
-        "device": device_name(session.node.identity.signing_public),
-        "label": session.config.label,
+        "device": device_name(device.node.identity.signing_public),
+        "label": device.config.label,
         "agent": "running" if running else "not running",
         "relay": {
-            "url": session.config.relay.url,
+            "url": device.config.relay.url,
             "state": relay if running else "agent not running",
             "seconds": age(since_us),
         },
         "relays": [
             {"url": url, "state": state if running else "agent not running", "seconds": age(changed_us)}
-            for url, (state, changed_us) in relay_conditions(session.config, conditions, now_us)
+            for url, (state, changed_us) in relay_conditions(device.config, conditions, now_us)
         ],
-        "clock_synchronised": session.clock.synchronised(),
+        "clock_synchronised": device.clock.synchronised(),
         "outbox": {
             "messages": messages,
             "bytes": size,
-            "maximum_bytes": session.config.outbox.maximum_bytes,
+            "maximum_bytes": device.config.outbox.maximum_bytes,
             "bytes_by_class": {kind.name.lower(): each for kind, each in store.bytes_by_class().items()},
             "oldest_seconds": age(min((each.oldest_at_us for each in queues if each.oldest_at_us), default=None)),
         },
@@ -106,24 +107,24 @@ def status_of(session: Session) -> dict[str, Any]:
                 "presence": presence,
                 "presence_seconds": age(present_us),
             }
-            for key, label, heard_us, presence, present_us in _members(session, now_us)
+            for key, label, heard_us, presence, present_us in _members(device, now_us)
         ],
         "groups": [
             {"group_id": group.group_id.hex(), "version": group.version, "members": len(group.members)}
             for group in groups
         ],
         "boards": [{**_board(board), "seconds": age(board.changed_at_us)} for board in store.boards()],
-        "salvage": _last_salvage(session, now_us),
+        "salvage": _last_salvage(device, now_us),
         "pending_joins": len(store.pending_joins()),
-        "waiting_invitations": len(unanswered(session.node.membership, store, now_us)),
+        "waiting_invitations": len(unanswered(device.node.membership, store, now_us)),
         "landing_bytes": store.landing_bytes(),
         "counters": store.counters(),
     }
     return {**status, "troubles": list(_troubles(status))}
 
 
-def _last_salvage(session: Session, now_us: int) -> dict[str, Any] | None:
-    salvages = session.store.salvages()
+def _last_salvage(device: Device, now_us: int) -> dict[str, Any] | None:
+    salvages = device.store.salvages()
     if not salvages:
         return None
     at_us, about = salvages[-1]
@@ -140,16 +141,16 @@ def _board(board: AttachedBoard) -> dict[str, Any]:
     }
 
 
-def _members(session: Session, now_us: int) -> Iterator[tuple[bytes, str, int | None, str, int | None]]:
+def _members(device: Device, now_us: int) -> Iterator[tuple[bytes, str, int | None, str, int | None]]:
     """Yield (signing key, label, heard at, presence, since when) of every other member."""
-    heard, told = session.store.last_heard(), session.store.presences()
-    for key, label in _labels(session).items():
-        if key != session.node.identity.signing_public:
+    heard, told = device.store.last_heard(), device.store.presences()
+    for key, label in _labels(device).items():
+        if key != device.node.identity.signing_public:
             yield key, label, heard.get(key), *condition(told.get(key), heard.get(key), now_us)
 
 
-def _labels(session: Session) -> dict[bytes, str]:
-    groups = session.node.membership.groups()
+def _labels(device: Device) -> dict[bytes, str]:
+    groups = device.node.membership.groups()
     return {member.keys.signing_public: member.label for group in groups for member in group.members}
 
 

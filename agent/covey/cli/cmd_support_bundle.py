@@ -19,9 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from covey.adapters.clock import SystemClock
-from covey.app.checks.findings import Device
+from covey.app.checks.findings import Examined
 from covey.app.checks.local import examine
-from covey.app.session import Session, open_session, state_folder
+from covey.app.device import Device
+from covey.cli.device_options import open_device, state_folder
 from covey.config.settings import settings
 from covey.errors import CoveyError, UsageError
 
@@ -105,11 +106,11 @@ def _about() -> object:
 
 
 def _findings(options: argparse.Namespace) -> object:
-    device = Device(state_folder(options), SystemClock())
+    examined = Examined(state_folder(options), SystemClock())
     try:
-        found = list(examine(device, offline=options.offline))
+        found = list(examine(examined, offline=options.offline))
     finally:
-        device.close()
+        examined.close()
     return [{"level": each.level.value, "check": each.check} for each in found]
 
 
@@ -147,18 +148,18 @@ def _settings(options: argparse.Namespace) -> object:
     }
 
 
-def _with_session(options: argparse.Namespace, tell: Callable[[Session], object]) -> object:
-    with open_session(options) as session:
-        return tell(session)
+def _with_session(options: argparse.Namespace, tell: Callable[[Device], object]) -> object:
+    with open_device(options) as device:
+        return tell(device)
 
 
-def _status(session: Session) -> object:
-    now_us = session.clock.wall_us()
-    messages, size = session.store.totals()
-    state, since_us = session.store.conditions().get("relay", ("", now_us))
+def _status(device: Device) -> object:
+    now_us = device.clock.wall_us()
+    messages, size = device.store.totals()
+    state, since_us = device.store.conditions().get("relay", ("", now_us))
     return {
-        "agent_runs": session.folder.agent_runs(),
-        "clock_synchronised": session.clock.synchronised(),
+        "agent_runs": device.folder.agent_runs(),
+        "clock_synchronised": device.clock.synchronised(),
         "relay": {"up": state == "up", "never": not state, "seconds": (now_us - since_us) // 1_000_000},
         "outbox": {"messages": messages, "bytes": size},
         "queues": [
@@ -167,23 +168,23 @@ def _status(session: Session) -> object:
                 "acknowledged": each.acknowledged,
                 "oldest_seconds": None if each.oldest_at_us is None else (now_us - each.oldest_at_us) // 1_000_000,
             }
-            for each in session.store.queues()
+            for each in device.store.queues()
         ],
         "groups": [
             {"version": each.version, "members": len(each.members), "epoch": each.epoch, "mode": int(each.mode)}
-            for each in session.node.membership.groups()
+            for each in device.node.membership.groups()
         ],
-        "pending_joins": len(session.store.pending_joins()),
+        "pending_joins": len(device.store.pending_joins()),
     }
 
 
-def _metrics(session: Session) -> object:
+def _metrics(device: Device) -> object:
     """The counters, under the names that this program gives them."""
     from covey.cli.cmd_metrics import families
 
     return {
         "/".join([family.name, *(value for key, value in labels.items() if key == "reason")]): value
-        for family in families(session)
+        for family in families(device)
         if family.name not in {"covey_manifest_version", "covey_group_members"}  # in status, without the group's id
         for labels, value in family.samples
     }

@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from covey.app.session import table_lines
 from covey.cli.cmd_status import DEVICES_HEAD, boards, devices, overview, read_status
+from covey.cli.terminal import table_lines
 from covey.errors import UsageError
 
 if TYPE_CHECKING:

@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.session import Session, open_session, print_json, print_table
+from covey.app.device import Device
+from covey.cli.device_options import open_device
 from covey.cli.quantities import read_bytes, read_us
+from covey.cli.terminal import print_json, print_table
 from covey.core.ids import node_id
 from covey.errors import LocalError, UsageError
 from covey.limits import MAXIMUM_SEGMENT_BYTES
@@ -72,14 +74,14 @@ def run(options: argparse.Namespace) -> int:
 def _init(options: argparse.Namespace) -> int:
     from covey.adapters.objects.location import absolute_location
 
-    with open_session(options) as session:
-        fresh = not session.folder.vault_key_path.exists()
+    with open_device(options) as device:
+        fresh = not device.folder.vault_key_path.exists()
         if options.vault:
-            session.folder.change_config({"vault.location": absolute_location(options.vault)})
-        location = options.vault or session.config.vault.location
-        _open_store(session, options.vault)
-        keys = session.folder.vault_keys()
-        shown = {"vault_id": keys.vault_id.hex(), "location": location, "key_file": str(session.folder.vault_key_path)}
+            device.folder.change_config({"vault.location": absolute_location(options.vault)})
+        location = options.vault or device.config.vault.location
+        _open_store(device, options.vault)
+        keys = device.folder.vault_keys()
+        shown = {"vault_id": keys.vault_id.hex(), "location": location, "key_file": str(device.folder.vault_key_path)}
     if options.json:
         print_json(shown | {"new": fresh})
         return 0
@@ -89,10 +91,10 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    with _survey(options) as (session, survey):
-        states = list(survey.states(_nodes(session, survey, options.scan)))
-        waiting = session.store.landing_bytes()
-        now_us = session.clock.wall_us()
+    with _survey(options) as (device, survey):
+        states = list(survey.states(_nodes(device, survey, options.scan)))
+        waiting = device.store.landing_bytes()
+        now_us = device.clock.wall_us()
     rows = [_status_row(state, now_us) for state in states]
     troubled = any(state.trouble not in {"", "missing"} for state in states)
     if options.json:
@@ -124,17 +126,17 @@ def _status_row(state: NodeState, now_us: int) -> dict[str, object]:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    with _survey(options) as (session, survey), _progress("verified") as progress:
-        findings = list(survey.verify(_nodes(session, survey, options.scan), progress))
+    with _survey(options) as (device, survey), _progress("verified") as progress:
+        findings = list(survey.verify(_nodes(device, survey, options.scan), progress))
     return _tell(findings, options.json, "everything that is listed opens, and every signature verifies")
 
 
 def _pull(options: argparse.Namespace) -> int:
     from covey.adapters.objects.location import open_object_store
 
-    with _survey(options) as (session, survey), _progress("fetched") as progress:
+    with _survey(options) as (device, survey), _progress("fetched") as progress:
         mirror = open_object_store(options.destination, Path.cwd())
-        findings = list(survey.pull(_nodes(session, survey, options.scan), mirror, progress))
+        findings = list(survey.pull(_nodes(device, survey, options.scan), mirror, progress))
     return _tell(findings, options.json, f"{options.destination} has what the vault has")
 
 
@@ -147,13 +149,13 @@ def _compact(options: argparse.Namespace) -> int:
     target = read_bytes("--target-size", options.target_size, 4_096, MAXIMUM_SEGMENT_BYTES // 2)
     older = read_us("--older-than", options.older_than, _LONGEST_US)
     grace = read_us("--grace", options.grace, _LONGEST_US)
-    with open_session(options) as session, _progress("merged") as progress:
-        _require_keys(session)
-        store, identity = session.store, session.node.identity
-        objects = _open_store(session, options.vault)
-        node = NodeVault(identity, session.folder.vault_keys, store, objects, secrets.token_bytes)
+    with open_device(options) as device, _progress("merged") as progress:
+        _require_keys(device)
+        store, identity = device.store, device.node.identity
+        objects = _open_store(device, options.vault)
+        node = NodeVault(identity, device.folder.vault_keys, store, objects, secrets.token_bytes)
         compactor = Compactor(node, store, secrets.token_bytes)
-        now_us = session.clock.wall_us()
+        now_us = device.clock.wall_us()
         if options.dry_run:
             outcome = compactor.plan(target, now_us - older, grace, now_us)
         else:
@@ -176,14 +178,14 @@ def _push(options: argparse.Namespace) -> int:
     from covey.app.roles.collector import Collector
     from covey.core.now import Now
 
-    with open_session(options) as session, _progress("pushed") as progress:
-        _require_keys(session)
-        keys, objects = session.folder.vault_keys, _open_store(session, options.vault)
-        identity = session.node.identity
-        collector = Collector(identity, keys, session.store, objects, secrets.token_bytes, 0, lambda *_: None)
-        now = Now(session.clock.monotonic_us(), session.clock.wall_us())
+    with open_device(options) as device, _progress("pushed") as progress:
+        _require_keys(device)
+        keys, objects = device.folder.vault_keys, _open_store(device, options.vault)
+        identity = device.node.identity
+        collector = Collector(identity, keys, device.store, objects, secrets.token_bytes, 0, lambda *_: None)
+        now = Now(device.clock.monotonic_us(), device.clock.wall_us())
         name = node_id(identity.signing_public).hex()
-        pushed = collector.push(session.node, now, lambda done: progress(name, done, done))
+        pushed = collector.push(device.node, now, lambda done: progress(name, done, done))
     if options.json:
         print_json({"messages": pushed, "node": name})
     else:
@@ -207,9 +209,9 @@ def _export_key(options: argparse.Namespace) -> int:
     from covey.core.vault.keys import key_file_text
 
     target = Path(options.file).absolute()
-    with open_session(options) as session:
-        _require_keys(session)
-        keys = session.folder.vault_keys()
+    with open_device(options) as device:
+        _require_keys(device)
+        keys = device.folder.vault_keys()
     if target.exists():
         raise UsageError(f"{options.file} is there already", hint="name another file, or remove it")
     write_secret(target, key_file_text(*keys.keys).encode())
@@ -221,9 +223,9 @@ def _export_key(options: argparse.Namespace) -> int:
 
 
 def _rotate_key(options: argparse.Namespace) -> int:
-    with open_session(options) as session:
-        _require_keys(session)
-        keys = session.folder.rotate_vault_key()
+    with open_device(options) as device:
+        _require_keys(device)
+        keys = device.folder.rotate_vault_key()
     if options.json:
         print_json({"vault_id": keys.vault_id.hex(), "key_id": keys.newest.key_id.hex(), "keys": len(keys.keys)})
     else:
@@ -244,41 +246,41 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
 }
 
 
-def _require_keys(session: Session) -> None:
-    if not session.folder.vault_key_path.exists():
+def _require_keys(device: Device) -> None:
+    if not device.folder.vault_key_path.exists():
         raise LocalError(
             "this device has no vault key", hint="covey vault init, or put the collector's vault.key in its place"
         )
 
 
-def _open_store(session: Session, location: str | None) -> ObjectStore:
+def _open_store(device: Device, location: str | None) -> ObjectStore:
     from covey.adapters.objects.location import open_object_store
 
-    base = Path.cwd() if location else session.folder.path
-    return open_object_store(location or str(session.config.vault.location), base)
+    base = Path.cwd() if location else device.folder.path
+    return open_object_store(location or str(device.config.vault.location), base)
 
 
 @contextmanager
-def _survey(options: argparse.Namespace) -> Iterator[tuple[Session, VaultSurvey]]:
+def _survey(options: argparse.Namespace) -> Iterator[tuple[Device, VaultSurvey]]:
     from covey.adapters.objects.folder import DirectoryStore
     from covey.app.roles.vault_survey import StoreMemory, VaultSurvey
 
-    with open_session(options) as session:
-        _require_keys(session)
-        keys = session.folder.vault_keys()
-        memory = StoreMemory(DirectoryStore(session.folder.path / _SEEN_FOLDER), keys.vault_id)
-        yield session, VaultSurvey(_open_store(session, options.vault), keys, memory)
+    with open_device(options) as device:
+        _require_keys(device)
+        keys = device.folder.vault_keys()
+        memory = StoreMemory(DirectoryStore(device.folder.path / _SEEN_FOLDER), keys.vault_id)
+        yield device, VaultSurvey(_open_store(device, options.vault), keys, memory)
 
 
-def _nodes(session: Session, survey: VaultSurvey, scan: bool) -> Iterable[str]:
+def _nodes(device: Device, survey: VaultSurvey, scan: bool) -> Iterable[str]:
     """Return the nodes to look at: this device and the collectors of its groups, without listing; all with `--scan`."""
     from covey.core.group.manifest import COLLECTOR
 
     if scan:
         return survey.listed_nodes()
-    collectors = {session.node.identity.signing_public} | {
+    collectors = {device.node.identity.signing_public} | {
         member.keys.signing_public
-        for group in session.node.membership.groups()
+        for group in device.node.membership.groups()
         for member in group.with_capability(COLLECTOR)
     }
     return sorted(node_id(key).hex() for key in collectors)

@@ -55,7 +55,7 @@ def error(line: str, hint: str) -> Seen:
 
 
 @dataclass(slots=True)
-class Device:
+class Examined:
     """What is checked; the parts are there once their own check has found no error."""
 
     folder: StateFolder
@@ -75,7 +75,7 @@ class Device:
 class Check:
     """A function, and the checks that must have gone well before."""
 
-    look: Callable[[Device], Iterable[Seen]]
+    look: Callable[[Examined], Iterable[Seen]]
     needs: frozenset[str] = frozenset()
     online: bool = False
 

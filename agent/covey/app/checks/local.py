@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from covey.app.checks.findings import Check, Device, Finding, Level, Seen, error, ok, warning
+from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
 from covey.app.checks.online import acl, credential, relay
 from covey.errors import CoveyError
 from covey.limits import MIB
@@ -26,7 +26,7 @@ _LEAST_FREE_BYTES = 64 * MIB
 _LEAST_FREE_INODES = 1_000
 
 
-def versions(_: Device) -> Iterator[Seen]:
+def versions(_: Examined) -> Iterator[Seen]:
     """What runs here."""
     from importlib.metadata import version
 
@@ -39,7 +39,7 @@ def versions(_: Device) -> Iterator[Seen]:
         yield ok(f"{here}, paho-mqtt {version('paho-mqtt')}, PyNaCl {version('pynacl')}")
 
 
-def configuration(device: Device) -> Iterator[Seen]:
+def configuration(device: Examined) -> Iterator[Seen]:
     """Every file and variable that settings come from."""
     from covey.cli.cmd_config import check_meanings
 
@@ -48,7 +48,7 @@ def configuration(device: Device) -> Iterator[Seen]:
     yield ok(", ".join(str(path) for path in device.folder.config_files()))
 
 
-def identity(device: Device) -> Iterator[Seen]:
+def identity(device: Examined) -> Iterator[Seen]:
     """The keys: there, whole, and nobody else's to read."""
     from covey.adapters.keys.key_file import private_folder
     from covey.core.ids import device_name
@@ -58,7 +58,7 @@ def identity(device: Device) -> Iterator[Seen]:
     yield ok(f"device {device_name(device.identity.signing_public)} in {device.folder.path}")
 
 
-def secrets(device: Device) -> Iterator[Seen]:
+def secrets(device: Examined) -> Iterator[Seen]:
     """The other files that hold secrets."""
     from covey.adapters.keys.key_file import read_secret
 
@@ -71,7 +71,7 @@ def secrets(device: Device) -> Iterator[Seen]:
     yield ok("key files are private")
 
 
-def clock(device: Device) -> Iterator[Seen]:
+def clock(device: Examined) -> Iterator[Seen]:
     """Whether times can be believed. Covey works without; TLS and the people who read the tables do not."""
     now_us = device.clock.wall_us()
     if now_us < _OLDEST_CLOCK_US:
@@ -85,7 +85,7 @@ def clock(device: Device) -> Iterator[Seen]:
         yield ok("synchronised")
 
 
-def disk(device: Device) -> Iterator[Seen]:
+def disk(device: Examined) -> Iterator[Seen]:
     """Room for the outbox to grow to its bound, and for the database to work at all."""
     path = device.folder.path
     if not os.access(path, os.W_OK):
@@ -109,7 +109,7 @@ def disk(device: Device) -> Iterator[Seen]:
         yield ok(room)
 
 
-def database(device: Device) -> Iterator[Seen]:
+def database(device: Examined) -> Iterator[Seen]:
     """The state database: sound, and of a version that this Covey knows."""
     from covey.adapters.sqlite.inspection import DAMAGED_HINT, quick_check
     from covey.core.membership.membership import Membership
@@ -132,7 +132,7 @@ def database(device: Device) -> Iterator[Seen]:
         yield ok("sound")
 
 
-def agent(device: Device) -> Iterator[Seen]:
+def agent(device: Examined) -> Iterator[Seen]:
     """Whether one runs."""
     if device.folder.agent_runs():
         yield ok("running")
@@ -140,7 +140,7 @@ def agent(device: Device) -> Iterator[Seen]:
         yield warning("no agent runs on this state", "systemctl start covey, or: covey run")
 
 
-def group(device: Device) -> Iterator[Seen]:
+def group(device: Examined) -> Iterator[Seen]:
     """Whether there is somebody to talk to."""
     groups = device.membership.groups()
     if device.store.pending_joins():
@@ -155,7 +155,7 @@ def group(device: Device) -> Iterator[Seen]:
         yield ok(", ".join(f"{each.group_id.hex()[:8]} version {each.version}" for each in groups))
 
 
-def outbox(device: Device) -> Iterator[Seen]:
+def outbox(device: Examined) -> Iterator[Seen]:
     """How full it is, and how long the oldest message has waited."""
     messages, size = device.store.totals()
     maximum = device.configuration.config.outbox.maximum_bytes
@@ -176,7 +176,7 @@ def outbox(device: Device) -> Iterator[Seen]:
         yield ok(line)
 
 
-def troubles(device: Device) -> Iterator[Seen]:
+def troubles(device: Examined) -> Iterator[Seen]:
     """What the counters tell of messages that could not be used."""
     counters = device.store.counters()
     quarantined = sum(value for name, value in counters.items() if name.startswith("quarantined_"))
@@ -189,7 +189,7 @@ def troubles(device: Device) -> Iterator[Seen]:
         yield ok("nothing in quarantine, nothing lost")
 
 
-def vault(device: Device) -> Iterator[Seen]:
+def vault(device: Examined) -> Iterator[Seen]:
     """A collector's vault: there and writable, with room."""
     folder = device.folder.path / device.configuration.config.vault.location
     if not device.folder.vault_key_path.exists():
@@ -202,7 +202,7 @@ def vault(device: Device) -> Iterator[Seen]:
         yield ok(f"{folder}, {device.store.landing_bytes()} bytes on their way")
 
 
-def agreement(device: Device) -> Iterator[Seen]:
+def agreement(device: Examined) -> Iterator[Seen]:
     """Whether members agree on who is in the group, as far as they have told this device."""
     from covey.core.group.manifest import read_manifest
 
@@ -224,7 +224,7 @@ def agreement(device: Device) -> Iterator[Seen]:
         yield ok("nobody has told of anything that is not known here")
 
 
-def boards(device: Device) -> Iterator[Seen]:
+def boards(device: Examined) -> Iterator[Seen]:
     """The boards on this machine's ports: there, answering, enrolled."""
     known = device.store.boards()
     if not known:
@@ -243,10 +243,10 @@ def boards(device: Device) -> Iterator[Seen]:
             yield ok(f"{board.port}: {board.software}")
 
 
-def api(device: Device) -> Iterator[Seen]:
+def api(device: Examined) -> Iterator[Seen]:
     """The local API: it answers, and those for whom it is can reach it."""
     from covey.adapters.local_api import group_named
-    from covey.app.agent_connection import socket_path
+    from covey.app.answering_agent import socket_path
     from covey.client import Client
 
     config = device.configuration.config
@@ -301,7 +301,7 @@ CHECKS = (
 )
 
 
-def examine(device: Device, *, offline: bool) -> Iterator[Finding]:
+def examine(device: Examined, *, offline: bool) -> Iterator[Finding]:
     """Yield what every check finds, as it finds it."""
     failed: set[str] = set()
     for check in CHECKS:

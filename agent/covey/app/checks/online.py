@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from covey.app.checks.findings import Device, Level, Seen, error, ok, warning
+from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
 
 if TYPE_CHECKING:
     from covey.adapters.keys.relay_credential import RelayAccount
@@ -15,7 +15,7 @@ _CERTIFICATE_DAYS = 30
 """A gateway that is away for a month must still trust the relay when it is back."""
 
 
-def relay(device: Device) -> Iterator[Seen]:
+def relay(device: Examined) -> Iterator[Seen]:
     """Each relay: reachable, and who it says it is, for longer than the longest outage."""
     from covey.adapters.keys.relay_credential import accounts
 
@@ -45,14 +45,14 @@ def _reached(account: RelayAccount, now_us: int) -> Iterator[Seen]:
         yield ok(line)
 
 
-def credential(device: Device) -> Iterator[Seen]:
+def credential(device: Examined) -> Iterator[Seen]:
     """Whether each relay accepts this device: asked only while no agent is signed in, whom it would throw out."""
     lock = None if device.folder.agent_runs() else device.folder.lock_relay()
     if lock is None:
         yield from _signed_in(device)
         return
     from covey.adapters.broker.relay_probe import sign_in
-    from covey.app.session import make_relays
+    from covey.app.relay_access import make_relays
 
     try:
         relays = make_relays(device.folder, device.configuration.config, device.identity)
@@ -64,7 +64,7 @@ def credential(device: Device) -> Iterator[Seen]:
         os.close(lock)
 
 
-def _signed_in(device: Device) -> Iterator[Seen]:
+def _signed_in(device: Examined) -> Iterator[Seen]:
     """What the agent that runs has noted of each relay."""
     from covey.cli.cmd_status import relay_conditions
 
@@ -80,7 +80,7 @@ def _signed_in(device: Device) -> Iterator[Seen]:
             yield error(line, "journalctl -u covey shows more")
 
 
-def acl(device: Device) -> Iterator[Seen]:
+def acl(device: Examined) -> Iterator[Seen]:
     """Whether this device can read what is sent to others. Like its credential, asked only while no agent is there."""
     from covey.adapters.keys.relay_credential import accounts
 

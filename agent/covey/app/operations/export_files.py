@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from covey.adapters.files import replace_durably
-from covey.app.session import Session, open_session, print_json, print_table
+from covey.app.device import Device
+from covey.cli.device_options import open_device
+from covey.cli.terminal import print_json, print_table
 from covey.core.ids import device_name
 from covey.core.wire.export import ExportEntry, ExportFile, read_export, write_export
 from covey.errors import LocalError, RemoteError, UsageError
@@ -31,9 +33,9 @@ def export_files(options: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
     rows = []
-    with open_session(options) as session:
-        for recipient in _recipients(session, options.to):
-            messages, files = _export_to(session, recipient, folder)
+    with open_device(options) as device:
+        for recipient in _recipients(device, options.to):
+            messages, files = _export_to(device, recipient, folder)
             rows.append({"recipient": device_name(recipient), "messages": messages, "files": files})
             _progress(options, f"{device_name(recipient)}: {messages} messages")
     if options.json:
@@ -46,16 +48,16 @@ def export_files(options: argparse.Namespace) -> int:
     return 0
 
 
-def _recipients(session: Session, wanted: str | None) -> list[bytes]:
+def _recipients(device: Device, wanted: str | None) -> list[bytes]:
     """Return the devices that this one writes to: those of its groups, and those that something waits for."""
-    own = session.node.identity.signing_public
+    own = device.node.identity.signing_public
     members = {
         member.keys.signing_public
-        for group in session.node.membership.groups()
+        for group in device.node.membership.groups()
         for member in group.members
         if not member.is_board
     }
-    known = sorted((members | set(session.store.recipients_waiting())) - {own})
+    known = sorted((members | set(device.store.recipients_waiting())) - {own})
     found = [each for each in known if each.hex().startswith(wanted or "")]
     if wanted and len(found) != 1:
         names = ", ".join(device_name(each) for each in known)
@@ -63,29 +65,29 @@ def _recipients(session: Session, wanted: str | None) -> list[bytes]:
     return found
 
 
-def _export_to(session: Session, recipient: bytes, folder: Path) -> tuple[int, list[str]]:
+def _export_to(device: Device, recipient: bytes, folder: Path) -> tuple[int, list[str]]:
     """Write what waits for a recipient; return (messages, names of the files)."""
-    own = session.node.identity.signing_public
+    own = device.node.identity.signing_public
     stem = f"{device_name(own)}-to-{device_name(recipient)}"
-    answers = [ExportEntry(recipient, each) for each in session.node.answers_for(recipient, session.now())]
+    answers = [ExportEntry(recipient, each) for each in device.node.answers_for(recipient, device.now())]
     files = []
     if answers:
-        files.append(_write(session, folder / f"{stem}-answers{_SUFFIX}", answers))
+        files.append(_write(device, folder / f"{stem}-answers{_SUFFIX}", answers))
     after = messages = 0
-    life = session.store.incarnation().hex()[:8]
-    while letters := session.node.carried(recipient, after):
+    life = device.store.incarnation().hex()[:8]
+    while letters := device.node.carried(recipient, after):
         first, after = letters[0][0], letters[-1][0]
         messages += len(letters)
         path = folder / f"{stem}-{life}-{first}-{after}{_SUFFIX}"
         if path.exists():  # of an export that was interrupted, or an earlier one
             files.append(path.name)
         else:
-            files.append(_write(session, path, [ExportEntry(recipient, envelope) for _, envelope in letters]))
+            files.append(_write(device, path, [ExportEntry(recipient, envelope) for _, envelope in letters]))
     return messages, files
 
 
-def _write(session: Session, path: Path, letters: list[ExportEntry]) -> str:
-    content = write_export(session.node.identity.signing_public, session.clock.wall_us(), letters)
+def _write(device: Device, path: Path, letters: list[ExportEntry]) -> str:
+    content = write_export(device.node.identity.signing_public, device.clock.wall_us(), letters)
     replace_durably(path, content, 0o644)
     return path.name
 
@@ -97,9 +99,9 @@ def import_files(options: argparse.Namespace) -> int:
     """Deal with every letter as if a relay had brought it; 1 where none was for this device, or some were damaged."""
     total: Counter[str] = Counter()
     rows: list[dict[str, Any]] = []
-    with open_session(options) as session:
+    with open_device(options) as device:
         for path in _files(options.files):
-            found, others = _import_file(session, path)
+            found, others = _import_file(device, path)
             total.update(found)
             rows.append({"file": path.name, **found, "for": others})
             _progress(options, f"{path.name}: {sum(found.values())} envelopes")
@@ -118,7 +120,7 @@ def _files(names: list[str]) -> Iterator[Path]:
         yield from sorted(path.glob(f"*{_SUFFIX}")) if path.is_dir() else [path]
 
 
-def _import_file(session: Session, path: Path) -> tuple[dict[str, int], list[str]]:
+def _import_file(device: Device, path: Path) -> tuple[dict[str, int], list[str]]:
     """Import one file; return what became of its letters, and whose the others are."""
     try:
         with path.open("rb") as source:
@@ -131,12 +133,12 @@ def _import_file(session: Session, path: Path) -> tuple[dict[str, int], list[str
     except RemoteError as error:
         print(f"{path}: {error}", file=sys.stderr)
         return _counts(damaged=1), []
-    own = session.node.identity.signing_public
+    own = device.node.identity.signing_public
     ours = [letter.envelope for letter in file.letters if letter.to == own]
     others = {device_name(letter.to) for letter in file.letters if letter.to != own}
     counts = _counts(damaged=file.damaged, not_for_us=len(file.letters) - len(ours))
     for start in range(0, len(ours), _LETTERS_OF_A_COMMIT):
-        _take(session, ours[start : start + _LETTERS_OF_A_COMMIT], counts)
+        _take(device, ours[start : start + _LETTERS_OF_A_COMMIT], counts)
     return counts, sorted(others)
 
 
@@ -145,15 +147,15 @@ def _counts(**known: int) -> dict[str, int]:
     return {**dict.fromkeys(names, 0), **known}
 
 
-def _take(session: Session, envelopes: list[bytes], counts: dict[str, int]) -> None:
+def _take(device: Device, envelopes: list[bytes], counts: dict[str, int]) -> None:
     """Deal with envelopes in one commit, and tell from the counters what became of them."""
-    before = session.store.counters()
-    with session.store.transaction():
+    before = device.store.counters()
+    with device.store.transaction():
         for envelope in envelopes:
-            session.node.receive_envelope(envelope, session.now())
-    while session.node.next_event() is not None:
+            device.node.receive_envelope(envelope, device.now())
+    while device.node.next_event() is not None:
         continue  # counted already
-    grown = {name: count - before.get(name, 0) for name, count in session.store.counters().items()}
+    grown = {name: count - before.get(name, 0) for name, count in device.store.counters().items()}
     found = {
         "duplicates": grown.get("duplicates", 0),
         "refused": grown.get("refused_full", 0),

@@ -1,6 +1,6 @@
 """Which way a command takes to the device: through the agent that answers on its socket, or into its state (ADR 0010).
 
-1. The state folder is the one that every command finds (`session.state_folder`), and its settings name the socket.
+1. The state folder is the one that every command finds (`device.state_folder`), and its settings name the socket.
    Of /var/lib/covey it is the packaged units' where the settings name none.
 2. Who may not read those settings, or has no device and names none, means the machine's agent: $COVEY_API_SOCKET,
    or else the packaged units' socket.
@@ -15,30 +15,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.state_folder import SYSTEM_STATE
-from covey.app.session import state_folder, wait_until
+from covey.app.daemon import wait_until
 from covey.client import SYSTEM_SOCKET, Client
 
 if TYPE_CHECKING:
-    import argparse
-
     from covey.adapters.state_folder import StateFolder
-    from covey.app.session import Session
+    from covey.app.device import Device
     from covey.config.settings import Config
 
 _LOOK_S = 0.25
 
 
-def answering_agent(options: argparse.Namespace) -> Client | None:
-    """Return the agent to ask, or None where a command works on the state itself.
+def answering_agent(folder: StateFolder, *, named: bool) -> Client | None:
+    """Return the agent to ask, or None where a command works on the state itself; `named`: a person named the state.
 
     Raises:
         AgentUnreachableError: this user may neither ask the agent nor read the state.
         ConfigurationError: the settings are wrong.
     """
-    folder = state_folder(options)
     if not os.access(folder.config_path, os.R_OK):
-        named = options.state or options.config or "COVEY_STATE" in os.environ
-        if named and folder.path != SYSTEM_STATE and "COVEY_API_SOCKET" not in os.environ:
+        if (
+            (named or "COVEY_STATE" in os.environ)
+            and folder.path != SYSTEM_STATE
+            and "COVEY_API_SOCKET" not in os.environ
+        ):
             return None
         client = Client(os.environ.get("COVEY_API_SOCKET", SYSTEM_SOCKET))
         return client if client.answers() else None
@@ -64,7 +64,7 @@ def waiting_at(agent: Client, seconds: float) -> int:
     return waiting
 
 
-def waiting_after(session: Session, seconds: float) -> int:
+def waiting_after(device: Device, seconds: float) -> int:
     """Do the same, with the relay itself where no agent runs."""
-    wait_until(session, lambda: session.store.totals()[0] == 0, seconds)
-    return session.store.totals()[0]
+    wait_until(device, lambda: device.store.totals()[0] == 0, seconds)
+    return device.store.totals()[0]

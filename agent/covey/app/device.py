@@ -1,0 +1,182 @@
+"""One device: which folder holds its state, and that state opened. Whatever works on a device begins here."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.adapters.clock import SystemClock
+from covey.adapters.journal import report, tell_person
+from covey.adapters.sqlite.store import SqliteStore
+from covey.adapters.state_folder import SYSTEM_STATE, StateFolder
+from covey.adapters.systemd import Systemd
+from covey.app.roles.publisher import Publisher, telemetry_group
+from covey.config.settings import Config
+from covey.core.group.manifest import GroupManifest
+from covey.core.ids import GROUP_ID_BYTES, from_hex
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.errors import ConfigurationError, DamagedStateError, LocalError, MalformedError, RemoteError
+
+if TYPE_CHECKING:
+    from covey.core.crypto import Identity
+
+_PATIENCE_S = 2.0
+"""After so long a person is told why a state takes time to open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device, opened. A fresh account is one that the relay may have to hear of yet."""
+
+    folder: StateFolder
+    config: Config
+    store: SqliteStore
+    clock: SystemClock
+    node: Node
+    fresh_account: bool = False
+
+    def now(self) -> Now:
+        """Return both clocks."""
+        return Now(self.clock.monotonic_us(), self.clock.wall_us())
+
+    def make_node(self, *, lands_telemetry: bool = False, presence_us: int = 0) -> Node:
+        """Return a node over the committed state."""
+        node = Node(
+            self.node.identity,
+            self.store,
+            secrets.token_bytes,
+            _jitter,
+            lands_telemetry=lands_telemetry,
+            presence_us=presence_us,
+            silent_us=int(self.config.telemetry.takeover_minutes * 6e7),
+        )
+        node.keep_telemetry(self.config.telemetry.keep_days)
+        return node
+
+    def publisher(self, batch_readings: int | None = None) -> Publisher:
+        """Return what turns readings into queued batches, as configured."""
+        telemetry = self.config.telemetry
+        group = group_id(telemetry.group) if telemetry.group else None
+        return Publisher(
+            self.clock,
+            self.store,
+            telemetry_group(group),
+            int(telemetry.batch_seconds * 1e6),
+            batch_readings or telemetry.batch_readings,
+        )
+
+    def pick_group(self, name: str | None) -> GroupManifest:
+        """Return the group that a person means: by the beginning of its id, or the only one.
+
+        Raises:
+            LocalError: none, or more than one.
+        """
+        groups = self.node.membership.groups()
+        matching = [group for group in groups if group.group_id.hex().startswith(name or "")]
+        if len(matching) == 1:
+            return matching[0]
+        if not groups:
+            raise LocalError("this device is in no group", hint="covey group create, or covey join")
+        known = ", ".join(group.group_id.hex()[:8] for group in groups)
+        raise LocalError(f"which group? {len(matching)} match '{name or ''}'", hint=f"--group with one of: {known}")
+
+
+def _jitter(low: int, high: int) -> int:
+    return low + secrets.randbelow(high - low + 1)
+
+
+def group_id(text: str) -> bytes:
+    """Return a group's id, as the configuration names it.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    try:
+        return from_hex(text, GROUP_ID_BYTES)
+    except MalformedError as error:
+        raise ConfigurationError(f"telemetry.group: {error}", hint="'covey group show' prints the id") from error
+
+
+def find_state(state: str | None = None, config: str | None = None, passphrase_file: str | None = None) -> StateFolder:
+    """Return the folder that is meant: the one named, $COVEY_STATE, or the system's for root and who owns it.
+
+    `config` names the configuration instead of the folder's own, `passphrase_file` the file that unlocks the key.
+    """
+    if state:
+        path = Path(state)
+    elif "COVEY_STATE" in os.environ:
+        path = Path(os.environ["COVEY_STATE"])
+    elif os.geteuid() in {0, _owner(SYSTEM_STATE)}:
+        path = SYSTEM_STATE
+    else:
+        path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "covey"
+    config = config or os.environ.get("COVEY_CONFIG")
+    folder = StateFolder.at(path.absolute(), Path(config) if config else None)
+    return replace(folder, passphrase_file=Path(passphrase_file)) if passphrase_file else folder
+
+
+def _owner(path: Path) -> int | None:
+    try:
+        return path.stat().st_uid
+    except OSError:
+        return None
+
+
+@contextmanager
+def open_device(folder: StateFolder) -> Iterator[Device]:
+    """Open the device in a folder.
+
+    Raises:
+        ConfigurationError: no device here, or its files are wrong.
+        StorageError: the database cannot be opened.
+    """
+    identity = folder.identity()
+    try:
+        with device_on(folder, identity, folder.config()) as device:
+            yield device
+    finally:
+        identity.wipe()
+
+
+@contextmanager
+def device_on(folder: StateFolder, identity: Identity, config: Config) -> Iterator[Device]:
+    """Open a device whose key and settings are known already.
+
+    Raises:
+        ConfigurationError: its database is a newer Covey's.
+        StorageError: the database cannot be opened.
+    """
+    store = folder.store(config, identity, lambda saved: report("error", saved.line()), _while_opening())
+    try:
+        try:
+            node = Node(identity, store, secrets.token_bytes, _jitter)
+            node.keep_telemetry(config.telemetry.keep_days)
+        except (RemoteError, ValueError) as error:  # what was checked when it was stored
+            raise DamagedStateError(f"the state database is damaged: {error}") from error
+        yield Device(folder, config, store, SystemClock(), node)
+    except DamagedStateError as error:
+        folder.state_file.note_damage()
+        raise DamagedStateError(str(error), hint="the next start saves what can be read") from error
+    finally:
+        store.close()
+
+
+def _while_opening() -> Callable[[], None]:
+    """Return what tells a person, or systemd, that a state that is being converted or saved moves."""
+    supervisor, began, told = Systemd(), time.monotonic(), False
+
+    def moves() -> None:
+        nonlocal told
+        supervisor.starting()
+        if not told and time.monotonic() - began > _PATIENCE_S:
+            told = True
+            tell_person("the state is being converted or saved; this can take minutes")
+
+    return moves

@@ -1,0 +1,220 @@
+"""Groups as a person changes them: create, add, remove, ban, promote, describe, leave, destroy; and their history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from covey.app.device import Device
+from covey.core.crypto import DeviceKeys
+from covey.core.group.manifest import GroupManifest, Member, Mode, Role, read_manifest
+from covey.core.group.policy import Action
+from covey.core.group.resolver import Change, GroupState, difference
+from covey.core.ids import key_from_text, printable, truncate_utf8
+from covey.core.membership.invitations import check_capabilities
+from covey.core.membership.voting import VOTING_MODES
+from covey.core.pairing.invite import Invite
+from covey.errors import LocalError, MalformedError, UsageError
+from covey.limits import MAXIMUM_LABEL_BYTES
+
+Edit = Callable[[GroupManifest, bytes], GroupManifest]
+"""From a draft and the id of the next epoch to the draft as it should be."""
+
+
+def mode_name(mode: Mode) -> str:
+    """Return a mode as people write it."""
+    return mode.name.lower().replace("_", "-")
+
+
+# -- whom a person means ----------------------------------------------------------------------------------------------
+
+
+def pick_member(manifest: GroupManifest, name: str) -> Member:
+    """Return the member that a person means: by the beginning of its key, or its label.
+
+    Raises:
+        LocalError: none, or more than one.
+    """
+    labelled = [member for member in manifest.members if member.label == name]
+    if len(labelled) == 1:
+        return labelled[0]
+    key = _one_of([member.keys.signing_public for member in manifest.members], name, "member")
+    member = manifest.member(key)
+    assert member is not None
+    return member
+
+
+def pick_banned(manifest: GroupManifest, name: str) -> bytes:
+    """Return the signing key of the banned device that a person means, by its beginning.
+
+    Raises:
+        LocalError: none, or more than one.
+    """
+    return _one_of([ban.signing_public for ban in manifest.banned], name, "banned device")
+
+
+def _one_of(keys: list[bytes], name: str, what: str) -> bytes:
+    matching = [key for key in keys if key.hex().startswith(name.lower())]
+    if len(matching) != 1:
+        raise LocalError(
+            f"{len(matching)} {what}s match '{printable(name)}'",
+            hint="'covey group show' lists them; write more digits",
+        )
+    return matching[0]
+
+
+# -- changes ----------------------------------------------------------------------------------------------------------
+
+
+def create_group(
+    device: Device, capabilities: tuple[str, ...], mode: Mode, invited_key: str | None = None
+) -> GroupManifest:
+    """Create a group; `invited_key` is the other device's signing key as text, of a one-to-one group alone.
+
+    Raises:
+        UsageError: it is no key, or does not belong to this mode.
+    """
+    try:
+        invited = key_from_text("sign", invited_key) if invited_key else None
+    except MalformedError as error:
+        raise UsageError(
+            f"--with: {error}", hint="'covey key show' on the other device prints its signing key"
+        ) from error
+    if (invited is not None) != (mode is Mode.ONE_TO_ONE):
+        raise UsageError("--with names the other device of a one-to-one group, and only of such a one")
+    with device.store.transaction():
+        return device.node.membership.create(device.config.label, capabilities, device.now().wall_us, mode, invited)
+
+
+def add_device(
+    device: Device, manifest: GroupManifest, key_texts: list[str], label: str | None, capabilities: list[str]
+) -> tuple[Member, Invite]:
+    """Let a device in by its keys; return it as a member, and what it needs to believe that.
+
+    Raises:
+        UsageError: a key is missing, or is none.
+    """
+    texts = {text.split("-")[1]: text for text in key_texts if text.count("-") >= 2}
+    try:
+        keys = DeviceKeys(key_from_text("sign", texts.get("sign", "")), key_from_text("noise", texts.get("noise", "")))
+    except MalformedError as error:
+        raise UsageError(f"{error}", hint="'covey key show' on the new device prints its two keys") from error
+    newcomer = Member(keys, truncate_utf8(label or "", MAXIMUM_LABEL_BYTES), capabilities=_capabilities(capabilities))
+    with device.store.transaction():
+        return newcomer, device.node.add_device(manifest.group_id, newcomer, device.config.relay.url, device.now())
+
+
+def removal(target: bytes) -> Edit:
+    """Return the edit that removes a member."""
+    return lambda draft, epoch_id: draft.removing(target, epoch_id)
+
+
+def ban(target: bytes) -> Edit:
+    """Return the edit that removes a member for good."""
+    return lambda draft, epoch_id: draft.banning(target, epoch_id)
+
+
+def unban(target: bytes) -> Edit:
+    """Return the edit that lets a banned device be invited again."""
+    return lambda draft, _: draft.unbanning(target)
+
+
+def promotion(target: bytes) -> Edit:
+    """Return the edit that makes a member an admin."""
+    return lambda draft, _: draft.changing(replace(_present(draft, target), role=Role.ADMIN))
+
+
+def profile(target: bytes, label: str | None, capabilities: list[str]) -> Edit:
+    """Return the edit that gives a member another label, other capabilities, or both; None and [] leave them."""
+
+    def edit(draft: GroupManifest, _: bytes) -> GroupManifest:
+        member = _present(draft, target)
+        if label is not None:
+            member = replace(member, label=truncate_utf8(label, MAXIMUM_LABEL_BYTES))
+        if capabilities:
+            member = replace(member, capabilities=_capabilities(capabilities))
+        return draft.changing(member)
+
+    return edit
+
+
+def _present(draft: GroupManifest, target: bytes) -> Member:
+    member = draft.member(target)
+    if member is None:
+        raise LocalError("that device is no member any more")
+    return member
+
+
+def _capabilities(named: list[str]) -> tuple[str, ...]:
+    return check_capabilities(tuple(each for each in named if each))
+
+
+def change_group(device: Device, manifest: GroupManifest, edit: Edit) -> GroupManifest:
+    """Sign and queue a changed manifest; return it."""
+    with device.store.transaction():
+        device.node.change_group(manifest.group_id, edit, device.now())
+    return device.node.membership.group(manifest.group_id)
+
+
+def votes_on(manifest: GroupManifest, action: Action) -> bool:
+    """Say whether an action needs votes in this group, instead of one member's word."""
+    return manifest.mode in VOTING_MODES and action in {Action.BAN, Action.UNBAN}
+
+
+def vote(device: Device, manifest: GroupManifest, action: Action, target: bytes) -> tuple[int, int]:
+    """Vote to ban or unban a device; return how many votes there are, and how many it needs."""
+    with device.store.transaction():
+        voting = device.node.vote(manifest.group_id, action, target, device.now())
+    return voting.votes, voting.needed
+
+
+def leave_group(device: Device, manifest: GroupManifest) -> None:
+    """Leave; the others are told as soon as the relay is there."""
+    with device.store.transaction():
+        device.node.leave_group(manifest.group_id, device.now())
+
+
+def destroy_group(device: Device, manifest: GroupManifest) -> None:
+    """Have every member forget the group."""
+    with device.store.transaction():
+        device.node.destroy_group(manifest.group_id, device.now())
+
+
+# -- history ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of a group, and what it changed since an earlier one."""
+
+    manifest: GroupManifest
+    change: Change
+
+
+def history(device: Device, manifest: GroupManifest) -> list[Version]:
+    """Return every version of a group that is here, the first one first."""
+    chain = _chain(device, manifest)
+    by_hash = {each.hash: each for each in chain}
+    versions = []
+    for each in chain:
+        parents = [by_hash[parent] for parent in each.prev if parent in by_hash]
+        before = GroupState.of(parents[0]) if parents else GroupState({}, {})
+        versions.append(Version(each, difference(before, GroupState.of(each))))
+    return versions
+
+
+def changes_since(device: Device, manifest: GroupManifest, version: int | None) -> Version:
+    """Return what has changed since a version; None means the one before.
+
+    Raises:
+        LocalError: that version is not here.
+    """
+    wanted = version or max(1, manifest.version - 1)
+    before = [each for each in _chain(device, manifest) if each.version == wanted]
+    if not before:
+        raise LocalError(f"version {version} is not here", hint="'covey group log' lists what is")
+    return Version(manifest, difference(GroupState.of(before[0]), GroupState.of(manifest)))
+
+
+def _chain(device: Device, manifest: GroupManifest) -> list[GroupManifest]:
+    return [read_manifest(raw) for raw in device.store.manifests_from(manifest.group_id, 1)]

@@ -1,0 +1,140 @@
+"""Inviting a device: by a code or a URI that a stranger joins with, or by a message to a member of another group."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+
+from covey.app.daemon import wait_until
+from covey.app.device import Device
+from covey.app.relay_access import has_authority
+from covey.core.group.manifest import Member
+from covey.core.ids import printable
+from covey.core.pairing.ceremony import Ending
+from covey.core.pairing.invite import Invite
+from covey.core.pairing.records import Pairing
+from covey.errors import UsageError
+from covey.limits import RENDEZVOUS_NUMBERS
+
+_DELIVERY_S = 10.0
+"""How long to wait for what follows to be acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInvitation:
+    """An invite that this device has made, as the store knows it; the agent leads its ceremony meanwhile."""
+
+    device: Device
+    invite: Invite
+    code: str | None
+
+    def pairing(self) -> Pairing | None:
+        """Return what has become of the ceremony; None where there is none."""
+        found = self.device.store.pairings()
+        return next((each for each in found if each.secret_hash == self.invite.secret_hash), None)
+
+    def used_by(self) -> bytes | None:
+        """Return the signing key of the device that has joined with it."""
+        found = self.device.store.invites()
+        return next((each.used_by for each in found if each.secret_hash == self.invite.secret_hash), None)
+
+    def decide(self, *, accepts: bool) -> None:
+        """Note whether the person lets the joiner in."""
+        with self.device.store.transaction():
+            self.device.store.decide_pairing(self.invite.secret_hash, accepts)
+
+    def cancel(self) -> None:
+        """End it."""
+        with self.device.store.transaction():
+            _cancel(self.device, self.invite.secret_hash)
+
+
+def codes_can_be_drawn() -> bool:
+    """Say whether the packages are there that a code needs; without them, the URI has to do."""
+    return find_spec("spake2") is not None and find_spec("mnemonic") is not None
+
+
+def open_invitation(
+    device: Device, group: str | None, capabilities: tuple[str, ...], *, accepts_any: bool, with_code: bool
+) -> OpenInvitation:
+    """Make an invite for one device and ten minutes, with a code where wanted; durable before anybody sees it.
+
+    `accepts_any`: whoever knows the code or the URI is let in without asking the person.
+    """
+    group_id = device.pick_group(group).group_id
+    with device.store.transaction():
+        now_us = device.now().wall_us
+        taken = [each.number for each in device.store.pairings() if each.ended is None]
+        free = [number for number in range(1, RENDEZVOUS_NUMBERS + 1) if number not in taken]
+        number = secrets.choice(free)
+        code = _draw_code(number) if with_code else None
+        invite = device.node.membership.invite(group_id, capabilities, device.config.relay.url, now_us)
+        if has_authority(device.config):  # who has no account at the relay gets one at the rendezvous
+            invite = replace(invite, rendezvous=number)
+        if code is not None or invite.rendezvous is not None:
+            accepts = True if accepts_any else None
+            device.store.open_pairing(
+                Pairing(invite.secret_hash, number, code, invite.secret, invite.expires_at_us, accepts), now_us
+            )
+    return OpenInvitation(device, invite, code)
+
+
+def _draw_code(number: int) -> str:
+    from covey.adapters.word_list import draw_code
+
+    return str(draw_code(secrets.randbelow, number))
+
+
+def verifier_words(pairing: Pairing) -> list[str]:
+    """Return the words that both people compare."""
+    from covey.adapters.word_list import words_at
+
+    return words_at(pairing.verifier)
+
+
+def invite_member(device: Device, group: str | None, name: str, capabilities: tuple[str, ...]) -> tuple[Member, bytes]:
+    """Send an invitation to a member of another group of ours; return the member, and the id of the group.
+
+    Raises:
+        UsageError: not exactly one device of our groups has that name or label.
+    """
+    group_id = device.pick_group(group).group_id
+    found = {
+        member.keys.signing_public: member
+        for group in device.node.membership.groups()
+        for member in group.members
+        if name in {member.name, member.label} and member.keys.signing_public != device.node.identity.signing_public
+    }
+    if len(found) != 1:
+        raise UsageError(
+            f"{len(found)} devices of our groups are called '{printable(name)}'",
+            hint="'covey group members' has the names",
+        )
+    ((key, member),) = found.items()
+    with device.store.transaction():
+        device.node.invite_member(group_id, key, capabilities, device.now())
+    return member, group_id
+
+
+def delivered(device: Device, recipient: bytes) -> bool:
+    """Give what waits for a device a short while to be acknowledged; return whether it was."""
+    return wait_until(device, lambda: not _waits_for(device, recipient), _DELIVERY_S)
+
+
+def _waits_for(device: Device, recipient: bytes) -> bool:
+    return any(queue.recipient == recipient and queue.queued for queue in device.store.queues())
+
+
+def cancel_all(device: Device) -> int:
+    """End every invite that nobody has used (codes, URIs, and invitations of members); return how many."""
+    with device.store.transaction():
+        unused = [each.secret_hash for each in device.store.invites() if each.used_by is None]
+        for secret_hash in unused:
+            _cancel(device, secret_hash)
+    return len(unused)
+
+
+def _cancel(device: Device, secret_hash: bytes) -> None:
+    device.store.end_pairing(secret_hash, Ending.CANCELLED.value)
+    device.store.cancel_invite(secret_hash)

@@ -1,0 +1,295 @@
+"""Joining a group: by the code or the URI of an invite, or by an invitation to a further group."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from covey.adapters.journal import report
+from covey.adapters.keys.key_file import write_secret
+from covey.app.daemon import stop_signals, wait_until
+from covey.app.device import Device
+from covey.app.relay_access import lacks_account
+from covey.core.crypto import DeviceKeys
+from covey.core.group.manifest import GroupManifest
+from covey.core.ids import device_name
+from covey.core.membership.requests import unanswered
+from covey.core.pairing.ceremony import Admitted, Ending, InviterMet, Joiner
+from covey.core.pairing.invite import URI_SCHEME, Invite
+from covey.core.pairing.messages import Admission, JoinerIntroduction, Password
+from covey.core.pairing.records import GroupRequest
+from covey.core.pake import Side
+from covey.core.wire.topics import rendezvous_topic
+from covey.errors import ConfigurationError, LocalError, PairingError, UsageError
+from covey.limits import INVITE_US
+
+_NOBODY_YET_US = 15_000_000
+"""After so long in vain a person wants to know what to look at."""
+
+_REFUSED_S_MIN, _RETRY_S_MAX = 3.0, 10.0
+"""Where two devices pair at a time, the enrolment account is taken from one by the other, and back."""
+
+_LAST_WORDS_S = 3.0
+"""The inviter's acknowledgement of our request follows its answer; without it the request would go again later."""
+
+_ENDINGS = {
+    Ending.WRONG_CODE: ("the code is wrong, or somebody interfered; it is used up", "ask for a new one"),
+    Ending.TAKEN: ("another device has used this code", "ask for a new one"),
+    Ending.DECLINED: ("the other side declined", ""),
+    Ending.EXPIRED: (
+        "nobody answers at this code, or its ten minutes are over",
+        "ask for a new one, and read it again",
+    ),
+    Ending.CANCELLED: ("the pairing was cancelled", ""),
+    Ending.VANISHED: ("the other device has fallen silent", "ask for a new code, and try again"),
+    Ending.LEFT: ("the other device has gone", "make a new code, and try again"),
+    Ending.INTERRUPTED: ("the agent ended in the middle of the pairing", "make a new code, and try again"),
+    Ending.FAILED: ("the inviter could not make an account at the relay", "its messages say why"),
+}
+
+
+def pairing_error(ending: Ending) -> PairingError:
+    """Return the error of a ceremony that did not end well."""
+    words, hint = _ENDINGS[ending]
+    return PairingError(words, ending.value, hint=hint)
+
+
+class Witness(Protocol):
+    """The person who joins, as far as they are told how it goes."""
+
+    def looking(self) -> None:
+        """A ceremony begins: the other device is being looked for."""
+
+    def nobody_yet(self) -> None:
+        """Nobody has answered for a while."""
+
+    def met(self, name: str, label: str, verifier: list[str]) -> None:
+        """The inviter is there; the person compares the verifier words."""
+
+    def relay_taken(self, url: str) -> None:
+        """The invite's relay is used from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the person names beside the code: the relay, whom to trust there, and its shared enrolment password."""
+
+    relay_url: str | None = None
+    ca_file: str | None = None
+    enrolment_password: Callable[[], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """Where a joiner meets its inviter, and by which secret; `pinned` are the inviter's keys where they are known."""
+
+    relay_url: str
+    ca_file: Path | None
+    number: int
+    password: tuple[Password, bytes]
+    pinned: DeviceKeys | None = None
+
+
+def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tuple[Device, bytes]:
+    """Make a request to join durable, after a ceremony where one is needed.
+
+    Return the device as it then is, and the id of the group.
+
+    Raises:
+        LocalError: the text is neither code nor invite.
+        PairingError: the ceremony ended otherwise; nothing was kept.
+        RelayError: the relay lets nobody in without an account.
+        ConfigurationError: no relay is named, a package for pairing is missing, or the relay's settings are no use.
+    """
+    meeting, invite = _read(device, text, terms)
+    if meeting is not None:
+        witness.looking()
+        invite = _meet(device, meeting, terms, witness).invite
+        return replace(device, config=device.folder.config(), fresh_account=True), invite.group_id
+    assert invite is not None
+    if not device.config.relay.url and invite.relay_url:
+        device.folder.change_config({"relay.url": invite.relay_url})
+        witness.relay_taken(invite.relay_url)
+        device = replace(device, config=device.folder.config())
+    with device.store.transaction():
+        device.node.request_join(invite, device.config.label, device.now())
+    return device, invite.group_id
+
+
+def _read(device: Device, text: str, terms: Terms) -> tuple[_Meeting | None, Invite | None]:
+    """Return where to meet the inviter, or the invite that needs no meeting."""
+    named = terms.relay_url or device.config.relay.url
+    ca_file = terms.ca_file or device.config.relay.ca_file
+    authorities = Path(ca_file) if ca_file else None
+    if not text.startswith(URI_SCHEME):
+        from covey.adapters.word_list import typed_code
+
+        code = typed_code(text)
+        return _Meeting(_named_relay(named), authorities, code.number, (Password.CODE, code.password)), None
+    invite = Invite.from_uri(text)
+    if invite.rendezvous is None or not lacks_account(device):
+        return None, invite
+    url = _named_relay(named or invite.relay_url)
+    return _Meeting(url, authorities, invite.rendezvous, (Password.URI, invite.secret), invite.inviter), None
+
+
+def _named_relay(url: str) -> str:
+    if not url:
+        raise ConfigurationError("no relay is named", hint="covey join CODE --relay mqtts://HOST")
+    return url
+
+
+def await_group(device: Device, group_id: bytes, seconds: float) -> GroupManifest | None:
+    """Wait until the inviter has let this device in; return the group, or None where no answer has come."""
+
+    def joined() -> bool:
+        device.node.membership.refresh()
+        return any(group.group_id == group_id for group in device.node.membership.groups())
+
+    if not wait_until(device, joined, seconds):
+        return None
+    wait_until(device, lambda: device.store.totals()[0] == 0, _LAST_WORDS_S)
+    return device.node.membership.group(group_id)
+
+
+# -- the ceremony -----------------------------------------------------------------------------------------------------
+
+
+def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> Admission:
+    """Go through the ceremony, and keep what it brings: account, relay and the pending join."""
+    from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT
+    from covey.adapters.mqtt.relay import MqttRelay
+    from covey.adapters.word_list import words_at
+    from covey.app.roles.pairing_guest import attend
+
+    needs = lacks_account(device) or meeting.relay_url != device.config.relay.url
+    own = JoinerIntroduction(device.node.identity.keys, device.config.label, needs)
+    begun_us = device.clock.monotonic_us()
+    machine = Joiner(
+        device.node.identity, own, meeting.password, begun_us + INVITE_US, secrets.token_bytes, meeting.pinned
+    )
+    relay = MqttRelay(
+        "relay",
+        meeting.relay_url,
+        ENROLMENT_ACCOUNT,
+        ENROLMENT_ACCOUNT if terms.enrolment_password is None else terms.enrolment_password(),
+        rendezvous_topic(meeting.number, Side.JOINER),
+        ca_file=meeting.ca_file,
+        session_expiry_s=0,
+        retry_s_max=_RETRY_S_MAX,
+        refused_s_min=_REFUSED_S_MIN,
+    )
+    kept: list[Admission] = []
+    own_groups = {group.group_id for group in device.node.membership.groups()}
+
+    def tell(news: InviterMet | Admitted) -> None:
+        if isinstance(news, InviterMet) and news.inviter.group_id in own_groups:
+            machine.leave()
+        elif isinstance(news, Admitted):
+            _keep(device, meeting, news.admission, needs=needs)
+            kept.append(news.admission)
+            machine.stored()
+        elif isinstance(news, InviterMet):
+            inviter = news.inviter
+            witness.met(device_name(inviter.keys.signing_public), inviter.label, words_at(news.verifier))
+
+    with stop_signals() as stopping:
+        gone = _patience(device, machine, witness, stopping)
+        attend(machine, meeting.number, relay, device.clock, tell, report, gone)
+    if stopping and not kept:
+        raise KeyboardInterrupt
+    if not kept:
+        if machine.ending is Ending.CANCELLED and machine.left:
+            raise LocalError("this device is in that group already", hint="'covey group show' shows it")
+        assert machine.ending is not None
+        raise pairing_error(machine.ending)
+    return kept[0]
+
+
+def _patience(device: Device, machine: Joiner, witness: Witness, stopping: list[int]) -> Callable[[], bool]:
+    """Return what says whether the person has given up, and tells them once that nobody has answered yet."""
+    worried_at_us = device.clock.monotonic_us() + _NOBODY_YET_US
+    told: list[bool] = []
+
+    def gone() -> bool:
+        if not told and not machine.answered and device.clock.monotonic_us() >= worried_at_us:
+            told.append(True)
+            witness.nobody_yet()
+        return bool(stopping)
+
+    return gone
+
+
+def _keep(device: Device, meeting: _Meeting, admission: Admission, *, needs: bool) -> None:
+    """Make the account and the join durable: files first, then the join, which is what goes on after a restart."""
+    from covey.adapters.keys.relay_credential import keep_credential
+
+    folder = device.folder
+    if needs:
+        changes = {"relay.url": _reachable(admission.relay_url, meeting.relay_url)}
+        if admission.certificates:
+            authorities = folder.path / "relay-ca.pem"
+            write_secret(authorities, admission.certificates.encode())
+            changes["relay.ca_file"] = str(authorities)
+        elif meeting.ca_file is not None:
+            changes["relay.ca_file"] = str(meeting.ca_file.absolute())
+        folder.change_config(changes)
+        if admission.credential:
+            keep_credential(folder, admission.credential)
+    with device.store.transaction():
+        device.node.request_join(admission.invite, device.config.label, device.now())
+
+
+def _reachable(told: str, used: str) -> str:
+    """Return the relay's URL: as the inviter told it, unless that is the inviter's own machine."""
+    from covey.adapters.mqtt.settings import parse_url
+
+    try:
+        host, _, _ = parse_url(told)
+    except ConfigurationError:
+        return used
+    try:
+        own_machine = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        own_machine = host == "localhost"
+    return used if own_machine else told
+
+
+# -- invitations to further groups ------------------------------------------------------------------------------------
+
+
+def waiting_invitations(device: Device) -> list[GroupRequest]:
+    """Return the invitations to further groups that nobody has answered yet."""
+    return unanswered(device.node.membership, device.store, device.now().wall_us)
+
+
+def pick_invitation(requests: list[GroupRequest], name: str | None) -> GroupRequest:
+    """Return the newest invitation to the group that a person means.
+
+    Raises:
+        UsageError: there are several groups.
+        LocalError: there is none.
+    """
+    matching = [each for each in requests if each.group_id.hex().startswith(name or "")]
+    groups = sorted({each.group_id.hex()[:8] for each in matching})
+    if len(groups) > 1:
+        raise UsageError(f"which group? {len(groups)} match", hint=f"name one of: {', '.join(groups)}")
+    if not matching:
+        raise LocalError("no such invitation waits", hint="'covey requests' lists them")
+    return matching[-1]
+
+
+def accept_invitation(device: Device, request: GroupRequest) -> None:
+    """Ask the inviter to let this device in."""
+    with device.store.transaction():
+        device.node.accept_request(request, device.config.label, device.now())
+
+
+def decline_invitation(device: Device, request: GroupRequest) -> None:
+    """Forget an invitation; nobody is told."""
+    with device.store.transaction():
+        device.store.drop_group_request(request.group_id)

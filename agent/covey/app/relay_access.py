@@ -1,0 +1,74 @@
+"""What lets a device into its relays, and what lets it let others in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.app.roles.pairing_host import HostFacts
+from covey.core.wire.topics import inbox_topic
+from covey.limits import MAXIMUM_CERTIFICATES_BYTES
+
+if TYPE_CHECKING:
+    from covey.adapters.mqtt.relay import MqttRelay
+    from covey.adapters.state_folder import StateFolder
+    from covey.app.device import Device
+    from covey.config.settings import Config
+    from covey.core.crypto import Identity
+    from covey.ports import Credentials
+
+_REFUSED_S = 30.0
+"""Before a relay that has refused us is asked again."""
+
+
+def make_relays(
+    folder: StateFolder, config: Config, identity: Identity, refused_s: float = _REFUSED_S
+) -> list[MqttRelay]:
+    """Return the configured relays, not connected yet; `refused_s` is the shortest wait after one has said no.
+
+    Raises:
+        ConfigurationError: no relay is set, or one is not usable.
+    """
+    from covey.adapters.keys.relay_credential import accounts
+    from covey.adapters.mqtt.relay import MqttRelay
+
+    return [
+        MqttRelay(
+            account.name,
+            account.url,
+            identity.signing_public.hex(),
+            account.password,
+            inbox_topic(identity.signing_public),
+            ca_file=account.ca_file,
+            client=account.client,
+            refused_s_min=refused_s,
+        )
+        for account in accounts(folder, config)
+    ]
+
+
+def lacks_account(device: Device) -> bool:
+    """Say whether a device has nothing that lets it into a relay."""
+    config = device.config
+    return not (device.folder.relay_password(config) or config.relay.client_certificate)
+
+
+def has_authority(config: Config) -> bool:
+    """Say whether a device can let others into the relay."""
+    return bool(config.broker.password_file or config.broker.ca_folder)
+
+
+def host_facts(folder: StateFolder, config: Config) -> HostFacts:
+    """Return what a device tells those whom it invites."""
+
+    def credentials() -> Credentials:
+        from covey.adapters.broker.authority import authority
+
+        found = authority(config.broker, folder.path)
+        assert found is not None
+        return found
+
+    certificates = ""
+    if config.relay.ca_file and Path(config.relay.ca_file).stat().st_size <= MAXIMUM_CERTIFICATES_BYTES:
+        certificates = Path(config.relay.ca_file).read_text()
+    return HostFacts(config.label, config.relay.url, certificates, credentials if has_authority(config) else None)

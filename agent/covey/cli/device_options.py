@@ -1,0 +1,41 @@
+"""From the options that most commands share (--state, --config, --passphrase-file) to the device that is meant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covey.app import device
+
+if TYPE_CHECKING:
+    import argparse
+    from contextlib import AbstractContextManager
+
+    from covey.adapters.state_folder import StateFolder
+    from covey.client import Client
+
+
+def state_folder(options: argparse.Namespace) -> StateFolder:
+    """Return the folder that a command works on."""
+    return device.find_state(options.state, options.config, getattr(options, "passphrase_file", None))
+
+
+def open_device(options: argparse.Namespace) -> AbstractContextManager[device.Device]:
+    """Open the device that a command works on.
+
+    Raises:
+        ConfigurationError: no device here, or its files are wrong.
+        StorageError: the database cannot be opened.
+    """
+    return device.open_device(state_folder(options))
+
+
+def answering_agent(options: argparse.Namespace) -> Client | None:
+    """Return the agent to ask, or None where a command works on the state itself.
+
+    Raises:
+        AgentUnreachableError: this user may neither ask the agent nor read the state.
+        ConfigurationError: the settings are wrong.
+    """
+    from covey.app.answering_agent import answering_agent as look
+
+    return look(state_folder(options), named=bool(options.state or options.config))

@@ -1,0 +1,79 @@
+"""A group and its members, for people and as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from covey.app.operations.groups import mode_name
+from covey.cli.terminal import print_json, print_table
+from covey.core.group.manifest import GroupManifest, Member
+from covey.core.ids import device_name, fingerprint, printable
+
+
+def show_group(manifest: GroupManifest, own: bytes) -> None:
+    """Print a manifest for people."""
+    print(f"group    {manifest.group_id.hex()}")
+    state = f"issued by {device_name(manifest.issuer)}" if manifest.raw else "members disagree, which ends by itself"
+    print(f"version  {manifest.version}, {state}")
+    print(f"mode     {mode_name(manifest.mode)}, epoch {manifest.epoch}")
+    rows = [
+        (
+            member.name + (" (this device)" if member.keys.signing_public == own else ""),
+            printable(member.label) or "-",
+            ", ".join(printable(each) for each in member.capabilities) or "-",
+            member.role.name.lower(),
+            member.since,
+        )
+        for member in manifest.members
+    ]
+    print_table(["member", "label", "capabilities", "role", "since"], rows)
+    if manifest.banned:
+        print("banned   " + ", ".join(device_name(ban.signing_public) for ban in manifest.banned))
+
+
+def show_members(members: Sequence[Member], own: bytes, *, as_json: bool) -> None:
+    """Print members with their fingerprints: two labels may look alike, two fingerprints do not."""
+    if as_json:
+        print_json([_member_as_json(member) for member in members])
+        return
+    rows = [
+        (
+            member.name + (" (this device)" if member.keys.signing_public == own else ""),
+            fingerprint(member.keys.signing_public),
+            printable(member.label) or "-",
+            ", ".join(printable(each) for each in member.capabilities) or "-",
+            member.role.name.lower(),
+            member.since,
+        )
+        for member in members
+    ]
+    print_table(["member", "fingerprint", "label", "capabilities", "role", "since"], rows)
+
+
+def _member_as_json(member: Member) -> dict[str, object]:
+    """Return a member as JSON values."""
+    return {
+        "name": member.name,
+        "fingerprint": fingerprint(member.keys.signing_public),
+        "label": member.label,
+        "role": member.role.name.lower(),
+        "capabilities": list(member.capabilities),
+        "signing_public": member.keys.signing_public.hex(),
+        "noise_public": member.keys.noise_public.hex(),
+        "since": member.since,
+    }
+
+
+def group_as_json(manifest: GroupManifest) -> dict[str, object]:
+    """Return a manifest as JSON values."""
+    return {
+        "group_id": manifest.group_id.hex(),
+        "version": manifest.version,
+        "issuer": manifest.issuer.hex(),
+        "epoch": manifest.epoch,
+        "mode": mode_name(manifest.mode),
+        "conflict": not manifest.raw,
+        "hash": manifest.hash.hex() if manifest.raw else None,
+        "banned": [ban.signing_public.hex() for ban in manifest.banned],
+        "members": [_member_as_json(member) for member in manifest.members],
+    }

@@ -1,0 +1,28 @@
+"""Waiting, with a person, for the group that this device has asked to join."""
+
+from __future__ import annotations
+
+import sys
+
+from covey.app.device import Device
+from covey.app.operations.joining import await_group
+from covey.app.relay_access import lacks_account
+from covey.cli.group_view import group_as_json, show_group
+from covey.cli.terminal import print_json
+
+
+def wait_for_group(device: Device, group_id: bytes, seconds: float, *, as_json: bool) -> int:
+    """Wait until the inviter has let this device in, and show the group; return the exit code."""
+    if lacks_account(device):
+        print("note: without an account at the relay nothing goes: see 'covey relay'", file=sys.stderr)
+    print("asking to join ...", file=sys.stderr)
+    manifest = await_group(device, group_id, seconds)
+    if manifest is None:
+        print("error: no answer yet", file=sys.stderr)
+        print("hint: the request is kept; 'covey run' goes on with it while the invite is valid", file=sys.stderr)
+        return 1
+    if as_json:
+        print_json(group_as_json(manifest))
+    else:
+        show_group(manifest, device.node.identity.signing_public)
+    return 0

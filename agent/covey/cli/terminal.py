@@ -1,0 +1,57 @@
+"""What commands read from a person and show one: JSON, tables, a question, a small file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from covey.errors import LocalError, UsageError
+
+
+def print_json(value: object) -> None:
+    """Print one JSON document on stdout."""
+    print(json.dumps(value, ensure_ascii=False))
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print columns, each as wide as its widest cell."""
+    for line in table_lines(head, rows):
+        print(line)
+
+
+def table_lines(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """Yield columns, each as wide as its widest cell."""
+    lines = [[str(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    for line in lines:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask a person before something that cannot be undone.
+
+    Raises:
+        LocalError: the person does not want to.
+        UsageError: nobody is there to ask.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("this cannot be undone", hint="--yes does it without asking")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise LocalError("nothing was changed")
+
+
+def read_text_file(name: str) -> str:
+    """Read a small file that a person named; `-` is stdin.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{name} cannot be read: {error}") from error
