@@ -1,7 +1,8 @@
 """`./dev deb`: build covey_VERSION_all.deb from the tree. Needs dpkg-deb, and no root; why so: docs/adr/0013.
 
-What goes where: the program into the private folder /usr/lib/covey, beside the two packages that Debian lacks or has
-too old; the rest where Debian looks for it. What is drawn from the program (manual, completions) is drawn now.
+What goes where: the program into the private folder /usr/lib/covey, beside the packages that Debian lacks or has too
+old; the client of the local API among the machine's Python modules (docs/adr/0035); the rest where Debian looks for it.
+What is drawn from the program (manual, completions) is drawn now.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from covey.app import shipped_files
 from covey.cli.completions import SHELLS
 from covey.cli.manual import manual
 
@@ -34,6 +36,11 @@ CARRIED = {
 }
 """Distribution and import package of what Debian 12 lacks or has too old; all of it is pure Python."""
 
+CLIENT = ("__init__.py", "client.py", "errors.py", "py.typed")
+"""What of `covey` every program on the machine may import. It asks for the standard library alone."""
+
+_PUBLIC = "usr/lib/python3/dist-packages/covey"
+_SHARED = "usr/share/covey"
 _UNITS = ("covey.service", "covey-collector.service")
 _BOARD_RULES = "99-covey-boards.rules"
 _COMPLETIONS = {
@@ -41,7 +48,7 @@ _COMPLETIONS = {
     "fish": "usr/share/fish/vendor_completions.d/covey.fish",
     "zsh": "usr/share/zsh/vendor-completions/_covey",
 }
-_NOT_SHIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", "systemd", "test", "tests", _BOARD_RULES)
+_NOT_SHIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", "files", "test", "tests", _BOARD_RULES)
 
 
 def main() -> None:
@@ -101,6 +108,8 @@ def _program(root: Path, version: str) -> None:
         if content.startswith(b"#!"):
             module.write_bytes(content.partition(b"\n")[2])
     _metadata(private, "covey", version)
+    for name in CLIENT:
+        _install(_TREE / "agent/covey" / name, root / _PUBLIC / name)
     _install(_HERE / "migrate", private / "migrate", 0o755)
     _install(_HERE / "launcher", root / "usr/bin/covey", 0o755)
     _install(_HERE / "covey.rtupdate", root / "usr/share/python3/runtime.d/covey.rtupdate", 0o755)
@@ -122,10 +131,9 @@ def _machine(root: Path) -> None:
     _install(_HERE / "covey.preset", root / "usr/lib/systemd/system-preset/80-covey.preset")
     _install(_HERE / "config.toml", root / "etc/covey/config.toml")
     (root / "etc/covey/conf.d").mkdir()
-    brokers = _TREE / "broker_conf"
-    for path in sorted(brokers.rglob("*")):
-        if path.is_file() and path.suffix not in {".py", ".pyc"}:
-            _install(path, root / "usr/share/covey/broker_conf" / path.relative_to(brokers))
+    for name in shipped_files.names():
+        _write(root / _SHARED / name, shipped_files.read(name).encode())
+    (root / "usr/lib/covey/covey/files").symlink_to("../../../share/covey")
 
 
 def _words(root: Path, version: str, born: int) -> None:
@@ -157,6 +165,8 @@ def _control(root: Path, version: str) -> None:
     sums = [f"{_md5(path)}  {path.relative_to(root)}\n" for path in files]
     _write(control / "md5sums", "".join(sums).encode())
     for path in root.rglob("*"):
+        if path.is_symlink():
+            continue
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from broker_conf.mosquitto import Broker
-from deb.__main__ import CARRIED, build
+from covey.app import shipped_files
+from deb.__main__ import CARRIED, CLIENT, build
 from tests.integration.debian_boot import Booted, booted, missing_for_boot
 from tests.integration.debian_root import DebianRoot, missing_for_root, need
 from tests.integration.gateway import wait_until
@@ -120,7 +121,7 @@ def test_a_life_of_the_package(packages: tuple[Path, Path], purged: DebianRoot) 
     assert root.run("covey", "--version").stdout == "covey 0.0.1\n"
     enabled = root.path / "etc/systemd/system/multi-user.target.wants"
     assert {path.name for path in enabled.glob("covey*")} == {"covey.service"}
-    assert list((root.path / "usr/lib/covey/agent").rglob("*.pyc")), "byte code is made, for a quick start"
+    assert list((root.path / "usr/lib/covey/covey").rglob("*.pyc")), "byte code is made, for a quick start"
 
     shown = json.loads(root.run(*_AS_AGENT, "init", "--label", "shed", "--json").stdout)
     _age(state / "state.sqlite")
@@ -181,6 +182,25 @@ def test_manual_and_completions_are_those_of_the_installed_program(
         "import sys; sys.path.insert(0, '/usr/lib/covey'); from covey.cli.manual import manual; print(manual(), end='')"
     )
     assert page == root.run("python3", "-I", "-c", code).stdout
+
+
+def test_the_machines_python_has_the_client_and_commands_have_their_files(
+    packages: tuple[Path, Path], purged: DebianRoot
+) -> None:
+    root = purged
+    root.dpkg("--install", str(packages[1]))
+    modules = root.path / "usr/lib/python3/dist-packages"
+    ours = {path for path in modules.glob("covey*") if path.name != "__pycache__"}
+    assert {path.name for path in ours} == {"covey"}
+    assert {path.name for path in (modules / "covey").iterdir()} == {*CLIENT, "__pycache__"}
+    code = "from covey.client import Client; print(Client('/nowhere').answers())"
+    assert root.run("python3", "-I", "-W", "error", "-c", code).stdout == "False\n"
+    names = root.run("covey", "files").stdout.split()
+    assert names == shipped_files.names()
+    for name in names:
+        assert root.run("covey", "files", name).stdout == shipped_files.read(name)
+    root.dpkg("--remove", "covey")
+    assert not (modules / "covey").exists(), "byte code goes, too"
 
 
 @pytest.mark.broker

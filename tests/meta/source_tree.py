@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PRODUCT = ("agent", "spark_ingest", "firmware_bridge", "broker_conf", "demo", "bench", "hil")
 """Top folders with Python of ours, the tests aside."""
 
-_HOLDS_PACKAGES = ("agent", "spark_ingest", "firmware_bridge")
+HOLDS_PACKAGES = ("agent", "spark_ingest", "firmware_bridge")
 """Top folders that are no packages themselves: what they ship lies in the packages below them."""
 
 
@@ -62,7 +62,7 @@ def sources(*folders: str) -> tuple[Source, ...]:
             if any(part.startswith(".") for part in relative.parts):
                 continue
             parts = relative.with_suffix("").parts
-            if parts[0] in _HOLDS_PACKAGES:
+            if parts[0] in HOLDS_PACKAGES:
                 parts = parts[1:]
             module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
             text = path.read_text(encoding="utf-8")
@@ -72,7 +72,7 @@ def sources(*folders: str) -> tuple[Source, ...]:
 
 @cache
 def _is_ours(module: str) -> bool:
-    roots = (ROOT, *(ROOT / folder for folder in _HOLDS_PACKAGES))
+    roots = (ROOT, *(ROOT / folder for folder in HOLDS_PACKAGES))
     paths = [root.joinpath(*module.split(".")) for root in roots]
     return any(path.is_dir() or path.with_suffix(".py").is_file() for path in paths)
 

@@ -33,11 +33,12 @@ _COMMANDS = {
     "status": ("status", "show what is waiting, for whom, since when, and who was heard"),
     "top": ("top", "watch the device live: rates, queues, members, boards"),
     "mcu": ("mcu", "boards on serial ports: find, flash, enrol, watch, restart them"),
+    "files": ("files", "print broker configurations, systemd units and udev rules that Covey brings"),
     "completion": ("completion", "print the completion script of a shell"),
 }
 
 
-_STATELESS = {"ingest", "completion"}
+_STATELESS = {"ingest", "files", "completion"}
 """What needs no device."""
 
 

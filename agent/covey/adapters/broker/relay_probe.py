@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 5.0
 _ACCEPT_S = 15.0
-_OLD_SERVER_HINT = "Covey needs a broker that speaks MQTT 5; broker_conf/README.md names five"
+_OLD_SERVER_HINT = "Covey needs a broker that speaks MQTT 5; covey files broker_conf/README.md names five"
 _CREDENTIAL_HINT = "add the device to the broker again, then covey relay --password-file -"
 
 

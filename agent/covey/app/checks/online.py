@@ -108,7 +108,7 @@ def _openings(account: RelayAccount, user_name: str) -> Iterator[Seen]:
     host, port, encrypted = parse_url(account.url)
     tls = tls_context(account.ca_file, account.client) if encrypted else None
     openings = look_around(Place(host, port, tls), user_name, account.password)
-    rules = "give the broker the rules of broker_conf/mosquitto/acl; 'covey broker check' tries them all"
+    rules = "give the broker the rules of 'covey files broker_conf/mosquitto/acl'; 'covey broker check' tries them all"
     if openings.overhears:
         yield error("this device can read what is sent to others", rules)
     if not openings.writes:

@@ -1,0 +1,42 @@
+"""What Covey brings beside its program: broker configurations, systemd units and udev rules, to look at and copy.
+
+In a checkout `covey/files` holds links to where each of them is kept; a wheel and an sdist hold copies, and the Debian
+package a link to /usr/share/covey. So one name reads the same file everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+from covey.errors import UsageError
+
+
+def names() -> list[str]:
+    """Return the name of every file, `systemd/covey.service` for one, in order."""
+    return sorted(name for name, _ in _files(_root(), ""))
+
+
+def read(name: str) -> str:
+    """Return a file's text.
+
+    Raises:
+        UsageError: there is no file of that name.
+    """
+    for found, file in _files(_root(), ""):
+        if found == name:
+            return file.read_text(encoding="utf-8")
+    raise UsageError(f"no file is named {name}", hint="covey files")
+
+
+def _root() -> Traversable:
+    return resources.files("covey") / "files"
+
+
+def _files(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _files(entry, f"{prefix}{entry.name}/")
+        elif not entry.name.endswith((".py", ".pyc")):  # a checkout's: it boots brokers for the tests
+            yield f"{prefix}{entry.name}", entry
