@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker_conf.mosquitto import Broker
-from covey.adapters.broker.examination import Examination, Identity
+from covey.adapters.broker.examination import BrokerAccount, Examination
 from covey.adapters.broker.fleet_ca import FleetCa
 from tests.integration.certificates import make_certificate
 from tests.integration.test_broker_command import covey
@@ -25,10 +25,10 @@ pytestmark = pytest.mark.broker
 _ACL = (Path(__file__).parents[2] / "broker_conf" / "mosquitto" / "acl").read_text()
 
 
-def identities(broker: Broker) -> tuple[Identity, Identity]:
+def identities(broker: Broker) -> tuple[BrokerAccount, BrokerAccount]:
     """Make two that no device uses."""
     one, two = secrets.token_hex(32), secrets.token_hex(32)
-    return Identity(one, broker.add_device(one)), Identity(two, broker.add_device(two))
+    return BrokerAccount(one, broker.add_device(one)), BrokerAccount(two, broker.add_device(two))
 
 
 def broken(broker: Broker, *, shared: str = "enrol", listen_s: float = 0.0) -> dict[str, str]:
@@ -57,7 +57,7 @@ _LACKS: dict[str, tuple[Mapping[str, str | None], str]] = {
 
 @pytest.mark.parametrize("lacking", _LACKS)
 def test_what_a_broker_lacks_is_found(tmp_path: Path, lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("covey.adapters.mqtt.visitor._ANSWER_S", 2.0)
+    monkeypatch.setattr("covey.adapters.broker.visitor._ANSWER_S", 2.0)
     changes, said = _LACKS[lacking]
     settings = dict(changes)
     if line := settings.get("acl_file"):
@@ -97,7 +97,7 @@ def test_enrolment_that_reads_is_found(tmp_path: Path) -> None:
 
 def test_a_broker_with_certificates_keeps_everything(tmp_path: Path) -> None:
     ca, server = FleetCa.create(tmp_path / "ca"), make_certificate(tmp_path / "server", -1, 10)
-    one, two = (Identity(name, bundle=ca.mint(name)) for name in (secrets.token_hex(32), secrets.token_hex(32)))
+    one, two = (BrokerAccount(name, bundle=ca.mint(name)) for name in (secrets.token_hex(32), secrets.token_hex(32)))
     with Broker(tmp_path / "strict", certificate=server, fleet_ca=ca.folder) as strict:
         findings = list(Examination(strict.url, server[0], (one, two), "enrol", 0.0).findings())
     assert {each.name: each.seen for each in findings if not each.kept} == {}
@@ -164,7 +164,7 @@ def test_mistakes(tmp_path: Path, content: str | None, mode: int, code: int, mes
     ],
 )
 def test_what_is_no_mqtt5_broker_is_said_once(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
-    monkeypatch.setattr("covey.adapters.mqtt.visitor._ANSWER_S", 1.0)
+    monkeypatch.setattr("covey.adapters.broker.visitor._ANSWER_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -175,7 +175,7 @@ def test_what_is_no_mqtt5_broker_is_said_once(monkeypatch: pytest.MonkeyPatch, a
 
         thread = threading.Thread(target=serve)
         thread.start()
-        one, two = (Identity(name * 64, "secret word") for name in "ab")
+        one, two = (BrokerAccount(name * 64, "secret word") for name in "ab")
         url = f"mqtt://127.0.0.1:{server.getsockname()[1]}"
         (finding,) = Examination(url, None, (one, two), "enrol", 0.0).findings()
         thread.join(10)

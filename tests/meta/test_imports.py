@@ -97,7 +97,7 @@ _CORE_MAY_USE = frozenset(
 """The standard library as far as it only computes: no socket, file, clock, randomness, thread or log."""
 
 _SOLE_IMPORTERS = {
-    "paho": ("covey.adapters.mqtt.connection", "covey.adapters.mqtt.visitor"),
+    "paho": ("covey.adapters.mqtt.connection", "covey.adapters.broker.visitor"),
     "sqlite3": (
         "covey.adapters.sqlite.store",
         "covey.adapters.sqlite.inspection",

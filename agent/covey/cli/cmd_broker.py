@@ -19,7 +19,7 @@ from covey.core.ids import key_from_text, printable
 from covey.errors import ConfigurationError, MalformedError, UsageError
 
 if TYPE_CHECKING:
-    from covey.adapters.broker.examination import Identity
+    from covey.adapters.broker.examination import BrokerAccount
 
 _NEEDS_A_DEVICE = {"enrol", "remove"}
 _MAXIMUM_IDENTITY_BYTES = 64 * 1024
@@ -157,18 +157,18 @@ def _check(options: argparse.Namespace) -> int:
     return 0 if sound else 1
 
 
-def _identity(path: Path) -> Identity:
+def _identity(path: Path) -> BrokerAccount:
     """Read what `enrol --json --output` wrote.
 
     Raises:
         ConfigurationError: it is missing, open to others, or something else.
     """
-    from covey.adapters.broker.examination import Identity
+    from covey.adapters.broker.examination import BrokerAccount
 
     try:
         content = json.loads(read_secret(path, _MAXIMUM_IDENTITY_BYTES))
         check_device_name(content["user_name"])
-        return Identity(content["user_name"], content.get("password", ""), content.get("certificate", ""))
+        return BrokerAccount(content["user_name"], content.get("password", ""), content.get("certificate", ""))
     except (ValueError, KeyError, TypeError, UsageError) as error:
         raise ConfigurationError(
             f"{path} is no identity", hint="covey broker enrol NAME --json --output FILE writes one"

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT
+from covey.adapters.broker.visitor import BrokerAddress, Visitor
 from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, parse_url, publish_bytes, tls_context
-from covey.adapters.mqtt.visitor import Place, Visitor
 from covey.errors import CoveyError
 from covey.limits import MAXIMUM_ENVELOPE_BYTES
 
@@ -30,8 +30,8 @@ _BOUND_BYTES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """Who may come in: by a password, or by a PEM bundle of a certificate with its key."""
+class BrokerAccount:
+    """An account that may come in: by a password, or by a PEM bundle of a certificate with its key."""
 
     user_name: str
     password: str = ""
@@ -39,7 +39,7 @@ class Identity:
 
     def __repr__(self) -> str:
         """Return who it is, and never the secret."""
-        return f"Identity({self.user_name[:8]})"
+        return f"BrokerAccount({self.user_name[:8]})"
 
     @property
     def inbox(self) -> str:
@@ -48,7 +48,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ExaminedProperty:
     """One property, whether the broker has it, and what was seen."""
 
     name: str
@@ -63,7 +63,7 @@ class Examination:
         self,
         url: str,
         ca_file: Path | None,
-        identities: tuple[Identity, Identity],
+        identities: tuple[BrokerAccount, BrokerAccount],
         shared_password: str,
         listen_s: float,
     ) -> None:
@@ -84,16 +84,16 @@ class Examination:
         self._one, self._two = identities
         self._listen_s = listen_s
         self._shared_password = shared_password
-        self._place(None)
+        self._address(None)
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[ExaminedProperty]:
         """Try one property after the other; where nothing gets through, nothing else can be tried."""
         for name, trial in self._trials().items():
             try:
                 kept, seen = trial()
             except CoveyError as error:
                 kept, seen = False, str(error)
-            yield Finding(name, kept, seen)
+            yield ExaminedProperty(name, kept, seen)
             if name in {"speaks_mqtt5", "delivers"} and not kept:
                 return
 
@@ -123,10 +123,10 @@ class Examination:
 
     def _refuses_strangers(self) -> tuple[bool, str]:
         strangers = {
-            "somebody without a name": Identity(""),
-            "a name without password": Identity(self._one.user_name),
-            "a wrong password": Identity(self._one.user_name, secrets.token_hex(16)),
-            "an unknown name": Identity(secrets.token_hex(32), self._one.password),
+            "somebody without a name": BrokerAccount(""),
+            "a name without password": BrokerAccount(self._one.user_name),
+            "a wrong password": BrokerAccount(self._one.user_name, secrets.token_hex(16)),
+            "an unknown name": BrokerAccount(secrets.token_hex(32), self._one.password),
         }
         for who, stranger in strangers.items():
             with self._visit(stranger) as visitor:
@@ -225,7 +225,10 @@ class Examination:
 
     def _enrolment_is_confined(self) -> tuple[bool, str]:
         ours, theirs = (f"covey/1/pair/{secrets.randbelow(10**9)}/{side}" for side in "ab")
-        with self._visit(Identity(ENROLMENT_ACCOUNT, self._shared_password)) as joiner, self._visit(self._one) as one:
+        with (
+            self._visit(BrokerAccount(ENROLMENT_ACCOUNT, self._shared_password)) as joiner,
+            self._visit(self._one) as one,
+        ):
             if joiner.refusal:
                 return True, f"there is no account {ENROLMENT_ACCOUNT}: {joiner.refusal}"
             one.subscribe(self._one.inbox)
@@ -245,10 +248,10 @@ class Examination:
 
     @contextlib.contextmanager
     def _visit(
-        self, who: Identity, *, client_id: str = "", clean: bool = True, session_s: int = 0
+        self, who: BrokerAccount, *, client_id: str = "", clean: bool = True, session_s: int = 0
     ) -> Iterator[Visitor]:
         visitor = Visitor(
-            self._place(who),
+            self._address(who),
             who.user_name or None,
             who.password,
             client_id=client_id or who.user_name,
@@ -260,7 +263,7 @@ class Examination:
         finally:
             visitor.close()
 
-    def _place(self, who: Identity | None) -> Place:
+    def _address(self, who: BrokerAccount | None) -> BrokerAddress:
         host, port, encrypted = parse_url(self._url)
         context = tls_context(self._ca_file) if encrypted else None
         if context is not None and who is not None and who.bundle:
@@ -269,7 +272,7 @@ class Examination:
                 file.write(who.bundle.encode())
                 file.flush()
                 context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
-        return Place(host, port, context)
+        return BrokerAddress(host, port, context)
 
     @staticmethod
     def _send(visitor: Visitor, topic: str, size: int = 32) -> bytes:

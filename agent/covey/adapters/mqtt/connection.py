@@ -1,4 +1,4 @@
-"""One connection to an MQTT 5 broker, from TCP to its end. With `mqtt_visitor` the only module that imports paho-mqtt.
+"""One connection to an MQTT 5 broker, from TCP to its end. Beside `broker.visitor` alone in importing paho.
 
 1. A connection has a paho client of its own, which dies with it: paho's replay after a reconnect breaks
    the order of messages. What was outstanding is never released; the caller sends it again.

@@ -24,7 +24,7 @@ def relay(device: Examined) -> Iterator[Seen]:
 
 
 def _reached(account: RelayAccount, now_us: int) -> Iterator[Seen]:
-    from covey.adapters.broker.relay_probe import reach
+    from covey.adapters.broker.own_relay import reach
     from covey.adapters.mqtt.settings import parse_url
 
     host, _, encrypted = parse_url(account.url)
@@ -51,7 +51,7 @@ def credential(device: Examined) -> Iterator[Seen]:
     if lock is None:
         yield from _signed_in(device)
         return
-    from covey.adapters.broker.relay_probe import sign_in
+    from covey.adapters.broker.own_relay import sign_in
     from covey.app.relay_access import make_relays
 
     try:
@@ -101,13 +101,9 @@ def acl(device: Examined) -> Iterator[Seen]:
 
 
 def _openings(account: RelayAccount, user_name: str) -> Iterator[Seen]:
-    from covey.adapters.broker.acl_probe import look_around
-    from covey.adapters.mqtt.settings import parse_url, tls_context
-    from covey.adapters.mqtt.visitor import Place
+    from covey.adapters.broker.own_relay import look_around
 
-    host, port, encrypted = parse_url(account.url)
-    tls = tls_context(account.ca_file, account.client) if encrypted else None
-    openings = look_around(Place(host, port, tls), user_name, account.password)
+    openings = look_around(account.url, account.ca_file, account.client, user_name, account.password)
     rules = "give the broker the rules of 'covey files broker_conf/mosquitto/acl'; 'covey broker check' tries them all"
     if openings.overhears:
         yield error("this device can read what is sent to others", rules)

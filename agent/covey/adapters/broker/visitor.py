@@ -1,6 +1,6 @@
 """A plain MQTT 5 client without manners, for examining a broker: it does what it is told, and waits for the answer.
 
-Beside `mqtt_connection`, the only module that imports paho-mqtt. One call after another, no thread.
+Beside `mqtt.connection`, the only module that imports paho-mqtt. One call after another, no thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BrokerAddress:
     """Where the broker is, and how it is spoken to."""
 
     host: str
@@ -43,15 +43,18 @@ class Visitor:
 
     def __init__(
         self,
-        place: Place,
+        address: BrokerAddress,
         user_name: str | None,
         password: str,
         *,
         client_id: str = "",
         clean: bool = True,
         session_s: int = 0,
+        acknowledges: bool = True,
     ) -> None:
         """Connect. What the broker says is in `refusal` (empty: it let us in), `session_present` and the bounds.
+
+        Unless this client `acknowledges`, what it is sent with QoS 1 stays with the broker.
 
         Raises:
             RelayError: no connection, or no answer that is MQTT 5.
@@ -65,29 +68,36 @@ class Visitor:
         self._answers: dict[int, int] = {}
         self._messages: deque[tuple[str, bytes]] = deque()
         self._client = self._new_client(client_id)
+        self._client.manual_ack_set(not acknowledges)
         if user_name is not None:
             self._client.username_pw_set(user_name, password)
-        if place.tls:
-            self._client.tls_set_context(place.tls)
+        if address.tls:
+            self._client.tls_set_context(address.tls)
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call] # paho's has no types
         properties.SessionExpiryInterval = session_s
         self._client.connect_timeout = _ANSWER_S
         try:
-            self._client.connect(place.host, place.port, _KEEPALIVE_S, clean_start=clean, properties=properties)
+            self._client.connect(address.host, address.port, _KEEPALIVE_S, clean_start=clean, properties=properties)
         except (ssl.SSLError, ConnectionResetError) as error:
             if isinstance(error, ssl.SSLCertVerificationError):
-                raise RelayError(plain_words(error, place.host, place.port), hint="--ca-file FILE") from error
+                raise RelayError(plain_words(error, address.host, address.port), hint="--ca-file FILE") from error
             self.gone = self._connected = True
-            self.refusal = plain_words(error, place.host, place.port)
+            self.refusal = plain_words(error, address.host, address.port)
         except OSError as error:
-            raise RelayError(plain_words(error, place.host, place.port), hint="is it the broker's address?") from error
+            raise RelayError(
+                plain_words(error, address.host, address.port), hint="is it the broker's address?"
+            ) from error
         self._wait(lambda: self._connected, "accept or refuse a connection")
         if self.gone and not self.refusal:
             self.refusal = "the connection was closed without a word"
 
-    def subscribe(self, topic: str) -> int:
-        """Subscribe with QoS 1; return the broker's reason code. A grant proves nothing, nor does a refusal."""
-        return self._answer(self._client.subscribe(topic, qos=1)[1])
+    def subscribe(self, topic: str, qos: int = 1) -> int:
+        """Subscribe; return the broker's reason code. A grant proves nothing, nor does a refusal."""
+        return self._answer(self._client.subscribe(topic, qos=qos)[1])
+
+    def unsubscribe(self, topic: str) -> int:
+        """End a subscription; return the broker's reason code."""
+        return self._answer(self._client.unsubscribe(topic)[1])
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> bool:
         """Publish with QoS 1; return whether the broker took it (which is not to say that anybody gets it)."""
@@ -118,6 +128,12 @@ class Visitor:
         deadline = time.monotonic() + seconds
         self._wait(lambda: time.monotonic() >= deadline, "stay", seconds + _ANSWER_S)
 
+    def topics_within(self, seconds: float) -> set[str]:
+        """Return the topics of what has come when so many seconds are over."""
+        deadline = time.monotonic() + seconds
+        self._wait(lambda: time.monotonic() > deadline, "keep the connection")
+        return {topic for topic, _ in self._messages}
+
     def close(self) -> None:
         """Leave; what the session still holds stays with the broker as long as was agreed."""
         if not self.gone:
@@ -129,6 +145,7 @@ class Visitor:
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_subscribe = lambda _client, _data, mid, reasons, _p: self._note(mid, reasons[0])
+        client.on_unsubscribe = lambda _client, _data, mid, reasons, _p: self._note(mid, reasons[0])
         client.on_publish = lambda _client, _data, mid, reason, _p: self._note(mid, reason)
         client.on_message = lambda _client, _data, message: self._messages.append(
             (message.topic, bytes(message.payload))

@@ -1,14 +1,25 @@
-"""Is the relay there, does it prove who it is, does it accept us? Asked once, for `covey check`."""
+"""Is a device's own relay there, does it prove who it is, does it accept us, what does it let us read?
+
+Asked once, by the device's own credential, for `covey check`. `examination` tries far more.
+
+1. Nothing of the device is touched: its session stays, what waits there is not acknowledged, and every subscription
+   made here is ended here. But the broker knows one client of a name: only who holds the relay's lock may sign in.
+2. Nothing is concluded from grants, only from what comes. Subscriptions ask for QoS 0: what waits is not in the way.
+3. What is published goes to an inbox that nobody has: its name is drawn by chance.
+"""
 
 from __future__ import annotations
 
+import secrets
 import socket
 import ssl
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
+from covey.adapters.broker.visitor import BrokerAddress, Visitor
 from covey.adapters.mqtt.settings import ClientCertificate, parse_url, plain_words, tls_context
+from covey.core.wire.topics import inbox_topic
 from covey.errors import RelayError
 from covey.ports import RelayDown, RelayEvent, RelayUp
 
@@ -19,6 +30,10 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 5.0
 _ACCEPT_S = 15.0
+_SESSION_S = 7 * 86_400
+_GRACE_S = 1.0
+"""A broker that has answered a publish delivers it at once; a second is for a busy one."""
+
 _OLD_SERVER_HINT = "Covey needs a broker that speaks MQTT 5; covey files broker_conf/README.md names five"
 _CREDENTIAL_HINT = "add the device to the broker again, then covey relay --password-file -"
 
@@ -86,3 +101,44 @@ def sign_in(relay: Relay) -> RelayUp:
         raise RelayError("the relay does not answer", hint=_OLD_SERVER_HINT) from error
     finally:
         relay.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Openings:
+    """What a device can do on its broker: write to others' inboxes, read them, read what the broker says of itself."""
+
+    writes: bool
+    overhears: bool
+    statistics: bool
+
+
+def look_around(
+    url: str, ca_file: Path | None, client: ClientCertificate | None, user_name: str, password: str
+) -> Openings:
+    """Try what a curious device would.
+
+    Raises:
+        ConfigurationError: the URL, the CA file or the certificate is not usable.
+        RelayError: the broker does not let us in, or does not answer.
+    """
+    host, port, encrypted = parse_url(url)
+    address = BrokerAddress(host, port, tls_context(ca_file, client) if encrypted else None)
+    foreign = inbox_topic(secrets.token_bytes(32))
+    prefix = foreign.rpartition("/")[0]
+    topics = [foreign, f"{prefix}/+", "#", f"$share/covey-check/{foreign}", "$SYS/#"]
+    visitor = Visitor(
+        address, user_name, password, client_id=user_name, clean=False, session_s=_SESSION_S, acknowledges=False
+    )
+    try:
+        if visitor.refusal:
+            raise RelayError(f"the relay refuses this device: {visitor.refusal}", hint=_CREDENTIAL_HINT)
+        for topic in topics:
+            visitor.subscribe(topic, qos=0)
+        writes = visitor.publish(foreign, secrets.token_bytes(32))
+        seen = visitor.topics_within(_GRACE_S) - {f"{prefix}/{user_name}"}
+        for topic in topics:
+            visitor.unsubscribe(topic)
+        statistics = {topic for topic in seen if topic.startswith("$SYS/")}
+        return Openings(writes, bool(seen - statistics), bool(statistics))
+    finally:
+        visitor.close()
