@@ -10,7 +10,7 @@ from tests.meta.source_tree import PRODUCT, Source, sources, within
 _CORE = ("covey.core", "covey.errors", "covey.limits")
 _SETTINGS = ("covey.config",)
 _WORLD = ("covey.ports", "covey.adapters", *_SETTINGS)
-_LOWEST = ("covey.errors", "covey.limits", "covey.core.ids", "covey.core.now")
+_LOWEST = ("covey.errors", "covey.limits", "covey.core.ids", "covey.core.now", "covey.core.transitions")
 _CRYPTO = (*_LOWEST, "covey.core.crypto", "covey.core.pake")
 _WIRE = (*_CRYPTO, "covey.core.wire")
 _LEAVES = ("covey.core.group", "covey.core.pairing", "covey.core.telemetry", "covey.core.vault")
@@ -21,6 +21,7 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.limits": (),
     "covey.core.ids": _LOWEST,
     "covey.core.now": _LOWEST,
+    "covey.core.transitions": _LOWEST,
     "covey.core.crypto": _CRYPTO,
     "covey.core.pake": _CRYPTO,
     "covey.core.wire": _WIRE,

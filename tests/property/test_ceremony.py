@@ -8,8 +8,10 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.core.pairing.ceremony import Admitted, Ending, Inviter, InviterMet, Joiner
+from covey.core.pairing.ceremony import Admitted, Ending, InviterMet
 from covey.core.pairing.invite import Invite
+from covey.core.pairing.inviter import Inviter
+from covey.core.pairing.joiner import Joiner
 from covey.core.pairing.messages import Admission, InviterIntroduction, JoinerIntroduction, Password
 from covey.errors import RemoteError
 from covey.limits import INVITE_US, PAIRING_RESEND_US
@@ -42,8 +44,8 @@ class _Pair:
 
     def deliver(self, raw: bytes, to_inviter: bool) -> None:
         with suppress(RemoteError):
-            (self.inviting if to_inviter else self.joining).receive(raw, self.now_us)
-        self.said += self.inviting.messages_to_send()
+            (self.inviting if to_inviter else self.joining).receive_message(raw, self.now_us)
+        self.said += self.inviting.messages_to_send(self.now_us)
         while (event := self.joining.next_event()) is not None:
             self.events.append(event)
 
@@ -56,7 +58,7 @@ class _Pair:
     def accept(self) -> None:
         if self.inviting.met is not None and self.inviting.ending is None and not self.inviting.admitted:
             self.inviting.accept(ADMISSION)
-            self.said += self.inviting.messages_to_send()
+            self.said += self.inviting.messages_to_send(self.now_us)
 
     def check(self) -> None:
         """What holds whatever the relay does."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from covey.core.pairing.ceremony import Inviter, Joiner
 from covey.core.pairing.invite import Code, Invite
+from covey.core.pairing.inviter import Inviter
+from covey.core.pairing.joiner import Joiner
 from covey.core.pairing.messages import (
     Admission,
     Answer,
@@ -48,16 +49,16 @@ def conversation() -> list[RendezvousMessage]:
     said: list[bytes] = []
     for _ in range(2):
         (raw,) = joiner.messages_to_send((len(said) + 1) * 2_000_000)
-        inviter.receive(raw, 0)
-        (answer,) = inviter.messages_to_send()
-        joiner.receive(answer, 0)
+        inviter.receive_message(raw, 0)
+        (answer,) = inviter.messages_to_send(0)
+        joiner.receive_message(answer, 0)
         said += [raw, answer]
     inviter.accept(_ADMISSION)
-    (outcome,) = inviter.messages_to_send()
-    joiner.receive(outcome, 0)
+    (outcome,) = inviter.messages_to_send(0)
+    joiner.receive_message(outcome, 0)
     joiner.stored()
-    (departure,) = joiner.messages_to_send(NOW_US)
-    return [from_wire(raw) for raw in (*said, outcome, departure)]
+    (farewell,) = joiner.messages_to_send(NOW_US)
+    return [from_wire(raw) for raw in (*said, outcome, farewell)]
 
 
 def _derivation(said: list[RendezvousMessage]) -> tuple[CeremonyKeys, dict[str, Any]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
-from covey.core.pairing.ceremony import Admitted, InviterMet, Joiner
+from covey.core.pairing.ceremony import Admitted, InviterMet
+from covey.core.pairing.joiner import Joiner
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
 from covey.errors import RelayError, RemoteError
@@ -69,7 +70,7 @@ def attend(
 
 def _take(machine: Joiner, event: Delivered, relay: Relay, clock: Clock, report: Report) -> None:
     try:
-        machine.receive(event.payload, clock.monotonic_us())
+        machine.receive_message(event.payload, clock.monotonic_us())
     except RemoteError as error:
         report("warning", f"dropped a message at the rendezvous: {error.code}: {error}")
     finally:

@@ -1,8 +1,8 @@
 """The inviter's side of pairing, on the connection of whoever speaks with the relay: the agent, or a waiting command.
 
 The codes that this device has given out are rows of the store; the person's command and this role tell each other
-there what is decided and what has happened. The ceremony itself (`ceremony.py`) lives in memory: a restart ends
-one that has begun, and nothing of it stays.
+there what is decided and what has happened. The ceremony itself (`core/pairing/inviter.py`) lives in memory: a
+restart ends one that has begun, and nothing of it stays. Its counterpart is `pairing_guest.py`.
 
     1. An accepted joiner's invite is bound to its key, and durable, before the joiner hears of it.
     2. An account at the relay that was made for a joiner is taken away again if the joiner never joins.
@@ -20,8 +20,9 @@ from covey.core.crypto import Identity
 from covey.core.ids import device_name, printable
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.core.pairing.ceremony import Ending, Inviter
+from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.invite import Invite
+from covey.core.pairing.inviter import Inviter
 from covey.core.pairing.messages import Admission, InviterIntroduction, Password
 from covey.core.pairing.records import Pairing, PairingRecords
 from covey.core.pake import Side
@@ -99,7 +100,7 @@ class PairingHost:
                 if row.ended is None:
                     self._maintain(row, invite, node, now)
                 elif row.secret_hash in self._rooms:  # the person has cancelled it
-                    self._close(row, Ending.CANCELLED)
+                    self._close(row, Ending.CANCELLED, now)
                 if row.minted:
                     self._look_after_account(row, invite, node, now)
             self._listen()
@@ -115,7 +116,7 @@ class PairingHost:
         for row in self._store.pairings():
             room = self._rooms.get(row.secret_hash)
             if room is not None and room.machine.begun and not room.machine.admitted:
-                self._close(row, Ending.INTERRUPTED)
+                self._close(row, Ending.INTERRUPTED, now)
         self._rooms.clear()
         self._listen()
 
@@ -131,15 +132,15 @@ class PairingHost:
         """Go on with a code: it is over, waits for a joiner that was accepted, or is at its rendezvous."""
         room = self._rooms.get(row.secret_hash)
         if invite is None or now.wall_us >= invite.expires_at_us:
-            self._close(row, Ending.EXPIRED if invite is None or invite.bound_to is None else Ending.VANISHED)
+            self._close(row, Ending.EXPIRED if invite is None or invite.bound_to is None else Ending.VANISHED, now)
         elif invite.used_by is not None:
             if row.joiner != invite.used_by:  # it had an account, and came by the URI
                 self._note(replace(row, joiner=invite.used_by))
-            self._close(row, Ending.PAIRED if room is None or room.machine.admitted else Ending.TAKEN, joined=True)
+            self._close(row, Ending.PAIRED if room is None or room.machine.admitted else Ending.TAKEN, now, joined=True)
         elif room is not None:
             self._meet(room, row, invite, node, now)
         elif invite.bound_to is None and row.joiner is not None:
-            self._close(row, Ending.INTERRUPTED)  # what they agreed on was in the memory of an earlier process
+            self._close(row, Ending.INTERRUPTED, now)  # what they agreed on was in the memory of an earlier process
         elif invite.bound_to is None:
             self._rooms[row.secret_hash] = _Room(row.number, self._machine(row, invite, node.identity, now))
 
@@ -156,7 +157,7 @@ class PairingHost:
         waiting, room.waiting = room.waiting, []
         for raw in waiting:
             try:
-                machine.receive(raw, now.monotonic_us)
+                machine.receive_message(raw, now.monotonic_us)
             except RemoteError as error:
                 self._dropped[error.code] += 1
         machine.handle_deadline(now.monotonic_us)
@@ -167,12 +168,12 @@ class PairingHost:
                 self._admit(machine, row, invite, node, now)
             elif row.accepts is False:
                 machine.end(Ending.DECLINED)
-        self._speak(room)
+        self._speak(room, now)
         if machine.ending is not None:
             if machine.admitted and machine.ending is not Ending.LEFT:
                 del self._rooms[row.secret_hash]  # it has what it needs, or will never ask again: its invite tells
             else:
-                self._close(row, machine.ending)
+                self._close(row, machine.ending, now)
 
     def _introduce(self, row: Pairing, machine: Inviter) -> Pairing:
         assert machine.met is not None
@@ -213,17 +214,17 @@ class PairingHost:
             self._store.bind_invite(row.secret_hash, key, own.expires_at_us)
         machine.accept(Admission(self._facts.relay_url, self._facts.certificates, credential, own))
 
-    def _speak(self, room: _Room) -> None:
+    def _speak(self, room: _Room, now: Now) -> None:
         topic = rendezvous_topic(room.number, Side.JOINER)
-        for message in room.machine.messages_to_send():
+        for message in room.machine.messages_to_send(now.monotonic_us):
             self._relay.publish(topic, message)  # what does not go now is asked for again
 
-    def _close(self, row: Pairing, ending: Ending, *, joined: bool = False) -> None:
+    def _close(self, row: Pairing, ending: Ending, now: Now, *, joined: bool = False) -> None:
         """End a code, at the rendezvous and in the store (rule 3)."""
         room = self._rooms.pop(row.secret_hash, None)
         if room is not None:
             room.machine.end(ending)
-            self._speak(room)
+            self._speak(room, now)
         with self._store.transaction():
             self._store.end_pairing(row.secret_hash, Ending.PAIRED.value if joined else ending.value)
             if not joined:

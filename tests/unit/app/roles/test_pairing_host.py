@@ -12,7 +12,8 @@ import pytest
 
 from covey.app.roles.pairing_host import HostFacts, PairingHost
 from covey.core.now import Now
-from covey.core.pairing.ceremony import Admitted, Ending, Joiner
+from covey.core.pairing.ceremony import Admitted, Ending
+from covey.core.pairing.joiner import Joiner
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.messages import JoinerIntroduction, Offer, Password, to_wire
 from covey.core.pairing.records import Pairing

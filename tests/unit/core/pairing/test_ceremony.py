@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from covey.core.crypto import DeviceKeys, Identity
-from covey.core.pairing.ceremony import Admitted, Ending, Inviter, InviterMet, Joiner
+from covey.core.pairing.ceremony import Admitted, Ending, InviterMet
 from covey.core.pairing.invite import Invite
+from covey.core.pairing.inviter import Inviter
+from covey.core.pairing.joiner import Joiner
 from covey.core.pairing.messages import (
     Admission,
     Answer,
@@ -86,16 +88,16 @@ class Meeting:
         """Deliver; return the answers."""
         self.seen.append(raw)
         try:
-            self.inviting.receive(raw, self.now_us)
+            self.inviting.receive_message(raw, self.now_us)
         except RemoteError as error:
             self.refused.append(error)
-        return list(self.inviting.messages_to_send())
+        return list(self.inviting.messages_to_send(self.now_us))
 
     def to_joiner(self, raw: bytes) -> None:
         """Deliver."""
         self.seen.append(raw)
         try:
-            self.joining.receive(raw, self.now_us)
+            self.joining.receive_message(raw, self.now_us)
         except RemoteError as error:
             self.refused.append(error)
 
@@ -107,7 +109,7 @@ class Meeting:
 
     def flush(self) -> None:
         """Carry what the inviter says by itself."""
-        for raw in self.inviting.messages_to_send():
+        for raw in self.inviting.messages_to_send(self.now_us):
             self.to_joiner(raw)
 
     def events(self) -> Iterator[InviterMet | Admitted]:
@@ -163,7 +165,7 @@ def test_what_the_relay_loses_is_said_again(meeting: Meeting) -> None:
     for _ in range(2):
         meeting.to_inviter(*meeting.from_joiner())  # the welcome is lost
     meeting.inviting.accept(admission())
-    list(meeting.inviting.messages_to_send())  # the outcome is lost
+    list(meeting.inviting.messages_to_send(meeting.now_us))  # the outcome is lost
     meeting.round()
     assert [type(event) for event in meeting.events()] == [InviterMet, Admitted]
 
@@ -173,7 +175,7 @@ def test_an_outcome_before_the_welcome_comes_again(meeting: Meeting) -> None:
     [proof] = meeting.from_joiner()
     [welcome] = meeting.to_inviter(proof)
     meeting.inviting.accept(admission())
-    [outcome] = meeting.inviting.messages_to_send()
+    [outcome] = meeting.inviting.messages_to_send(meeting.now_us)
     for raw in (outcome, welcome):
         meeting.to_joiner(raw)
     assert [type(event) for event in meeting.events()] == [InviterMet]
@@ -222,7 +224,7 @@ def test_who_vanishes_half_way_ends_it(meeting: Meeting, rounds: int) -> None:
         machine.handle_deadline(meeting.now_us + PAIRING_SILENCE_US)
         assert machine.ending is Ending.VANISHED
     assert not meeting.inviting.admitted
-    assert list(meeting.inviting.messages_to_send()) == []
+    assert list(meeting.inviting.messages_to_send(meeting.now_us)) == []
 
 
 def test_repetition_is_a_sign_of_life(meeting: Meeting) -> None:
@@ -362,7 +364,7 @@ def test_a_flipped_bit_at_most_ends_it(bit: int) -> None:
 
 def test_too_long_is_refused_before_parsing(meeting: Meeting) -> None:
     with pytest.raises(LimitError):
-        meeting.inviting.receive(bytes(MAXIMUM_RENDEZVOUS_BYTES + 1), START_US)
+        meeting.inviting.receive_message(bytes(MAXIMUM_RENDEZVOUS_BYTES + 1), START_US)
 
 
 def test_an_element_that_is_none_uses_the_code_up() -> None:
@@ -373,7 +375,9 @@ def test_an_element_that_is_none_uses_the_code_up() -> None:
         proof = from_wire(raw)
         assert isinstance(proof, Proof)
         with pytest.raises(MalformedError):
-            meeting.inviting.receive(to_wire(Proof(proof.session, element, proof.confirmation, proof.sealed)), 1)
+            meeting.inviting.receive_message(
+                to_wire(Proof(proof.session, element, proof.confirmation, proof.sealed)), 1
+            )
         assert meeting.inviting.ending is Ending.WRONG_CODE
 
 
@@ -400,14 +404,16 @@ def test_keys_are_fixed_before_the_words_are_known() -> None:
     inviting = inviter()
     pake = Pake(Side.JOINER, CODE, rng("late"))
     session = joiner_commitment(pake.element, BEN.keys)
-    inviting.receive(to_wire(Offer(session, Password.CODE)), START_US)
-    answer = from_wire(*inviting.messages_to_send())
+    inviting.receive_message(to_wire(Offer(session, Password.CODE)), START_US)
+    answer = from_wire(*inviting.messages_to_send(START_US))
     assert isinstance(answer, Answer)
     keys = CeremonyKeys.derive(pake.finish(answer.element), session, answer.commitment)
     late = JoinerIntroduction(EVE.keys, "", needs_credential=False).to_wire()
     sealed = keys.introduce(Side.JOINER, Proof.KIND, late, EVE)
     with pytest.raises(InviteError, match="bound to"):
-        inviting.receive(to_wire(Proof(session, pake.element, keys.confirmation(Side.JOINER), sealed)), START_US)
+        inviting.receive_message(
+            to_wire(Proof(session, pake.element, keys.confirmation(Side.JOINER), sealed)), START_US
+        )
     assert inviting.ending is Ending.WRONG_CODE
 
 
@@ -417,14 +423,14 @@ def test_so_are_the_inviters() -> None:
     session = from_wire(raw).session
     pake = Pake(Side.INVITER, CODE, rng("late"))
     commitment = inviter_commitment(session, pake.element, ANN.keys)
-    joining.receive(to_wire(Answer(session, pake.element, commitment)), START_US)
+    joining.receive_message(to_wire(Answer(session, pake.element, commitment)), START_US)
     [raw] = joining.messages_to_send(START_US)
     proof = from_wire(raw)
     assert isinstance(proof, Proof)
     keys = CeremonyKeys.derive(pake.finish(proof.element), session, commitment)
     sealed = keys.introduce(Side.INVITER, Welcome.KIND, InviterIntroduction(EVE.keys, "", GROUP).to_wire(), EVE)
     with pytest.raises(InviteError, match="bound to"):
-        joining.receive(to_wire(Welcome(session, keys.confirmation(Side.INVITER), sealed)), START_US)
+        joining.receive_message(to_wire(Welcome(session, keys.confirmation(Side.INVITER), sealed)), START_US)
     assert joining.ending is Ending.WRONG_CODE
 
 
@@ -446,4 +452,4 @@ def test_secrets_are_not_shown() -> None:
 def test_a_message_of_another_version_is_refused(meeting: Meeting) -> None:
     for item in ([2, 1, bytes(32), 0], [1, 9, bytes(32)], [1], {}, [1, True, bytes(32), 0], [1, 1, bytes(32), 2]):
         with pytest.raises(MalformedError):
-            meeting.inviting.receive(cbor.encode(item), START_US)
+            meeting.inviting.receive_message(cbor.encode(item), START_US)

@@ -1,0 +1,336 @@
+"""The side of a pairing that types the code and speaks first (rules: `ceremony.py`; transitions: `JOINER` below)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from covey.core import crypto
+from covey.core.crypto import DeviceKeys, Identity
+from covey.core.pairing.ceremony import ENDINGS, Admitted, Ending, InviterMet
+from covey.core.pairing.messages import (
+    Answer,
+    CeremonyKeys,
+    Farewell,
+    InviterIntroduction,
+    JoinerIntroduction,
+    Offer,
+    Outcome,
+    Parting,
+    Password,
+    Proof,
+    Reason,
+    Refusal,
+    Welcome,
+    from_wire,
+    inviter_commitment,
+    joiner_commitment,
+    parting_content,
+    read_outcome,
+    to_wire,
+)
+from covey.core.pake import Pake, Side
+from covey.core.transitions import Transitions, follow
+from covey.errors import InviteError, LocalError, MalformedError, RemoteError
+from covey.limits import PAIRING_RESEND_US, PAIRING_SILENCE_US
+
+
+@dataclass(frozen=True, slots=True)
+class Seeking:
+    """Nobody has answered yet; `message` is what this side repeats, here as in each state."""
+
+    message: Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Proving:
+    """Somebody has answered, and has to prove that it knows the secret, as this side does."""
+
+    message: Proof
+    answer: Answer
+    keys: CeremonyKeys
+
+
+@dataclass(frozen=True, slots=True)
+class _Proved:
+    """The inviter has proved it."""
+
+    message: Proof
+    answer: Answer
+    keys: CeremonyKeys
+    inviter: InviterIntroduction
+
+
+class Comparing(_Proved):
+    """Two people compare the verifier words."""
+
+    __slots__ = ()
+
+
+class Storing(_Proved):
+    """The inviter's person has accepted: what the inviter gave is being stored."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """It has ended; an inviter that has met this side is told so as long as it is asked for."""
+
+    ending: Ending
+    message: Farewell | None = None
+
+
+State = Seeking | Proving | Comparing | Storing | Over
+
+
+class Event(Enum):
+    """What happens to a joiner."""
+
+    ANSWER = "answer"
+    WRONG_ANSWER = "answer that fails"
+    WELCOME = "welcome"
+    WRONG_WELCOME = "welcome that fails"
+    ADMISSION = "outcome, admitted"
+    DECLINE = "outcome, declined"
+    REFUSAL = "refusal"
+    STORED = "stored here"
+    LEAVE = "this side leaves"
+    SILENCE = "silence"
+    TIME_UP = "the code's time is up"
+
+
+JOINER: Transitions[Event] = {
+    Seeking: {
+        Event.ANSWER: Proving,
+        Event.WRONG_ANSWER: Over,
+        Event.REFUSAL: Over,
+        Event.LEAVE: Over,
+        Event.TIME_UP: Over,
+    },
+    Proving: {
+        Event.ANSWER: Proving,  # said again: ignored
+        Event.WELCOME: Comparing,
+        Event.WRONG_WELCOME: Over,
+        Event.REFUSAL: Over,
+        Event.LEAVE: Over,
+        Event.SILENCE: Over,
+        Event.TIME_UP: Over,
+    },
+    Comparing: {
+        Event.ANSWER: Comparing,  # said again: ignored
+        Event.WELCOME: Comparing,  # said again: a sign of life
+        Event.REFUSAL: Comparing,  # ignored: from here on the inviter speaks under the key
+        Event.ADMISSION: Storing,
+        Event.DECLINE: Over,
+        Event.LEAVE: Over,
+        Event.SILENCE: Over,
+        Event.TIME_UP: Over,
+    },
+    Storing: {
+        Event.ANSWER: Storing,
+        Event.WELCOME: Storing,
+        Event.REFUSAL: Storing,
+        Event.ADMISSION: Storing,
+        Event.DECLINE: Over,
+        Event.STORED: Over,
+        Event.LEAVE: Over,
+        Event.SILENCE: Over,
+        Event.TIME_UP: Over,
+    },
+    Over: {Event.LEAVE: Over},  # ignored, as is whatever comes from the rendezvous
+}
+
+
+class Joiner:
+    """The side that types the code. `pinned` are the inviter's keys, where a URI has told them."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        own: JoinerIntroduction,
+        password: tuple[Password, bytes],
+        deadline_us: int,
+        rng: Callable[[int], bytes],
+        pinned: DeviceKeys | None = None,
+    ) -> None:
+        """Begin to look for the inviter, until a time of the monotonic clock.
+
+        Raises:
+            ConfigurationError: SPAKE2 is not installed.
+        """
+        self._identity = identity
+        self._own = own
+        self._pinned = pinned
+        self._deadline_us = deadline_us
+        self._pake = Pake(Side.JOINER, password[1], rng)
+        self._session = joiner_commitment(self._pake.element, own.keys)
+        self._state: State = Seeking(Offer(self._session, password[0]))
+        self._send_at_us = 0
+        self._heard_at_us = 0
+        self._events: deque[InviterMet | Admitted] = deque()
+
+    @property
+    def ending(self) -> Ending | None:
+        """How it ended; None while it goes on."""
+        return self._state.ending if isinstance(self._state, Over) else None
+
+    @property
+    def left(self) -> bool:
+        """Whether it was this side that ended it."""
+        return isinstance(self._state, Over) and self._state.message is not None
+
+    @property
+    def answered(self) -> bool:
+        """Whether anybody has answered at all."""
+        return not isinstance(self._state, Seeking)
+
+    # -- what comes -----------------------------------------------------------------------------------------------
+
+    def receive_message(self, raw: bytes, now_us: int) -> None:
+        """Take a message of the rendezvous in.
+
+        Raises:
+            RemoteError: it breaks a rule. `ending` says whether that was the end.
+        """
+        message, state = from_wire(raw), self._state
+        if isinstance(state, Over):
+            return
+        if message.session != self._session:
+            raise InviteError("another device's ceremony")
+        if isinstance(message, Answer):
+            self._receive_answer(state, message, now_us)
+        elif isinstance(message, Welcome):
+            self._receive_welcome(state, message, now_us)
+        elif isinstance(message, Outcome):
+            self._receive_outcome(state, message, now_us)
+        elif isinstance(message, Refusal):
+            over = JOINER[type(state)][Event.REFUSAL] is Over
+            self._move(Event.REFUSAL, Over(ENDINGS[message.reason]) if over else state)
+        else:
+            raise MalformedError("a message that a joiner sends")
+
+    def _receive_answer(self, state: Seeking | Proving | Comparing | Storing, answer: Answer, now_us: int) -> None:
+        if not isinstance(state, Seeking):
+            if answer != state.answer:
+                raise InviteError("a second answer")
+            self._move(Event.ANSWER, state)
+            return
+        try:
+            keys = CeremonyKeys.derive(self._pake.finish(answer.element), self._session, answer.commitment)
+        except RemoteError:
+            self._move(Event.WRONG_ANSWER, Over(Ending.WRONG_CODE))
+            raise
+        sealed = keys.introduce(Side.JOINER, Proof.KIND, self._own.to_wire(), self._identity)
+        proof = Proof(self._session, self._pake.element, keys.confirmation(Side.JOINER), sealed)
+        self._move(Event.ANSWER, Proving(proof, answer, keys))
+        self._send_at_us = self._heard_at_us = now_us
+
+    def _receive_welcome(self, state: Seeking | Proving | Comparing | Storing, welcome: Welcome, now_us: int) -> None:
+        if isinstance(state, Seeking):
+            raise InviteError("a welcome before the proof")
+        if isinstance(state, Proving):
+            try:
+                inviter = self._believe(state, welcome)
+            except RemoteError:
+                self._move(Event.WRONG_WELCOME, Over(Ending.WRONG_CODE))
+                raise
+            self._events.append(InviterMet(inviter, state.keys.verifier(inviter.keys, self._own.keys)))
+            state = Comparing(state.message, state.answer, state.keys, inviter)
+        self._move(Event.WELCOME, state)
+        self._heard_at_us = now_us
+
+    def _believe(self, state: Proving, welcome: Welcome) -> InviterIntroduction:
+        keys = state.keys
+        if not crypto.same(welcome.confirmation, keys.confirmation(Side.INVITER)):
+            raise InviteError("the code is not this one")
+        introduction, signature = keys.introduced(Side.INVITER, Welcome.KIND, welcome.sealed)
+        inviter = InviterIntroduction.from_wire(introduction)
+        keys.check(Side.INVITER, introduction, signature, inviter.keys)
+        if inviter_commitment(self._session, state.answer.element, inviter.keys) != state.answer.commitment:
+            raise InviteError("keys other than the ones it was bound to")
+        if self._pinned is not None and inviter.keys != self._pinned:
+            raise InviteError("keys other than the invite's")
+        return inviter
+
+    def _receive_outcome(self, state: Seeking | Proving | Comparing | Storing, outcome: Outcome, now_us: int) -> None:
+        if isinstance(state, Seeking | Proving):
+            raise InviteError("an outcome before the welcome")  # it comes again, after that
+        found = read_outcome(state.keys.open(Side.INVITER, Outcome.KIND, outcome.sealed))
+        self._heard_at_us = now_us
+        if isinstance(found, Reason):
+            self._move(Event.DECLINE, Over(ENDINGS[found]))
+            return
+        if found.invite.inviter != state.inviter.keys or found.invite.group_id != state.inviter.group_id:
+            raise InviteError("an invite that is not the inviter's own")
+        if isinstance(state, Comparing):
+            self._events.append(Admitted(found))
+        self._move(Event.ADMISSION, Storing(state.message, state.answer, state.keys, state.inviter))
+
+    def next_event(self) -> InviterMet | Admitted | None:
+        """Return what happened, oldest first."""
+        return self._events.popleft() if self._events else None
+
+    # -- what this side decides -----------------------------------------------------------------------------------
+
+    def stored(self) -> None:
+        """End it well: what the inviter gave is durable here.
+
+        Raises:
+            LocalError: the inviter gave nothing, or it is over.
+        """
+        state = self._state
+        if not isinstance(state, Storing):
+            raise LocalError("there was nothing to store")
+        self._part(Event.STORED, Over(Ending.PAIRED, _farewell(state.keys, Parting.STORED)))
+
+    def leave(self) -> None:
+        """End it before it is done."""
+        state = self._state
+        if isinstance(state, Over):
+            self._move(Event.LEAVE, state)
+        elif isinstance(state, Comparing | Storing):
+            self._part(Event.LEAVE, Over(Ending.CANCELLED, _farewell(state.keys, Parting.LEAVES)))
+        else:
+            self._move(Event.LEAVE, Over(Ending.CANCELLED))
+
+    def _part(self, event: Event, state: Over) -> None:
+        self._move(event, state)
+        self._send_at_us = 0
+
+    def _move(self, event: Event, state: State) -> None:
+        self._state = follow(JOINER, self._state, event, state)
+
+    # -- what goes, and when --------------------------------------------------------------------------------------
+
+    def messages_to_send(self, now_us: int) -> Iterator[bytes]:
+        """Yield what goes to the inviter now; once more after `PAIRING_RESEND_US`, until it is over."""
+        message = self._state.message
+        if message is not None and now_us >= self._send_at_us:
+            self._send_at_us = now_us + PAIRING_RESEND_US
+            yield to_wire(message)
+
+    def next_deadline(self) -> int | None:
+        """Return when `handle_deadline` is due."""
+        return min((at_us for _, at_us, _ in self._clocks()), default=None)
+
+    def handle_deadline(self, now_us: int) -> None:
+        """End what has waited too long."""
+        for event, at_us, ending in self._clocks():
+            if now_us >= at_us:
+                self._move(event, Over(ending))
+                return
+
+    def _clocks(self) -> list[tuple[Event, int, Ending]]:
+        """Return the clocks that run in this state: (event, when it happens, how it ends)."""
+        clocks = (
+            (Event.SILENCE, self._heard_at_us + PAIRING_SILENCE_US, Ending.VANISHED),
+            (Event.TIME_UP, self._deadline_us, Ending.EXPIRED),
+        )
+        return [clock for clock in clocks if clock[0] in JOINER[type(self._state)]]
+
+
+def _farewell(keys: CeremonyKeys, parting: Parting) -> Farewell:
+    return Farewell(keys.session, keys.seal(Side.JOINER, Farewell.KIND, parting_content(parting)))

@@ -1,0 +1,34 @@
+"""Transition tables: `{state: {event: next state}}`, one for each state machine, as data.
+
+    1. A state is a class; its fields are what is known in it, so that nothing is None that must not be.
+    2. An event is what a message, a call or a clock amounts to once it has been checked.
+    3. A machine changes its state by `follow` alone. So what its table does not have cannot happen: a message that
+       would need it is refused, and a clock that would need it does not run.
+    4. An event that a state knows and ignores leads back to it.
+
+The diagrams in docs/state-machines.md are drawn from the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, TypeVar
+
+from covey.errors import LocalError
+
+State = TypeVar("State")
+Event = TypeVar("Event", bound=Enum)
+
+Transitions = Mapping[type[Any], Mapping[Event, type[Any]]]
+
+
+def follow(table: Transitions[Event], old: State, event: Event, new: State) -> State:
+    """Return the new state, which has to be the one that the table names.
+
+    Raises:
+        LocalError: the state does not know the event, or leads elsewhere.
+    """
+    if table[type(old)].get(event) is not type(new):
+        raise LocalError(f"{event.value!r} does not lead from {type(old).__name__} to {type(new).__name__}")
+    return new

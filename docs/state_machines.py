@@ -1,0 +1,75 @@
+"""Draw the diagrams of docs/state-machines.md from the transition tables: `python -m docs.state_machines`.
+
+A diagram stands between `<!-- drawn from NAME -->` and `<!-- end -->`; what lies around them is written by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from covey.core.pairing import inviter, joiner
+from covey.core.transitions import Event, Transitions
+
+PAGE = Path(__file__).parent / "state-machines.md"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A table in words: {state: {event: next state}}, beginning with the state in which it starts."""
+
+    name: str
+    table: Mapping[str, Mapping[str, str]]
+
+    @property
+    def start(self) -> str:
+        """The state in which it starts."""
+        return next(iter(self.table))
+
+    @property
+    def ends(self) -> list[str]:
+        """The states that nothing leads out of."""
+        return [state for state, row in self.table.items() if set(row.values()) <= {state}]
+
+    def diagram(self) -> str:
+        """Return it as Mermaid's text, one line for each arrow."""
+        return "\n".join(["```mermaid", "stateDiagram-v2", *(f"    {line}" for line in self._arrows()), "```", ""])
+
+    def _arrows(self) -> Iterator[str]:
+        yield f"[*] --> {self.start}"
+        for state, row in self.table.items():
+            for following in dict.fromkeys(row.values()):
+                events = [event for event, each in row.items() if each == following]
+                yield f"{state} --> {following}: {'<br>'.join(events)}"
+        yield from (f"{state} --> [*]" for state in self.ends)
+
+
+def _in_words(name: str, table: Transitions[Event]) -> Machine:
+    words = {
+        state.__name__: {event.value: following.__name__ for event, following in row.items()}
+        for state, row in table.items()
+    }
+    return Machine(name, words)
+
+
+MACHINES = {
+    machine.name: machine
+    for machine in (
+        _in_words("INVITER", inviter.INVITER),
+        _in_words("JOINER", joiner.JOINER),
+    )
+}
+
+
+def drawn(page: str) -> str:
+    """Return the page with each diagram as its table has it."""
+    for name, machine in MACHINES.items():
+        begin, end = f"<!-- drawn from {name} -->\n", "<!-- end -->"
+        before, _, rest = page.partition(begin)
+        page = f"{before}{begin}{machine.diagram()}{end}{rest.partition(end)[2]}"
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(drawn(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
