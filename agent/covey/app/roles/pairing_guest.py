@@ -1,4 +1,7 @@
-"""The joiner's side of pairing: a loop of its own, on the account that all may use who have none."""
+"""The joiner's side of pairing, around `core/pairing/joiner.py`: a loop of its own on the relay's enrolment account.
+
+That is the account which all may use who have none. The inviter's counterpart is `pairing_host.py`.
+"""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ import pytest
 from covey.app.roles.pairing_host import HostFacts, PairingHost
 from covey.core.now import Now
 from covey.core.pairing.ceremony import Admitted, Ending
-from covey.core.pairing.joiner import Joiner
 from covey.core.pairing.invite import Invite
+from covey.core.pairing.joiner import Joiner
 from covey.core.pairing.messages import JoinerIntroduction, Offer, Password, to_wire
 from covey.core.pairing.records import Pairing
 from covey.errors import ConfigurationError
@@ -128,7 +128,7 @@ class Inn:
         self.turn()
         self.turn()
         while self.wire.said:
-            self.joiner.receive(self.wire.said.popleft(), self.now.monotonic_us)
+            self.joiner.receive_message(self.wire.said.popleft(), self.now.monotonic_us)
 
     def decide(self, accepts: bool) -> None:
         """Be the person."""
