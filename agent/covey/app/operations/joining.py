@@ -19,8 +19,8 @@ from covey.core.group.manifest import GroupManifest
 from covey.core.ids import device_name
 from covey.core.membership.requests import unanswered
 from covey.core.pairing.ceremony import Admitted, Ending, InviterMet
-from covey.core.pairing.joiner import Joiner
 from covey.core.pairing.invite import URI_SCHEME, Invite
+from covey.core.pairing.joiner import Joiner
 from covey.core.pairing.messages import Admission, JoinerIntroduction, Password
 from covey.core.pairing.records import GroupRequest
 from covey.core.pake import Side
