@@ -92,7 +92,7 @@ def _measure_merging(chance: random.Random, folder: Path) -> tuple[float, int, i
         for device in devices[1:]:
             member = Member(device.identity.keys)
             founder.node.membership.change(group_id, _adding(member), _START_US)
-    manifests = [raw for _, _, raw in founder.store.manifests()]
+    manifests = [raw for _, _, raw in founder.store.groups.manifests()]
     for device in devices[1:]:
         _adopt(device, founder, group_id, manifests)
     for issuer, target in ((devices[0], devices[3]), (devices[1], devices[2])):
@@ -127,10 +127,10 @@ def _adopt(device: _Device, founder: _Device, group_id: bytes, manifests: list[b
     with device.store.transaction():
         manifest = founder.node.membership.group(group_id)
         for raw in manifests:
-            device.store.save_manifest(group_id, manifest.hash, manifest.version, raw, 0)
+            device.store.groups.save_manifest(group_id, manifest.hash, manifest.version, raw, 0)
         secret = founder.node.membership.secret(group_id)
         assert secret is not None
-        device.store.save_secret(group_id, manifest.epoch_id, secret, 0)
+        device.store.groups.save_secret(group_id, manifest.epoch_id, secret, 0)
     device.node.refresh()
     device.node.connected(Now(0, _START_US))
 

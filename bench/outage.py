@@ -78,14 +78,14 @@ class _Pair:
             self._group_id = self.sender.node.membership.create("", (), _START_US).group_id
             member = Member(self.recipient.identity.keys)
             self.sender.node.change_group(self._group_id, lambda draft, _: draft.adding(member), self.now)
-        manifests = self.sender.store.manifests()
+        manifests = self.sender.store.groups.manifests()
         secret = self.sender.node.membership.secret(self._group_id)
         current = self.sender.node.membership.group(self._group_id)
         assert secret is not None
         with self.recipient.store.transaction():
             for group_id, _, raw in manifests:
-                self.recipient.store.save_manifest(group_id, current.hash, current.version, raw, 0)
-            self.recipient.store.save_secret(self._group_id, current.epoch_id, secret, 0)
+                self.recipient.store.groups.save_manifest(group_id, current.hash, current.version, raw, 0)
+            self.recipient.store.groups.save_secret(self._group_id, current.epoch_id, secret, 0)
         self.recipient.node.refresh()
         for device in (self.sender, self.recipient):
             device.connect(self.now)
@@ -98,7 +98,7 @@ class _Pair:
     @property
     def waiting(self) -> int:
         """Messages that the sender has not had acknowledged."""
-        return self.sender.store.totals()[0]
+        return self.sender.store.outbox.totals()[0]
 
     def close(self) -> None:
         """Close the stores."""

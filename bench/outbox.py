@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
-from covey.core.records import MessageClass
+from covey.core.link.records import MessageClass
 from covey.core.wire.sequences import SequenceSet
 from covey.limits import KIB, MIB
 
@@ -71,15 +71,15 @@ def _life(grouped: int, freed: int) -> tuple[float, float]:
                     for _ in range(grouped):
                         _queue(store, content)
             with store.transaction():
-                store.free(_RECIPIENT, SequenceSet(first + freed))
+                store.outbox.free(_RECIPIENT, SequenceSet(first + freed))
         seconds = time.perf_counter() - started
         store.close()
         return (_written() - before) / count, count / seconds
 
 
 def _queue(store: SqliteStore, content: bytes) -> None:
-    seq, link_seq = store.allocate(_RECIPIENT)
-    store.queue(_RECIPIENT, seq, link_seq, MessageClass.TELEMETRY, content, 1)
+    seq, link_seq = store.outbox.allocate(_RECIPIENT)
+    store.outbox.queue(_RECIPIENT, seq, link_seq, MessageClass.TELEMETRY, content, 1)
 
 
 def _fill(path: Path) -> None:
@@ -101,9 +101,9 @@ def start(path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()
     store, _ = StateFile(path).open(lambda: identity, _BOUND)
-    store.totals(), store.queues(), store.bytes_by_class()
-    for recipient in store.recipients_waiting():
-        store.queued(recipient, 0, 1_024, 4 * MIB)
+    store.outbox.totals(), store.outbox.queues(), store.outbox.bytes_by_class()
+    for recipient in store.outbox.recipients():
+        store.outbox.queued(recipient, 0, 1_024, 4 * MIB)
     print(time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     store.close()
 

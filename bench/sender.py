@@ -52,7 +52,7 @@ def main(state: str, count: int, batch: int) -> None:
         source = Source(prepared, device.publisher(batch))
         print("ready", flush=True)
         sys.stdin.readline()
-        speak_with_relay(device, [source], lambda: source.done and device.store.totals()[0] == 0)
+        speak_with_relay(device, [source], lambda: source.done and device.store.outbox.totals()[0] == 0)
 
 
 if __name__ == "__main__":

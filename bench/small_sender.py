@@ -33,11 +33,11 @@ class Source:
     @property
     def done(self) -> bool:
         """Whether the recipient has everything durably, as this device knows."""
-        return not self._contents and self._session.store.totals()[0] == 0
+        return not self._contents and self._session.store.outbox.totals()[0] == 0
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Submit some more in one commit."""
-        room = min(_COMMIT, _WAITING - self._session.store.totals()[0])
+        room = min(_COMMIT, _WAITING - self._session.store.outbox.totals()[0])
         if not self._contents or room <= 0:
             return None
         with self._session.store.transaction():

@@ -86,7 +86,7 @@ class Board:
         folder = StateFolder.at(self._gateway.folder)
         store = folder.store(folder.config())
         try:
-            return next((board.statistics for board in store.boards()), {})
+            return next((board.statistics for board in store.boards.all()), {})
         finally:
             store.close()
 

@@ -101,12 +101,12 @@ class Device:
         folder = StateFolder.at(self.folder)
         store = folder.store(folder.config())
         try:
-            counters = store.counters()
+            counters = store.counters.values()
             return Ledger(
                 counters.get("published_readings", 0),
-                store.totals()[0],
+                store.outbox.totals()[0],
                 counters.get("landed_messages", 0),
-                store.landing_bytes(),
+                store.landing.size(),
             )
         finally:
             store.close()

@@ -61,8 +61,8 @@ class DurableDevice(Device):
         """Do what the first minutes of an agent read."""
         with self.store.transaction():
             self.node.maintain(self.now)
-        for recipient in self.store.recipients_waiting():
-            self.store.queued(recipient, 0, 1_000_000, 1_000_000_000)
+        for recipient in self.store.outbox.recipients():
+            self.store.outbox.queued(recipient, 0, 1_000_000, 1_000_000_000)
         self.inbox()
 
     def files(self) -> dict[str, bytes]:

@@ -100,7 +100,7 @@ class Device:
 
     def inbox(self) -> list[bytes]:
         """Return the bodies that the application would find."""
-        return [row[-1] for row in self.store.arrived(1_000)]
+        return [row[-1] for row in self.store.inbox.arrived(1_000)]
 
     def events(self) -> list[Event]:
         """Take what happened."""

@@ -15,7 +15,7 @@ import pytest
 
 from covey.adapters.sqlite.reserved_space import ReservedSpace
 from covey.adapters.sqlite.state_file import StateFile
-from covey.core.records import MessageClass
+from covey.core.link.records import MessageClass
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import DiskFullError
 from covey.limits import RESERVED_BYTES
@@ -50,8 +50,8 @@ def live_on_a_full_disk(folder: Path) -> None:
 
         def queue(kind: MessageClass = MessageClass.DATA) -> None:
             with store.transaction():
-                seq, link_seq = store.allocate(_BEN)
-                store.queue(_BEN, seq, link_seq, kind, bytes(3_000), 5)
+                seq, link_seq = store.outbox.allocate(_BEN)
+                store.outbox.queue(_BEN, seq, link_seq, kind, bytes(3_000), 5)
 
         with store.transaction():
             assert reserved.stat().st_size == RESERVED_BYTES
@@ -63,14 +63,14 @@ def live_on_a_full_disk(folder: Path) -> None:
             while True:
                 queue()
         assert not reserved.exists()
-        waiting = store.totals()[0]
+        waiting = store.outbox.totals()[0]
         for _ in range(3):  # refused at once, and nothing eats up the room that the reserved space gave
             with pytest.raises(DiskFullError):
                 queue()
         for acknowledged in range(1, waiting + 1):
             with store.transaction():
-                assert store.free(_BEN, SequenceSet(acknowledged)) == 1
-        assert store.totals() == (0, 0)
+                assert store.outbox.free(_BEN, SequenceSet(acknowledged)) == 1
+        assert store.outbox.totals() == (0, 0)
         queue(MessageClass.CONTROL)
         (folder / "filler").unlink()
         store._reserved = ReservedSpace(reserved)  # as after ten seconds
@@ -107,7 +107,7 @@ def save_on_a_nearly_full_disk(folder: Path) -> None:
                 assert not list(mounted.glob("ann.*")), "nothing half made takes room"
             else:
                 tried["saved"] += 1
-                assert store.totals()[0] == report.saved["outbox"] == 200, room
+                assert store.outbox.totals()[0] == report.saved["outbox"] == 200, room
                 store.close()
     assert min(tried["refused"], tried["saved"]) > 1, tried
 

@@ -21,7 +21,6 @@ from covey.core.crypto import DeviceKeys
 from covey.core.ids import device_name, printable
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.core.records import Records
 from covey.core.routing.forwarding import board_member
 from covey.errors import LocalError, MalformedError, OutboxFullError
 from covey.limits import MAXIMUM_BOARD_NUMBERS, MAXIMUM_COUNTER, MAXIMUM_SOFTWARE_BYTES
@@ -53,20 +52,28 @@ _NO_COLLECTOR = bytes(32)
 _NUMBER_NAME = re.compile(r"[a-z0-9_]{1,32}")
 
 
-class BridgeStore(Records, Transactions, Protocol):
-    """The store as this role needs it."""
+class BoardTable(Protocol):
+    """The boards on this machine's ports."""
 
-    def boards(self) -> list[AttachedBoard]:
+    def all(self) -> list[AttachedBoard]:
         """Return the boards that have been seen, by port."""
 
-    def note_board(self, board: AttachedBoard) -> None:
+    def note(self, board: AttachedBoard) -> None:
         """Remember who is on a port."""
 
     def restarts_wanted(self) -> list[str]:
         """Return the ports whose boards somebody wants restarted."""
 
     def restart_done(self, port: str) -> None:
-        """Forget that wish."""
+        """Note that the board on a port was restarted."""
+
+
+class BridgeStore(Transactions, Protocol):
+    """The store as this role needs it."""
+
+    @property
+    def boards(self) -> BoardTable:
+        """The boards on this machine's ports."""
 
 
 class _Line:
@@ -139,7 +146,7 @@ class Bridge:
     def _start(self, now: Now) -> None:
         """Open the ports; what was known of them in an earlier life holds until a board says otherwise."""
         self._started = True
-        known = {board.port: board for board in self._store.boards()}
+        known = {board.port: board for board in self._store.boards.all()}
         for line in self._lines:
             line.link.start()
             line.board = line.noted = known.get(line.link.port)
@@ -280,12 +287,12 @@ class Bridge:
 
     def _restart_boards(self) -> None:
         """Pass on what `covey mcu reset` asks for; a board that is away keeps no wish."""
-        wanted = self._store.restarts_wanted()
+        wanted = self._store.boards.restarts_wanted()
         if not wanted:
             return
         with self._store.transaction():
             for port in wanted:
-                self._store.restart_done(port)
+                self._store.boards.restart_done(port)
         for line in self._lines:
             if line.link.port in wanted:
                 line.link.send(messages.to_line(messages.RESTART))
@@ -304,7 +311,7 @@ class Bridge:
             return
         board = replace(board, changed_at_us=now.wall_us)
         with self._store.transaction():
-            self._store.note_board(board)
+            self._store.boards.note(board)
         line.noted = board
 
 

@@ -116,12 +116,12 @@ def test_members_who_know_more(new_gateway: Callable[[str], Gateway]) -> None:
     one.end()
 
     store = SqliteStore(one.state / "state.sqlite", bytes(8))
-    newest = [read_manifest(raw) for _, _, raw in store.manifests()][-1]
+    newest = [read_manifest(raw) for _, _, raw in store.groups.manifests()][-1]
     store.close()
     assert newest.version == 4
     store = SqliteStore(two.state / "state.sqlite", bytes(8))
     with store.transaction():  # as if version 3 had been lost on the way
-        store.keep_early_manifest(newest.group_id, newest.hash, newest.version, newest.raw)
+        store.groups.keep_early_manifest(newest.group_id, newest.hash, newest.version, newest.raw)
     store.close()
     [finding] = _agreement(two)
     assert finding.level is Level.WARNING
@@ -141,14 +141,14 @@ def test_boards(tmp_path: Path) -> None:
     store = SqliteStore(alone.state / "state.sqlite", bytes(8))
     for port, enrolled, up in [(f"{tmp_path}/gone", True, False), (str(place), True, False), (str(place), False, True)]:
         with store.transaction():
-            store.note_board(AttachedBoard(port, keys, "covey 1", enrolled, up, 1, {}))
+            store.boards.note(AttachedBoard(port, keys, "covey 1", enrolled, up, 1, {}))
         levels = [level for level, _, _ in _found(alone, "boards", "--offline")]
         assert levels == ["warning"] * len(levels)
     [gone, not_enrolled] = _found(alone, "boards", "--offline")
     assert gone[1].endswith("/gone is gone")
     assert not_enrolled[1].endswith("knows no collector")
     with store.transaction():
-        store.note_board(AttachedBoard(str(place), keys, "covey 1", True, True, 1, {}))
+        store.boards.note(AttachedBoard(str(place), keys, "covey 1", True, True, 1, {}))
     assert ("ok", f"{place}: covey 1", "") in _found(alone, "boards", "--offline")
     store.close()
 

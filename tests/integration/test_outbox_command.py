@@ -228,17 +228,17 @@ def test_a_restored_copy_is_a_new_incarnation_and_nothing_comes_twice(tmp_path: 
     ann.stop()
     copy = ann.files()
     ann.restart()
-    first = ann.store.incarnation()
+    first = ann.store.incarnations.present()
     ann.blob(group_id, b"lost with the old life, but for whom it was, it came")
     carry(ann, ben)
     ann.stop()
     ann.put_files(copy)
     ann.restart()
-    assert ann.store.incarnation() != first
+    assert ann.store.incarnations.present() != first
     ann.blob(group_id, b"after")
     carry(ann, ben)
     assert ben.inbox() == [b"before", b"lost with the old life, but for whom it was, it came", b"after"]
-    assert ann.store.totals()[0] == 0
+    assert ann.store.outbox.totals()[0] == 0
     ann.stop()
     ben.stop()
 
@@ -252,19 +252,19 @@ def test_a_card_that_was_written_back_is_noticed_by_what_others_hold(tmp_path: P
     ann.stop()
     copy = ann.files()
     ann.restart()
-    first = ann.store.incarnation()
+    first = ann.store.incarnations.present()
     for number in range(3):
         ann.blob(group_id, b"lost life %d" % number)
     carry(ann, ben)
     ann.stop()
     ann.put_files(copy, in_place=True)
     ann.restart()
-    assert ann.store.incarnation() == first
+    assert ann.store.incarnations.present() == first
     ann.blob(group_id, b"after")
     carry(ann, ben)
-    assert ann.store.incarnation() != first
+    assert ann.store.incarnations.present() != first
     assert ben.inbox()[-1] == b"after"
     assert len(ben.inbox()) == 4
-    assert ann.store.totals()[0] == 0
+    assert ann.store.outbox.totals()[0] == 0
     ann.stop()
     ben.stop()

@@ -136,9 +136,9 @@ def test_boards_and_losses(tmp_path: Path, new_terminal: Callable[..., _Terminal
     store = SqliteStore(alone.state / "state.sqlite", bytes(8))
     keys = DeviceKeys(b"s" * 32, b"n" * 32)
     with store.transaction():
-        store.note_board(AttachedBoard("/dev/ttyACM0", keys, "covey 1", False, True, time.time_ns() // 1000, {}))
-        store.count("dropped_signature", 3)
-        store.count("published_readings", 5)
+        store.boards.note(AttachedBoard("/dev/ttyACM0", keys, "covey 1", False, True, time.time_ns() // 1000, {}))
+        store.counters.count("dropped_signature", 3)
+        store.counters.count("published_readings", 5)
     store.close()
     terminal = new_terminal("top", "--state", str(alone.state))
     wait_until(lambda: ", not enrolled  covey 1" in terminal.text(), "the board is shown")

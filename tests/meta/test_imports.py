@@ -14,7 +14,7 @@ _LOWEST = ("covey.errors", "covey.limits", "covey.core.ids", "covey.core.now", "
 _CRYPTO = (*_LOWEST, "covey.core.crypto", "covey.core.pake")
 _WIRE = (*_CRYPTO, "covey.core.wire")
 _LEAVES = ("covey.core.group", "covey.core.pairing", "covey.core.telemetry", "covey.core.vault")
-_LINK = (*_WIRE, *_LEAVES, "covey.core.link", "covey.core.records", "covey.core.presence.status")
+_LINK = (*_WIRE, *_LEAVES, "covey.core.link", "covey.core.presence.status")
 _MACHINES = (*_LINK, "covey.core.membership", "covey.core.presence", "covey.core.routing", "covey.core.collectors")
 _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.errors": (),
@@ -30,11 +30,11 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.core.telemetry": (*_WIRE, "covey.core.telemetry"),
     "covey.core.vault": (*_WIRE, "covey.core.vault"),
     "covey.core.link": _LINK,
-    "covey.core.records": _LINK,
+    "covey.core.records": _MACHINES,
     "covey.core.membership": (*_LINK, "covey.core.membership"),
     "covey.core.presence": (*_LINK, "covey.core.membership", "covey.core.presence"),
     "covey.core.routing": (*_LINK, "covey.core.membership", "covey.core.routing"),
-    "covey.core.collectors": (*_LINK, "covey.core.membership"),
+    "covey.core.collectors": (*_LINK, "covey.core.membership", "covey.core.records"),
     "covey.core": _CORE,
     "covey.ports": _CORE,
     "covey.config": (*_CORE, "covey.config"),
@@ -101,6 +101,8 @@ _SOLE_IMPORTERS = {
     "paho": ("covey.adapters.mqtt.connection", "covey.adapters.broker.visitor"),
     "sqlite3": (
         "covey.adapters.sqlite.store",
+        "covey.adapters.sqlite.database",
+        "covey.adapters.sqlite.migrations",
         "covey.adapters.sqlite.inspection",
         "covey.adapters.sqlite.progress",
         "covey.adapters.sqlite.salvage",

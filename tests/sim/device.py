@@ -134,7 +134,7 @@ class Device:
         self._clock = Clock(world)
         self._clock.skew_us = self.skew_us
         self.store = self._open(crashes=True)
-        self.incarnation = self.store.incarnation()
+        self.incarnation = self.store.incarnations.present()
         try:
             roles: list[Role] = [Application(self)]
             if self._collects:
@@ -163,7 +163,7 @@ class Device:
         store = SimStore(self._disk, self.world.rng(INCARNATION_BYTES), self, crashes=crashes)
         if self._renews:
             with SqliteStore.transaction(store):
-                store.renew(self.world.rng(INCARNATION_BYTES))
+                store.incarnations.renew(self.world.rng(INCARNATION_BYTES))
             self._renews = False
         return store
 
@@ -183,7 +183,7 @@ class Device:
             return  # one recipient may make a device doubt itself once a day
         self._was_copied |= not noticed
         self.world.trace(self.name, f"is restored, {'' if noticed else 'un'}noticed")
-        incarnation = self.store.incarnation()
+        incarnation = self.store.incarnations.present()
         self._bury(0, boots=False)
         self._disk.close()
         self._disk = disk
@@ -337,9 +337,9 @@ class Device:
         taken: list[bytes] = []
 
         def work(store: SimStore) -> None:
-            for identifier, _, _, _, _, body in store.arrived(limit):
+            for identifier, _, _, _, _, body in store.inbox.arrived(limit):
                 with store.transaction():
-                    store.consume(identifier)
+                    store.inbox.consume(identifier)
                     store.on_commit(lambda body=body: taken.append(body))
 
         self._beside(work)
@@ -368,4 +368,4 @@ class Device:
         """Say whether nothing is left to do here."""
         if not self.alive or self.pending or not all(link.up for link in self.links):
             return False
-        return self.store.totals()[0] == 0 and (not self._collects or self.store.landing_bytes() == 0)
+        return self.store.outbox.totals()[0] == 0 and (not self._collects or self.store.landing.size() == 0)

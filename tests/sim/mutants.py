@@ -11,7 +11,8 @@ from typing import Any
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
-from covey.adapters.sqlite.store import SqliteStore
+from covey.adapters.sqlite.incarnations import Incarnations
+from covey.adapters.sqlite.outbox import Outbox
 from covey.app.relays import Relays
 from covey.app.roles.collector import Collector
 from covey.app.runtime import Runtime
@@ -23,7 +24,7 @@ from covey.core.link.link_keys import LinkKey, SendingLinks
 from covey.core.link.receiver import Arrival, ReceiveLink
 from covey.core.link.send_window import InFlight, SendLink
 from covey.core.link.sender import Outgoing, Sending
-from covey.core.records import LandingPlan
+from covey.core.vault.landing import LandingPlan
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import read_message
 from covey.core.wire.sequences import SequenceSet
@@ -51,7 +52,7 @@ def _close_on_puback(sending: Sending, recipient: bytes, link_seq: int) -> None:
     records: Any = sending._records
     received = SequenceSet().add(link_seq)
     with records.transaction():
-        records.free(recipient, received)
+        records.outbox.free(recipient, received)
     sending._link(recipient).receive_acknowledgement(received, 0)
 
 
@@ -95,13 +96,13 @@ def _take_as_landed(link: ReceiveLink, first: int, last: int, *, lands_later: bo
     link.received = link.received.add(first, last)
 
 
-def _sequences_in_ram() -> Callable[[SqliteStore, bytes], tuple[int, int]]:
+def _sequences_in_ram() -> Callable[[Outbox, bytes], tuple[int, int]]:
     """Count in the process, which a restart makes begin again."""
     counters: dict[tuple[int, bytes], int] = defaultdict(int)
 
-    def allocate(store: SqliteStore, recipient: bytes) -> tuple[int, int]:
-        _allocate(store, recipient)
-        me = id(store)
+    def allocate(outbox: Outbox, recipient: bytes) -> tuple[int, int]:
+        _allocate(outbox, recipient)
+        me = id(outbox)
         counters[me, b""] += 1
         counters[me, recipient] += 1
         return counters[me, b""] + 100, counters[me, recipient] + 100
@@ -109,28 +110,28 @@ def _sequences_in_ram() -> Callable[[SqliteStore, bytes], tuple[int, int]]:
     return allocate
 
 
-_allocate = SqliteStore.allocate
+_allocate = Outbox.allocate
 
 
 def _acknowledge_before_landing(collector: Collector, node: Any, now: Any) -> None:
     store: Any = collector._store
-    plan = store.landing_plan() or collector._plan(now)
+    plan = store.landing.plan() or collector._plan(now)
     if plan is not None:
-        messages = store.landing_until(plan.last_id)
+        messages = store.landing.until(plan.last_id)
         with store.transaction():
-            store.finish_landing(plan, store.manifest_floor())
+            store.landing.finish(plan, store.landing.manifest_floor())
         for message in messages:
             node.landed(message.author, message.incarnation, {message.link_seq}, now)
         collector._write(plan, messages, now)
 
 
 def _plan_in_ram(collector: Collector, now: Any) -> LandingPlan | None:
-    waiting = collector._store.landing_waiting(1_000_000, 1_000)
+    waiting = collector._store.landing.waiting(1_000_000, 1_000)
     if waiting is None:
         return None
     manifest = collector._vault.manifest
     number = manifest.last_number + 1 if manifest else 1
-    return LandingPlan(number, collector._store.incarnation(), waiting[0], now.wall_us, collector._rng(24))
+    return LandingPlan(number, collector._store.incarnations.present(), waiting[0], now.wall_us, collector._rng(24))
 
 
 def _same_nonce(message: bytes, address: bytes, _ephemeral_secret: bytes, _nonce: bytes) -> bytes:
@@ -161,11 +162,11 @@ def _by_link_for_ever(sending: Sending, recipient: bytes, entry: InFlight, addre
     return sending.by_link(recipient, entry.message, address, now, entry)
 
 
-def _present_span_only(store: SqliteStore, recipient: bytes) -> list[IncarnationSpan]:
-    return _spans(store, recipient)[-1:]
+def _present_span_only(incarnations: Incarnations, recipient: bytes) -> list[IncarnationSpan]:
+    return _spans(incarnations, recipient)[-1:]
 
 
-_spans = SqliteStore.spans
+_spans = Incarnations.spans
 
 
 def _first_way(relays: Relays, topic: str, now_us: int) -> list[str]:
@@ -185,7 +186,7 @@ MUTANTS = (
     Mutant("acknowledge before the commit", {(Runtime, "_take"): _acknowledge_before_commit}),
     Mutant("acknowledge before the landing", {(ReceiveLink, "take"): _take_as_landed}),
     Mutant("no dedup", {(ReceiveLink, "classify"): lambda _link, _link_seq: Arrival.NEW}),
-    Mutant("sequences in RAM", {(SqliteStore, "allocate"): _sequences_in_ram()}),
+    Mutant("sequences in RAM", {(Outbox, "allocate"): _sequences_in_ram()}),
     Mutant("never subscribe again", {(Link, "_renew_later"): _nothing}),
     Mutant("forget before the delete commits", {(Sending, "free"): _forget_before_commit}),
     Mutant("start over when the disk is full", {(Sending, "rolled_back"): _start_over}),
@@ -204,9 +205,9 @@ MUTANTS = (
         {(SendingLinks, "begin"): _use_at_once, (Sending, "_enveloped"): _by_link_for_ever},
     ),
     Mutant("no encryption", {(sending_module, "seal"): lambda message, *_keys: message}),
-    Mutant("a restored device goes on as before", {(SqliteStore, "renew"): _nothing}),
-    Mutant("an acknowledgement of another life is ignored", {(SqliteStore, "doubt"): lambda *_: False}),
-    Mutant("an earlier life's messages are forgotten", {(SqliteStore, "spans"): _present_span_only}),
+    Mutant("a restored device goes on as before", {(Incarnations, "renew"): _nothing}),
+    Mutant("an acknowledgement of another life is ignored", {(Incarnations, "replace"): lambda *_: False}),
+    Mutant("an earlier life's messages are forgotten", {(Incarnations, "spans"): _present_span_only}),
     Mutant("only the preferred relay is tried", {(Relays, "_routing"): _first_way}),
     Mutant("an answer goes by the preferred relay only", {(Relays, "heard"): _nothing}),
     Mutant("acknowledge for ever", {(ReceiveLink, "answered"): _nothing}),

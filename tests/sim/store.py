@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covey.adapters.sqlite.inbox import Inbox
+from covey.adapters.sqlite.outbox import Outbox
+from covey.adapters.sqlite.received import Received
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.link.incarnations import span_of
 from covey.core.wire.message import LossReason, Message
@@ -18,6 +21,72 @@ from tests.sim.disk import Disk
 
 if TYPE_CHECKING:
     from tests.sim.device import Device
+
+
+class SimOutbox(Outbox):
+    """Tells the ledger what is queued, set aside and freed."""
+
+    def __init__(self, store: SimStore, outbox_bytes: int) -> None:
+        super().__init__(store.database, store.losses, store.quarantine, store.counters, outbox_bytes)
+        self._store = store
+
+    def queue(self, *arguments: Any, **named: Any) -> Any:
+        """Append to the outbox."""
+        result = super().queue(*arguments, **named)
+        message = arguments[4]
+        self._store.on_commit(lambda: self._store.ledger.queue(message))
+        return result
+
+    def withdraw(
+        self, recipient: bytes, link_seq: int, code: str, now_us: int, reason: LossReason | None = None
+    ) -> bool:
+        """Set a message aside."""
+        rows = self.queued(recipient, link_seq - 1, 1, 1)
+        spans = self._store.incarnations.spans(recipient)
+        done = super().withdraw(recipient, link_seq, code, now_us, reason)
+        if done:
+            sent = span_of(spans, link_seq).as_sent(link_seq, rows[0][1], self._store.identity)
+            self._store.on_commit(lambda: self._store.ledger.withdraw(sent))
+        return done
+
+    def free(self, recipient: bytes, received: SequenceSet) -> int:
+        """Forget what the recipient holds: which the world knows better."""
+        spans = self._store.incarnations.spans(recipient)
+        for place, raw in self.queued(recipient, 0, 1_000_000, 1_000_000_000):
+            if place in received:
+                sent = span_of(spans, place).as_sent(place, raw, self._store.identity)
+                self._store.ledger.check_freed(sent, lands=False)
+        return super().free(recipient, received)
+
+
+class SimReceived(Received):
+    """Tells the ledger what has come."""
+
+    def __init__(self, store: SimStore) -> None:
+        super().__init__(store.database)
+        self._store = store
+
+    def set(self, author: bytes, incarnation: bytes, received: SequenceSet) -> None:
+        """Remember what has come."""
+        super().set(author, incarnation, received)
+        me = self._store.identity.signing_public
+        self._store.on_commit(lambda: self._store.ledger.receive(me, author, incarnation, received))
+
+
+class SimInbox(Inbox):
+    """Tells the ledger what the application gets."""
+
+    def __init__(self, store: SimStore) -> None:
+        super().__init__(store.database, store.received)
+        self._store = store
+
+    def deliver(self, message: Message, now_us: int) -> bool:
+        """Put a blob into the inbox."""
+        taken = super().deliver(message, now_us)
+        if taken:
+            me = self._store.identity.signing_public
+            self._store.on_commit(lambda: self._store.ledger.deliver(me, message))
+        return taken
 
 
 class SimStore(SqliteStore):
@@ -33,6 +102,14 @@ class SimStore(SqliteStore):
         self._committed: list[Callable[[], None]] = []
         super().__init__(Path(os.devnull), new_incarnation, device.world.plan.outbox_bytes)
 
+    def _hold_tables(self, outbox_bytes: int) -> None:
+        super()._hold_tables(outbox_bytes)
+        self.ledger = self._device.world.ledger
+        self.identity = self._device.identity
+        self.outbox = SimOutbox(self, outbox_bytes)
+        self.received = SimReceived(self)
+        self.inbox = SimInbox(self)
+
     def _connect(self, _path: Path) -> sqlite3.Connection:
         return self._disk.connect()
 
@@ -41,14 +118,14 @@ class SimStore(SqliteStore):
         """Open a transaction that a fault may end."""
         self._committed.clear()
         full = self._device.disk_full
-        before, used = self._db.total_changes, self._pages() if full else 0
+        before, used = self.connection.total_changes, self._pages() if full else 0
         with super().transaction():
-            self._lean = full and self._device.reserved
+            self.database.lean = full and self._device.reserved
             yield
             if self._crashes:
                 self._device.boundary()
-            self.write_links()
-            wrote = full and self._db.total_changes != before
+            self.database.flush()
+            wrote = full and self.connection.total_changes != before
             if wrote and (not self._device.reserved or self._pages() > used):
                 raise DiskFullError("no room")
         for note in self._committed:
@@ -58,50 +135,8 @@ class SimStore(SqliteStore):
 
     def _pages(self) -> int:
         """Return how many pages hold something: what the reserved space has given lets everything happen but growth."""
-        return self._one("PRAGMA page_count") - self._one("PRAGMA freelist_count")
+        return self.database.one("PRAGMA page_count") - self.database.one("PRAGMA freelist_count")
 
     def on_commit(self, note: Callable[[], None]) -> None:
         """Do something if and when the open transaction is durable."""
         self._committed.append(note)
-
-    def queue(self, *arguments: Any, **named: Any) -> None:
-        """Append to the outbox."""
-        super().queue(*arguments, **named)
-        message = arguments[4]
-        self.on_commit(lambda: self._device.world.ledger.queue(message))
-
-    def set_received(self, author: bytes, incarnation: bytes, received: SequenceSet) -> None:
-        """Remember what has come."""
-        super().set_received(author, incarnation, received)
-        me = self._device.identity.signing_public
-        self.on_commit(lambda: self._device.world.ledger.receive(me, author, incarnation, received))
-
-    def deliver(self, message: Message, now_us: int) -> bool:
-        """Put a blob into the inbox."""
-        taken = super().deliver(message, now_us)
-        if taken:
-            me = self._device.identity.signing_public
-            self.on_commit(lambda: self._device.world.ledger.deliver(me, message))
-        return taken
-
-    def withdraw(
-        self, recipient: bytes, link_seq: int, code: str, now_us: int, reason: LossReason | None = None
-    ) -> bool:
-        """Set a message aside."""
-        rows = self.queued(recipient, link_seq - 1, 1, 1)
-        spans = self.spans(recipient)
-        done = super().withdraw(recipient, link_seq, code, now_us, reason)
-        if done:
-            sent = span_of(spans, link_seq).as_sent(link_seq, rows[0][1], self._device.identity)
-            self.on_commit(lambda: self._device.world.ledger.withdraw(sent))
-        return done
-
-    def free(self, recipient: bytes, received: SequenceSet) -> int:
-        """Forget what the recipient holds: which the world knows better."""
-        world = self._device.world
-        spans = self.spans(recipient)
-        for place, raw in self.queued(recipient, 0, 1_000_000, 1_000_000_000):
-            if place in received:
-                sent = span_of(spans, place).as_sent(place, raw, self._device.identity)
-                world.ledger.check_freed(sent, lands=False)
-        return super().free(recipient, received)

@@ -31,7 +31,7 @@ def template() -> Template:
         group_id = found(*members)
         devices = [*members, Device(JOINER, Path(folder))]
         for device in devices:
-            assert device.store.totals()[0] == 0
+            assert device.store.outbox.totals()[0] == 0
             device.store.close()
         assert all(len(device.node.membership.group(group_id).members) == len(MEMBERS) for device in members)
         return Template(group_id, {device.name: _in_memory(device.path) for device in devices})

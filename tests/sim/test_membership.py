@@ -141,7 +141,7 @@ class World:
             if until():
                 return
             self.step()
-        raise AssertionError([(device.view(self.group_id), device.store.counters()) for device in self.devices])
+        raise AssertionError([(device.view(self.group_id), device.store.counters.values()) for device in self.devices])
 
     def agreed(self, members: list[Device]) -> bool:
         """Say whether these, and nobody else, hold the same signed manifest, the secret, and an empty outbox."""
@@ -179,7 +179,7 @@ def test_both_sides_are_meant(tmp_path: Path, seed: int) -> None:  # accepts: 00
     assert before not in secrets
     final = a.group(world.group_id)
     assert final is not None
-    assert b.store.secret(world.group_id, final.epoch_id) is None
+    assert b.store.groups.secret(world.group_id, final.epoch_id) is None
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -229,8 +229,8 @@ def test_a_member_that_was_away_for_many_versions_catches_up(tmp_path: Path) -> 
             issuer.node.change_group(world.group_id, relabel, world.now)
         world.run(lambda: _same(world, first, second))
     # What the outboxes hold for it is lost, except for the last manifest: the rest is asked for.
-    second.store._db.execute("DELETE FROM outbox WHERE link_seq < (SELECT max(link_seq) FROM outbox)")
-    first.store._db.execute("DELETE FROM outbox WHERE link_seq < (SELECT max(link_seq) FROM outbox)")
+    second.store.connection.execute("DELETE FROM outbox WHERE link_seq < (SELECT max(link_seq) FROM outbox)")
+    first.store.connection.execute("DELETE FROM outbox WHERE link_seq < (SELECT max(link_seq) FROM outbox)")
     first.restart()
     second.restart()
     first.node.connected(world.now)

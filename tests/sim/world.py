@@ -105,7 +105,7 @@ class World:
         self.trace("world", "the faults cease")
         while not self._quiet():
             if self.agenda.now_us > self.plan.faults_us + _PATIENCE_US:
-                waiting = {device.name: device.store.totals()[0] for device in self.devices if device.alive}
+                waiting = {device.name: device.store.outbox.totals()[0] for device in self.devices if device.alive}
                 raise ViolationError(f"outboxes do not drain: {waiting}")
             self.agenda.run(self.agenda.now_us + 5 * SECOND)
         quiet_us = self.agenda.now_us - self.plan.faults_us

@@ -30,7 +30,7 @@ def sensor_roles(device: Device) -> list[Role]:
     from covey.adapters.sensors.host import HostSensors
     from covey.app.roles.sensors import Sensors
 
-    sensors, firmware = HostSensors(device.folder.path), Firmware(device.store.boards)
+    sensors, firmware = HostSensors(device.folder.path), Firmware(device.store.boards.all)
     interval_us = int(device.config.sensors.interval_seconds * 1e6)
     return [Sensors(lambda: [*sensors.sample(), *firmware.sample()], device.publisher(), interval_us, report)]
 

@@ -66,5 +66,5 @@ def waiting_at(agent: Client, seconds: float) -> int:
 
 def waiting_after(device: Device, seconds: float) -> int:
     """Do the same, with the relay itself where no agent runs."""
-    wait_until(device, lambda: device.store.totals()[0] == 0, seconds)
-    return device.store.totals()[0]
+    wait_until(device, lambda: device.store.outbox.totals()[0] == 0, seconds)
+    return device.store.outbox.totals()[0]

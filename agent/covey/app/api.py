@@ -142,7 +142,7 @@ class _Answers:
         with self._session() as device:
             while True:
                 store = device.store
-                rows = store.arrived_in_order(_BLOBS, shown) if in_order else store.arrived(_BLOBS, after)
+                rows = store.inbox.arrived_in_order(_BLOBS, shown) if in_order else store.inbox.arrived(_BLOBS, after)
                 for row in rows:
                     yield _blob(row)
                     shown.add(row[0])
@@ -163,7 +163,7 @@ class _Answers:
     def _forget(self, request: Request) -> Answer:
         _only(request)
         with self._session() as device, device.store.transaction():
-            device.store.consume(int(request.matched[0]))
+            device.store.inbox.consume(int(request.matched[0]))
         return {}
 
 

@@ -14,12 +14,12 @@ from typing import Protocol
 from covey.app.relays import Relays
 from covey.core.events import BlobArrived, EnvelopeDropped, Event, RollbackDetected
 from covey.core.ids import device_name, printable
+from covey.core.link.records import CounterRecords
 from covey.core.link.sender import Outgoing
 from covey.core.membership.events import GroupChanged, GroupDestroyed, GroupInvited, JoinExpired, RemovedFromGroup
 from covey.core.membership.voting import VoteArrived
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.core.records import Records
 from covey.core.wire.topics import is_rendezvous
 from covey.errors import DamagedStateError, StorageError
 from covey.limits import POISON_TRIES
@@ -62,14 +62,26 @@ class Role(Protocol):
         """Bring what is open to a durable state."""
 
 
-class RuntimeStore(Records, Transactions, Protocol):
+class ConditionTable(Protocol):
+    """What the running agent knows of the world, for those who ask."""
+
+    def set(self, name: str, value: str, now_us: int) -> None:
+        """Note a condition, and since when it holds."""
+
+
+class RuntimeStore(Transactions, Protocol):
     """The store as the loop needs it."""
 
     def changed_elsewhere(self) -> bool:
         """Say whether another process has committed since the last call."""
 
-    def set_condition(self, name: str, value: str, now_us: int) -> None:
-        """Note what the running agent knows of the world."""
+    @property
+    def conditions(self) -> ConditionTable:
+        """What the running agent knows of the world."""
+
+    @property
+    def counters(self) -> CounterRecords:
+        """Counters that `covey status` shows."""
 
 
 class Runtime:
@@ -192,7 +204,7 @@ class Runtime:
         """See whether the disk takes writes again."""
         try:
             with self._store.transaction():
-                self._store.set_condition("storage", "took writes again", now.wall_us)
+                self._store.conditions.set("storage", "took writes again", now.wall_us)
         except StorageError:
             return
         self._storage_fails = False
@@ -256,11 +268,11 @@ class Runtime:
 
         def note() -> None:
             with self._store.transaction():
-                self._store.set_condition(f"relay {name}", state, now.wall_us)
+                self._store.conditions.set(f"relay {name}", state, now.wall_us)
                 if self._reached() != before:
-                    self._store.set_condition("relay", self._reached(), now.wall_us)
+                    self._store.conditions.set("relay", self._reached(), now.wall_us)
                 if offline_us:
-                    self._store.count("offline_seconds", round(offline_us / 1e6))
+                    self._store.counters.count("offline_seconds", round(offline_us / 1e6))
 
         self._guarded(note)
         if state == _ENDED:

@@ -112,7 +112,7 @@ def _pick_port(device: Device, name: str | None) -> str:
 def _scan(device: Device, *, as_json: bool) -> None:
     from covey_boards.usb import lasting_name
 
-    known = {board.port: board for board in device.store.boards()}
+    known = {board.port: board for board in device.store.boards.all()}
     configured = {str(Path(port).resolve()): port for port in device.config.bridge.ports}
     rows: list[dict[str, object]] = []
     for port in _attached():
@@ -183,7 +183,7 @@ def described(device: Device, board: AttachedBoard) -> dict[str, object]:
 
 def _boards(device: Device, options: argparse.Namespace) -> list[AttachedBoard]:
     """Return the boards that have been seen, on one port if one is named."""
-    boards = device.store.boards()
+    boards = device.store.boards.all()
     if options.port is None:
         return boards
     place = Path(options.port).resolve()
@@ -221,7 +221,7 @@ def _monitor(device: Device, options: argparse.Namespace) -> None:
     shown: dict[str, tuple[bool, bool, dict[str, int]]] = {}
 
     def show() -> bool:
-        for board in device.store.boards():
+        for board in device.store.boards.all():
             news = (board.up, board.enrolled, board.statistics)
             if board.port in ports and shown.get(board.port) != news:
                 _show_change(described(device, board), shown.get(board.port, (False, False, {}))[2], options.json)
@@ -272,7 +272,7 @@ def _wait(device: Device, ports: list[str], condition: Callable[[], bool], secon
 
 def _board_on(device: Device, port: str) -> AttachedBoard | None:
     """Return the board that answers on a port."""
-    return next((board for board in device.store.boards() if board.port == port and board.up), None)
+    return next((board for board in device.store.boards.all() if board.port == port and board.up), None)
 
 
 def _enrol(device: Device, options: argparse.Namespace) -> None:
@@ -360,8 +360,8 @@ def _reset(device: Device, options: argparse.Namespace) -> None:
         if not asked_at:
             asked_at.append(board.changed_at_us)
             with device.store.transaction():
-                device.store.want_restart(port)
-        return board.changed_at_us > asked_at[0] and port not in device.store.restarts_wanted()
+                device.store.boards.want_restart(port)
+        return board.changed_at_us > asked_at[0] and port not in device.store.boards.restarts_wanted()
 
     if not _wait(device, [port], restarted, _ANSWER_S):
         raise LocalError(f"no board {'came back' if asked_at else 'answers'} on {port}")

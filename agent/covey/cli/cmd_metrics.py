@@ -66,7 +66,7 @@ def families(device: Device) -> Iterator[Family]:
     yield from _about_the_agent(device)
     yield from _about_the_outbox(device)
     yield from _about_groups(device)
-    counters = device.store.counters()
+    counters = device.store.counters.values()
     for reason, meaning in (
         ("dropped", "Envelopes that broke a rule, and messages that the outbox had no room or time for"),
         ("quarantined", "Authentic messages that could not be used"),
@@ -95,17 +95,17 @@ def _about_the_agent(device: Device) -> Iterator[Family]:
 
     running = device.folder.agent_runs()
     now_us = device.clock.wall_us()
-    state, since_us = device.store.conditions().get("relay", ("", now_us))
+    state, since_us = device.store.conditions.values().get("relay", ("", now_us))
     up = running and state == "up"
     outage_s = max(0, now_us - since_us) // 1_000_000 if running and state not in {"", "up"} else 0
-    offline_s = device.store.counters().get("offline_seconds", 0) + outage_s
+    offline_s = device.store.counters.values().get("offline_seconds", 0) + outage_s
     yield Family("covey_build", "info", "What runs here", [({"version": version("covey")}, 1)])
     yield Family("covey_agent_running", "gauge", "1 while an agent runs on this state", [({}, running)])
     yield Family("covey_relay_connected", "gauge", "1 while a relay accepts the agent", [({}, up)])
     relays: list[Sample] = [
         ({"rank": str(rank)}, running and relay_state == "up")
         for rank, (_, (relay_state, _)) in enumerate(
-            relay_conditions(device.config, device.store.conditions(), now_us), start=1
+            relay_conditions(device.config, device.store.conditions.values(), now_us), start=1
         )
     ]
     yield Family("covey_relay_up", "gauge", "1 while the relay of this rank in the settings accepts the agent", relays)
@@ -121,13 +121,15 @@ def _about_the_agent(device: Device) -> Iterator[Family]:
 
 
 def _about_the_outbox(device: Device) -> Iterator[Family]:
-    messages, _ = device.store.totals()
-    queues = device.store.queues()
+    messages, _ = device.store.outbox.totals()
+    queues = device.store.outbox.queues()
     oldest = min((each.oldest_at_us for each in queues if each.oldest_at_us is not None), default=None)
     age_s = 0.0 if oldest is None else max(0, device.clock.wall_us() - oldest) / 1e6
     maximum = device.config.outbox.maximum_bytes
     yield Family("covey_outbox_messages", "gauge", "Messages whose recipient has not answered", [({}, messages)])
-    sizes: list[Sample] = [({"class": kind.name.lower()}, size) for kind, size in device.store.bytes_by_class().items()]
+    sizes: list[Sample] = [
+        ({"class": kind.name.lower()}, size) for kind, size in device.store.outbox.bytes_by_class().items()
+    ]
     yield Family("covey_outbox_bytes", "gauge", "Their bytes, by class", sizes, "bytes")
     yield Family("covey_outbox_maximum_bytes", "gauge", "Where new ones are refused", [({}, maximum)], "bytes")
     yield Family("covey_outbox_oldest_age_seconds", "gauge", "Age of the oldest", [({}, age_s)], "seconds")
@@ -135,7 +137,7 @@ def _about_the_outbox(device: Device) -> Iterator[Family]:
     yield Family("covey_outbox_recipients", "gauge", "Recipients for whom something waits", [({}, waiting)])
     delivered = sum(each.acknowledged for each in queues)
     yield Family("covey_delivered", "counter", "Messages that their recipient has acknowledged", [({}, delivered)])
-    landing = device.store.landing_bytes()
+    landing = device.store.landing.size()
     yield Family("covey_landing_bytes", "gauge", "Telemetry on its way into the vault", [({}, landing)], "bytes")
 
 
@@ -145,7 +147,7 @@ def _about_groups(device: Device) -> Iterator[Family]:
     members: list[Sample] = [(label, len(each.members)) for label, each in groups]
     yield Family("covey_manifest_version", "gauge", "Version of the group manifest held", versions)
     yield Family("covey_group_members", "gauge", "Members of the group", members)
-    heard, told, now_us = device.store.last_heard(), device.store.presences(), device.clock.wall_us()
+    heard, told, now_us = device.store.presence.last_seen(), device.store.presence.of_peers(), device.clock.wall_us()
     others = {member.keys.signing_public for _, group in groups for member in group.members}
     others.discard(device.node.identity.signing_public)
     states = Counter(condition(told.get(key), heard.get(key), now_us)[0] for key in others)

@@ -11,7 +11,7 @@ from covey.app.operations.export_files import export_files, import_files
 from covey.cli.device_options import answering_agent, open_device, state_folder
 from covey.cli.terminal import confirm, print_json, print_table
 from covey.core.ids import device_name
-from covey.core.records import MessageClass, Quarantined
+from covey.core.link.records import MessageClass, Quarantined
 from covey.core.wire.message import read_message
 from covey.errors import CoveyError, LocalError, OutboxFullError, UsageError
 
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 def outbox_of(device: Device, limit: int) -> dict[str, Any]:
     """Return what waits as JSON values: the oldest `limit` messages of each recipient, and how many there are."""
     now_us = device.clock.wall_us()
-    messages, size = device.store.totals()
+    messages, size = device.store.outbox.totals()
     shown = [
         {
             "recipient": device_name(recipient),
@@ -72,8 +72,8 @@ def outbox_of(device: Device, limit: int) -> dict[str, Any]:
             "bytes": length,
             "seconds": max(0, (now_us - queued_at_us) // 1_000_000),
         }
-        for recipient in device.store.recipients_waiting()
-        for link_seq, kind, length, queued_at_us in device.store.waiting(recipient, limit)
+        for recipient in device.store.outbox.recipients()
+        for link_seq, kind, length, queued_at_us in device.store.outbox.waiting(recipient, limit)
     ]
     return {"messages": messages, "bytes": size, "shown": shown}
 
@@ -129,7 +129,7 @@ def _verify(options: argparse.Namespace) -> int:
     salvages: list[dict[str, Any]] = []
     if not complaints or repaired:
         with open_device(options) as device:
-            salvages = [{"at_us": at_us, **about} for at_us, about in device.store.salvages()]
+            salvages = [{"at_us": at_us, **about} for at_us, about in device.store.device.salvages()]
     if options.json:
         print_json({"sound": not complaints, "complaints": complaints, "repaired": repaired, "salvages": salvages})
     else:
@@ -157,7 +157,7 @@ def _tell_verified(complaints: list[str], salvages: list[dict[str, Any]], *, rep
 
 def _quarantine(options: argparse.Namespace) -> int:
     with open_device(options) as device:
-        held = device.store.quarantined()
+        held = device.store.quarantine.entries()
         if not options.files:
             if options.release or options.drop:
                 raise LocalError("which message?", hint="covey outbox quarantine lists their numbers")
@@ -170,13 +170,13 @@ def _quarantine(options: argparse.Namespace) -> int:
             with device.store.transaction():
                 if not device.node.release(found, device.now()):
                     raise OutboxFullError("there is no room for it now", hint="covey status shows what takes the room")
-                device.store.end_quarantine(found.id)
+                device.store.quarantine.remove(found.id)
             done = "released"
         elif options.drop:
             confirm(f"forget message {found.id} for good?", options.yes)
             with device.store.transaction():
-                device.store.end_quarantine(found.id)
-                device.store.count("quarantine_dropped")
+                device.store.quarantine.remove(found.id)
+                device.store.counters.count("quarantine_dropped")
             done = "dropped"
         else:
             _show(options, [{**_about(found), "message": found.message.hex()}], whole=True)

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
 
             def forget(identifier: int) -> None:
                 with device.store.transaction():
-                    device.store.consume(identifier)
+                    device.store.inbox.consume(identifier)
 
             taken = _take(options, _from_state(device, options.wait, options.in_order), forget)
     if not taken:
@@ -57,7 +57,7 @@ def _from_agent(agent: Client, seconds: float, in_order: bool) -> Iterator[Blob]
 
 def _from_state(device: Device, seconds: float, in_order: bool) -> Iterator[Blob]:
     """Do the same from the state itself."""
-    arrived = device.store.arrived_in_order if in_order else device.store.arrived
+    arrived = device.store.inbox.arrived_in_order if in_order else device.store.inbox.arrived
     if seconds and not arrived(1):
         wait_until(device, lambda: bool(arrived(1)), seconds)
     while rows := arrived(1):

@@ -61,13 +61,13 @@ def status_of(device: Device) -> dict[str, Any]:
     def age(since_us: int | None) -> int | None:
         return None if since_us is None else max(0, now_us - since_us) // 1_000_000
 
-    conditions = store.conditions()
+    conditions = store.conditions.values()
     relay, since_us = conditions.get("relay", ("never connected", now_us))
     running = device.folder.agent_runs()
     groups = device.node.membership.groups()
     labels = _labels(device)
-    queues = store.queues()
-    messages, size = store.totals()
+    queues = store.outbox.queues()
+    messages, size = store.outbox.totals()
     status = {
         "device": device_name(device.node.identity.signing_public),
         "label": device.config.label,
@@ -86,7 +86,7 @@ def status_of(device: Device) -> dict[str, Any]:
             "messages": messages,
             "bytes": size,
             "maximum_bytes": device.config.outbox.maximum_bytes,
-            "bytes_by_class": {kind.name.lower(): each for kind, each in store.bytes_by_class().items()},
+            "bytes_by_class": {kind.name.lower(): each for kind, each in store.outbox.bytes_by_class().items()},
             "oldest_seconds": age(min((each.oldest_at_us for each in queues if each.oldest_at_us), default=None)),
         },
         "queues": [
@@ -113,18 +113,18 @@ def status_of(device: Device) -> dict[str, Any]:
             {"group_id": group.group_id.hex(), "version": group.version, "members": len(group.members)}
             for group in groups
         ],
-        "boards": [{**_board(board), "seconds": age(board.changed_at_us)} for board in store.boards()],
+        "boards": [{**_board(board), "seconds": age(board.changed_at_us)} for board in store.boards.all()],
         "salvage": _last_salvage(device, now_us),
-        "pending_joins": len(store.pending_joins()),
-        "waiting_invitations": len(unanswered(device.node.membership, store, now_us)),
-        "landing_bytes": store.landing_bytes(),
-        "counters": store.counters(),
+        "pending_joins": len(store.joins.pending()),
+        "waiting_invitations": len(unanswered(device.node.membership, store.requests, now_us)),
+        "landing_bytes": store.landing.size(),
+        "counters": store.counters.values(),
     }
     return {**status, "troubles": list(_troubles(status))}
 
 
 def _last_salvage(device: Device, now_us: int) -> dict[str, Any] | None:
-    salvages = device.store.salvages()
+    salvages = device.store.device.salvages()
     if not salvages:
         return None
     at_us, about = salvages[-1]
@@ -143,7 +143,7 @@ def _board(board: AttachedBoard) -> dict[str, Any]:
 
 def _members(device: Device, now_us: int) -> Iterator[tuple[bytes, str, int | None, str, int | None]]:
     """Yield (signing key, label, heard at, presence, since when) of every other member."""
-    heard, told = device.store.last_heard(), device.store.presences()
+    heard, told = device.store.presence.last_seen(), device.store.presence.of_peers()
     for key, label in _labels(device).items():
         if key != device.node.identity.signing_public:
             yield key, label, heard.get(key), *condition(told.get(key), heard.get(key), now_us)

@@ -155,8 +155,8 @@ def _with_session(options: argparse.Namespace, tell: Callable[[Device], object])
 
 def _status(device: Device) -> object:
     now_us = device.clock.wall_us()
-    messages, size = device.store.totals()
-    state, since_us = device.store.conditions().get("relay", ("", now_us))
+    messages, size = device.store.outbox.totals()
+    state, since_us = device.store.conditions.values().get("relay", ("", now_us))
     return {
         "agent_runs": device.folder.agent_runs(),
         "clock_synchronised": device.clock.synchronised(),
@@ -168,13 +168,13 @@ def _status(device: Device) -> object:
                 "acknowledged": each.acknowledged,
                 "oldest_seconds": None if each.oldest_at_us is None else (now_us - each.oldest_at_us) // 1_000_000,
             }
-            for each in device.store.queues()
+            for each in device.store.outbox.queues()
         ],
         "groups": [
             {"version": each.version, "members": len(each.members), "epoch": each.epoch, "mode": int(each.mode)}
             for each in device.node.membership.groups()
         ],
-        "pending_joins": len(device.store.pending_joins()),
+        "pending_joins": len(device.store.joins.pending()),
     }
 
 

@@ -93,7 +93,7 @@ def _init(options: argparse.Namespace) -> int:
 def _status(options: argparse.Namespace) -> int:
     with _survey(options) as (device, survey):
         states = list(survey.states(_nodes(device, survey, options.scan)))
-        waiting = device.store.landing_bytes()
+        waiting = device.store.landing.size()
         now_us = device.clock.wall_us()
     rows = [_status_row(state, now_us) for state in states]
     troubled = any(state.trouble not in {"", "missing"} for state in states)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from covey.core.link.records import Quarantined
 from covey.core.now import Now
 from covey.core.receiving import Receiving
-from covey.core.records import Quarantined
 from covey.core.routing.forwarding import board_member
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.message import Acknowledgement, MessageType, read_message
@@ -28,8 +28,8 @@ class ByHand(Receiving):
         """Yield envelopes that tell a device what has come from it, and where what waits for it begins."""
         if self.membership.address(device) is None or board_member(self.membership, device) is not None:
             return
-        for incarnation, received in self._records.links(device):
-            durable = received.without(self._records.unlanded(device, incarnation))
+        for incarnation, received in self._records.received.links(device):
+            durable = received.without(self._records.landing.unlanded(device, incarnation))
             body = Acknowledgement(incarnation, durable).to_wire()
             message = self._sending.unsequenced(device, MessageType.ACK, body, now)
             yield self._sending.seal(device, message).envelope

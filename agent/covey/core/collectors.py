@@ -14,23 +14,66 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR
+from covey.core.link.records import CounterRecords
 from covey.core.link.sender import Sending
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
-from covey.core.records import Records
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.message import Message, MessageType, read_message
 from covey.errors import LocalError, MalformedError, RemoteError, UnknownGroupError
 from covey.limits import COLLECTOR_CHECK_US, REDIRECTED_AT_ONCE
 
+if TYPE_CHECKING:
+    from covey.core.records import Records
+
+
+class CollectorQueues(Protocol):
+    """The queues that may hold telemetry."""
+
+    def recipients(self) -> list[bytes]:
+        """Return the recipients that the outbox holds messages for."""
+
+    def recipients_of_batches(self) -> set[bytes]:
+        """Return the recipients whose queues may hold telemetry of this device."""
+
+    def holds_no_batches(self, recipient: bytes) -> None:
+        """Note that a queue has been looked through and holds none, until one is queued."""
+
+
+class SilentCollectorRecords(Protocol):
+    """Collectors that do not answer."""
+
+    def silent(self) -> set[bytes]:
+        """Return the collectors that new telemetry does not go to."""
+
+    def set_silent(self, device: bytes, since_us: int | None) -> None:
+        """Note that a collector is silent, or, with None, that it is not."""
+
+
+class CollectorRecords(Protocol):
+    """What watching collectors needs."""
+
+    @property
+    def outbox(self) -> CollectorQueues:
+        """Messages that wait for their recipients."""
+
+    @property
+    def collectors(self) -> SilentCollectorRecords:
+        """Collectors that do not answer."""
+
+    @property
+    def counters(self) -> CounterRecords:
+        """Counters that `covey status` shows."""
+
 
 class Collectors:
     """Watches the collectors of this device, and moves what waits for those that are none any more."""
 
-    def __init__(self, own: bytes, records: Records, sending: Sending, silent_us: int) -> None:
+    def __init__(self, own: bytes, records: CollectorRecords, sending: Sending, silent_us: int) -> None:
         self._own = own
         self._records = records
         self._sending = sending
@@ -54,8 +97,8 @@ class Collectors:
         """Note that a device has acknowledged something. Inside a transaction."""
         if device in self._waiting_since_us:
             self._waiting_since_us[device] = now.monotonic_us
-        if device in self._records.silent_collectors():
-            self._records.set_silent(device, None)
+        if device in self._records.collectors.silent():
+            self._records.collectors.set_silent(device, None)
 
     def maintain(self, membership: Membership, now: Now) -> None:
         """Do what is due. Inside a transaction."""
@@ -65,16 +108,16 @@ class Collectors:
         collectors = {
             member.keys.signing_public for group in membership.groups() for member in group.with_capability(COLLECTOR)
         }
-        self._watch(collectors.intersection(self._records.recipients_waiting()) - {self._own}, now)
-        for recipient in sorted(self._records.recipients_of_batches() - collectors):
+        self._watch(collectors.intersection(self._records.outbox.recipients()) - {self._own}, now)
+        for recipient in sorted(self._records.outbox.recipients_of_batches() - collectors):
             if self._stuck.get(recipient) != collectors and self._redirect(membership, recipient, collectors, now):
                 self._check_at_us = now.monotonic_us
 
     def _watch(self, waited_for: set[bytes], now: Now) -> None:
         """Apply rule 2."""
-        silent = self._records.silent_collectors()
+        silent = self._records.collectors.silent()
         for device in silent - waited_for:
-            self._records.set_silent(device, None)
+            self._records.collectors.set_silent(device, None)
         if not self._sending.is_connected:
             self._waiting_since_us.clear()
             return
@@ -82,8 +125,8 @@ class Collectors:
         self._waiting_since_us = since
         for device in waited_for - silent:
             if now.monotonic_us - since[device] >= self._silent_us:
-                self._records.set_silent(device, now.wall_us)
-                self._records.count("silent_collectors")
+                self._records.collectors.set_silent(device, now.wall_us)
+                self._records.counters.count("silent_collectors")
 
     def _redirect(self, membership: Membership, recipient: bytes, collectors: set[bytes], now: Now) -> bool:
         """Look through the next window of a queue, and move its telemetry; return whether there is more (rule 4)."""
@@ -102,7 +145,7 @@ class Collectors:
         if left:
             self._stuck[recipient] = collectors
         else:
-            self._records.holds_no_batches(recipient)
+            self._records.outbox.holds_no_batches(recipient)
         return False
 
     def _redirected(self, membership: Membership, recipient: bytes, place: int, message: Message, now: Now) -> bool:
@@ -116,7 +159,7 @@ class Collectors:
         self._sending.redirect(
             recipient, place, collector.keys.signing_public, message.group_id, content, _number(content), now
         )
-        self._records.count("redirected_messages")
+        self._records.counters.count("redirected_messages")
         return True
 
 
@@ -156,7 +199,7 @@ class Collecting:
 
     def queued_telemetry(self) -> Iterator[tuple[bytes, int, Message]]:
         """Yield (recipient, place, message) of this device's telemetry that waits for others, as it was signed."""
-        for recipient in self._records.recipients_waiting():
+        for recipient in self._records.outbox.recipients():
             after = 0
             while rows := self._sending.waiting(recipient, after):
                 after = rows[-1][0]
@@ -188,5 +231,5 @@ class Collecting:
         if collector is None:
             raise LocalError("the group has no collector", hint="invite one: covey invite --capability collector")
         self._sending.queue_batch(collector.keys.signing_public, group_id, batch, now)
-        self._records.count("published_readings", readings)
-        self._records.count("published_messages")
+        self._records.counters.count("published_readings", readings)
+        self._records.counters.count("published_messages")

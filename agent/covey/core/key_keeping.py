@@ -40,5 +40,5 @@ class KeyKeeping:
             return not self.membership.shares_nothing_with(device)
 
         noise_publics = {key.public for key in self.identity.noise.keys}
-        self._records.forget_link_keys(is_peer, noise_publics, now.wall_us)
+        self._records.link_keys.forget(is_peer, noise_publics, now.wall_us)
         self._sending.link_keys.keep(is_peer)

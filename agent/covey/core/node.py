@@ -73,13 +73,13 @@ class Node(ByHand, Reach, KeyKeeping, Collecting):
         self._records = records
         self._rng = rng
         self._sending = Sending(identity, records, self._address, rng, jitter, link_terms)
-        self.routes = BoardRoutes(records)
-        self._routing = Routing(identity, records, self._sending, self.routes)
+        self.routes = BoardRoutes(records.carriers)
+        self._routing = Routing(identity, records.carriers, self._sending, self.routes)
         self._collectors = Collectors(identity.signing_public, records, self._sending, silent_us)
         self._lands_telemetry = lands_telemetry
         self._events: deque[Event] = deque()
         self._receiving = ReceiveLinks(records)
-        self.heartbeat = Heartbeat(identity.signing_public, records, self._sending, rng, presence_us)
+        self.heartbeat = Heartbeat(identity.signing_public, records.presence, self._sending, rng, presence_us)
         self._speaker: tuple[bytes, bool] | None = None
         self._resumptions: dict[tuple[bytes, bytes], Resumption] = {}
         self.refresh()
@@ -128,7 +128,7 @@ class Node(ByHand, Reach, KeyKeeping, Collecting):
             LocalError: expired, or a group that this device is in.
         """
         self.request_join(as_invite(request), label, now)
-        self._records.drop_group_request(request.group_id)
+        self._records.requests.drop(request.group_id)
 
     def send_blob(
         self, group_id: bytes, content: bytes, now: Now, to: bytes | None = None, lifetime_us: int | None = None
@@ -167,7 +167,7 @@ class Node(ByHand, Reach, KeyKeeping, Collecting):
             self._sending.queue_telemetry(recipient, MessageType.FORWARD, group.group_id, body, now)
         elif not self._receive(envelope, recipient, now):
             raise OutboxFullError("there is no room for a board's message")
-        self._records.count("forwarded_envelopes")
+        self._records.counters.count("forwarded_envelopes")
 
     def answer_boards(self, now: Now) -> None:
         """Let acknowledgements for our own boards go down: they need no relay. `routes.take` then has them."""
@@ -254,7 +254,9 @@ class Node(ByHand, Reach, KeyKeeping, Collecting):
             UnknownGroupError: this device is not in the group.
         """
         manifest = self.membership.group(group_id)
-        voting, sends = cast_vote(self.membership, self.identity, self._records, manifest, action, target, now.wall_us)
+        voting, sends = cast_vote(
+            self.membership, self.identity, self._records.votes, manifest, action, target, now.wall_us
+        )
         self._queue_all(sends, now)
         return voting
 
@@ -281,7 +283,7 @@ class Node(ByHand, Reach, KeyKeeping, Collecting):
         return self._events.popleft() if self._events else None
 
     def _address(self, device: bytes) -> bytes | None:
-        return address(self.membership, self._records, device)
+        return address(self.membership, self._records.carriers, device)
 
     # -- links --------------------------------------------------------------------------------------------------------
 

@@ -25,11 +25,12 @@ from covey.core.link.sender import Sending
 from covey.core.membership.authorisation import authorise
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
+from covey.core.membership.records import OpenInvite
 from covey.core.membership.requests import receive_group_invite
 from covey.core.membership.voting import receive_vote
 from covey.core.now import Now
 from covey.core.presence.heartbeat import Heartbeat
-from covey.core.records import OpenInvite, Records
+from covey.core.records import Records
 from covey.core.routing.forwarding import BoardRoutes, Forward, check_carried, read_downward
 from covey.core.wire.message import Acknowledgement, Loss, Message, MessageType, Resumption, read_message
 from covey.core.wire.sequences import SequenceSet
@@ -68,7 +69,7 @@ class Receiving:
         """Deal with an envelope that the relay or a member brought; return False where there is no room for it."""
         author = None
         try:
-            opened = open_envelope(raw, self.identity.noise, self._records)
+            opened = open_envelope(raw, self.identity.noise, self._records.link_keys)
             message = read_message(opened.message)
             author = message.author
             opened.check_author(message)
@@ -92,7 +93,7 @@ class Receiving:
             else:
                 self.routes.keep(message.author, read_downward(self.membership, message))
         except RemoteError as error:
-            self._records.count(f"dropped_{error.code}")
+            self._records.counters.count(f"dropped_{error.code}")
             self._events.append(EnvelopeDropped(error.code, str(error), author))
         return True
 
@@ -105,7 +106,7 @@ class Receiving:
 
     def _receive_acknowledgement(self, message: Message, now: Now) -> None:
         acknowledgement = Acknowledgement.from_wire(message.body)
-        spans = self._records.spans(message.author)
+        spans = self._records.incarnations.spans(message.author)
         span = next((span for span in spans if span.incarnation == acknowledgement.incarnation), None)
         if span is None:
             return
@@ -114,10 +115,10 @@ class Receiving:
                 self._events.append(RollbackDetected(message.author))
             return
         if self._sending.free(message.author, span.places(acknowledgement.received), now):
-            self._records.heard(message.author, now.wall_us)
+            self._records.presence.seen(message.author, now.wall_us)
             self._collectors.answered(message.author, now)
             self._speaker = message.author, True
-        gone = self._records.let_go(message.author, span, acknowledgement.received)
+        gone = self._records.outbox.let_go(message.author, span, acknowledgement.received)
         if gone:
             self._resumptions[message.author, span.incarnation] = Resumption(tuple(gone))
 
@@ -128,7 +129,7 @@ class Receiving:
         for first, last in Resumption.from_wire(message.body).ranges:
             link.take(first, last)
         if link.received != before:
-            self._records.set_received(message.author, message.incarnation, link.received)
+            self._records.received.set(message.author, message.incarnation, link.received)
             link.answer_soon(now.monotonic_us)
 
     def _receive_sequenced(
@@ -144,7 +145,7 @@ class Receiving:
             link.answer_soon(now.monotonic_us)  # it shows the sender where this link stands
             raise
         if arrival is Arrival.DUPLICATE:
-            self._records.count("duplicates")
+            self._records.counters.count("duplicates")
             if carrier is not None:
                 self.routes.brought(message.author, carrier, new=False)
             if sealed_for is not None and link.has_answered(message.link_seq):
@@ -154,19 +155,19 @@ class Receiving:
         try:
             taken = self._handle(message, link, invite, now, sealed_for)
         except RemoteError as error:
-            self._records.quarantine(error.code, message.raw, now.wall_us)
-            self._records.count(f"quarantined_{error.code}")
+            self._records.quarantine.add(error.code, message.raw, now.wall_us)
+            self._records.counters.count(f"quarantined_{error.code}")
             self._events.append(EnvelopeDropped(error.code, str(error), message.author))
             taken = True
         if not taken:
-            self._records.count("refused_full")
+            self._records.counters.count("refused_full")
             return False
         if carrier is not None:
             self.routes.brought(message.author, carrier, new=True)
         lands_later = self._lands_telemetry and message.type in _LANDS
         link.take(message.link_seq, message.link_seq, lands_later=lands_later)
-        self._records.set_received(message.author, message.incarnation, link.received)
-        self._records.heard(message.author, now.wall_us)
+        self._records.received.set(message.author, message.incarnation, link.received)
+        self._records.presence.seen(message.author, now.wall_us)
         self._speaker = message.author, True
         if not lands_later:
             link.answer_soon(now.monotonic_us)
@@ -182,14 +183,14 @@ class Receiving:
     ) -> bool:
         """Apply a new message by its type; return False where there is no room for it now."""
         if message.type is MessageType.BLOB:
-            if not self._records.deliver(message, now.wall_us):
+            if not self._records.inbox.deliver(message, now.wall_us):
                 return False
             self._events.append(BlobArrived(message.author, len(message.body)))
         elif message.type is MessageType.TELEMETRY:
-            return self._lands_telemetry and self._records.land(message, now.wall_us)
+            return self._lands_telemetry and self._records.landing.land(message, now.wall_us)
         elif message.type is MessageType.REDIRECTED:
             redirected = replace(message, raw=read_redirected(message))
-            return self._lands_telemetry and self._records.land(redirected, now.wall_us)
+            return self._lands_telemetry and self._records.landing.land(redirected, now.wall_us)
         elif message.type is MessageType.LOSS:
             return self._receive_loss(message, link, now)
         elif message.type is MessageType.LINK:
@@ -213,10 +214,10 @@ class Receiving:
         elif message.type is MessageType.GROUP_PULL:
             self._queue_all(self._group_maintenance.answer_pull(self.membership, message), now)
         elif message.type is MessageType.GROUP_INVITE:
-            invited = receive_group_invite(self.membership, self._records, message, now.wall_us)
+            invited = receive_group_invite(self.membership, self._records.requests, message, now.wall_us)
             self._events.extend([] if invited is None else [invited])
         elif message.type is MessageType.GROUP_VOTE:
-            self._events.append(receive_vote(self.membership, self._records, message))
+            self._events.append(receive_vote(self.membership, self._records.votes, message))
         elif message.type is MessageType.REVOKE:
             self._queue_all(self.membership.receive_revoke(message, now.wall_us), now)
             if self.membership.shares_nothing_with(message.author):  # it knows, and may be gone before it answers
@@ -231,14 +232,14 @@ class Receiving:
             raise MalformedError("a loss record names its own incarnation")
         if loss.incarnation is None and loss.last >= message.link_seq:
             raise LimitError("a loss record speaks of messages before it")
-        if self._lands_telemetry and not self._records.land(message, now.wall_us):
+        if self._lands_telemetry and not self._records.landing.land(message, now.wall_us):
             return False
         about = link if loss.incarnation is None else self._receiving.of(message.author, loss.incarnation)
         for first, last in loss.places:
-            self._records.count("lost_messages", about.received.missing(first, last))
+            self._records.counters.count("lost_messages", about.received.missing(first, last))
             about.take(first, last)
         if about is not link:
-            self._records.set_received(message.author, loss.incarnation or b"", about.received)
+            self._records.received.set(message.author, loss.incarnation or b"", about.received)
             about.answer_soon(now.monotonic_us)
         return True
 
@@ -250,4 +251,4 @@ class Receiving:
         """
         link = LinkKey.from_wire(message.author, message.body)
         if sealed_for is not None:
-            self._records.save_link_key(KeptKey.of(link, sealed_for, self._rng(NONCE_BYTES)), now.wall_us)
+            self._records.link_keys.save(KeptKey.of(link, sealed_for, self._rng(NONCE_BYTES)), now.wall_us)

@@ -13,7 +13,7 @@ import pytest
 
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
-from covey.core.records import MessageClass
+from covey.core.link.records import MessageClass
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.sequences import SequenceSet
 from covey.limits import MIB
@@ -47,19 +47,21 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
         for _ in range(_TURNS):
             with store.transaction():
                 for _ in range(chance.randint(0, 5)):
-                    seq, link_seq = store.allocate(_BEN)
+                    seq, link_seq = store.outbox.allocate(_BEN)
                     content = b"%d " % link_seq + chance.randbytes(chance.choice((20, 300, 9_000)))
-                    store.queue(_BEN, seq, link_seq, MessageClass.DATA, content, 5)
+                    store.outbox.queue(_BEN, seq, link_seq, MessageClass.DATA, content, 5)
                     accepted = link_seq
             made.mark(Promise(accepted, freed, received, received))
             with store.transaction():
                 received += 1
                 body = b"%d" % received
-                store.deliver(Message(MessageType.BLOB, _BEN, _BEN, b"g" * 32, b"theirown", 1, 1, 1, body, body), 5)
-                store.set_received(_BEN, b"theirown", SequenceSet(received))
+                store.inbox.deliver(
+                    Message(MessageType.BLOB, _BEN, _BEN, b"g" * 32, b"theirown", 1, 1, 1, body, body), 5
+                )
+                store.received.set(_BEN, b"theirown", SequenceSet(received))
                 if chance.random() < 0.5:
                     freed = chance.randint(freed, accepted)
-                    store.free(_BEN, SequenceSet(freed))
+                    store.outbox.free(_BEN, SequenceSet(freed))
             made.mark(Promise(accepted, freed, received, received))
         store.close()
     return made
@@ -86,16 +88,16 @@ def _check(files: dict[str, bytes], told: object, coming: object, folder: Path) 
     store, reports = StateFile(folder / "state.sqlite").open(lambda: _ANN, 100 * MIB)
     try:
         assert not reports
-        waiting = [link_seq for link_seq, _ in store.queued(_BEN, 0, 10_000, 100 * MIB)]
+        waiting = [link_seq for link_seq, _ in store.outbox.queued(_BEN, 0, 10_000, 100 * MIB)]
         freed, last = (waiting[0] - 1, waiting[-1]) if waiting else (coming.freed, coming.freed)
         assert told.accepted <= max(last, freed) <= coming.accepted
         assert freed in {told.freed, coming.freed} or (told.freed <= freed <= coming.freed)
         assert waiting == list(range(freed + 1, last + 1))
-        come = store.received(_BEN, b"theirown").upto
+        come = store.received.of(_BEN, b"theirown").upto
         assert told.received <= come <= coming.received
-        assert [row[-1] for row in store.arrived(10_000)] == [b"%d" % number for number in range(1, come + 1)]
+        assert [row[-1] for row in store.inbox.arrived(10_000)] == [b"%d" % number for number in range(1, come + 1)]
         if told.accepted or coming.accepted:
             with store.transaction():
-                assert store.allocate(_BEN)[1] == max(last, freed) + 1
+                assert store.outbox.allocate(_BEN)[1] == max(last, freed) + 1
     finally:
         store.close()

@@ -186,9 +186,9 @@ def test_without_any_relay_nothing_is_due(agent: Agent) -> None:
     agent.turn()
     agent.turn(RelayDown("site", "lost"), RelayDown("cloud", "lost"))
     assert agent.runtime.node.next_deadline() is None
-    assert agent.ann.store.conditions()["relay"][0] == "lost"
+    assert agent.ann.store.conditions.values()["relay"][0] == "lost"
     agent.turn(RelayUp("cloud", True, 1_000_000))
-    conditions = agent.ann.store.conditions()
+    conditions = agent.ann.store.conditions.values()
     assert [conditions[name][0] for name in ("relay", "relay site", "relay cloud")] == ["up", "lost", "up"]
 
 

@@ -140,7 +140,7 @@ def test_what_arrives_is_committed_then_acknowledged(agent: Agent) -> None:
     assert agent.turn(seconds=0.2) is None
     [acknowledgement] = agent.relay.taken
     agent.ann.receive(acknowledgement)
-    assert agent.ann.store.totals()[0] == 0
+    assert agent.ann.store.outbox.totals()[0] == 0
 
 
 @pytest.mark.parametrize("refusal", [PublishRefusal.WINDOW_FULL, PublishRefusal.OFFLINE])
@@ -199,7 +199,7 @@ def test_acknowledgements_on_a_full_disk_cause_no_storm(agent: Agent) -> None:
     assert len(agent.relay.taken) == 20
     agent.store.full = False
     agent.turn(Delivered("relay", (1, 1), answer.topic, answer.envelope))
-    assert agent.store.totals()[0] == 0
+    assert agent.store.outbox.totals()[0] == 0
     assert agent.turn(seconds=600) is None
     assert len(agent.relay.taken) == 20
 
@@ -226,7 +226,7 @@ def test_what_no_relay_takes_is_set_aside_and_the_link_goes_on(agent: Agent) -> 
         agent.ann.wait(1)
         agent.turn(*(Delivered("relay", (1, 1), each.topic, each.envelope) for each in agent.ann.sends()))
     assert agent.ann.inbox() == [b"small"]
-    assert agent.ann.store.counters()["lost_messages"] == 1
+    assert agent.ann.store.counters.values()["lost_messages"] == 1
 
 
 def test_the_last_turn_answers_at_once(agent: Agent) -> None:
@@ -234,7 +234,7 @@ def test_the_last_turn_answers_at_once(agent: Agent) -> None:
     agent.runtime.finish()
     for envelope in agent.relay.taken:
         agent.ann.receive(envelope)
-    assert agent.ann.store.totals()[0] == 0
+    assert agent.ann.store.outbox.totals()[0] == 0
 
 
 def test_what_another_process_queued_is_noticed(agent: Agent) -> None:

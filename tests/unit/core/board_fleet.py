@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from covey.core.events import EnvelopeDropped
-from covey.core.records import LandingPlan
+from covey.core.vault.landing import LandingPlan
 from covey.core.wire.message import read_message
 from tests.board import Board, enrol
 from tests.fleet import Device, carry, found
@@ -33,14 +33,14 @@ class Fleet:
     def land(self) -> None:
         """Let the collector put everything into its vault, and tell."""
         collector = self.collector
-        waiting = collector.store.landing_waiting(1 << 20, 100)
+        waiting = collector.store.landing.waiting(1 << 20, 100)
         assert waiting is not None
         with collector.store.transaction():
-            for landed in collector.store.landing_until(waiting[0]):
+            for landed in collector.store.landing.until(waiting[0]):
                 collector.node.landed(landed.author, landed.incarnation, {landed.link_seq}, collector.now)
             plan = LandingPlan(1, b"incarnat", waiting[0], 1, bytes(24))
-            collector.store.plan_landing(plan)
-            collector.store.finish_landing(plan, 1)
+            collector.store.landing.begin(plan)
+            collector.store.landing.finish(plan, 1)
 
     def carry(self) -> None:
         carry(self.gate, self.other, self.collector)
@@ -52,8 +52,8 @@ class Fleet:
 
     def landed(self) -> list[bytes]:
         """Return the bodies that the collector holds of the board."""
-        waiting = self.collector.store.landing_waiting(1 << 20, 100)
-        rows = self.collector.store.landing_until(waiting[0]) if waiting else []
+        waiting = self.collector.store.landing.waiting(1 << 20, 100)
+        rows = self.collector.store.landing.until(waiting[0]) if waiting else []
         return [read_message(row.message).body for row in rows if row.author == self.board.key]
 
 

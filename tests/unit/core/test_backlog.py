@@ -27,16 +27,16 @@ def test_live_data_pass_while_a_backlog_for_somebody_else_drains(make: Make) -> 
         if number % 500 == 0:
             carry(ann, here)
     carry(ann, here)
-    assert len(here.store.arrived(10_000)) == 3_000
+    assert len(here.store.inbox.arrived(10_000)) == 3_000
     ann.blob(group_id, b"live")
     first = [outgoing for outgoing in ann.sends() if outgoing.recipient == here.key]
     assert len(first) == 1
     here.receive(first[0].envelope)
-    assert here.store.arrived(10_000)[-1][-1] == b"live"
-    assert ann.store.totals()[0] >= 3_000
+    assert here.store.inbox.arrived(10_000)[-1][-1] == b"live"
+    assert ann.store.outbox.totals()[0] >= 3_000
     ann.wait(400)
     carry(ann, away, here)
-    bodies = [row[-1] for row in away.store.arrived(10_000)]
+    bodies = [row[-1] for row in away.store.inbox.arrived(10_000)]
     assert bodies == [b"%d" % number for number in range(3_000)] + [b"live"]
 
 

@@ -36,14 +36,14 @@ def test_a_blob_for_a_board_waits_at_the_collector_until_the_board_has_it(fleet:
     fleet.carry()
     [blob] = [fields for fields in _opened(fleet, fleet.gate) if fields[0] == messages.BLOB]
     assert (blob[1], blob[2], blob[6], blob[8]) == (fleet.collector.key, fleet.board.key, 1, b"interval 5")
-    assert fleet.collector.store.totals()[0] == 1, "the gateway has it, and that proves nothing"
+    assert fleet.collector.store.outbox.totals()[0] == 1, "the gateway has it, and that proves nothing"
     fleet.collector.wait(10)
     fleet.carry()
     assert [fields[8] for fields in _opened(fleet, fleet.gate)][-1:] == [b"interval 5"], "it is sent again"
     answer = cbor.encode([blob[4], [1, []]])
     fleet.forward(fleet.board.sealed(fleet.collector.identity.keys, messages.NO_GROUP, messages.ACK, answer, 0))
     fleet.carry()
-    assert fleet.collector.store.totals()[0] == 0
+    assert fleet.collector.store.outbox.totals()[0] == 0
 
 
 def test_a_blob_for_a_board_of_the_collectors_own_needs_no_relay_between(fleet: Fleet) -> None:
@@ -74,7 +74,7 @@ def test_a_board_is_sent_to_by_its_collector_alone_and_what_it_can_hold(fleet: F
 def test_a_blob_to_one_member_goes_to_no_other(fleet: Fleet) -> None:
     with fleet.gate.store.transaction():
         assert fleet.gate.node.send_blob(fleet.group_id, b"you", fleet.gate.now, fleet.other.key) == 1
-    assert fleet.gate.store.recipients_waiting() == [fleet.other.key]
+    assert fleet.gate.store.outbox.recipients() == [fleet.other.key]
 
 
 def test_what_waits_for_a_removed_board_goes(fleet: Fleet) -> None:
@@ -86,4 +86,4 @@ def test_what_waits_for_a_removed_board_goes(fleet: Fleet) -> None:
     with fleet.gate.store.transaction():
         fleet.gate.node.change_group(fleet.group_id, edit, fleet.gate.now)
     fleet.carry()
-    assert fleet.collector.store.recipients_waiting() == []
+    assert fleet.collector.store.outbox.recipients() == []

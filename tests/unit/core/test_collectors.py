@@ -29,10 +29,10 @@ def test_new_telemetry_goes_past_a_silent_collector_and_back_when_it_answers(wor
     world.publish(b"4 is taken over")
     world.pass_time(CHECK_S, world.second)
     assert world.bodies(world.second) == [b"4 is taken over"]
-    assert world.ann.store.totals()[0] == 2, "what waits for the silent one stays"
+    assert world.ann.store.outbox.totals()[0] == 2, "what waits for the silent one stays"
 
     world.pass_time(10 * CHECK_S, world.first, world.second)
-    assert world.ann.store.totals()[0] == 0
+    assert world.ann.store.outbox.totals()[0] == 0
     world.publish(b"5 is back")
     world.pass_time(CHECK_S, world.first, world.second)
     assert world.bodies(world.first) == [b"1 before", b"2 waits", b"3 waits, too", b"5 is back"]
@@ -52,10 +52,10 @@ def test_no_collector_is_silent_while_there_is_no_relay(world: World) -> None:
     world.publish(b"1")
     world.ann.node.connection_lost()
     world.pass_time(3 * SILENT_S)
-    assert world.ann.store.silent_collectors() == set()
+    assert world.ann.store.collectors.silent() == set()
     world.ann.node.connected(world.ann.now)
     world.pass_time(SILENT_S / 2, world.second)
-    assert world.ann.store.silent_collectors() == set(), "the time without a relay does not count"
+    assert world.ann.store.collectors.silent() == set(), "the time without a relay does not count"
 
 
 def test_where_all_are_silent_the_first_gets_it(world: World) -> None:
@@ -63,7 +63,7 @@ def test_where_all_are_silent_the_first_gets_it(world: World) -> None:
     world.pass_time(SILENT_S + 5 * CHECK_S)
     world.publish(b"2")
     world.pass_time(SILENT_S + 5 * CHECK_S)
-    assert world.ann.store.silent_collectors() == {world.first.key, world.second.key}
+    assert world.ann.store.collectors.silent() == {world.first.key, world.second.key}
     world.publish(b"3")
     world.pass_time(10 * CHECK_S, world.first, world.second)
     assert world.bodies(world.first) == [b"1", b"3"]
@@ -104,11 +104,11 @@ def test_telemetry_without_any_collector_waits_for_one(world: World) -> None:
     for device in (world.ann, world.bob):
         device.wait(DEPARTURE_US / 1e6)
     world.pass_time(MAINTENANCE_US / 1e6 + CHECK_S, world.bob)
-    assert world.ann.store.totals()[0] == 2
+    assert world.ann.store.outbox.totals()[0] == 2
     world.appoint(world.bob)
     assert world.ann.node.membership.collector_of(world.group_id) is not None
     world.pass_time(5 * CHECK_S, world.bob)
-    found_there = [read_message(row.message) for row in world.bob.store.landing_until(1_000)]
+    found_there = [read_message(row.message) for row in world.bob.store.landing.until(1_000)]
     assert [split_number(each.body)[1] for each in found_there] == [b"1", b"2"]
 
 
@@ -119,7 +119,7 @@ def test_a_redirection_of_a_redirection_is_one(world: World) -> None:
     world.appoint(world.bob)
     world.remove(world.second, world.ann)
     world.pass_time(5 * CHECK_S, world.bob)
-    [only] = [read_message(row.message) for row in world.bob.store.landing_until(1_000)]
+    [only] = [read_message(row.message) for row in world.bob.store.landing.until(1_000)]
     assert (only.recipient, split_number(only.body)[1]) == (world.first.key, b"1")
 
 
@@ -128,19 +128,19 @@ def test_nobody_redirects_what_is_not_its_own(world: World) -> None:
     assert collector is not None
     with world.bob.store.transaction():
         world.bob.node.send_telemetry(world.group_id, b"bob's", 1, world.bob.now)
-    foreign = [raw for _, raw in world.bob.store.queued(collector.keys.signing_public, 0, 9, 10_000)]
+    foreign = [raw for _, raw in world.bob.store.outbox.queued(collector.keys.signing_public, 0, 9, 10_000)]
     for body in (foreign[-1], b"no message"):
         with world.ann.store.transaction():
             world.ann.node._sending.queue(world.second.key, MessageType.REDIRECTED, world.group_id, body, world.ann.now)
     world.pass_time(CHECK_S, world.second)
     assert world.landed(world.second) == []
-    assert world.second.store.counters()["quarantined_malformed"] == 2
+    assert world.second.store.counters.values()["quarantined_malformed"] == 2
 
 
 def test_a_full_outbox_is_no_reason_to_lose_what_is_redirected(world: World, tmp_path: Path) -> None:
     sizes = [bytes([65 + number]) * 1_000 for number in range(20)]
     world.publish(*sizes)
-    world.ann._outbox_bytes = world.ann.store.totals()[1]
+    world.ann._outbox_bytes = world.ann.store.outbox.totals()[1]
     world.ann.restart()
     world.remove(world.first, world.bob)
     world.pass_time(5 * CHECK_S, world.bob, world.second)
@@ -152,9 +152,9 @@ def test_a_long_queue_for_somebody_else_is_looked_through_once(world: World) -> 
         world.ann.blob(world.group_id, b"%d" % number)
     world.publish(b"a batch")
     world.pass_time(3 * CHECK_S, world.first, world.second)
-    assert world.ann.store.recipients_waiting() == [world.bob.key]
-    assert world.ann.store.recipients_of_batches() == set()
+    assert world.ann.store.outbox.recipients() == [world.bob.key]
+    assert world.ann.store.outbox.recipients_of_batches() == set()
     world.ann.blob(world.group_id, b"one more")
-    assert world.bob.key not in world.ann.store.recipients_of_batches()
+    assert world.bob.key not in world.ann.store.outbox.recipients_of_batches()
     world.publish(b"another")
-    assert world.first.key in world.ann.store.recipients_of_batches()
+    assert world.first.key in world.ann.store.outbox.recipients_of_batches()

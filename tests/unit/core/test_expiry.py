@@ -41,7 +41,7 @@ def _send(device: Device, group_id: bytes, content: bytes, lifetime_us: int | No
 
 
 def _reasons(device: Device) -> list[LossReason]:
-    rows = device.store._db.execute("SELECT message FROM outbox ORDER BY id").fetchall()
+    rows = device.store.connection.execute("SELECT message FROM outbox ORDER BY id").fetchall()
     messages = [read_message(raw, verify=False) for (raw,) in rows]
     return [Loss.from_wire(message.body).reason for message in messages if message.type is MessageType.LOSS]
 
@@ -52,14 +52,14 @@ def test_what_has_expired_leaves_and_its_recipient_is_told(make: Make) -> None:
     for content, lifetime_us in ((b"short", _HOUR_US), (b"for good", None), (b"long", 5 * _HOUR_US)):
         _send(ann, group_id, content, lifetime_us)
     _maintenance(ann, _HOUR_US)
-    assert ann.store.totals()[0] == 3, "not before its time"
+    assert ann.store.outbox.totals()[0] == 3, "not before its time"
     _maintenance(ann, _HOUR_US)
-    assert ann.store.counters()["expired_messages"] == 1
+    assert ann.store.counters.values()["expired_messages"] == 1
     assert _reasons(ann) == [LossReason.EXPIRED]
     carry(ann, ben)
     assert ben.inbox() == [b"for good", b"long"]
-    assert ben.store.counters()["lost_messages"] == 1
-    assert ann.store.totals() == (0, 0)
+    assert ben.store.counters.values()["lost_messages"] == 1
+    assert ann.store.outbox.totals() == (0, 0)
 
 
 @pytest.mark.parametrize("jump_us", [_YEARS_US, -_YEARS_US])
@@ -71,8 +71,8 @@ def test_a_wall_clock_that_jumps_ends_nothing(make: Make, jump_us: int) -> None:
     jumped = Now(ann.now.monotonic_us + MAINTENANCE_US, max(0, ann.now.wall_us + jump_us))
     with ann.store.transaction():
         ann.node.maintain(jumped)
-    assert ann.store.totals()[0] == 1
-    assert "expired_messages" not in ann.store.counters()
+    assert ann.store.outbox.totals()[0] == 1
+    assert "expired_messages" not in ann.store.counters.values()
 
 
 def test_telemetry_is_kept_as_long_as_configured(make: Make) -> None:
@@ -82,10 +82,10 @@ def test_telemetry_is_kept_as_long_as_configured(make: Make) -> None:
     for number in range(3):
         ann.batch(group_id, b"%d" % number)
     _maintenance(ann, 3 * _HOUR_US)
-    [(raw,)] = ann.store._db.execute("SELECT message FROM outbox").fetchall()
+    [(raw,)] = ann.store.connection.execute("SELECT message FROM outbox").fetchall()
     assert Loss.from_wire(read_message(raw, verify=False).body).numbers == ((1, 3),)
     _maintenance(ann, 3 * _HOUR_US)
-    assert ann.store.totals()[0] == 1, "a record never expires"
+    assert ann.store.outbox.totals()[0] == 1, "a record never expires"
 
 
 def test_many_leave_in_portions(make: Make) -> None:
@@ -94,13 +94,13 @@ def test_many_leave_in_portions(make: Make) -> None:
     with ann.store.transaction():
         for _ in range(EXPIRED_AT_ONCE + 5):
             ann.node.send_blob(group_id, b"x", ann.now, None, _HOUR_US)
-    while "expired_messages" not in ann.store.counters():
+    while "expired_messages" not in ann.store.counters.values():
         _maintenance(ann)
-    assert ann.store.counters()["expired_messages"] == EXPIRED_AT_ONCE
+    assert ann.store.counters.values()["expired_messages"] == EXPIRED_AT_ONCE
     ann.wait(2)
     with ann.store.transaction():
         ann.node.maintain(ann.now)
-    assert ann.store.counters()["expired_messages"] == EXPIRED_AT_ONCE + 5
+    assert ann.store.counters.values()["expired_messages"] == EXPIRED_AT_ONCE + 5
 
 
 def test_durations_as_people_write_them() -> None:

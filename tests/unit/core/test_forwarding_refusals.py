@@ -40,8 +40,8 @@ def test_no_member_takes_the_way_of_a_board_by_naming_it(fleet: Fleet, inside: b
     fleet.carry()
     _wrapped(fleet, fleet.other, fleet.collector.key, inside)
     assert codes(fleet.collector)[-1] in {"malformed", "decryption"}
-    assert fleet.collector.store.carrier(fleet.board.key) == fleet.gate.key
-    assert fleet.other.store.totals()[0] == 0  # the link goes on
+    assert fleet.collector.store.carriers.of(fleet.board.key) == fleet.gate.key
+    assert fleet.other.store.outbox.totals()[0] == 0  # the link goes on
 
 
 def test_no_member_takes_the_way_of_a_board_by_writing_in_its_name(fleet: Fleet) -> None:
@@ -56,7 +56,7 @@ def test_no_member_takes_the_way_of_a_board_by_writing_in_its_name(fleet: Fleet)
         seal(forged, fleet.collector.identity.noise_public, bytes(32), bytes(24)),
     )
     assert codes(fleet.collector)[-1] == "signature"
-    assert fleet.collector.store.carrier(fleet.board.key) == fleet.gate.key
+    assert fleet.collector.store.carriers.of(fleet.board.key) == fleet.gate.key
 
 
 def test_a_member_that_is_no_board_is_not_carried(fleet: Fleet) -> None:
@@ -68,7 +68,7 @@ def test_a_member_that_is_no_board_is_not_carried(fleet: Fleet) -> None:
         seal(inside, fleet.collector.identity.noise_public, bytes(32), bytes(24)),
     )
     assert codes(fleet.collector)[-1] == "not_a_member"
-    assert fleet.collector.store.carrier(fleet.gate.key) is None
+    assert fleet.collector.store.carriers.of(fleet.gate.key) is None
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_no_board_writes_is_not_taken_from_inside(fleet: Fleet, kind: Messa
     fleet.forward(inside)
     fleet.carry()
     assert codes(fleet.collector)[-1] == "malformed"
-    assert fleet.gate.store.totals()[0] == 0
+    assert fleet.gate.store.outbox.totals()[0] == 0
 
 
 def test_a_forward_for_somebody_else_is_set_aside(fleet: Fleet) -> None:
@@ -167,7 +167,7 @@ def test_downwards_only_from_who_shares_a_group_with_the_board(fleet: Fleet, tmp
 
 
 def test_the_newest_few_of_each_author_wait_and_no_flood_does(fleet: Fleet) -> None:
-    routes = BoardRoutes(fleet.gate.store)
+    routes = BoardRoutes(fleet.gate.store.carriers)
     for number in range(6):
         routes.keep(fleet.collector.key, Forward(fleet.board.key, b"%d" % number))
     assert [forward.envelope for forward in routes.take()] == [b"2", b"3", b"4", b"5"]
@@ -191,8 +191,8 @@ def test_boards_that_carry_for_each_other_move_nothing(fleet: Fleet) -> None:
     fleet.carry()
     second = Board("second")
     with fleet.collector.store.transaction():
-        fleet.collector.store.set_carrier(fleet.board.key, second.key)
-        fleet.collector.store.set_carrier(second.key, fleet.board.key)
+        fleet.collector.store.carriers.set(fleet.board.key, second.key)
+        fleet.collector.store.carriers.set(second.key, fleet.board.key)
     fleet.land()
     fleet.carry()
     assert fleet.acknowledgements() == []
@@ -207,9 +207,9 @@ def test_any_bytes_as_a_forward(body: bytes) -> None:
 def test_a_board_acknowledges_nothing_of_others(fleet: Fleet) -> None:
     """An acknowledgement by a board frees what is queued for the board alone: nothing."""
     fleet.collector.blob(fleet.group_id, b"for the gateways")
-    before = fleet.collector.store.totals()[0]
-    body = Acknowledgement(fleet.collector.store.incarnation(), SequenceSet(1_000)).to_wire()
+    before = fleet.collector.store.outbox.totals()[0]
+    body = Acknowledgement(fleet.collector.store.incarnations.present(), SequenceSet(1_000)).to_wire()
     fleet.forward(fleet.board.sealed(fleet.collector.identity.keys, NO_GROUP, MessageType.ACK, body, 0))
     for outgoing in fleet.gate.sends():
         fleet.collector.receive(outgoing.envelope)
-    assert fleet.collector.store.totals()[0] == before
+    assert fleet.collector.store.outbox.totals()[0] == before

@@ -21,7 +21,7 @@ def make(tmp_path: Path) -> Make:
 
 
 def _in_order(device: Device, limit: int = 1_000) -> list[bytes]:
-    return [row[-1] for row in device.store.arrived_in_order(limit)]
+    return [row[-1] for row in device.store.inbox.arrived_in_order(limit)]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -65,10 +65,10 @@ def test_a_blob_comes_once_and_is_forgotten_when_its_recipient_has_it(make: Make
     ben.receive(outgoing.envelope)
     assert ben.inbox() == [b"hello"]
     assert BlobArrived(ann.key, 5) in ben.events()
-    assert ben.store.counters()["duplicates"] == 1
-    assert ann.store.totals()[0] == 1
+    assert ben.store.counters.values()["duplicates"] == 1
+    assert ann.store.outbox.totals()[0] == 1
     carry(ann, ben)
-    assert ann.store.totals() == (0, 0)
+    assert ann.store.outbox.totals() == (0, 0)
 
 
 def test_a_restart_changes_nothing(make: Make) -> None:
@@ -82,7 +82,7 @@ def test_a_restart_changes_nothing(make: Make) -> None:
     ben.restart()
     ben.receive(lost.envelope)
     assert ben.inbox() == [b"one", b"two"]
-    assert ann.store.totals()[0] == 0
+    assert ann.store.outbox.totals()[0] == 0
 
 
 def test_an_acknowledgement_that_was_lost_is_given_again(make: Make) -> None:
@@ -96,7 +96,7 @@ def test_an_acknowledgement_that_was_lost_is_given_again(make: Make) -> None:
     ann.wait(RETRY_US_INITIAL / 1e6)
     carry(ann, ben)
     assert ben.inbox() == [b"hello"]
-    assert ann.store.totals()[0] == 0
+    assert ann.store.outbox.totals()[0] == 0
 
 
 def test_an_acknowledgement_that_was_lost_with_its_process_is_given_by_the_next_one(make: Make) -> None:
@@ -108,7 +108,7 @@ def test_an_acknowledgement_that_was_lost_with_its_process_is_given_by_the_next_
     ben.restart()  # after its commit, before its acknowledgement
     [anew] = _told_by_itself(ben)
     ann.receive(anew.envelope)
-    assert ann.store.totals()[0] == 0
+    assert ann.store.outbox.totals()[0] == 0
     ben.node.connection_lost()
     ben.node.connected(ben.now)
     assert _told_by_itself(ben) == []  # once for each process
@@ -154,7 +154,7 @@ def test_a_full_disk_at_the_sender_neither_loses_nor_floods(make: Make) -> None:
     ann.receive(acknowledgement.envelope)
     ann.wait(RETRY_US_MAX / 1e6)
     assert ann.sends() == []
-    assert ann.store.totals()[0] == 0
+    assert ann.store.outbox.totals()[0] == 0
 
 
 def test_a_full_disk_at_the_recipient_takes_nothing_in(make: Make) -> None:
@@ -185,13 +185,13 @@ def test_a_full_inbox_is_not_acknowledged(make: Make, monkeypatch: pytest.Monkey
     ann.blob(group_id, b"87654321")
     carry(ann, ben)
     assert ben.inbox() == [b"12345678"]
-    assert ann.store.totals()[0] == 1
+    assert ann.store.outbox.totals()[0] == 1
     with ben.store.transaction():
-        ben.store.consume(ben.store.arrived(1)[0][0])
+        ben.store.inbox.consume(ben.store.inbox.arrived(1)[0][0])
     ann.wait(RETRY_US_MAX / 1e6)
     carry(ann, ben)
     assert ben.inbox() == [b"87654321"]
-    assert ann.store.totals()[0] == 0
+    assert ann.store.outbox.totals()[0] == 0
 
 
 def test_strangers_and_forgers_are_dropped_and_counted(make: Make) -> None:  # accepts: 000.24
@@ -213,7 +213,7 @@ def test_strangers_and_forgers_are_dropped_and_counted(make: Make) -> None:  # a
     assert _codes(ben) == expected
     assert ben.inbox() == []
     assert carry(ben) == 1  # only the member that is far ahead hears where its link stands
-    assert ben.store.counters()["dropped_not_a_member"] == 2
+    assert ben.store.counters.values()["dropped_not_a_member"] == 2
 
 
 def test_an_acknowledgement_of_another_incarnation_frees_nothing(make: Make) -> None:
@@ -222,10 +222,10 @@ def test_an_acknowledgement_of_another_incarnation_frees_nothing(make: Make) -> 
     ann.blob(group_id, b"hello")
     body = _ack(b"another!", SequenceSet(1_000))
     ann.receive(_forge(ben, ann, MessageType.ACK, NO_GROUP, 0, body))
-    assert ann.store.totals()[0] == 1
-    everything = SequenceSet(ann.store.spans(ben.key)[-1].last)
-    ann.receive(_forge(ben, ann, MessageType.ACK, NO_GROUP, 0, _ack(ann.store.incarnation(), everything)))
-    assert ann.store.totals()[0] == 0
+    assert ann.store.outbox.totals()[0] == 1
+    everything = SequenceSet(ann.store.incarnations.spans(ben.key)[-1].last)
+    ann.receive(_forge(ben, ann, MessageType.ACK, NO_GROUP, 0, _ack(ann.store.incarnations.present(), everything)))
+    assert ann.store.outbox.totals()[0] == 0
 
 
 def _ack(incarnation: bytes, received: SequenceSet) -> bytes:
@@ -239,13 +239,13 @@ def test_a_loss_record_closes_the_gap_that_it_speaks_of(make: Make) -> None:
     carry(ann, ben)
     incarnation = b"incarnat"
     ben.receive(_forge(ann, ben, MessageType.LOSS, NO_GROUP, 4, Loss(LossReason.EXPIRED, ((1, 3),)).to_wire()))
-    assert ben.store.received(ann.key, incarnation) == SequenceSet(4)
+    assert ben.store.received.of(ann.key, incarnation) == SequenceSet(4)
     ben.receive(_forge(ann, ben, MessageType.BLOB, group_id, 2, b"too late"))
     assert ben.inbox() == [b"first"]
     ben.events()
     ben.receive(_forge(ann, ben, MessageType.LOSS, NO_GROUP, 6, Loss(LossReason.EXPIRED, ((5, 6),)).to_wire()))
     assert _codes(ben) == ["limit"]
-    assert ben.store.received(ann.key, incarnation) == SequenceSet(4, ((6, 6),))
+    assert ben.store.received.of(ann.key, incarnation) == SequenceSet(4, ((6, 6),))
 
 
 def test_telemetry_waits_for_its_landing(make: Make) -> None:
@@ -253,12 +253,12 @@ def test_telemetry_waits_for_its_landing(make: Make) -> None:
     group_id = found(ann, collector)
     ann.batch(group_id, b"batch")
     carry(ann, collector)
-    assert ann.store.totals()[0] == 1
-    [waiting] = collector.store.landing_until(1_000)
+    assert ann.store.outbox.totals()[0] == 1
+    [waiting] = collector.store.landing.until(1_000)
     collector.node.landed(ann.key, waiting.incarnation, {waiting.link_seq}, collector.now)
     ann.wait(RETRY_US_INITIAL / 1e6)
     carry(ann, collector)
-    assert ann.store.totals()[0] == 0
+    assert ann.store.outbox.totals()[0] == 0
 
 
 def test_a_member_that_lands_nothing_leaves_telemetry_with_its_sender(make: Make) -> None:
@@ -268,8 +268,8 @@ def test_a_member_that_lands_nothing_leaves_telemetry_with_its_sender(make: Make
     collector.restart()
     ann.batch(group_id, b"batch")
     carry(ann, collector)
-    assert ann.store.totals()[0] == 1
-    assert collector.store.landing_bytes() == 0
+    assert ann.store.outbox.totals()[0] == 1
+    assert collector.store.landing.size() == 0
 
 
 def test_what_cannot_be_sent_is_refused_at_once(make: Make) -> None:
@@ -284,12 +284,12 @@ def test_what_cannot_be_sent_is_refused_at_once(make: Make) -> None:
     ann.blob(group_id, bytes(2_000))
     with pytest.raises(OutboxFullError):
         ann.blob(group_id, bytes(2_000))
-    assert ann.store.totals()[0] == 1
+    assert ann.store.outbox.totals()[0] == 1
     cat = make("cat")
     admit(ann, cat, group_id, ben)  # control still goes
     assert len(cat.node.membership.groups()) == 1
     carry(ann, ben, cat)
-    assert ann.store.totals()[0] == 0
+    assert ann.store.outbox.totals()[0] == 0
 
 
 def test_a_full_outbox_drops_the_oldest_telemetry_and_says_so(make: Make) -> None:
@@ -297,7 +297,7 @@ def test_a_full_outbox_drops_the_oldest_telemetry_and_says_so(make: Make) -> Non
     group_id = found(ann, collector)
     for number in range(300):
         ann.batch(group_id, b"%03d" % number + bytes(700))
-    messages, size = ann.store.totals()
+    messages, size = ann.store.outbox.totals()
     assert messages < 200
     assert size <= 100_000
     ann.sends()  # and the relay loses it all
@@ -305,10 +305,10 @@ def test_a_full_outbox_drops_the_oldest_telemetry_and_says_so(make: Make) -> Non
     ann.node.connected(ann.now)
     for _ in range(3):  # a second record waits until the first has come
         carry(ann, collector)
-        rows = collector.store.landing_until(1_000)
+        rows = collector.store.landing.until(1_000)
         for row in rows:
             collector.node.landed(row.author, row.incarnation, {row.link_seq}, collector.now)
-    assert ann.store.totals() == (0, 0)
+    assert ann.store.outbox.totals() == (0, 0)
     landed = [read_message(row.message) for row in rows]
     losses = [Loss.from_wire(message.body) for message in landed if message.type is MessageType.LOSS]
     assert {loss.reason for loss in losses} == {LossReason.OUTBOX_FULL}
@@ -334,7 +334,7 @@ def test_telemetry_is_refused_where_others_fill_the_outbox(make: Make) -> None:
     ann.blob(group_id, bytes(4_000))
     with pytest.raises(OutboxFullError):
         ann.batch(group_id, bytes(2_000))
-    assert ann.store.totals()[0] == 2
+    assert ann.store.outbox.totals()[0] == 2
 
 
 def test_a_message_that_is_set_aside_is_reported_to_its_recipient(make: Make) -> None:
@@ -349,9 +349,9 @@ def test_a_message_that_is_set_aside_is_reported_to_its_recipient(make: Make) ->
     ann.blob(group_id, b"small")
     carry(ann, ben)
     assert ben.inbox() == [b"small"]
-    assert ben.store.counters()["lost_messages"] == 1
-    assert ann.store.totals() == (0, 0)
-    assert ann.store._db.execute("SELECT code FROM quarantine").fetchall() == [("too_large",)]
+    assert ben.store.counters.values()["lost_messages"] == 1
+    assert ann.store.outbox.totals() == (0, 0)
+    assert ann.store.connection.execute("SELECT code FROM quarantine").fetchall() == [("too_large",)]
 
 
 def test_nobody_is_kept_waiting_for_an_answer_that_has_no_address(make: Make) -> None:

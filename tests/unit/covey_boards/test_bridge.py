@@ -10,7 +10,7 @@ import pytest
 
 from covey.core.group.manifest import GroupManifest
 from covey.core.now import Now
-from covey.core.records import LandingPlan
+from covey.core.vault.landing import LandingPlan
 from covey.errors import DiskFullError, OutboxFullError
 from covey.limits import MAXIMUM_BOARD_NUMBERS
 from covey_boards.bridge import Bridge, read_report
@@ -67,14 +67,14 @@ class Gateway:
         """Let the collector put everything into its vault, and tell."""
         carry(self.device, self.collector)
         store, node = self.collector.store, self.collector.node
-        waiting = store.landing_waiting(1 << 20, 100)
+        waiting = store.landing.waiting(1 << 20, 100)
         if waiting is not None:
             with store.transaction():
-                for landed in store.landing_until(waiting[0]):
+                for landed in store.landing.until(waiting[0]):
                     node.landed(landed.author, landed.incarnation, {landed.link_seq}, self.collector.now)
                 plan = LandingPlan(1, b"incarnat", waiting[0], 1, bytes(24))
-                store.plan_landing(plan)
-                store.finish_landing(plan, 1)
+                store.landing.begin(plan)
+                store.landing.finish(plan, 1)
         carry(self.device, self.collector)
 
 
@@ -85,7 +85,7 @@ def gateway(tmp_path: Path) -> Gateway:
 
 def test_a_board_that_comes_is_known_and_told_the_time(gateway: Gateway) -> None:
     gateway.run()
-    [board] = gateway.device.store.boards()
+    [board] = gateway.device.store.boards.all()
     assert (board.keys, board.up, board.enrolled) == (gateway.board.keys, True, False)
     assert board.software == "a test's board 1"
     assert len(gateway.board.times) == 1
@@ -118,7 +118,7 @@ def test_enrolment_tells_the_board_its_group_and_collector(gateway: Gateway) -> 
     gateway.enrol()
     assert gateway.board.collector == gateway.collector.identity.keys
     assert gateway.board.group_id == gateway.group_id
-    assert gateway.device.store.boards()[0].enrolled
+    assert gateway.device.store.boards.all()[0].enrolled
 
 
 def test_a_reading_goes_the_whole_way_and_its_acknowledgement_back(gateway: Gateway) -> None:
@@ -130,8 +130,8 @@ def test_a_reading_goes_the_whole_way_and_its_acknowledgement_back(gateway: Gate
     gateway.run(0.5)
     assert gateway.board.acknowledged_up_to == 5
     assert gateway.board.ring == []
-    assert gateway.device.store.totals()[0] == 0
-    assert gateway.device.store.counters()["forwarded_envelopes"] == 5
+    assert gateway.device.store.outbox.totals()[0] == 0
+    assert gateway.device.store.counters.values()["forwarded_envelopes"] == 5
 
 
 def test_the_board_hears_of_a_carry_after_the_commit_and_not_before(gateway: Gateway) -> None:
@@ -152,7 +152,7 @@ def test_the_board_hears_of_a_carry_after_the_commit_and_not_before(gateway: Gat
             gateway.turn()
         device.node.rolled_back()
     assert device.store.transaction == real
-    assert device.store.totals()[0] == 0
+    assert device.store.outbox.totals()[0] == 0
     gateway.line.pass_bytes(100)
     assert gateway.board.link.statistics.messages_sent == sent  # not released
     gateway.kill()
@@ -169,12 +169,12 @@ def test_a_crash_between_the_commit_and_the_acknowledgement_counts_once(gateway:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gateway.line, "acknowledge", lambda _: None)
         gateway.turn()
-    assert gateway.device.store.totals()[0] == 1
+    assert gateway.device.store.outbox.totals()[0] == 1
     gateway.kill()
     gateway.run(3)
-    assert gateway.device.store.totals()[0] == 2  # the board has told again
+    assert gateway.device.store.outbox.totals()[0] == 2  # the board has told again
     gateway.land()
-    assert gateway.collector.store.counters()["duplicates"] == 1
+    assert gateway.collector.store.counters.values()["duplicates"] == 1
     gateway.run(0.5)
     assert gateway.board.acknowledged_up_to == 1
 
@@ -195,7 +195,7 @@ def test_a_disk_that_refuses_holds_the_message_until_it_takes_writes_again(gatew
         gateway.turn()  # not at once again
     gateway.device.wait(2)
     gateway.run(0.2)
-    assert gateway.device.store.totals()[0] == 1
+    assert gateway.device.store.outbox.totals()[0] == 1
 
 
 def test_no_room_is_busy_on_the_line_and_nothing_is_lost(gateway: Gateway) -> None:
@@ -225,11 +225,11 @@ def test_telemetry_of_a_board_that_was_removed_is_refused_and_said_once(gateway:
 
     with gateway.device.store.transaction():
         gateway.device.node.change_group(gateway.group_id, edit, gateway.device.now)
-    queued = gateway.device.store.totals()[0]
+    queued = gateway.device.store.outbox.totals()[0]
     for _ in range(5):
         gateway.board.measure()
         gateway.run(0.2)
-    assert gateway.device.store.totals()[0] == queued
+    assert gateway.device.store.outbox.totals()[0] == queued
     assert sum("is not carried for" in line for line in gateway.reports) == 1
     assert len(gateway.board.ring) == 5  # it keeps all
 
@@ -245,7 +245,7 @@ def test_a_proof_of_another_key_is_none(gateway: Gateway) -> None:
     other = Board("other")
     gateway.board.keys = replace(gateway.board.keys, noise_public=other.keys.noise_public)
     gateway.run(2)
-    assert gateway.device.store.boards() == []
+    assert gateway.device.store.boards.all() == []
     assert sum("does not prove" in line for line in gateway.reports) == 1
     assert gateway.board.times == []
 
@@ -255,7 +255,7 @@ def test_another_board_on_the_same_port(gateway: Gateway) -> None:
     second = BoardOnLine("second")
     gateway.line.board = second
     gateway.run(3)
-    [board] = gateway.device.store.boards()
+    [board] = gateway.device.store.boards.all()
     assert board.keys == second.keys
     assert not board.enrolled
 
@@ -266,10 +266,10 @@ def test_a_line_that_breaks_is_down_and_comes_back(gateway: Gateway) -> None:
     gateway.board.measure()
     gateway.device.wait(601)  # the time is due, so the gateway finds out
     gateway.run(20)
-    assert not gateway.device.store.boards()[0].up
+    assert not gateway.device.store.boards.all()[0].up
     gateway.line.broken = False
     gateway.run(6)
-    assert gateway.device.store.boards()[0].up
+    assert gateway.device.store.boards.all()[0].up
     gateway.land()
     gateway.run(0.5)
     assert gateway.board.acknowledged_up_to == 1
@@ -277,18 +277,18 @@ def test_a_line_that_breaks_is_down_and_comes_back(gateway: Gateway) -> None:
 
 def test_a_restart_that_a_person_asks_for(gateway: Gateway) -> None:
     gateway.run()
-    gateway.device.store.want_restart("/dev/ttyTEST")
+    gateway.device.store.boards.want_restart("/dev/ttyTEST")
     gateway.run(3)
     assert gateway.board.boots == 2
-    assert gateway.device.store.restarts_wanted() == []
-    assert gateway.device.store.boards()[0].up
+    assert gateway.device.store.boards.restarts_wanted() == []
+    assert gateway.device.store.boards.all()[0].up
 
 
 def test_reports_reach_the_store(gateway: Gateway) -> None:
     gateway.run()
     gateway.board.say(messages.REPORT, [["readings", 7], ["heap_free", 20_000]])
     gateway.run(7)
-    statistics = gateway.device.store.boards()[0].statistics
+    statistics = gateway.device.store.boards.all()[0].statistics
     assert statistics["readings"] == 7
     assert statistics["line_messages_received"] >= 2
 
@@ -358,8 +358,8 @@ def test_any_messages_of_the_right_shape_and_any_bytes_leave_both_ends_in_step(g
     gateway.land()
     gateway.run(0.5)
     assert gateway.board.acknowledged_up_to == 1
-    assert len(gateway.device.store.boards()) == 1
-    assert gateway.device.store.boards()[0].keys == gateway.board.keys
+    assert len(gateway.device.store.boards.all()) == 1
+    assert gateway.device.store.boards.all()[0].keys == gateway.board.keys
 
 
 def test_a_board_behind_the_collector_itself(tmp_path: Path) -> None:
@@ -372,9 +372,9 @@ def test_a_board_behind_the_collector_itself(tmp_path: Path) -> None:
     gateway.board.measure()
     gateway.run(0.5)
     store, node = gateway.device.store, gateway.device.node
-    waiting = store.landing_waiting(1 << 20, 100)
+    waiting = store.landing.waiting(1 << 20, 100)
     assert waiting is not None
-    [landed] = store.landing_until(waiting[0])
+    [landed] = store.landing.until(waiting[0])
     assert landed.author == gateway.board.key
     with store.transaction():
         node.landed(landed.author, landed.incarnation, {landed.link_seq}, gateway.device.now)
@@ -386,4 +386,4 @@ def test_a_board_behind_the_collector_itself(tmp_path: Path) -> None:
 def test_a_stopped_gateway_says_that_its_boards_are_away(gateway: Gateway) -> None:
     gateway.enrol()
     gateway.bridge.stop(gateway.device.node, gateway.device.now)
-    assert [board.up for board in gateway.device.store.boards()] == [False]
+    assert [board.up for board in gateway.device.store.boards.all()] == [False]

@@ -1,45 +1,51 @@
-"""The tables of boards: who carries for whom, and what hangs on this machine's ports. Part of `SqliteStore`."""
+"""The tables of boards: which device carries for which board, and what hangs on this machine's ports."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
 
+from covey.adapters.sqlite.database import Database
 from covey.core.crypto import DeviceKeys
 from covey.ports import AttachedBoard
 
 
-class BoardTables:
-    """What `core.records.Records` and the bridge ask about boards."""
+class Carriers:
+    """Which gateway carries for which board."""
 
-    def _run(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
-        raise NotImplementedError
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    def carrier(self, device: bytes) -> bytes | None:
+    def of(self, device: bytes) -> bytes | None:
         """Return the device that carries for another one."""
-        rows = self._run("SELECT carrier FROM carrier WHERE device = ?", (device,))
+        rows = self._database.run("SELECT carrier FROM carrier WHERE device = ?", (device,))
         return bytes(rows[0][0]) if rows else None
 
-    def set_carrier(self, device: bytes, carrier: bytes) -> None:
+    def set(self, device: bytes, carrier: bytes) -> None:
         """Remember who carries for a device."""
-        self._run("INSERT OR REPLACE INTO carrier VALUES (?, ?)", (device, carrier))
+        self._database.run("INSERT OR REPLACE INTO carrier VALUES (?, ?)", (device, carrier))
 
-    def boards(self) -> list[AttachedBoard]:
+
+class Boards:
+    """The boards on this machine's ports."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(self) -> list[AttachedBoard]:
         """Return the boards that have been seen, by port."""
         return [
             AttachedBoard(
                 row[0], DeviceKeys(row[1], row[2]), row[3], bool(row[4]), bool(row[5]), row[6], json.loads(row[7])
             )
-            for row in self._run(
+            for row in self._database.run(
                 "SELECT port, signing_public, noise_public, software, enrolled, up, changed_at, statistics "
                 "FROM board ORDER BY port"
             )
         ]
 
-    def note_board(self, board: AttachedBoard) -> None:
+    def note(self, board: AttachedBoard) -> None:
         """Remember who is on a port; a wish to restart stays."""
-        self._run(
+        self._database.run(
             "INSERT INTO board VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0) ON CONFLICT DO UPDATE SET "
             "signing_public = excluded.signing_public, noise_public = excluded.noise_public, "
             "software = excluded.software, enrolled = excluded.enrolled, up = excluded.up, "
@@ -58,12 +64,12 @@ class BoardTables:
 
     def want_restart(self, port: str) -> None:
         """Ask the agent to restart the board on a port."""
-        self._run("UPDATE board SET restart = 1 WHERE port = ?", (port,))
+        self._database.run("UPDATE board SET restart = 1 WHERE port = ?", (port,))
 
     def restarts_wanted(self) -> list[str]:
         """Return the ports whose boards somebody wants restarted."""
-        return [row[0] for row in self._run("SELECT port FROM board WHERE restart = 1")]
+        return [row[0] for row in self._database.run("SELECT port FROM board WHERE restart = 1")]
 
     def restart_done(self, port: str) -> None:
-        """Forget that wish."""
-        self._run("UPDATE board SET restart = 0 WHERE port = ?", (port,))
+        """Note that the board on a port was restarted."""
+        self._database.run("UPDATE board SET restart = 0 WHERE port = ?", (port,))

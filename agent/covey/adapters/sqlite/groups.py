@@ -1,30 +1,25 @@
-"""The tables of groups: manifests, secrets, votes, and whom to tell of a removal. Part of `SqliteStore`."""
+"""The tables of groups: manifests, secrets, groups that are being destroyed, votes, and departed members."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
-
-from covey.adapters.sqlite.outbox import OF_PEER, OLDEST
+from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.rows import OLDEST
 from covey.core.group.manifest import manifest_hash
-from covey.core.records import MessageClass
 from covey.errors import DamagedStateError
 from covey.limits import MAXIMUM_EARLY_MANIFESTS, MAXIMUM_MEMBERS
 
 _OPEN, _EARLY, _SETTLED = 0, 1, 2
 
 
-class GroupTables(ABC):
-    """What `core.records.Records` asks about groups."""
+class GroupTables:
+    """The manifests and secrets of this device's groups."""
 
-    @abstractmethod
-    def _run(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
-        """Execute a statement and return its rows."""
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def manifests(self) -> list[tuple[bytes, bytes, bytes]]:
         """Return (group_id, hash, manifest) of what is open, by group, version and hash."""
-        rows = self._run(
+        rows = self._database.run(
             "SELECT group_id, hash, raw FROM group_manifest WHERE state = ? ORDER BY group_id, version, hash", (_OPEN,)
         )
         if any(manifest_hash(raw) != stored for _, stored, raw in rows):
@@ -35,7 +30,7 @@ class GroupTables(ABC):
         """Return every accepted manifest of a group from a version on, by version and hash."""
         return [
             row[0]
-            for row in self._run(
+            for row in self._database.run(
                 "SELECT raw FROM group_manifest WHERE group_id = ? AND version >= ? AND state <> ? "
                 "ORDER BY version, hash",
                 (group_id, version, _EARLY),
@@ -45,7 +40,7 @@ class GroupTables(ABC):
     def has_manifest(self, group_id: bytes, manifest_hash: bytes) -> bool:
         """Say whether a manifest was accepted before."""
         return bool(
-            self._run(
+            self._database.run(
                 "SELECT 1 FROM group_manifest WHERE group_id = ? AND hash = ? AND state <> ?",
                 (group_id, manifest_hash, _EARLY),
             )
@@ -53,7 +48,7 @@ class GroupTables(ABC):
 
     def save_manifest(self, group_id: bytes, manifest_hash: bytes, version: int, raw: bytes, now_us: int) -> None:
         """Keep an accepted manifest for good."""
-        self._run(
+        self._database.run(
             "INSERT INTO group_manifest VALUES (?, ?, ?, ?, ?, ?) "
             "ON CONFLICT DO UPDATE SET state = excluded.state, stored_at = excluded.stored_at",
             (group_id, version, manifest_hash, _OPEN, raw, now_us),
@@ -61,25 +56,25 @@ class GroupTables(ABC):
 
     def settle_manifests(self, group_id: bytes, version: int) -> None:
         """Note that everything below a version is followed by everything else."""
-        self._run(
+        self._database.run(
             "UPDATE group_manifest SET state = ? WHERE group_id = ? AND version < ? AND state = ?",
             (_SETTLED, group_id, version, _OPEN),
         )
 
     def reopen_manifests(self, group_id: bytes, version: int) -> None:
         """Note that what is at or above a version may have rivals."""
-        self._run(
+        self._database.run(
             "UPDATE group_manifest SET state = ? WHERE group_id = ? AND version >= ? AND state = ?",
             (_OPEN, group_id, version, _SETTLED),
         )
 
     def keep_early_manifest(self, group_id: bytes, manifest_hash: bytes, version: int, raw: bytes) -> None:
         """Keep a manifest that follows something unknown: a bounded number for each group, the lowest versions."""
-        self._run(
+        self._database.run(
             "INSERT OR IGNORE INTO group_manifest VALUES (?, ?, ?, ?, ?, 0)",
             (group_id, version, manifest_hash, _EARLY, raw),
         )
-        self._run(
+        self._database.run(
             "DELETE FROM group_manifest WHERE group_id = ?1 AND state = ?2 AND hash NOT IN ("
             "SELECT hash FROM group_manifest WHERE group_id = ?1 AND state = ?2 ORDER BY version, hash LIMIT ?3)",
             (group_id, _EARLY, MAXIMUM_EARLY_MANIFESTS),
@@ -89,94 +84,102 @@ class GroupTables(ABC):
         """Return the manifests that follow something unknown."""
         return [
             row[0]
-            for row in self._run(
+            for row in self._database.run(
                 "SELECT raw FROM group_manifest WHERE group_id = ? AND state = ? ORDER BY version", (group_id, _EARLY)
             )
         ]
 
     def drop_early_manifest(self, group_id: bytes, manifest_hash: bytes) -> None:
-        """Forget one of them."""
-        self._run(
+        """Forget a manifest that follows something unknown."""
+        self._database.run(
             "DELETE FROM group_manifest WHERE group_id = ? AND hash = ? AND state = ?",
             (group_id, manifest_hash, _EARLY),
         )
 
     def save_secret(self, group_id: bytes, epoch_id: bytes, secret: bytes, now_us: int) -> None:
         """Keep an epoch's secret."""
-        self._run("INSERT OR IGNORE INTO epoch_secret VALUES (?, ?, ?, ?)", (group_id, epoch_id, secret, now_us))
+        self._database.run(
+            "INSERT OR IGNORE INTO epoch_secret VALUES (?, ?, ?, ?)", (group_id, epoch_id, secret, now_us)
+        )
 
     def secret(self, group_id: bytes, epoch_id: bytes) -> bytes | None:
         """Return an epoch's secret."""
-        rows = self._run("SELECT secret FROM epoch_secret WHERE group_id = ? AND epoch_id = ?", (group_id, epoch_id))
+        rows = self._database.run(
+            "SELECT secret FROM epoch_secret WHERE group_id = ? AND epoch_id = ?", (group_id, epoch_id)
+        )
         return bytes(rows[0][0]) if rows else None
 
-    def forget_group(self, group_id: bytes) -> None:
+    def forget(self, group_id: bytes) -> None:
         """Forget a group's manifests and secrets, and overwrite them."""
-        self._run("PRAGMA secure_delete = ON")
-        self._run("DELETE FROM group_manifest WHERE group_id = ?", (group_id,))
-        self._run("DELETE FROM epoch_secret WHERE group_id = ?", (group_id,))
-        self._run("DELETE FROM vote WHERE group_id = ?", (group_id,))
-        self._run("PRAGMA secure_delete = FAST")
+        self._database.run("PRAGMA secure_delete = ON")
+        self._database.run("DELETE FROM group_manifest WHERE group_id = ?", (group_id,))
+        self._database.run("DELETE FROM epoch_secret WHERE group_id = ?", (group_id,))
+        self._database.run("DELETE FROM vote WHERE group_id = ?", (group_id,))
+        self._database.run("PRAGMA secure_delete = FAST")
 
-    def votes(self, group_id: bytes) -> list[bytes]:
+    def revocations(self) -> list[tuple[bytes, int]]:
+        """Return (group_id, noted at) of groups that are being destroyed."""
+        return self._database.run("SELECT group_id, noted_at FROM revocation")
+
+    def note_revocation(self, group_id: bytes, raw: bytes, now_us: int) -> None:
+        """Note that a group is being destroyed."""
+        self._database.run("INSERT OR IGNORE INTO revocation VALUES (?, ?, ?)", (group_id, raw, now_us))
+
+    def end_revocation(self, group_id: bytes) -> None:
+        """Forget a group that was destroyed, and that it was."""
+        self._database.run("DELETE FROM revocation WHERE group_id = ?", (group_id,))
+        self.forget(group_id)
+
+
+class Votes:
+    """Votes about members that have not decided anything yet."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of_group(self, group_id: bytes) -> list[bytes]:
         """Return votes about a group's members that have not decided yet."""
-        return [row[0] for row in self._run("SELECT raw FROM vote WHERE group_id = ? ORDER BY raw", (group_id,))]
+        return [
+            row[0] for row in self._database.run("SELECT raw FROM vote WHERE group_id = ? ORDER BY raw", (group_id,))
+        ]
 
-    def save_vote(self, group_id: bytes, raw: bytes) -> None:
+    def save(self, group_id: bytes, raw: bytes) -> None:
         """Keep a vote; a bounded number for each group."""
-        self._run(
+        self._database.run(
             "INSERT OR IGNORE INTO vote SELECT ?1, ?2 WHERE (SELECT count(*) FROM vote WHERE group_id = ?1) < ?3",
             (group_id, raw, MAXIMUM_MEMBERS),
         )
 
-    def drop_vote(self, group_id: bytes, raw: bytes) -> None:
+    def drop(self, group_id: bytes, raw: bytes) -> None:
         """Forget a vote."""
-        self._run("DELETE FROM vote WHERE group_id = ? AND raw = ?", (group_id, raw))
+        self._database.run("DELETE FROM vote WHERE group_id = ? AND raw = ?", (group_id, raw))
 
-    def revocations(self) -> list[tuple[bytes, int]]:
-        """Return (group_id, noted at) of groups that are being destroyed."""
-        return self._run("SELECT group_id, noted_at FROM revocation")
 
-    def note_revocation(self, group_id: bytes, raw: bytes, now_us: int) -> None:
-        """Note that a group is being destroyed."""
-        self._run("INSERT OR IGNORE INTO revocation VALUES (?, ?, ?)", (group_id, raw, now_us))
+class Departures:
+    """Removed devices that still have to be told so, and their addresses."""
 
-    def end_revocation(self, group_id: bytes) -> None:
-        """Forget that, with the group."""
-        self._run("DELETE FROM revocation WHERE group_id = ?", (group_id,))
-        self.forget_group(group_id)
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    def departures(self) -> list[tuple[bytes, bytes]]:
+    def addresses(self) -> list[tuple[bytes, bytes]]:
         """Return (signing key, noise key) of removed devices that still have to be told."""
-        return self._run("SELECT signing_public, noise_public FROM farewell")
+        return self._database.run("SELECT signing_public, noise_public FROM farewell")
 
-    def departures_due(self, before_us: int) -> list[bytes]:
+    def due(self, before_us: int) -> list[bytes]:
         """Return the devices of departures for which nothing waits, or the oldest message was queued before a time."""
         return [
             row[0]
-            for row in self._run(
+            for row in self._database.run(
                 "SELECT farewell.signing_public FROM farewell LEFT JOIN peer USING (signing_public) "  # noqa: S608
                 f"WHERE coalesce(queued_messages, 0) = 0 OR ({OLDEST}) < ?",
                 (before_us,),
             )
         ]
 
-    def note_departure(self, signing_public: bytes, noise_public: bytes) -> None:
+    def note(self, signing_public: bytes, noise_public: bytes) -> None:
         """Keep the address of a device that was removed."""
-        self._run("INSERT OR REPLACE INTO farewell VALUES (?, ?)", (signing_public, noise_public))
+        self._database.run("INSERT OR REPLACE INTO farewell VALUES (?, ?)", (signing_public, noise_public))
 
-    def end_departure(self, signing_public: bytes) -> None:
-        """Forget that address."""
-        self._run("DELETE FROM farewell WHERE signing_public = ?", (signing_public,))
-
-    def control_waits(self) -> bool:
-        """Say whether any control message waits for an acknowledgement."""
-        return bool(self._run("SELECT 1 FROM device WHERE control_bytes > 0"))
-
-    def control_messages(self, recipient: bytes) -> list[tuple[int, bytes]]:
-        """Return (link_seq, message) of the control messages that wait for a recipient."""
-        return self._run(
-            f"SELECT link_seq, message FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608 - our names
-            "WHERE signing_public = ? AND class = ? ORDER BY outbox.id",
-            (recipient, MessageClass.CONTROL),
-        )
+    def end(self, signing_public: bytes) -> None:
+        """Forget the address of a device that was removed."""
+        self._database.run("DELETE FROM farewell WHERE signing_public = ?", (signing_public,))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from covey.adapters.sqlite.outbox import OF_PEER, check_digest
+from covey.adapters.sqlite.rows import OF_PEER, check_digest
 from covey.core.link.incarnations import IncarnationSpan, span_of
 from covey.core.wire.message import read_message
 from covey.errors import CoveyError, StorageError

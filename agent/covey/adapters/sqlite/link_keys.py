@@ -1,53 +1,49 @@
-"""The table of link keys that others have given to this device. Part of `SqliteStore`."""
+"""The table of link keys that others have given to this device."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
 
+from covey.adapters.sqlite.database import Database
 from covey.core.link.link_keys import KeptKey
 from covey.limits import LINK_KEY_KEPT_US, LINK_KEYS_KEPT
 
 
-class LinkKeyTables:
-    """What `core.link_keys.LinkKeyRecords` asks."""
+class LinkKeys:
+    """The newest few keys of each author, sealed under a noise key of this device."""
 
-    _within = False
-
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._kept: dict[bytes, KeptKey] = {}
         """What the open transaction has read."""
+        database.remember(self._kept.clear)
 
-    def _run(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
-        raise NotImplementedError
-
-    def link_key(self, tag: bytes) -> KeptKey | None:
+    def find(self, tag: bytes) -> KeptKey | None:
         """Return the key that goes by a tag."""
-        if self._within and tag in self._kept:
+        if self._database.within and tag in self._kept:
             return self._kept[tag]
-        rows = self._run("SELECT author, tag, noise_public, sealed FROM link_key WHERE tag = ?", (tag,))
+        rows = self._database.run("SELECT author, tag, noise_public, sealed FROM link_key WHERE tag = ?", (tag,))
         if not rows:
             return None
         self._kept[tag] = KeptKey(*rows[0])
         return self._kept[tag]
 
-    def save_link_key(self, key: KeptKey, now_us: int) -> None:
+    def save(self, key: KeptKey, now_us: int) -> None:
         """Keep a key, unless its tag is in use; the author's oldest may go."""
-        self._run(
+        self._database.run(
             "INSERT INTO link_key (author, tag, noise_public, sealed, taken_at) VALUES (?, ?, ?, ?, ?) "
             "ON CONFLICT (tag) DO NOTHING",
             (key.author, key.tag, key.noise_public, key.sealed, now_us),
         )
-        held = self._run("SELECT id FROM link_key WHERE author = ? ORDER BY id DESC", (key.author,))
+        held = self._database.run("SELECT id FROM link_key WHERE author = ? ORDER BY id DESC", (key.author,))
         self._wipe([row[0] for row in held[LINK_KEYS_KEPT:]])
 
-    def forget_link_keys(self, is_peer: Callable[[bytes], bool], noise_publics: set[bytes], now_us: int) -> None:
+    def forget(self, is_peer: Callable[[bytes], bool], noise_publics: set[bytes], now_us: int) -> None:
         """Wipe the keys of who is no peer, those that came for another noise key, and those that are too old."""
         # A clock that was set by more than that, in either direction, is no reason to keep a key.
         self._wipe(
             identifier
-            for identifier, author, noise_public, taken_at in self._run(
+            for identifier, author, noise_public, taken_at in self._database.run(
                 "SELECT id, author, noise_public, taken_at FROM link_key"
             )
             if abs(now_us - taken_at) >= LINK_KEY_KEPT_US or noise_public not in noise_publics or not is_peer(author)
@@ -57,5 +53,5 @@ class LinkKeyTables:
         """Forget keys; zeros first, as a page that becomes free keeps what stood in it."""
         self._kept.clear()
         for identifier in identifiers:
-            self._run("UPDATE link_key SET sealed = zeroblob(length(sealed)) WHERE id = ?", (identifier,))
-            self._run("DELETE FROM link_key WHERE id = ?", (identifier,))
+            self._database.run("UPDATE link_key SET sealed = zeroblob(length(sealed)) WHERE id = ?", (identifier,))
+            self._database.run("DELETE FROM link_key WHERE id = ?", (identifier,))

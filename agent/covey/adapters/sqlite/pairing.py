@@ -1,38 +1,35 @@
-"""The tables of pairing: invites, joins, ceremonies, invitations to further groups. Part of `SqliteStore`."""
+"""The tables of pairing: invites, joins, ceremonies, invitations to further groups."""
 
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
 
+from covey.adapters.sqlite.database import Database
 from covey.core.crypto import DeviceKeys
+from covey.core.membership.records import OpenInvite, PendingJoin
 from covey.core.pairing.records import GroupRequest, Pairing
-from covey.core.records import OpenInvite, PendingJoin
 
 _INVITE_MEMORY_US = 86_400_000_000
 """A used invite is remembered for a day, so that a joiner's repeated request is answered again."""
 
 
-class PairingTables(ABC):
-    """What `core.records.Records` and `core.pairing_records.PairingRecords` ask."""
+class Invites:
+    """The invites of this device."""
 
-    @abstractmethod
-    def _run(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
-        """Execute a statement and return its rows."""
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    # -- invites and joins --------------------------------------------------------------------------------------------
-
-    def invites(self) -> list[OpenInvite]:
+    def all(self) -> list[OpenInvite]:
         """Return the invites of this device."""
-        rows = self._run("SELECT secret_hash, group_id, expires_at, capabilities, used_by, bound_to FROM invite")
+        rows = self._database.run(
+            "SELECT secret_hash, group_id, expires_at, capabilities, used_by, bound_to FROM invite"
+        )
         return [OpenInvite(row[0], row[1], row[2], tuple(json.loads(row[3])), row[4], row[5]) for row in rows]
 
-    def open_invite(self, invite: OpenInvite, now_us: int) -> None:
+    def open(self, invite: OpenInvite, now_us: int) -> None:
         """Remember an invite, and forget those that nobody can use any more."""
-        self._run("DELETE FROM invite WHERE expires_at < ?", (now_us - _INVITE_MEMORY_US,))
-        self._run(
+        self._database.run("DELETE FROM invite WHERE expires_at < ?", (now_us - _INVITE_MEMORY_US,))
+        self._database.run(
             "INSERT INTO invite (secret_hash, group_id, expires_at, capabilities, bound_to) VALUES (?, ?, ?, ?, ?)",
             (
                 invite.secret_hash,
@@ -43,45 +40,57 @@ class PairingTables(ABC):
             ),
         )
 
-    def use_invite(self, secret_hash: bytes, joiner: bytes) -> None:
+    def use(self, secret_hash: bytes, joiner: bytes) -> None:
         """Mark an invite as used, for good."""
-        self._run("UPDATE invite SET used_by = ? WHERE secret_hash = ?", (joiner, secret_hash))
+        self._database.run("UPDATE invite SET used_by = ? WHERE secret_hash = ?", (joiner, secret_hash))
 
-    def bind_invite(self, secret_hash: bytes, joiner: bytes, expires_at_us: int) -> None:
+    def bind(self, secret_hash: bytes, joiner: bytes, expires_at_us: int) -> None:
         """Make an invite one device's alone."""
-        self._run(
+        self._database.run(
             "UPDATE invite SET bound_to = ?, expires_at = ? WHERE secret_hash = ? AND used_by IS NULL",
             (joiner, expires_at_us, secret_hash),
         )
 
-    def cancel_invite(self, secret_hash: bytes) -> None:
+    def cancel(self, secret_hash: bytes) -> None:
         """Forget an invite that was not used."""
-        self._run("DELETE FROM invite WHERE secret_hash = ? AND used_by IS NULL", (secret_hash,))
+        self._database.run("DELETE FROM invite WHERE secret_hash = ? AND used_by IS NULL", (secret_hash,))
 
-    def pending_joins(self) -> list[PendingJoin]:
+
+class Joins:
+    """The groups that this device has asked to join."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def pending(self) -> list[PendingJoin]:
         """Return the joins that wait for an answer."""
         return [
             PendingJoin(row[0], DeviceKeys(row[1], row[2]), row[3])
-            for row in self._run("SELECT * FROM pending_join ORDER BY expires_at")
+            for row in self._database.run("SELECT * FROM pending_join ORDER BY expires_at")
         ]
 
-    def begin_join(self, pending: PendingJoin) -> None:
+    def begin(self, pending: PendingJoin) -> None:
         """Remember a join; a later invite to the same group replaces an earlier one."""
         inviter = pending.inviter
-        self._run(
+        self._database.run(
             "INSERT OR REPLACE INTO pending_join VALUES (?, ?, ?, ?)",
             (pending.group_id, inviter.signing_public, inviter.noise_public, pending.expires_at_us),
         )
 
-    def end_join(self, group_id: bytes) -> None:
+    def end(self, group_id: bytes) -> None:
         """Forget a pending join."""
-        self._run("DELETE FROM pending_join WHERE group_id = ?", (group_id,))
+        self._database.run("DELETE FROM pending_join WHERE group_id = ?", (group_id,))
 
-    # -- ceremonies ---------------------------------------------------------------------------------------------------
 
-    def pairings(self) -> list[Pairing]:
+class Pairings:
+    """The ceremonies of this device's codes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(self) -> list[Pairing]:
         """Return the ceremonies that go on, and the last ones that have ended."""
-        rows = self._run(
+        rows = self._database.run(
             "SELECT secret_hash, number, code, secret, expires_at, accepts, joiner, label, verifier, lacks_account, "
             "minted, ended FROM pairing ORDER BY expires_at"
         )
@@ -103,13 +112,13 @@ class PairingTables(ABC):
             for row in rows
         ]
 
-    def open_pairing(self, pairing: Pairing, now_us: int) -> None:
+    def open(self, pairing: Pairing, now_us: int) -> None:
         """Remember a code, and forget those that ended long ago."""
-        self._run(
+        self._database.run(
             "DELETE FROM pairing WHERE ended IS NOT NULL AND minted = 0 AND expires_at < ?",
             (now_us - _INVITE_MEMORY_US,),
         )
-        self._run(
+        self._database.run(
             "INSERT INTO pairing (secret_hash, number, code, secret, expires_at, accepts) VALUES (?, ?, ?, ?, ?, ?)",
             (
                 pairing.secret_hash,
@@ -123,7 +132,7 @@ class PairingTables(ABC):
 
     def note_joiner(self, pairing: Pairing) -> None:
         """Remember who has proved to know the secret."""
-        self._run(
+        self._database.run(
             "UPDATE pairing SET joiner = ?, label = ?, verifier = ?, lacks_account = ? WHERE secret_hash = ?",
             (
                 pairing.joiner,
@@ -134,36 +143,41 @@ class PairingTables(ABC):
             ),
         )
 
-    def decide_pairing(self, secret_hash: bytes, accepts: bool) -> None:
+    def decide(self, secret_hash: bytes, accepts: bool) -> None:
         """Remember what the person has decided."""
-        self._run("UPDATE pairing SET accepts = ? WHERE secret_hash = ?", (accepts, secret_hash))
+        self._database.run("UPDATE pairing SET accepts = ? WHERE secret_hash = ?", (accepts, secret_hash))
 
     def note_minted(self, secret_hash: bytes, minted: bool) -> None:
         """Remember that the joiner was given an account that is to go again if it never joins; or that this is over."""
-        self._run("UPDATE pairing SET minted = ? WHERE secret_hash = ?", (minted, secret_hash))
+        self._database.run("UPDATE pairing SET minted = ? WHERE secret_hash = ?", (minted, secret_hash))
 
-    def end_pairing(self, secret_hash: bytes, ended: str) -> None:
+    def end(self, secret_hash: bytes, ended: str) -> None:
         """Note how a ceremony has ended, once, and forget its secrets."""
-        self._run(
+        self._database.run(
             "UPDATE pairing SET ended = ?, code = NULL, secret = NULL WHERE secret_hash = ? AND ended IS NULL",
             (ended, secret_hash),
         )
 
-    # -- invitations to further groups --------------------------------------------------------------------------------
 
-    def group_requests(self) -> list[GroupRequest]:
+class GroupRequests:
+    """Invitations to further groups that wait for a person."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def pending(self) -> list[GroupRequest]:
         """Return the invitations that wait for a person, the oldest first."""
         return [
             GroupRequest(row[0], DeviceKeys(row[1], row[2]), *row[3:])
-            for row in self._run(
+            for row in self._database.run(
                 "SELECT group_id, inviter_signing, inviter_noise, secret, expires_at, received_at FROM group_request "
                 "ORDER BY received_at, group_id, inviter_signing"
             )
         ]
 
-    def save_group_request(self, request: GroupRequest) -> None:
+    def save(self, request: GroupRequest) -> None:
         """Keep an invitation; a later one to the same group by the same member replaces it."""
-        self._run(
+        self._database.run(
             "INSERT OR REPLACE INTO group_request VALUES (?, ?, ?, ?, ?, ?)",
             (
                 request.group_id,
@@ -175,9 +189,9 @@ class PairingTables(ABC):
             ),
         )
 
-    def drop_group_request(self, group_id: bytes, inviter: bytes | None = None) -> None:
+    def drop(self, group_id: bytes, inviter: bytes | None = None) -> None:
         """Forget a member's invitation to a group, or everybody's."""
-        self._run(
+        self._database.run(
             "DELETE FROM group_request WHERE group_id = ?1 AND (?2 IS NULL OR inviter_signing = ?2)",
             (group_id, inviter),
         )

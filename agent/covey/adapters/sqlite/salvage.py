@@ -21,8 +21,8 @@ from typing import Any
 
 from covey.adapters.files import remove_durably, storage_errors, synchronise
 from covey.adapters.sqlite.inspection import UNREADABLE
-from covey.adapters.sqlite.outbox import check_digest
 from covey.adapters.sqlite.progress import moving
+from covey.adapters.sqlite.rows import check_digest
 from covey.adapters.sqlite.salvage_queue import Queue
 from covey.adapters.sqlite.salvage_source import Row, Source
 from covey.adapters.sqlite.state_file import COMPLETE

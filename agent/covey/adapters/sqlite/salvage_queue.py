@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from covey.adapters.sqlite.outbox import BYTES_OF_CLASS, LAST_PLACE, PLACE_BITS, check_digest, digest
+from covey.adapters.sqlite.outbox import BYTES_OF_CLASS
+from covey.adapters.sqlite.rows import LAST_PLACE, PLACE_BITS, check_digest, digest
 from covey.core.crypto import Identity
 from covey.core.ids import INCARNATION_BYTES, KEY_BYTES
 from covey.core.link.incarnations import IncarnationSpan
-from covey.core.records import MessageClass
+from covey.core.link.records import MessageClass
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.message import LossReason, Message, MessageType, read_message
 from covey.errors import MalformedError

@@ -166,30 +166,32 @@ class StateFile:
 
     def _renew_if_restored(self, store: SqliteStore, unread: int) -> None:
         fell_back = unread > 1
-        if store.mark() in self._marks() and not fell_back:
+        if store.device.mark() in self._marks() and not fell_back:
             return
         with store.transaction():
-            mark, marks = store.mark(), self._marks()
+            mark, marks = store.device.mark(), self._marks()
             if mark in marks and not fell_back:  # another process was quicker
                 return
             if mark is not None:
-                store.renew(secrets.token_bytes(INCARNATION_BYTES))
-                store.count("unreadable_commits" if fell_back else "restored_states", unread if fell_back else 1)
+                store.incarnations.renew(secrets.token_bytes(INCARNATION_BYTES))
+                store.counters.count(
+                    "unreadable_commits" if fell_back else "restored_states", unread if fell_back else 1
+                )
             self._put_mark(store, marks)
-        self._write_marks([store.mark() or b""])
+        self._write_marks([store.device.mark() or b""])
 
     def change_mark(self, store: SqliteStore) -> None:
         """Make earlier copies of the file show: the agent's start and end. A full disk leaves it as it is."""
         with suppress(DiskFullError):
             with store.transaction():
                 self._put_mark(store, self._marks())
-            self._write_marks([store.mark() or b""])
+            self._write_marks([store.device.mark() or b""])
 
     def _put_mark(self, store: SqliteStore, before: list[bytes]) -> None:
         """Write a new mark beside the file, then into it: whatever a crash leaves, they agree."""
         mark = secrets.token_bytes(_MARK_BYTES) + self._inode()
         self._write_marks([*before[:1], mark])
-        store.set_mark(mark)
+        store.device.set_mark(mark)
 
     def _marks(self) -> list[bytes]:
         """Return the marks that may stand in this very file."""

@@ -143,7 +143,7 @@ def agent(device: Examined) -> Iterator[Seen]:
 def group(device: Examined) -> Iterator[Seen]:
     """Whether there is somebody to talk to."""
     groups = device.membership.groups()
-    if device.store.pending_joins():
+    if device.store.joins.pending():
         yield warning("a join waits for its answer", "the inviter's agent must run; an invite is valid ten minutes")
     elif not groups:
         yield warning("this device is in no group", "covey group create, or covey join")
@@ -157,9 +157,11 @@ def group(device: Examined) -> Iterator[Seen]:
 
 def outbox(device: Examined) -> Iterator[Seen]:
     """How full it is, and how long the oldest message has waited."""
-    messages, size = device.store.totals()
+    messages, size = device.store.outbox.totals()
     maximum = device.configuration.config.outbox.maximum_bytes
-    oldest = min((each.oldest_at_us for each in device.store.queues() if each.oldest_at_us is not None), default=None)
+    oldest = min(
+        (each.oldest_at_us for each in device.store.outbox.queues() if each.oldest_at_us is not None), default=None
+    )
     age_us = 0 if oldest is None else device.clock.wall_us() - oldest
     line = f"{messages} messages, {size} of {maximum} bytes"
     if size >= maximum:
@@ -178,7 +180,7 @@ def outbox(device: Examined) -> Iterator[Seen]:
 
 def troubles(device: Examined) -> Iterator[Seen]:
     """What the counters tell of messages that could not be used."""
-    counters = device.store.counters()
+    counters = device.store.counters.values()
     quarantined = sum(value for name, value in counters.items() if name.startswith("quarantined_"))
     lost = counters.get("lost_messages", 0)
     if quarantined:
@@ -199,7 +201,7 @@ def vault(device: Examined) -> Iterator[Seen]:
     elif shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
         yield error(f"{folder}: no room left", "free some space; senders keep what is not landed")
     else:
-        yield ok(f"{folder}, {device.store.landing_bytes()} bytes on their way")
+        yield ok(f"{folder}, {device.store.landing.size()} bytes on their way")
 
 
 def agreement(device: Examined) -> Iterator[Seen]:
@@ -210,7 +212,7 @@ def agreement(device: Examined) -> Iterator[Seen]:
     agreed = True
     for group in device.membership.groups():
         name = f"group {group.group_id.hex()[:8]}"
-        early = [read_manifest(raw).version for raw in device.store.early_manifests(group.group_id)]
+        early = [read_manifest(raw).version for raw in device.store.groups.early_manifests(group.group_id)]
         if early:
             yield warning(f"{name}: members know version {max(early)}, this device {group.version}", missing)
         elif not group.raw:
@@ -226,7 +228,7 @@ def agreement(device: Examined) -> Iterator[Seen]:
 
 def boards(device: Examined) -> Iterator[Seen]:
     """The boards on this machine's ports: there, answering, enrolled."""
-    known = device.store.boards()
+    known = device.store.boards.all()
     if not known:
         yield Level.SKIPPED, "no board has been seen", ""
     for board in known:

@@ -70,7 +70,7 @@ def _signed_in(device: Examined) -> Iterator[Seen]:
 
     now_us = device.clock.wall_us()
     config = device.configuration.config
-    for url, (condition, since_us) in relay_conditions(config, device.store.conditions(), now_us):
+    for url, (condition, since_us) in relay_conditions(config, device.store.conditions.values(), now_us):
         seconds = max(0, now_us - since_us) // 1_000_000
         where = f" at {url}" if config.relay.also else ""
         if condition == "up":

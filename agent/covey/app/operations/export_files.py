@@ -57,7 +57,7 @@ def _recipients(device: Device, wanted: str | None) -> list[bytes]:
         for member in group.members
         if not member.is_board
     }
-    known = sorted((members | set(device.store.recipients_waiting())) - {own})
+    known = sorted((members | set(device.store.outbox.recipients())) - {own})
     found = [each for each in known if each.hex().startswith(wanted or "")]
     if wanted and len(found) != 1:
         names = ", ".join(device_name(each) for each in known)
@@ -74,7 +74,7 @@ def _export_to(device: Device, recipient: bytes, folder: Path) -> tuple[int, lis
     if answers:
         files.append(_write(device, folder / f"{stem}-answers{_SUFFIX}", answers))
     after = messages = 0
-    life = device.store.incarnation().hex()[:8]
+    life = device.store.incarnations.present().hex()[:8]
     while letters := device.node.carried(recipient, after):
         first, after = letters[0][0], letters[-1][0]
         messages += len(letters)
@@ -149,13 +149,13 @@ def _counts(**known: int) -> dict[str, int]:
 
 def _take(device: Device, envelopes: list[bytes], counts: dict[str, int]) -> None:
     """Deal with envelopes in one commit, and tell from the counters what became of them."""
-    before = device.store.counters()
+    before = device.store.counters.values()
     with device.store.transaction():
         for envelope in envelopes:
             device.node.receive_envelope(envelope, device.now())
     while device.node.next_event() is not None:
         continue  # counted already
-    grown = {name: count - before.get(name, 0) for name, count in device.store.counters().items()}
+    grown = {name: count - before.get(name, 0) for name, count in device.store.counters.values().items()}
     found = {
         "duplicates": grown.get("duplicates", 0),
         "refused": grown.get("refused_full", 0),

@@ -217,4 +217,4 @@ def changes_since(device: Device, manifest: GroupManifest, version: int | None) 
 
 
 def _chain(device: Device, manifest: GroupManifest) -> list[GroupManifest]:
-    return [read_manifest(raw) for raw in device.store.manifests_from(manifest.group_id, 1)]
+    return [read_manifest(raw) for raw in device.store.groups.manifests_from(manifest.group_id, 1)]

@@ -31,18 +31,18 @@ class OpenInvitation:
 
     def pairing(self) -> Pairing | None:
         """Return what has become of the ceremony; None where there is none."""
-        found = self.device.store.pairings()
+        found = self.device.store.pairings.all()
         return next((each for each in found if each.secret_hash == self.invite.secret_hash), None)
 
     def used_by(self) -> bytes | None:
         """Return the signing key of the device that has joined with it."""
-        found = self.device.store.invites()
+        found = self.device.store.invites.all()
         return next((each.used_by for each in found if each.secret_hash == self.invite.secret_hash), None)
 
     def decide(self, *, accepts: bool) -> None:
         """Note whether the person lets the joiner in."""
         with self.device.store.transaction():
-            self.device.store.decide_pairing(self.invite.secret_hash, accepts)
+            self.device.store.pairings.decide(self.invite.secret_hash, accepts)
 
     def cancel(self) -> None:
         """End it."""
@@ -65,7 +65,7 @@ def open_invitation(
     group_id = device.pick_group(group).group_id
     with device.store.transaction():
         now_us = device.now().wall_us
-        taken = [each.number for each in device.store.pairings() if each.ended is None]
+        taken = [each.number for each in device.store.pairings.all() if each.ended is None]
         free = [number for number in range(1, RENDEZVOUS_NUMBERS + 1) if number not in taken]
         number = secrets.choice(free)
         code = _draw_code(number) if with_code else None
@@ -74,7 +74,7 @@ def open_invitation(
             invite = replace(invite, rendezvous=number)
         if code is not None or invite.rendezvous is not None:
             accepts = True if accepts_any else None
-            device.store.open_pairing(
+            device.store.pairings.open(
                 Pairing(invite.secret_hash, number, code, invite.secret, invite.expires_at_us, accepts), now_us
             )
     return OpenInvitation(device, invite, code)
@@ -123,18 +123,18 @@ def delivered(device: Device, recipient: bytes) -> bool:
 
 
 def _waits_for(device: Device, recipient: bytes) -> bool:
-    return any(queue.recipient == recipient and queue.queued for queue in device.store.queues())
+    return any(queue.recipient == recipient and queue.queued for queue in device.store.outbox.queues())
 
 
 def cancel_all(device: Device) -> int:
     """End every invite that nobody has used (codes, URIs, and invitations of members); return how many."""
     with device.store.transaction():
-        unused = [each.secret_hash for each in device.store.invites() if each.used_by is None]
+        unused = [each.secret_hash for each in device.store.invites.all() if each.used_by is None]
         for secret_hash in unused:
             _cancel(device, secret_hash)
     return len(unused)
 
 
 def _cancel(device: Device, secret_hash: bytes) -> None:
-    device.store.end_pairing(secret_hash, Ending.CANCELLED.value)
-    device.store.cancel_invite(secret_hash)
+    device.store.pairings.end(secret_hash, Ending.CANCELLED.value)
+    device.store.invites.cancel(secret_hash)

@@ -153,7 +153,7 @@ def await_group(device: Device, group_id: bytes, seconds: float) -> GroupManifes
 
     if not wait_until(device, joined, seconds):
         return None
-    wait_until(device, lambda: device.store.totals()[0] == 0, _LAST_WORDS_S)
+    wait_until(device, lambda: device.store.outbox.totals()[0] == 0, _LAST_WORDS_S)
     return device.node.membership.group(group_id)
 
 
@@ -265,7 +265,7 @@ def _reachable(told: str, used: str) -> str:
 
 def waiting_invitations(device: Device) -> list[GroupRequest]:
     """Return the invitations to further groups that nobody has answered yet."""
-    return unanswered(device.node.membership, device.store, device.now().wall_us)
+    return unanswered(device.node.membership, device.store.requests, device.now().wall_us)
 
 
 def pick_invitation(requests: list[GroupRequest], name: str | None) -> GroupRequest:
@@ -293,4 +293,4 @@ def accept_invitation(device: Device, request: GroupRequest) -> None:
 def decline_invitation(device: Device, request: GroupRequest) -> None:
     """Forget an invitation; nobody is told."""
     with device.store.transaction():
-        device.store.drop_group_request(request.group_id)
+        device.store.requests.drop(request.group_id)

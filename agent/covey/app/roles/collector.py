@@ -18,47 +18,71 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Protocol
 
-from covey.app.roles.node_vault import FloorStore, NodeVault
+from covey.app.roles.node_vault import ManifestFloor, NodeVault
 from covey.core.crypto import NONCE_BYTES, Identity
+from covey.core.link.records import CounterRecords
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.core.records import LandedMessage, LandingPlan, Records
 from covey.core.vault import documents
 from covey.core.vault.documents import SegmentEntry, SegmentRange, SegmentRecord
 from covey.core.vault.keys import KeyRing, VaultKey
+from covey.core.vault.landing import LandedMessage, LandingPlan
 from covey.core.wire.message import Message
 from covey.errors import ConflictError, StorageError
 from covey.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS
-from covey.ports import ObjectStore, Report
+from covey.ports import ObjectStore, Report, Transactions
 
 _RETRY_US = 5_000_000
 _TRIES = 3
 """A compaction publishes now and then; whoever is always quicker than this collector is no compaction."""
 
 
-class LandingStore(Records, FloorStore, Protocol):
+class LandingTable(ManifestFloor, Protocol):
     """What a collector keeps on its way to the vault."""
 
-    def landing_bytes(self) -> int:
+    def size(self) -> int:
         """Return how much waits."""
 
-    def landing_plan(self) -> LandingPlan | None:
+    def plan(self) -> LandingPlan | None:
         """Return the segment that is being written."""
 
-    def plan_landing(self, plan: LandingPlan) -> None:
+    def begin(self, plan: LandingPlan) -> None:
         """Fix what the next segment holds."""
 
-    def landing_waiting(self, maximum_bytes: int, maximum_records: int) -> tuple[int, int, int] | None:
+    def waiting(self, maximum_bytes: int, maximum_records: int) -> tuple[int, int, int] | None:
         """Return (last id, bytes, newest arrival in wall microseconds) of what fits the next segment."""
 
     def land_queued(self, recipient: bytes, place: int, message: Message, now_us: int) -> bool:
         """Keep a copy of what waits for a recipient, for this device's own node; False where there is no room."""
 
-    def landing_until(self, last_id: int) -> list[LandedMessage]:
+    def until(self, last_id: int) -> list[LandedMessage]:
         """Return the messages of a plan."""
 
-    def finish_landing(self, plan: LandingPlan, manifest_seq: int) -> None:
+    def finish(self, plan: LandingPlan, manifest_seq: int) -> None:
         """Forget a plan and its messages, and remember the manifest that lists them."""
+
+
+class PresentIncarnation(Protocol):
+    """The incarnations of this device."""
+
+    def present(self) -> bytes:
+        """Return the 8 bytes of this device's present incarnation."""
+
+
+class LandingStore(Transactions, Protocol):
+    """The store as this role needs it."""
+
+    @property
+    def landing(self) -> LandingTable:
+        """Messages on their way into the vault."""
+
+    @property
+    def incarnations(self) -> PresentIncarnation:
+        """The incarnations of this device."""
+
+    @property
+    def counters(self) -> CounterRecords:
+        """Counters that `covey status` shows."""
 
 
 def _rival() -> StorageError:
@@ -99,7 +123,7 @@ class Collector:
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Close a segment if it is due; return when to be called next, in monotonic microseconds."""
-        waiting = self._store.landing_bytes()
+        waiting = self._store.landing.size()
         if not waiting:
             self._deadline_us = None
             return None
@@ -111,7 +135,7 @@ class Collector:
 
     def stop(self, node: Node, now: Now) -> None:
         """Land what is here."""
-        if self._store.landing_bytes():
+        if self._store.landing.size():
             self._try_to_land(node, now)
 
     def _try_to_land(self, node: Node, now: Now) -> int | None:
@@ -125,7 +149,7 @@ class Collector:
         if self._failing:
             self._report("notice", "the vault takes segments again")
         self._failing = False
-        waiting = self._store.landing_bytes()
+        waiting = self._store.landing.size()
         if not waiting:
             return None
         return now.monotonic_us + (0 if waiting >= SEGMENT_BYTES else self._segment_us)
@@ -146,10 +170,10 @@ class Collector:
                 staged = 0
                 more = False
                 for recipient, place, message in own:
-                    if not self._store.land_queued(recipient, place, message, now.wall_us):
+                    if not self._store.landing.land_queued(recipient, place, message, now.wall_us):
                         raise StorageError("too much waits for the vault", hint="covey vault status")
                     staged += 1
-                    if self._store.landing_bytes() >= SEGMENT_BYTES:
+                    if self._store.landing.size() >= SEGMENT_BYTES:
                         more = True
                         break
             self._land_everything(node, now)
@@ -158,7 +182,7 @@ class Collector:
         return pushed
 
     def _land_everything(self, node: Node, now: Now) -> None:
-        while self._store.landing_bytes():
+        while self._store.landing.size():
             self._land(node, now)
 
     def _land(self, node: Node, now: Now) -> None:
@@ -166,16 +190,16 @@ class Collector:
         plan = self._plan(now)
         if plan is None:
             return
-        messages = self._store.landing_until(plan.last_id)
+        messages = self._store.landing.until(plan.last_id)
         if not self._lists(plan):
             self._write(plan, messages, now)
         assert self._vault.manifest is not None
         with self._store.transaction():
-            self._store.finish_landing(plan, self._vault.manifest.manifest_seq)
+            self._store.landing.finish(plan, self._vault.manifest.manifest_seq)
             for message in messages:
                 if message.recipient is not None:
                     node.pushed(message.recipient, message.link_seq)
-            self._store.count("landed_messages", len(messages))
+            self._store.counters.count("landed_messages", len(messages))
         links = defaultdict(set)
         for message in messages:
             if message.recipient is not None:
@@ -187,15 +211,17 @@ class Collector:
     def _plan(self, now: Now) -> LandingPlan | None:
         """Return the plan that is committed, by this process or another one of the device, or commit one."""
         with self._store.transaction():
-            planned = self._store.landing_plan()
-            waiting = self._store.landing_waiting(SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS)
+            planned = self._store.landing.plan()
+            waiting = self._store.landing.waiting(SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS)
             if planned is not None or waiting is None:
                 return planned
             number = self._vault.manifest.last_number + 1 if self._vault.manifest else 1
             last_id, _, newest_us = waiting
             created_at_us = max(now.wall_us, newest_us)  # a reader skips by it, and clocks are set back
-            plan = LandingPlan(number, self._store.incarnation(), last_id, created_at_us, self._rng(NONCE_BYTES))
-            self._store.plan_landing(plan)
+            plan = LandingPlan(
+                number, self._store.incarnations.present(), last_id, created_at_us, self._rng(NONCE_BYTES)
+            )
+            self._store.landing.begin(plan)
         return plan
 
     def _lists(self, plan: LandingPlan) -> bool:

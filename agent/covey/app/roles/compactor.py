@@ -247,7 +247,7 @@ class Compactor:
                 self._vault.load()
                 continue
             with self._store.transaction():
-                self._store.note_manifest(manifest.manifest_seq)
+                self._store.landing.note_manifest(manifest.manifest_seq)
             return
 
 

@@ -19,7 +19,7 @@ from covey.limits import MAXIMUM_VAULT_MANIFEST_BYTES
 from covey.ports import ObjectStore, Transactions
 
 
-class FloorStore(Transactions, Protocol):
+class ManifestFloor(Protocol):
     """Where a device remembers what it has published."""
 
     def manifest_floor(self) -> int:
@@ -27,6 +27,14 @@ class FloorStore(Transactions, Protocol):
 
     def note_manifest(self, manifest_seq: int) -> None:
         """Remember that a manifest was published."""
+
+
+class FloorStore(Transactions, Protocol):
+    """The store as a vault's owner needs it."""
+
+    @property
+    def landing(self) -> ManifestFloor:
+        """Where a device remembers what it has published."""
 
 
 class NodeVault:
@@ -59,7 +67,8 @@ class NodeVault:
     def ensure_known(self) -> None:
         """Read what stands in the vault where that is not known: after a put that may or may not have happened, and
         where another process of this device has published. Raises as `load`."""
-        if not self._known or self._store.manifest_floor() > (self.manifest.manifest_seq if self.manifest else 0):
+        published = self.manifest.manifest_seq if self.manifest else 0
+        if not self._known or self._store.landing.manifest_floor() > published:
             self.load()
 
     def load(self) -> None:
@@ -69,7 +78,7 @@ class NodeVault:
             StorageError: it holds an older manifest than this device has published, or cannot be read.
             RemoteError: the manifest there is damaged, or not of this vault.
         """
-        floor = self._store.manifest_floor()
+        floor = self._store.landing.manifest_floor()
         content = self.objects.get(self._key, MAXIMUM_VAULT_MANIFEST_BYTES)
         manifest = None
         if content is not None:

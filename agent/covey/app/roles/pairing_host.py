@@ -18,6 +18,8 @@ from typing import Protocol
 
 from covey.core.crypto import Identity
 from covey.core.ids import device_name, printable
+from covey.core.link.records import CounterRecords
+from covey.core.membership.records import OpenInvite
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.pairing.ceremony import Ending
@@ -26,15 +28,39 @@ from covey.core.pairing.inviter import Inviter
 from covey.core.pairing.messages import Admission, InviterIntroduction, Password
 from covey.core.pairing.records import Pairing, PairingRecords
 from covey.core.pake import Side
-from covey.core.records import OpenInvite, Records
 from covey.core.wire.topics import rendezvous_topic
 from covey.errors import CoveyError, RemoteError
 from covey.limits import INVITE_US, PAIRED_JOIN_US, RENDEZVOUS_WAITING
 from covey.ports import Credentials, Report, Topics, Transactions
 
 
-class PairingStore(Records, PairingRecords, Transactions, Protocol):
+class HostedInvites(Protocol):
+    """This device's invites, as this role needs them."""
+
+    def all(self) -> list[OpenInvite]:
+        """Return the invites that have not expired long ago."""
+
+    def bind(self, secret_hash: bytes, joiner: bytes, expires_at_us: int) -> None:
+        """Make an invite one device's alone."""
+
+    def cancel(self, secret_hash: bytes) -> None:
+        """Forget an invite that was not used."""
+
+
+class PairingStore(Transactions, Protocol):
     """The store as this role needs it."""
+
+    @property
+    def pairings(self) -> PairingRecords:
+        """The ceremonies of this device's codes."""
+
+    @property
+    def invites(self) -> HostedInvites:
+        """This device's invites."""
+
+    @property
+    def counters(self) -> CounterRecords:
+        """Counters that `covey status` shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +117,12 @@ class PairingHost:
     def turn(self, node: Node, now: Now) -> int | None:
         """Do what is due. The loop turns four times a second at least, which is soon enough for people."""
         rows = [
-            row for row in self._store.pairings() if row.ended is None or row.minted or row.secret_hash in self._rooms
+            row
+            for row in self._store.pairings.all()
+            if row.ended is None or row.minted or row.secret_hash in self._rooms
         ]
         if rows:
-            invites = {invite.secret_hash: invite for invite in self._store.invites()}
+            invites = {invite.secret_hash: invite for invite in self._store.invites.all()}
             for row in rows:
                 invite = invites.get(row.secret_hash)
                 if row.ended is None:
@@ -107,13 +135,13 @@ class PairingHost:
         if self._dropped:
             with self._store.transaction():
                 for code, count in self._dropped.items():
-                    self._store.count(f"pairing_dropped_{code}", count)
+                    self._store.counters.count(f"pairing_dropped_{code}", count)
             self._dropped.clear()
         return None
 
     def stop(self, node: Node, now: Now) -> None:  # noqa: ARG002 - as every role
         """End what has begun, and tell the joiners; what nobody has come for yet waits for the next process."""
-        for row in self._store.pairings():
+        for row in self._store.pairings.all():
             room = self._rooms.get(row.secret_hash)
             if room is not None and room.machine.begun and not room.machine.admitted:
                 self._close(row, Ending.INTERRUPTED, now)
@@ -192,7 +220,7 @@ class PairingHost:
 
     def _note(self, row: Pairing) -> None:
         with self._store.transaction():
-            self._store.note_joiner(row)
+            self._store.pairings.note_joiner(row)
 
     def _admit(self, machine: Inviter, row: Pairing, invite: OpenInvite, node: Node, now: Now) -> None:
         """Give the joiner an account, if it needs one and this device may, and an invite of its own (rule 1)."""
@@ -202,7 +230,7 @@ class PairingHost:
         credential = ""
         if joiner.needs_credential and self._facts.credentials is not None:
             with self._store.transaction():
-                self._store.note_minted(row.secret_hash, minted=True)
+                self._store.pairings.note_minted(row.secret_hash, minted=True)
             try:
                 credential = self._facts.credentials().mint(key.hex())
             except CoveyError as error:
@@ -211,7 +239,7 @@ class PairingHost:
                 return
         own = Invite(invite.group_id, node.identity.keys, row.secret, now.wall_us + PAIRED_JOIN_US, "")
         with self._store.transaction():
-            self._store.bind_invite(row.secret_hash, key, own.expires_at_us)
+            self._store.invites.bind(row.secret_hash, key, own.expires_at_us)
         machine.accept(Admission(self._facts.relay_url, self._facts.certificates, credential, own))
 
     def _speak(self, room: _Room, now: Now) -> None:
@@ -226,9 +254,9 @@ class PairingHost:
             room.machine.end(ending)
             self._speak(room, now)
         with self._store.transaction():
-            self._store.end_pairing(row.secret_hash, Ending.PAIRED.value if joined else ending.value)
+            self._store.pairings.end(row.secret_hash, Ending.PAIRED.value if joined else ending.value)
             if not joined:
-                self._store.cancel_invite(row.secret_hash)
+                self._store.invites.cancel(row.secret_hash)
 
     def _look_after_account(self, row: Pairing, invite: OpenInvite | None, node: Node, now: Now) -> None:
         """Take an account away that nobody has come with (rule 2)."""
@@ -243,4 +271,4 @@ class PairingHost:
             except CoveyError as error:
                 self._report("error", f"the account of {device_name(row.joiner)} at the relay stays: {error}")
         with self._store.transaction():
-            self._store.note_minted(row.secret_hash, minted=False)
+            self._store.pairings.note_minted(row.secret_hash, minted=False)

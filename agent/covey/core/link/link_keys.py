@@ -107,13 +107,13 @@ def _at_rest(noise: NoiseKey) -> bytes:
 class LinkKeyRecords(Protocol):
     """The durable half: the keys that others have given to this device."""
 
-    def link_key(self, tag: bytes) -> KeptKey | None:
+    def find(self, tag: bytes) -> KeptKey | None:
         """Return the key that goes by a tag."""
 
-    def save_link_key(self, key: KeptKey, now_us: int) -> None:
+    def save(self, key: KeptKey, now_us: int) -> None:
         """Keep a key; of too many of one author, the oldest goes. One whose tag is in use already is not kept."""
 
-    def forget_link_keys(self, is_peer: Callable[[bytes], bool], noise_publics: set[bytes], now_us: int) -> None:
+    def forget(self, is_peer: Callable[[bytes], bool], noise_publics: set[bytes], now_us: int) -> None:
         """Wipe the keys of who is no peer, those that came for another noise key, and those that are too old."""
 
 
@@ -148,7 +148,7 @@ def open_envelope(raw: bytes, noise: NoiseKeys, records: LinkKeyRecords) -> Open
     """
     envelope = read_envelope(raw)
     if isinstance(envelope, LinkEnvelope):
-        kept = records.link_key(envelope.tag)
+        kept = records.find(envelope.tag)
         if kept is None:
             raise DecryptionError("envelope does not open")
         return Opened(envelope.open(kept.key(noise)), None, kept.author)

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 
+from covey.core.link.records import ReceiverRecords
 from covey.core.now import Now
-from covey.core.records import Records
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import LimitError
 from covey.limits import (
@@ -129,7 +129,7 @@ class ReceiveLink:
 class ReceiveLinks:
     """The receiving sides that wait for something; of the others the store remembers all there is."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: ReceiverRecords) -> None:
         self._records = records
         self._links: dict[tuple[bytes, bytes], ReceiveLink] = {}
         self.unreported = False
@@ -148,22 +148,22 @@ class ReceiveLinks:
         key = (author, incarnation)
         link = self._links.get(key)
         if link is None:
-            received = self._records.received(author, incarnation)
-            if received == SequenceSet() and self._records.incarnations(author) >= INCARNATIONS:
+            received = self._records.received.of(author, incarnation)
+            if received == SequenceSet() and self._records.received.count(author) >= INCARNATIONS:
                 raise LimitError(f"{INCARNATIONS} incarnations of one device are known already")
-            link = self._links[key] = ReceiveLink(received, self._records.unlanded(author, incarnation))
+            link = self._links[key] = ReceiveLink(received, self._records.landing.unlanded(author, incarnation))
             return link
-        received = self._records.received(author, incarnation)
+        received = self._records.received.of(author, incarnation)
         if received != link.received:  # another process has imported something
             link.received = received
-            link.unlanded = self._records.unlanded(author, incarnation)
+            link.unlanded = self._records.landing.unlanded(author, incarnation)
         return link
 
     def restarted(self, board: bytes, incarnation: bytes) -> None:
         """Make room for a board's incarnation (rule 6). What is repeated of one that is forgotten lands again; tables
         know it by its sequence."""
-        if self._records.incarnations(board) >= INCARNATIONS:
-            self._records.forget_incarnations(board, incarnation)
+        if self._records.received.count(board) >= INCARNATIONS:
+            self._records.received.forget(board, incarnation)
 
     def connected(self) -> None:
         """Note that a relay can be reached: with the first one, it is to be told where links stand."""
@@ -173,7 +173,9 @@ class ReceiveLinks:
     def reacknowledge(self, now: Now) -> None:
         """Where that is to be told, ask for acknowledgements of the links heard last (rule 5)."""
         if self.unreported:
-            for author, incarnation in self._records.links_heard(now.wall_us - RETRY_US_MAX, ACKNOWLEDGED_AT_START):
+            for author, incarnation in self._records.presence.links_seen(
+                now.wall_us - RETRY_US_MAX, ACKNOWLEDGED_AT_START
+            ):
                 self.of(author, incarnation).answer_soon(now.monotonic_us)
             self.unreported = False
 

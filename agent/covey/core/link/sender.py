@@ -14,9 +14,9 @@ from covey.core.group.messages import GroupSend
 from covey.core.ids import INCARNATION_BYTES
 from covey.core.link.incarnations import losses, span_of
 from covey.core.link.link_keys import LinkTerms, SendingLinks
+from covey.core.link.records import MessageClass, SenderRecords
 from covey.core.link.send_window import InFlight, Jitter, SendLink
 from covey.core.now import Now
-from covey.core.records import MessageClass, Records
 from covey.core.telemetry.batch import numbered
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import NO_GROUP, LossReason, MessageType, Resumption, write_message
@@ -67,7 +67,7 @@ class Sending:
     def __init__(
         self,
         identity: Identity,
-        records: Records,
+        records: SenderRecords,
         address: Callable[[bytes], bytes | None],
         rng: Callable[[int], bytes],
         jitter: Jitter,
@@ -82,7 +82,7 @@ class Sending:
         self._links: dict[bytes, SendLink] = {}
         self._acknowledged: list[tuple[bytes, SequenceSet]] = []
         self._withdrawn: list[tuple[bytes, int, int]] = []
-        self._incarnation = records.incarnation()
+        self._incarnation = records.incarnations.present()
         self._renewed = False
         self._connected = False
         self.telemetry_lifetime_us: int | None = None
@@ -91,15 +91,15 @@ class Sending:
     @property
     def incarnation(self) -> bytes:
         """This device's present incarnation; another process may have begun it."""
-        return self._records.incarnation()
+        return self._records.incarnations.present()
 
     def refresh(self) -> None:
         """Take up what another process has queued, or begun."""
-        present = self._records.incarnation()
+        present = self._records.incarnations.present()
         if present != self._incarnation:  # what is in flight may have to be signed anew
             self._incarnation = present
             self._links.clear()
-        for recipient in self._records.recipients_waiting():
+        for recipient in self._records.outbox.recipients():
             self._link(recipient).queue_grew()
 
     def rolled_back(self) -> None:
@@ -131,26 +131,28 @@ class Sending:
         Raises:
             LocalError: the outbox is full: then the caller rolls back.
         """
-        seq, link_seq = self._records.allocate(recipient)
+        seq, link_seq = self._records.outbox.allocate(recipient)
         message = write_message(
             self._identity, kind, recipient, group_id, self.incarnation, seq, link_seq, now.wall_us, body
         )
-        self._records.queue(recipient, seq, link_seq, _CLASSES[kind], message, now.wall_us, number, beyond=beyond)
+        self._records.outbox.queue(
+            recipient, seq, link_seq, _CLASSES[kind], message, now.wall_us, number, beyond=beyond
+        )
         lifetime_us = self.telemetry_lifetime_us if kind is MessageType.TELEMETRY else lifetime_us
         if lifetime_us is not None:
-            self._records.limit_life(recipient, link_seq, lifetime_us)
+            self._records.outbox.limit_life(recipient, link_seq, lifetime_us)
         self._link(recipient).queue_grew()
 
     def queue_batch(self, recipient: bytes, group_id: bytes, batch: bytes, now: Now) -> None:
         """Queue a telemetry batch under its author's next number; room is made as by `queue_telemetry`."""
-        number = self._records.allocate_number()
+        number = self._records.outbox.allocate_number()
         self.queue_telemetry(recipient, MessageType.TELEMETRY, group_id, numbered(number, batch), now, number)
 
     def queue_telemetry(
         self, recipient: bytes, kind: MessageType, group_id: bytes, body: bytes, now: Now, number: int | None = None
     ) -> None:
         """Queue a message of telemetry. Where the outbox is full, the oldest goes, and a signed record says so."""
-        dropped = self._records.make_room(recipient, len(body) + MESSAGE_OVERHEAD_BYTES)
+        dropped = self._records.outbox.make_room(recipient, len(body) + MESSAGE_OVERHEAD_BYTES)
         self.queue(recipient, kind, group_id, body, now, number)
         if dropped:
             self._lost(recipient, dropped, now)
@@ -164,7 +166,7 @@ class Sending:
             if self._address(recipient) is None:
                 self.forget(recipient)
                 continue
-            self._lost(recipient, self._records.withdraw_all(recipient), now)
+            self._lost(recipient, self._records.outbox.withdraw_all(recipient), now)
         for each in sends:
             self.queue(each.recipient, each.type, each.group_id, each.body, now)
 
@@ -173,23 +175,23 @@ class Sending:
     ) -> None:
         """Set a message aside that nobody would carry or take; its recipient is told, if it may be."""
         reason = LossReason.DAMAGED if code == "too_large" else LossReason.EXPIRED
-        if self._records.withdraw(recipient, link_seq, code, now.wall_us, reason if tell else None):
+        if self._records.outbox.withdraw(recipient, link_seq, code, now.wall_us, reason if tell else None):
             self._lost(recipient, [(link_seq, link_seq)], now)
 
     def forget(self, recipient: bytes, *, but_telemetry: bool = False) -> int:
         """Forget whatever waits for a recipient; return how many messages that was."""
         self._withdrawn.append((recipient, 0, MAXIMUM_COUNTER))
-        return self._records.forget_queue(recipient, but_telemetry=but_telemetry)
+        return self._records.outbox.forget(recipient, but_telemetry=but_telemetry)
 
     def waiting(self, recipient: bytes, after: int) -> list[tuple[int, bytes]]:
         """Return the next (place, message) of a queue as they go out: a window of them."""
-        rows = self._records.queued(recipient, after, LINK_WINDOW_MESSAGES, LINK_WINDOW_BYTES)
+        rows = self._records.outbox.queued(recipient, after, LINK_WINDOW_MESSAGES, LINK_WINDOW_BYTES)
         return self._as_sent(recipient, rows)
 
     def moved(self, recipient: bytes, place: int) -> None:
         """Take a message out of a queue, as it goes another way; its link hears of a resumption where it asks."""
         self._withdrawn.append((recipient, place, place))
-        self._records.moved(recipient, place)
+        self._records.outbox.remove(recipient, place)
 
     def redirect(
         self, recipient: bytes, place: int, to: bytes, group_id: bytes, content: bytes, number: int | None, now: Now
@@ -205,15 +207,15 @@ class Sending:
         """
         elapsed_us = 0 if self._aged_at_us is None else now.monotonic_us - self._aged_at_us
         self._aged_at_us = now.monotonic_us
-        self._records.grow_older(elapsed_us)
-        expired = self._records.expire()
+        self._records.outbox.grow_older(elapsed_us)
+        expired = self._records.outbox.expire()
         for recipient, places in expired:
             self._lost(recipient, places, now)
         return sum(last - first + 1 for _, places in expired for first, last in places) >= EXPIRED_AT_ONCE
 
     def report_losses(self, now: Now) -> None:
         """Queue signed records of what is lost and may be told now. Writes, so inside a transaction."""
-        for recipient in self._records.recipients_unreported():
+        for recipient in self._records.losses.recipients():
             self._report_losses(recipient, now)
 
     def _lost(self, recipient: bytes, places: list[Range], now: Now) -> None:
@@ -222,18 +224,18 @@ class Sending:
         self._report_losses(recipient, now)
 
     def _report_losses(self, recipient: bytes, now: Now) -> None:
-        gone = self._records.losses_to_report(recipient)
+        gone = self._records.losses.unreported(recipient)
         if gone:
-            for loss in losses(self._records.spans(recipient), gone):
+            for loss in losses(self._records.incarnations.spans(recipient), gone):
                 self.queue(recipient, MessageType.LOSS, NO_GROUP, loss.to_wire(), now)
-            self._records.losses_reported(recipient, gone[-1].last)
+            self._records.losses.reported(recipient, gone[-1].last)
 
     def free(self, recipient: bytes, received: SequenceSet, now: Now) -> int:
         """Delete the places that a recipient has, and return how many messages that were.
 
         Its link forgets them once that is committed. It may have been told of one loss now, and hear of the next.
         """
-        freed = self._records.free(recipient, received)
+        freed = self._records.outbox.free(recipient, received)
         self._acknowledged.append((recipient, received))
         if freed:
             self._report_losses(recipient, now)
@@ -241,7 +243,7 @@ class Sending:
 
     def doubt(self, recipient: bytes, now: Now) -> bool:
         """Begin another incarnation, as a recipient has shown that the present one had another life (rule 2)."""
-        doubted = self._records.doubt(recipient, self._rng(INCARNATION_BYTES), now.wall_us)
+        doubted = self._records.incarnations.replace(recipient, self._rng(INCARNATION_BYTES), now.wall_us)
         self._renewed |= doubted
         return doubted
 
@@ -270,7 +272,7 @@ class Sending:
         for link in list(self._links.values()):
             wanted = link.wanted()
             if wanted is not None:
-                link.offer(self._as_sent(link.recipient, self._records.queued(link.recipient, *wanted)), wanted)
+                link.offer(self._as_sent(link.recipient, self._records.outbox.queued(link.recipient, *wanted)), wanted)
             address = self._address(link.recipient)
             if address is not None:
                 for entry in link.to_send():
@@ -281,7 +283,7 @@ class Sending:
 
     def _as_sent(self, recipient: bytes, rows: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Return queued messages as they go out; each must be its place's own (`link/incarnations.py`, rule 2)."""
-        spans = self._records.spans(recipient)
+        spans = self._records.incarnations.spans(recipient)
         if not any(span.anew for span in spans):
             return rows
         return [(place, span_of(spans, place).as_sent(place, raw, self._identity)) for place, raw in rows]
@@ -292,8 +294,8 @@ class Sending:
 
     def resumptions(self, recipient: bytes, now: Now) -> Iterator[bytes]:
         """Yield envelopes that tell a recipient what comes before all that waits for it, and never again."""
-        for span in self._records.spans(recipient):
-            held = self._records.queued(recipient, span.base, 1, 1)
+        for span in self._records.incarnations.spans(recipient):
+            held = self._records.outbox.queued(recipient, span.base, 1, 1)
             last = min(held[0][0] - 1, span.last) if held else span.last
             if last > span.base:
                 body = Resumption(((1, last - span.base),)).to_wire()
@@ -331,7 +333,7 @@ class Sending:
             if address is not None and may_link(recipient):
                 link = self.link_keys.draw()
                 self.queue(recipient, MessageType.LINK, NO_GROUP, link.to_wire(), now)
-                place = self._records.spans(recipient)[-1].last
+                place = self._records.incarnations.spans(recipient)[-1].last
                 self.link_keys.begin(recipient, link, address, place, now.monotonic_us)
 
     def seal(

@@ -11,24 +11,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from covey.core.group.manifest import GroupManifest, Member
-from covey.core.records import Records
+from covey.core.membership.records import AddressRecords
 from covey.limits import DEPARTURE_US
 
 
 class Addresses:
     """Noise keys by signing key; all of it follows from the records."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: AddressRecords) -> None:
         self._records = records
         self._noise: dict[bytes, bytes] = {}
         self._departed: list[bytes] = []
 
     def rebuild(self, groups: Iterable[GroupManifest]) -> None:
         """Take up what is believed of every group, the departures, and the joins that wait for an answer."""
-        self._noise = dict(self._records.departures())
+        self._noise = dict(self._records.departures.addresses())
         for group in groups:
             self._noise |= {member.keys.signing_public: member.keys.noise_public for member in group.members}
-        for pending in self._records.pending_joins():
+        for pending in self._records.joins.pending():
             self._noise[pending.inviter.signing_public] = pending.inviter.noise_public
 
     def of(self, signing_public: bytes) -> bytes | None:
@@ -45,12 +45,12 @@ class Addresses:
         """Keep the addresses of those whom this device leaves, until they know."""
         for member in members:
             if not member.is_board:
-                self._records.note_departure(member.keys.signing_public, member.keys.noise_public)
+                self._records.departures.note(member.keys.signing_public, member.keys.noise_public)
 
     def welcome(self, signing_publics: Iterable[bytes]) -> None:
         """Forget that members were ever parted from."""
         for key in signing_publics:
-            self._records.end_departure(key)
+            self._records.departures.end(key)
 
     def take_departed(self) -> list[bytes]:
         """Return, once, the devices that were parted from."""
@@ -59,8 +59,8 @@ class Addresses:
 
     def end_departures(self, now_us: int) -> list[bytes]:
         """Forget devices that know, or never will; return them: what still waits for them is to be dropped (rule 2)."""
-        inviters = {pending.inviter.signing_public for pending in self._records.pending_joins()}
-        ended = [key for key in self._records.departures_due(now_us - DEPARTURE_US) if key not in inviters]
+        inviters = {pending.inviter.signing_public for pending in self._records.joins.pending()}
+        ended = [key for key in self._records.departures.due(now_us - DEPARTURE_US) if key not in inviters]
         for key in ended:
-            self._records.end_departure(key)
+            self._records.departures.end(key)
         return ended

@@ -7,8 +7,8 @@ nothing but what is queued for its author.
 from __future__ import annotations
 
 from covey.core.membership.membership import Membership
+from covey.core.membership.records import OpenInvite
 from covey.core.membership.requests import may_invite
-from covey.core.records import OpenInvite
 from covey.core.wire.message import NO_GROUP, Message, MessageType
 from covey.errors import NotAMemberError
 

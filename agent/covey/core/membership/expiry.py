@@ -14,44 +14,48 @@ from collections.abc import Iterator
 from covey.core.link.sender import Sending
 from covey.core.membership.events import JoinExpired
 from covey.core.membership.membership import Membership
+from covey.core.membership.records import ExpiryRecords, PendingJoin
 from covey.core.now import Now
-from covey.core.records import PendingJoin, Records
 from covey.core.wire.message import MessageType, read_message
 from covey.limits import JOIN_GRACE_US, JOIN_MEMORY_US
 
 
-def give_up(membership: Membership, records: Records, sending: Sending, now: Now) -> Iterator[JoinExpired]:
+def give_up(membership: Membership, records: ExpiryRecords, sending: Sending, now: Now) -> Iterator[JoinExpired]:
     """Do what is due, and yield what a person should know. Writes, so inside a transaction."""
     for recipient in membership.end_departures(now.wall_us):
         _drop(recipient, "dropped_farewells", records, sending, but_telemetry=True)
-    told = {key for key, _ in records.departures()} | {each.inviter.signing_public for each in records.pending_joins()}
+    told = {key for key, _ in records.departures.addresses()} | {
+        each.inviter.signing_public for each in records.joins.pending()
+    }
     former = {member.keys.signing_public for group in membership.removed_from() for member in group.members}
-    for recipient in former.intersection(records.recipients_waiting()) - told:
+    for recipient in former.intersection(records.outbox.recipients()) - told:
         if membership.shares_nothing_with(recipient):
             _drop(recipient, "dropped_after_removal", records, sending)
-    for pending in records.pending_joins():
+    for pending in records.joins.pending():
         if now.wall_us <= pending.expires_at_us + JOIN_GRACE_US:
             continue
         if _withdraw_request(pending, membership, records, sending, now):
-            records.count("expired_joins")
+            records.counters.count("expired_joins")
             yield JoinExpired(pending.group_id, pending.inviter.signing_public)
         if now.wall_us > pending.expires_at_us + JOIN_GRACE_US + JOIN_MEMORY_US:
-            records.end_join(pending.group_id)
+            records.joins.end(pending.group_id)
             membership.refresh()
 
 
-def _drop(recipient: bytes, counter: str, records: Records, sending: Sending, *, but_telemetry: bool = False) -> None:
+def _drop(
+    recipient: bytes, counter: str, records: ExpiryRecords, sending: Sending, *, but_telemetry: bool = False
+) -> None:
     dropped = sending.forget(recipient, but_telemetry=but_telemetry)
     if dropped:
-        records.count(counter, dropped)
+        records.counters.count(counter, dropped)
 
 
 def _withdraw_request(
-    pending: PendingJoin, membership: Membership, records: Records, sending: Sending, now: Now
+    pending: PendingJoin, membership: Membership, records: ExpiryRecords, sending: Sending, now: Now
 ) -> bool:
     """Take a join request out of the outbox; return False where none waits (rule 3)."""
     inviter = pending.inviter.signing_public
-    for link_seq, raw in records.control_messages(inviter):
+    for link_seq, raw in records.outbox.control_messages(inviter):
         message = read_message(raw, verify=False)
         if message.type is MessageType.JOIN and message.group_id == pending.group_id:
             tell = not membership.shares_nothing_with(inviter)  # a stranger would not take a loss record

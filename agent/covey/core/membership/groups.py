@@ -7,15 +7,15 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, read_manifest
 from covey.core.group.trust import GroupTrust
 from covey.core.membership.addresses import Addresses
+from covey.core.membership.records import MembershipRecords
 from covey.core.membership.replay import replayed
-from covey.core.records import Records
 from covey.errors import UnknownGroupError
 
 
 class Groups:
     """Every group that a device holds, and the address of everybody it may speak to."""
 
-    def __init__(self, identity: Identity, records: Records) -> None:
+    def __init__(self, identity: Identity, records: MembershipRecords) -> None:
         self._identity = identity
         self._own = identity.signing_public
         self._records = records
@@ -27,7 +27,7 @@ class Groups:
     def refresh(self) -> None:
         """Take up what another process wrote."""
         rows: dict[bytes, dict[bytes, bytes]] = {}
-        for group_id, manifest_hash, raw in self._records.manifests():
+        for group_id, manifest_hash, raw in self._records.groups.manifests():
             rows.setdefault(group_id, {})[manifest_hash] = raw
         for group_id in self._groups.keys() - rows.keys():
             del self._groups[group_id]
@@ -40,7 +40,7 @@ class Groups:
         self._readdress()
 
     def _readdress(self) -> None:
-        self._revoked = frozenset(group_id for group_id, _ in self._records.revocations())
+        self._revoked = frozenset(group_id for group_id, _ in self._records.groups.revocations())
         self._addresses.rebuild(trust.current for trust in self._groups.values() if trust.current is not None)
 
     def groups(self) -> list[GroupManifest]:
@@ -94,7 +94,7 @@ class Groups:
         Raises:
             UnknownGroupError: this device is not in the group.
         """
-        return self._records.secret(group_id, self.group(group_id).epoch_id)
+        return self._records.groups.secret(group_id, self.group(group_id).epoch_id)
 
     def collector_of(self, group_id: bytes, device: bytes | None = None) -> Member | None:
         """Return the collector that the telemetry of a device (this one, if none is named) goes to.
@@ -102,7 +102,7 @@ class Groups:
         Rendezvous hashing over the collectors in the manifest: devices spread, and few move when one more comes. This
         device's own goes past silent ones (`collectors.py`).
         """
-        silent = self._records.silent_collectors() if device is None else set()
+        silent = self._records.collectors.silent() if device is None else set()
         return max(
             self.group(group_id).with_capability(COLLECTOR),
             key=lambda member: (

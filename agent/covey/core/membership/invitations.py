@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from covey.core import crypto
 from covey.core.crypto import Identity
+from covey.core.membership.records import InvitationRecords, OpenInvite, PendingJoin
 from covey.core.pairing.invite import SECRET_BYTES, Invite, JoinRequest, hash_secret
-from covey.core.records import OpenInvite, PendingJoin, Records
 from covey.core.wire.message import Message
 from covey.errors import InviteError, LocalError
 from covey.limits import (
@@ -22,7 +22,7 @@ from covey.limits import (
 class Invitations:
     """One device's invites and pending joins; all of it is in the records."""
 
-    def __init__(self, identity: Identity, records: Records, rng: Callable[[int], bytes]) -> None:
+    def __init__(self, identity: Identity, records: InvitationRecords, rng: Callable[[int], bytes]) -> None:
         self._identity = identity
         self._records = records
         self._rng = rng
@@ -41,14 +41,14 @@ class Invitations:
         Raises:
             LocalError: too many capabilities or open invites.
         """
-        unused = [each for each in self._records.invites() if each.used_by is None and each.expires_at_us > now_us]
+        unused = [each for each in self._records.invites.all() if each.used_by is None and each.expires_at_us > now_us]
         alike = [each for each in unused if (each.bound_to is None) == (bound_to is None)]
         most = MAXIMUM_OPEN_INVITES if bound_to is None else MAXIMUM_GROUP_REQUESTS
         if len(alike) >= most:
             raise LocalError(f"{most} invites are open already", hint="covey invite --cancel")
         secret = self._rng(SECRET_BYTES)
         invite = Invite(group_id, self._identity.keys, secret, now_us + lifetime_us, relay_url)
-        self._records.open_invite(
+        self._records.invites.open(
             OpenInvite(
                 invite.secret_hash, group_id, invite.expires_at_us, check_capabilities(capabilities), None, bound_to
             ),
@@ -65,7 +65,7 @@ class Invitations:
         """
         secret_hash = hash_secret(JoinRequest.from_wire(message.body).secret)
         found = None
-        for invite in self._records.invites():
+        for invite in self._records.invites.all():
             if crypto.same(invite.secret_hash, secret_hash):
                 found = invite
         if found is None or found.group_id != message.group_id:
@@ -88,13 +88,13 @@ class Invitations:
             raise LocalError("this invite has expired", hint="ask for a new one; check both clocks if it is fresh")
         if invite.inviter.signing_public == self._identity.signing_public:
             raise LocalError("this invite was made by this device", hint="run 'covey join' on the device that joins")
-        self._records.begin_join(PendingJoin(invite.group_id, invite.inviter, invite.expires_at_us))
+        self._records.joins.begin(PendingJoin(invite.group_id, invite.inviter, invite.expires_at_us))
 
     def awaits_answer_from(self, group_id: bytes, author: bytes) -> bool:
         """Say whether this device has asked `author` to let it into the group."""
         return any(
             pending.group_id == group_id and pending.inviter.signing_public == author
-            for pending in self._records.pending_joins()
+            for pending in self._records.joins.pending()
         )
 
 

@@ -15,9 +15,9 @@ from covey.core.group.manifest import read_manifest
 from covey.core.group.messages import Bundle, GroupSend, oldest_that_fit, pull_from_wire, pull_to_wire
 from covey.core.link.send_window import Jitter
 from covey.core.membership.membership import Membership
+from covey.core.membership.records import MaintenanceRecords
 from covey.core.membership.rotation import announce_everywhere, outdated
 from covey.core.now import Now
-from covey.core.records import Records
 from covey.core.wire.message import Message, MessageType
 from covey.errors import LocalError
 from covey.limits import MAINTENANCE_US, PULL_US, RECONCILE_ANYBODY_US, RECONCILE_ISSUER_US
@@ -29,7 +29,7 @@ _PULLS_MAX = 6
 class GroupMaintenance:
     """What is due in the groups of one device. Nothing of it is durable: after a restart it begins anew."""
 
-    def __init__(self, identity: Identity, records: Records, jitter: Jitter) -> None:
+    def __init__(self, identity: Identity, records: MaintenanceRecords, jitter: Jitter) -> None:
         self._identity = identity
         self._own = identity.signing_public
         self._records = records
@@ -45,7 +45,7 @@ class GroupMaintenance:
             RemoteError: malformed.
         """
         from_version = pull_from_wire(message.body)
-        manifests = oldest_that_fit(self._records.manifests_from(message.group_id, from_version))
+        manifests = oldest_that_fit(self._records.groups.manifests_from(message.group_id, from_version))
         secret = membership.secret(message.group_id)
         bundle = Bundle(manifests, (secret,) if secret is not None else ())
         return [GroupSend(message.author, MessageType.GROUP_MANIFEST, message.group_id, bundle.to_wire())]
@@ -57,7 +57,7 @@ class GroupMaintenance:
             return []
         if group_id not in {group.group_id for group in membership.groups()}:
             return []
-        early = self._records.early_manifests(group_id)
+        early = self._records.groups.early_manifests(group_id)
         if not early and membership.secret(group_id) is not None:
             self._pulls.pop(group_id, None)
             return []
@@ -66,7 +66,7 @@ class GroupMaintenance:
             return []
         if asked == _PULLS_MAX:
             for raw in early:
-                self._records.drop_early_manifest(group_id, read_manifest(raw).hash)
+                self._records.groups.drop_early_manifest(group_id, read_manifest(raw).hash)
             early, asked = [], 0
         self._pulls[group_id] = (now.monotonic_us + self._jitter(PULL_US, 2 * PULL_US), asked + 1)
         lowest = min((read_manifest(raw).version for raw in early), default=trust.root.version)
@@ -131,5 +131,5 @@ class GroupMaintenance:
         try:
             return membership.change(group_id, lambda draft, _: draft, now.wall_us)
         except LocalError:
-            self._records.count("unresolved_conflicts")
+            self._records.counters.count("unresolved_conflicts")
             return []

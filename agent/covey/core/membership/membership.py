@@ -38,9 +38,9 @@ from covey.core.ids import GROUP_ID_BYTES
 from covey.core.membership.events import GroupChanged, GroupDestroyed, RemovedFromGroup
 from covey.core.membership.groups import Groups
 from covey.core.membership.invitations import Invitations, check_capabilities
+from covey.core.membership.records import MembershipRecords, OpenInvite
 from covey.core.membership.replay import offer_all, reopened
 from covey.core.pairing.invite import Invite, JoinRequest
-from covey.core.records import OpenInvite, Records
 from covey.core.wire.message import Message, MessageType
 from covey.errors import (
     GenesisError,
@@ -59,7 +59,7 @@ Edit = Callable[[GroupManifest, bytes], GroupManifest]
 class Membership(Groups):
     """The groups of one device, and all that changes them."""
 
-    def __init__(self, identity: Identity, records: Records, rng: Callable[[int], bytes]) -> None:
+    def __init__(self, identity: Identity, records: MembershipRecords, rng: Callable[[int], bytes]) -> None:
         super().__init__(identity, records)
         self._rng = rng
         self.invitations = Invitations(identity, records, rng)
@@ -88,7 +88,7 @@ class Membership(Groups):
         trust = GroupTrust(group_id, None)
         trust.create(manifest)
         self._groups[group_id] = trust
-        self._records.save_secret(group_id, manifest.epoch_id, secret, now_us)
+        self._records.groups.save_secret(group_id, manifest.epoch_id, secret, now_us)
         self._accepted(trust, None, [manifest], now_us)
         return manifest
 
@@ -114,7 +114,7 @@ class Membership(Groups):
         except RemoteError as error:
             raise LocalError(f"this group does not let this device do that: {error}") from error
         if manifest.epoch_id == secret_id(secret):
-            self._records.save_secret(group_id, manifest.epoch_id, secret, now_us)
+            self._records.groups.save_secret(group_id, manifest.epoch_id, secret, now_us)
         held = [each.raw for each in trust.held()]
         news = newest_that_fit(held[1:] or held)
         self._accepted(trust, before, [manifest], now_us)
@@ -127,7 +127,7 @@ class Membership(Groups):
         self, before: GroupManifest, manifest: GroupManifest, news: tuple[bytes, ...], audience: set[bytes]
     ) -> list[GroupSend]:
         """Send a manifest of ours to everybody who was in the group in the eyes of anybody (rule 1)."""
-        secret = self._records.secret(manifest.group_id, manifest.epoch_id)
+        secret = self._records.groups.secret(manifest.group_id, manifest.epoch_id)
         secrets = (secret,) if secret is not None and manifest.epoch_id != before.epoch_id else ()
         inside, outside = Bundle(news, secrets).to_wire(), Bundle(news).to_wire()
         listed = {member.keys.signing_public for member in manifest.members}
@@ -144,7 +144,7 @@ class Membership(Groups):
         """
         _, manifest = self._trust(group_id)
         if len(manifest.members) == 1:
-            self._records.forget_group(group_id)
+            self._records.groups.forget(group_id)
             self.refresh()
             return []
         return self.change(group_id, lambda draft, epoch_id: draft.removing(self._own, epoch_id), now_us)
@@ -172,7 +172,7 @@ class Membership(Groups):
 
     def _revoke(self, revoke: Revoke, now_us: int) -> list[GroupSend]:
         manifest = self.group(revoke.group_id)
-        self._records.note_revocation(revoke.group_id, revoke.raw, now_us)
+        self._records.groups.note_revocation(revoke.group_id, revoke.raw, now_us)
         self._readdress()
         self.events.append(GroupDestroyed(manifest, revoke.issuer))
         boards = {member.keys.signing_public for member in manifest.members if member.is_board}
@@ -250,10 +250,10 @@ class Membership(Groups):
                 sends = self.change(group_id, lambda draft, _: draft.adding(member), now_us)
             except LocalError as error:
                 raise InviteError(str(error)) from error
-            self._records.use_invite(invite.secret_hash, joiner)
+            self._records.invites.use(invite.secret_hash, joiner)
             manifests = [manifest.raw for manifest in self.trust(group_id).held()]
         else:
-            manifests = self._records.manifests_from(group_id, present.since)
+            manifests = self._records.groups.manifests_from(group_id, present.since)
         secret = self.secret(group_id)
         bundle = Bundle(oldest_that_fit(manifests), (secret,) if secret is not None else ())
         return [*sends, self._send(joiner, group_id, bundle.to_wire())]
@@ -297,9 +297,9 @@ class Membership(Groups):
         ):
             trust = GroupTrust(group_id, None)
             trust.join(bundle.manifests, author, self._own, self._identity.noise.holds)
-            self._records.forget_group(group_id)
+            self._records.groups.forget(group_id)
             self._groups[group_id] = trust
-            self._records.end_join(group_id)
+            self._records.joins.end(group_id)
             sends = self._accepted(trust, None, trust.held(), now_us)
         else:
             trust = self.trust(group_id)
@@ -320,36 +320,36 @@ class Membership(Groups):
             RemoteError: why one was refused, where none was of use.
         """
         before = trust.current
-        kept = {each.hash: each for each in map(read_manifest, self._records.early_manifests(trust.group_id))}
+        kept = {each.hash: each for each in map(read_manifest, self._records.groups.early_manifests(trust.group_id))}
         waiting = kept | {
-            each.hash: each for each in offered if not self._records.has_manifest(trust.group_id, each.hash)
+            each.hash: each for each in offered if not self._records.groups.has_manifest(trust.group_id, each.hash)
         }
         news, refused = offer_all(trust, waiting)
         for manifest in news:
             self._save(manifest, now_us)
         if any(each.version <= trust.root.version for each in waiting.values()):
-            found = reopened(trust.group_id, waiting, self._records)
+            found = reopened(trust.group_id, waiting, self._records.groups)
             if found is not None:
                 trust = self._groups[trust.group_id] = found
                 more, refused_again = offer_all(trust, waiting)
                 news, refused = news + more, refused or refused_again
         for manifest_hash in kept.keys() - waiting.keys():
-            self._records.drop_early_manifest(trust.group_id, manifest_hash)
+            self._records.groups.drop_early_manifest(trust.group_id, manifest_hash)
         for manifest in waiting.values():
-            self._records.keep_early_manifest(trust.group_id, manifest.hash, manifest.version, manifest.raw)
+            self._records.groups.keep_early_manifest(trust.group_id, manifest.hash, manifest.version, manifest.raw)
         if refused is not None and not news and not waiting:
             raise refused
         return self._accepted(trust, before, news, now_us) if news else []
 
     def _save(self, manifest: GroupManifest, now_us: int) -> None:
-        self._records.save_manifest(manifest.group_id, manifest.hash, manifest.version, manifest.raw, now_us)
+        self._records.groups.save_manifest(manifest.group_id, manifest.hash, manifest.version, manifest.raw, now_us)
 
     def _keep_secrets(self, trust: GroupTrust, secrets: Iterable[bytes], now_us: int) -> None:
         """Keep secrets that a manifest held names (rule 3)."""
         named = {manifest.epoch_id for manifest in trust.held()}
         for secret in secrets:
             if secret_id(secret) in named:
-                self._records.save_secret(trust.group_id, secret_id(secret), secret, now_us)
+                self._records.groups.save_secret(trust.group_id, secret_id(secret), secret, now_us)
 
     def take_departed(self) -> list[bytes]:
         """Return, once, devices that were removed and share no group with us any more (rule 4)."""
@@ -370,7 +370,7 @@ class Membership(Groups):
         for manifest in news:
             self._save(manifest, now_us)
         void_members, held = trust.void_members(), trust.held()
-        self._records.settle_manifests(trust.group_id, trust.settle())
+        self._records.groups.settle_manifests(trust.group_id, trust.settle())
         after = trust.current
         assert after is not None
         known = {member.keys.signing_public: member for member in before.members} if before else {}
@@ -378,7 +378,7 @@ class Membership(Groups):
         gone = tuple(member for key, member in known.items() if key not in listed)
         heard = known.keys() | {member.keys.signing_public for each in news for member in each.members}
         void = [void_members[key] for key in sorted(heard & void_members.keys() - {self._own})]
-        del void[max(0, VOID_DEVICES - len(self._records.departures())) :]
+        del void[max(0, VOID_DEVICES - len(self._records.departures.addresses())) :]
         self._addresses.part_from(gone)
         self._addresses.part_from(each for each in void if each not in gone)
         if self._own in listed:

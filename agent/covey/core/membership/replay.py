@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.trust import GroupTrust, Verdict
-from covey.core.records import Records
+from covey.core.membership.records import GroupRecords
 from covey.errors import RemoteError, RollbackError, VersionGapError
 from covey.limits import MAXIMUM_OPEN_MANIFESTS
 
@@ -53,7 +53,7 @@ def replayed(group_id: bytes, manifests: Iterable[GroupManifest]) -> GroupTrust 
     return trust
 
 
-def reopened(group_id: bytes, waiting: dict[bytes, GroupManifest], records: Records) -> GroupTrust | None:
+def reopened(group_id: bytes, waiting: dict[bytes, GroupManifest], records: GroupRecords) -> GroupTrust | None:
     """Return a trust that remembers enough of the past for what waits, if all of that past is here (rule 2)."""
     lowest = min(each.version for each in waiting.values())
     for depth in _LOOK_BACK:

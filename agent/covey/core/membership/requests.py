@@ -13,9 +13,9 @@ from covey.core.crypto import DeviceKeys
 from covey.core.ids import KEY_BYTES
 from covey.core.membership.events import GroupInvited
 from covey.core.membership.membership import Membership
+from covey.core.membership.records import RequestRecords
 from covey.core.pairing.invite import SECRET_BYTES, Invite
 from covey.core.pairing.records import GroupRequest
-from covey.core.records import Records
 from covey.core.wire import cbor
 from covey.core.wire.message import Message
 from covey.errors import InviteError, LimitError, LocalError, NotAMemberError
@@ -79,7 +79,7 @@ def invite_member(
 
 
 def receive_group_invite(
-    membership: Membership, records: Records, message: Message, now_us: int
+    membership: Membership, records: RequestRecords, message: Message, now_us: int
 ) -> GroupInvited | None:
     """Keep an invitation for a person; return what the person should hear of it.
 
@@ -94,23 +94,23 @@ def receive_group_invite(
     if now_us > found.expires_at_us:
         raise InviteError("the invitation has expired")
     waiting = []
-    for each in records.group_requests():
+    for each in records.pending():
         if now_us > each.expires_at_us:
-            records.drop_group_request(each.group_id, each.inviter.signing_public)
+            records.drop(each.group_id, each.inviter.signing_public)
         elif (each.group_id, each.inviter.signing_public) != (message.group_id, message.author):
             waiting.append(each.inviter.signing_public)
     if len(waiting) >= MAXIMUM_GROUP_REQUESTS or waiting.count(message.author) >= MAXIMUM_GROUP_REQUESTS_OF_ONE:
         raise LimitError("too many invitations wait for a person")
     inviter = DeviceKeys(message.author, found.noise_public)
     expires_at_us = min(found.expires_at_us, now_us + GROUP_REQUEST_US)
-    records.save_group_request(GroupRequest(message.group_id, inviter, found.secret, expires_at_us, now_us))
+    records.save(GroupRequest(message.group_id, inviter, found.secret, expires_at_us, now_us))
     return GroupInvited(message.group_id, message.author)
 
 
-def unanswered(membership: Membership, records: Records, now_us: int) -> list[GroupRequest]:
+def unanswered(membership: Membership, records: RequestRecords, now_us: int) -> list[GroupRequest]:
     """Return the invitations that a person can still answer."""
     own = {group.group_id for group in membership.groups()}
-    return [each for each in records.group_requests() if each.expires_at_us > now_us and each.group_id not in own]
+    return [each for each in records.pending() if each.expires_at_us > now_us and each.group_id not in own]
 
 
 def as_invite(request: GroupRequest) -> Invite:

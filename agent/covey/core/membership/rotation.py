@@ -21,7 +21,7 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR
 from covey.core.group.messages import GroupSend
 from covey.core.membership.membership import Membership
-from covey.core.records import Records
+from covey.core.membership.records import RotationRecords
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
 from covey.limits import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN
@@ -51,20 +51,24 @@ def announce(membership: Membership, identity: Identity, group_id: bytes, now_us
     return membership.change(group_id, lambda draft, _: draft.changing(replace(own, keys=identity.keys)), now_us)
 
 
-def announce_everywhere(membership: Membership, identity: Identity, records: Records, now_us: int) -> list[GroupSend]:
+def announce_everywhere(
+    membership: Membership, identity: Identity, records: RotationRecords, now_us: int
+) -> list[GroupSend]:
     """Tell every group that lists a retired key; one that does not let us is counted, and tried again later."""
     sends: list[GroupSend] = []
     for group_id in outdated(membership, identity):
         try:
             sends += announce(membership, identity, group_id, now_us)
         except LocalError:
-            records.count("unannounced_noise_keys")
+            records.counters.count("unannounced_noise_keys")
             continue
         sends += _tell_boards(membership, identity, records, group_id)
     return sends
 
 
-def _tell_boards(membership: Membership, identity: Identity, records: Records, group_id: bytes) -> list[GroupSend]:
+def _tell_boards(
+    membership: Membership, identity: Identity, records: RotationRecords, group_id: bytes
+) -> list[GroupSend]:
     """Tell the boards that seal for this collector, as they follow no manifests (docs/protocol.md, "Forwarding")."""
     group = membership.group(group_id)
     if identity.signing_public not in {member.keys.signing_public for member in group.with_capability(COLLECTOR)}:
@@ -73,19 +77,19 @@ def _tell_boards(membership: Membership, identity: Identity, records: Records, g
     for board in (member.keys.signing_public for member in group.members if member.is_board):
         collector = membership.collector_of(group_id, board)
         ours = collector is not None and collector.keys.signing_public == identity.signing_public
-        if ours or records.carrier(board) is not None:
+        if ours or records.carriers.of(board) is not None:
             sends.append(GroupSend(board, MessageType.COLLECTOR_KEY, group_id, identity.noise_public))
     return sends
 
 
-def wiped(membership: Membership, identity: Identity, records: Records, now_us: int) -> list[bytes]:
+def wiped(membership: Membership, identity: Identity, records: RotationRecords, now_us: int) -> list[bytes]:
     """Return the retired noise keys whose time is over (rule 3)."""
     listed = {
         own.keys.noise_public
         for group in membership.groups()
         if (own := group.member(identity.signing_public)) is not None
     }
-    everybody_knows = not records.control_waits() and not records.pending_joins()
+    everybody_knows = not records.outbox.control_waits() and not records.joins.pending()
     shortest = RETIRED_NOISE_KEY_US_MIN if everybody_knows else RETIRED_NOISE_KEY_US_MAX
     # A clock that was set by more than that, in either direction, is no reason to keep a key.
     return [

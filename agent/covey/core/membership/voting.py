@@ -10,7 +10,7 @@ from covey.core.group.messages import GroupSend
 from covey.core.group.policy import Action, Vote, admins, majority, read_vote, sign_vote, voted_for
 from covey.core.group.resolver import GroupState
 from covey.core.membership.membership import Membership
-from covey.core.records import Records
+from covey.core.membership.records import VoteRecords
 from covey.core.wire.message import Message, MessageType
 from covey.errors import LocalError, VoteError
 
@@ -43,7 +43,7 @@ class Voting:
 def vote(
     membership: Membership,
     identity: Identity,
-    records: Records,
+    records: VoteRecords,
     manifest: GroupManifest,
     action: Action,
     target: bytes,
@@ -65,12 +65,12 @@ def vote(
         raise LocalError("there is no such member, or no such ban")
     ours = sign_vote(group_id, action, target, since, identity)
     kept = {
-        each.voter: each for each in map(read_vote, records.votes(group_id)) if _counts(state, each, action, target)
+        each.voter: each for each in map(read_vote, records.of_group(group_id)) if _counts(state, each, action, target)
     }
     kept[own] = ours
     voting = Voting(len(kept), majority(state))
     if not voting.decided:
-        records.save_vote(group_id, ours.raw)
+        records.save(group_id, ours.raw)
         others = sorted(admins(state) - {own, target})
         return voting, [GroupSend(each, MessageType.GROUP_VOTE, group_id, ours.raw) for each in others]
     evidence = tuple(each.raw for each in kept.values())
@@ -81,13 +81,13 @@ def vote(
         return draft.unbanning(target, evidence)
 
     sends = membership.change(group_id, edit, now_us)
-    for raw in records.votes(group_id):
+    for raw in records.of_group(group_id):
         if read_vote(raw).target == target:
-            records.drop_vote(group_id, raw)
+            records.drop(group_id, raw)
     return voting, sends
 
 
-def receive_vote(membership: Membership, records: Records, message: Message) -> VoteArrived:
+def receive_vote(membership: Membership, records: VoteRecords, message: Message) -> VoteArrived:
     """Keep another admin's vote for a manifest of ours.
 
     Raises:
@@ -97,7 +97,7 @@ def receive_vote(membership: Membership, records: Records, message: Message) -> 
     manifest = membership.group(message.group_id)
     if manifest.mode not in VOTING_MODES or not _counts(GroupState.of(manifest), cast, cast.action, cast.target):
         raise VoteError("a vote that does not count here")
-    records.save_vote(message.group_id, cast.raw)
+    records.save(message.group_id, cast.raw)
     return VoteArrived(message.group_id, cast.action, cast.target, cast.voter)
 
 

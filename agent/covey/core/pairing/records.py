@@ -48,26 +48,20 @@ class GroupRequest:
 class PairingRecords(Protocol):
     """The durable state of ceremonies."""
 
-    def pairings(self) -> list[Pairing]:
+    def all(self) -> list[Pairing]:
         """Return the ceremonies that go on, and the last ones that have ended."""
 
-    def open_pairing(self, pairing: Pairing, now_us: int) -> None:
+    def open(self, pairing: Pairing, now_us: int) -> None:
         """Remember a code, and forget those that ended long ago."""
 
     def note_joiner(self, pairing: Pairing) -> None:
         """Remember who has proved to know the secret."""
 
-    def decide_pairing(self, secret_hash: bytes, accepts: bool) -> None:
+    def decide(self, secret_hash: bytes, accepts: bool) -> None:
         """Remember what the person has decided."""
 
     def note_minted(self, secret_hash: bytes, minted: bool) -> None:
         """Remember that the joiner was given an account that is to go again if it never joins; or that this is over."""
 
-    def end_pairing(self, secret_hash: bytes, ended: str) -> None:
+    def end(self, secret_hash: bytes, ended: str) -> None:
         """Note how a ceremony has ended, once, and forget its secrets."""
-
-    def bind_invite(self, secret_hash: bytes, joiner: bytes, expires_at_us: int) -> None:
-        """Make an invite one device's alone."""
-
-    def cancel_invite(self, secret_hash: bytes) -> None:
-        """Forget an invite that was not used."""

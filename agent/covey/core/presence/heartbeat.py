@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from covey.core import crypto
 from covey.core.link.sender import Sending
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
 from covey.core.presence.status import PeerPresence, Presence, State, first_told
-from covey.core.records import Records
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.topics import inbox_topic
@@ -35,11 +35,27 @@ class LastWill:
     delay_s: int
 
 
+class PresenceRecords(Protocol):
+    """What each device has last told of itself, and the counters of this device's own presence."""
+
+    def of_peer(self, device: bytes) -> PeerPresence | None:
+        """Return what a device has last told of itself."""
+
+    def note(self, device: bytes, told: PeerPresence) -> None:
+        """Keep what a device has told of itself."""
+
+    def floor(self) -> int:
+        """Return below which counters of this device's own presence may have been used."""
+
+    def set_floor(self, floor: int) -> None:
+        """Raise the floor: all counters below it may be used now."""
+
+
 class Heartbeat:
     """This device's own presence, and what it knows of others'. Without an interval it says nothing of itself."""
 
     def __init__(
-        self, own: bytes, records: Records, sending: Sending, rng: Callable[[int], bytes], interval_us: int
+        self, own: bytes, records: PresenceRecords, sending: Sending, rng: Callable[[int], bytes], interval_us: int
     ) -> None:
         self._own = own
         self._records = records
@@ -141,7 +157,7 @@ class Heartbeat:
         if membership.shares_nothing_with(message.author):
             raise NotAMemberError("a PRESENCE by a stranger")
         presence = Presence.from_wire(message.body)
-        before = self._told.get(message.author) or self._records.presence(message.author)
+        before = self._told.get(message.author) or self._records.of_peer(message.author)
         if before is not None:
             after = before.told(presence, now.wall_us)
         elif presence.state is State.GONE:
@@ -167,11 +183,11 @@ class Heartbeat:
     def write(self, now: Now) -> None:
         """Write what is to be durable (rules 2 and 3), inside a transaction."""
         if self._interval_us and self._left < PRESENCE_BLOCK // 4:
-            self._next = max(self._next, self._records.presence_floor(), now.wall_us // 1_000_000)
+            self._next = max(self._next, self._records.floor(), now.wall_us // 1_000_000)
             self._floor = self._next + PRESENCE_BLOCK
-            self._records.set_presence_floor(self._floor)
+            self._records.set_floor(self._floor)
         for device in self._unwritten:
-            self._records.note_presence(device, self._told[device])
+            self._records.note(device, self._told[device])
         self._unwritten, self._written = set(), self._unwritten
         self._write_at_us = None
 

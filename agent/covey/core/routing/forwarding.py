@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member
 from covey.core.ids import KEY_BYTES
 from covey.core.membership.membership import Membership
-from covey.core.records import Records
+from covey.core.membership.records import CarrierRecords
 from covey.core.wire import cbor
 from covey.core.wire.message import Message, MessageType
 from covey.errors import LocalError, MalformedError, NotAMemberError
@@ -75,10 +76,17 @@ class Forward:
         )
 
 
+class RouteRecords(CarrierRecords, Protocol):
+    """Which gateway carries for which board, as it is learnt."""
+
+    def set(self, device: bytes, carrier: bytes) -> None:
+        """Remember the gateway that carries for a board."""
+
+
 class BoardRoutes:
     """Who carries for which board, and what waits here for boards that hang on this device."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: RouteRecords) -> None:
         self._records = records
         self._repeated: dict[bytes, bytes] = {}
         self._waiting: deque[tuple[bytes, Forward]] = deque(maxlen=BOARD_ENVELOPES_WAITING)
@@ -87,17 +95,17 @@ class BoardRoutes:
         """Note who brought a board's message (rule 3)."""
         if not new:
             self._repeated[board] = carrier
-        elif self._records.carrier(board) != carrier:
-            self._records.set_carrier(board, carrier)
+        elif self._records.of(board) != carrier:
+            self._records.set(board, carrier)
 
     def ways(self, board: bytes) -> set[bytes]:
         """Return the devices that an acknowledgement for a board goes to now."""
-        ways = {self._records.carrier(board), self._repeated.pop(board, None)}
+        ways = {self._records.of(board), self._repeated.pop(board, None)}
         return {way for way in ways if way is not None}
 
     def leads_here(self, board: bytes, own: Identity) -> bool:
         """Say whether a board hangs on this device."""
-        return self._records.carrier(board) == own.signing_public
+        return self._records.of(board) == own.signing_public
 
     def keep(self, author: bytes, forward: Forward) -> None:
         """Keep an envelope for a board of ours (rule 4); of too many, the oldest goes."""

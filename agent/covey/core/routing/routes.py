@@ -8,15 +8,15 @@ from dataclasses import replace
 from covey.core.crypto import Identity
 from covey.core.link.sender import Outgoing, Sending
 from covey.core.membership.membership import Membership
+from covey.core.membership.records import CarrierRecords
 from covey.core.now import Now
-from covey.core.records import Records
 from covey.core.routing.forwarding import BoardRoutes, Forward, board_member
 from covey.core.wire.message import MessageType
 
 
-def address(membership: Membership, records: Records, device: bytes) -> bytes | None:
+def address(membership: Membership, records: CarrierRecords, device: bytes) -> bytes | None:
     """Return a device's noise key; None for who is not spoken to, and for a board to which no way is known yet."""
-    if board_member(membership, device) is not None and records.carrier(device) is None:
+    if board_member(membership, device) is not None and records.of(device) is None:
         return None
     return membership.address(device)
 
@@ -29,7 +29,7 @@ def may_link(membership: Membership, device: bytes) -> bool:
 class Routing:
     """What a node puts on its way."""
 
-    def __init__(self, identity: Identity, records: Records, sending: Sending, routes: BoardRoutes) -> None:
+    def __init__(self, identity: Identity, records: CarrierRecords, sending: Sending, routes: BoardRoutes) -> None:
         self._own = identity.signing_public
         self._records = records
         self._sending = sending
@@ -61,7 +61,7 @@ class Routing:
 
     def of(self, membership: Membership, outgoing: Outgoing, now: Now) -> Iterator[Outgoing]:
         """Yield a message of a link; one for a board goes to who carries for it."""
-        carrier = self._records.carrier(outgoing.recipient) if board_member(membership, outgoing.recipient) else None
+        carrier = self._records.of(outgoing.recipient) if board_member(membership, outgoing.recipient) else None
         if carrier is None:
             yield outgoing
             return

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covey.adapters.sqlite.store import SqliteStore
-from covey.core.records import MessageClass
+from covey.core.link.records import MessageClass
 from covey.core.wire.sequences import SequenceSet
 from covey.limits import MIB
 from tests.fleet import Device, carry, found
@@ -33,19 +33,19 @@ def test_a_sign_of_life_is_noted_once_a_minute(store: SqliteStore) -> None:
     noted = []
     for now_us in (MINUTE_US, 2 * MINUTE_US, 2 * MINUTE_US + 1, 5, 3 * MINUTE_US):  # 5: the clock was set back
         with store.transaction():
-            store.heard(BEN, now_us)
-        noted.append(store.last_heard()[BEN])
+            store.presence.seen(BEN, now_us)
+        noted.append(store.presence.last_seen()[BEN])
     assert noted == [MINUTE_US, MINUTE_US, 2 * MINUTE_US + 1, 5, 3 * MINUTE_US]
-    assert store.last_heard().keys() == {BEN}
+    assert store.presence.last_seen().keys() == {BEN}
 
 
 def test_a_sign_of_life_within_the_minute_writes_nothing(store: SqliteStore) -> None:
     with store.transaction():
-        store.heard(BEN, MINUTE_US)
-    before = store._db.total_changes
+        store.presence.seen(BEN, MINUTE_US)
+    before = store.connection.total_changes
     with store.transaction():
-        store.heard(BEN, MINUTE_US + 1)
-    assert store._db.total_changes == before
+        store.presence.seen(BEN, MINUTE_US + 1)
+    assert store.connection.total_changes == before
 
 
 @settings(max_examples=60, deadline=None)
@@ -67,20 +67,20 @@ def test_the_classes_add_up_whatever_happens(tmp_path_factory: pytest.TempPathFa
     for verb, recipient, one, two in steps:
         with store.transaction():
             if verb == "queue":
-                seq, link_seq = store.allocate(recipient)
-                store.queue(recipient, seq, link_seq, one, bytes(two), 5)
+                seq, link_seq = store.outbox.allocate(recipient)
+                store.outbox.queue(recipient, seq, link_seq, one, bytes(two), 5)
             elif verb == "free":
-                store.free(recipient, SequenceSet(one).add(one + two + 1, one + two + 1))
+                store.outbox.free(recipient, SequenceSet(one).add(one + two + 1, one + two + 1))
             elif verb == "withdraw":
-                store.withdraw(recipient, one, "too_large", 5)
+                store.outbox.withdraw(recipient, one, "too_large", 5)
             else:
-                store.make_room(recipient, one)
+                store.outbox.make_room(recipient, one)
     counted = dict.fromkeys(MessageClass, 0)
-    for recipient in store.recipients_waiting():
-        for _, kind, size, _ in store.waiting(recipient, 1000):
+    for recipient in store.outbox.recipients():
+        for _, kind, size, _ in store.outbox.waiting(recipient, 1000):
             counted[MessageClass(kind)] += size
-    assert store.bytes_by_class() == counted
-    assert sum(counted.values()) == store.totals()[1]
+    assert store.outbox.bytes_by_class() == counted
+    assert sum(counted.values()) == store.outbox.totals()[1]
     store.close()
 
 
@@ -99,12 +99,12 @@ def test_what_an_earlier_covey_has_queued_is_counted(tmp_path: Path) -> None:
             database.execute("INSERT INTO outbox VALUES (1, ?, 1, ?, ?, 5, x'00')", (link_seq, kind, 10 * 2**link_seq))
         database.commit()
     store = SqliteStore(path, b"incarnat")
-    assert [*store.bytes_by_class().values()] == [10, 20 + 40, 80]
+    assert [*store.outbox.bytes_by_class().values()] == [10, 20 + 40, 80]
     store.close()
 
 
 def _heard(device: Device) -> set[bytes]:
-    return set(device.store.last_heard())
+    return set(device.store.presence.last_seen())
 
 
 def test_who_is_heard(tmp_path: Path) -> None:
@@ -113,22 +113,22 @@ def test_who_is_heard(tmp_path: Path) -> None:
     group_id = found(ann, ben)
     carry(ann, ben)
     assert (_heard(ann), _heard(ben)) == ({ben.key}, {ann.key})
-    first = ann.store.last_heard()[ben.key]
+    first = ann.store.presence.last_seen()[ben.key]
     for device in (ann, ben):
         device.wait(120)
     ann.blob(group_id, b"hello")
     [outgoing] = ann.sends()
     ben.receive(outgoing.envelope)
-    after = ben.store.last_heard()[ann.key]
+    after = ben.store.presence.last_seen()[ann.key]
     assert after == ben.now.wall_us
     ben.wait(120)
     ben.receive(outgoing.envelope)  # the relay has kept it: that is no sign of life
-    assert ben.store.last_heard()[ann.key] == after
+    assert ben.store.presence.last_seen()[ann.key] == after
     [acknowledgement] = ben.sends()
     ann.wait(120)
     ann.receive(acknowledgement.envelope)
-    heard = ann.store.last_heard()[ben.key]
+    heard = ann.store.presence.last_seen()[ben.key]
     assert heard == ann.now.wall_us > first
     ann.wait(120)
     ann.receive(acknowledgement.envelope)
-    assert ann.store.last_heard()[ben.key] == heard
+    assert ann.store.presence.last_seen()[ben.key] == heard

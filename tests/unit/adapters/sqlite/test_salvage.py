@@ -109,7 +109,7 @@ def _live_on(folder: Path, group_id: bytes, case: int) -> list[str]:
     """Start, deliver what there is, and check that nothing false, nothing twice and nothing reused appears."""
     ben = DurableDevice("ben", folder)
     ann = DurableDevice.after_damage("ann", folder)
-    waiting = ann.store.totals()[0]
+    waiting = ann.store.outbox.totals()[0]
     if not ann.node.membership.groups():
         admit(ben, ann, group_id)
     for content in (b"after", b"wards"):
@@ -123,7 +123,7 @@ def _live_on(folder: Path, group_id: bytes, case: int) -> list[str]:
     assert set(inbox) <= _expected() | {b"after", b"wards"}, case
     assert max(inbox.values()) == 1, case
     assert inbox[b"after"] == inbox[b"wards"] == 1, case
-    assert ann.store.totals()[0] == 0, case
+    assert ann.store.outbox.totals()[0] == 0, case
     assert set(ann.inbox()) <= {b"to ann %d" % number for number in range(20)}, case
     told = len(inbox) - 2
     ann.stop()
@@ -161,9 +161,9 @@ def test_a_loss_that_is_known_is_told_and_signed(
         ann.wait(400)
     inbox = set(ben.inbox())
     assert len(_expected() - inbox) == lost
-    assert ben.store.counters()["lost_messages"] == lost
-    assert ann.store.recipients_unreported() == []
-    assert ann.store.salvages()[0][1]["lost"]["outbox"] == lost
+    assert ben.store.counters.values()["lost_messages"] == lost
+    assert ann.store.losses.recipients() == []
+    assert ann.store.device.salvages()[0][1]["lost"]["outbox"] == lost
     assert (tmp_path / report.aside).exists()
     ann.stop()
     ben.stop()
@@ -181,7 +181,7 @@ def test_a_text_that_is_no_utf_8_any_more_costs_its_row_alone(tmp_path: Path) ->
     ann = DurableDevice("ann", tmp_path)
     with ann.store.transaction():
         for name in ("count-a", "count-b", "count-c"):
-            ann.store.count(name)
+            ann.store.counters.count(name)
     ann.stop()
     content = ann.path.read_bytes()
     assert content.count(b"count-b") == 1
@@ -189,7 +189,7 @@ def test_a_text_that_is_no_utf_8_any_more_costs_its_row_alone(tmp_path: Path) ->
     state = StateFile(ann.path)
     state.note_damage()
     store, [report] = state.open(lambda: ann.identity, 10**9)
-    assert store.counters() == {"count-a": 1, "count-c": 1, "salvages": 1}
+    assert store.counters.values() == {"count-a": 1, "count-c": 1, "salvages": 1}
     assert (report.saved["counter"], report.lost["counter"]) == (2, 1)
     store.close()
 
@@ -205,7 +205,7 @@ def test_saving_a_long_queue_tells_that_it_moves(tmp_path: Path) -> None:
     state, moves = StateFile(ann.path), Counter[str]()
     state.note_damage()
     store, [report] = state.open(lambda: ann.identity, 10**9, lambda: moves.update(["moved"]))
-    assert report.saved["outbox"] == store.totals()[0] >= 1_000
+    assert report.saved["outbox"] == store.outbox.totals()[0] >= 1_000
     assert moves["moved"] > 1
     store.close()
 

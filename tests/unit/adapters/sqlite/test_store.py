@@ -14,7 +14,7 @@ import pytest
 
 from covey.adapters.sqlite.store import SqliteStore
 from covey.cli.main import main
-from covey.core.records import MessageClass
+from covey.core.link.records import MessageClass
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import ConfigurationError, DiskFullError, OutboxFullError, StorageError
@@ -37,8 +37,8 @@ def store(path: Path) -> Iterator[SqliteStore]:
 
 
 def _queue(store: SqliteStore, recipient: bytes, content: bytes, kind: MessageClass = MessageClass.DATA) -> int:
-    seq, link_seq = store.allocate(recipient)
-    store.queue(recipient, seq, link_seq, kind, content, 5)
+    seq, link_seq = store.outbox.allocate(recipient)
+    store.outbox.queue(recipient, seq, link_seq, kind, content, 5)
     return link_seq
 
 
@@ -53,12 +53,12 @@ def test_a_file_keeps_its_incarnation_and_content(path: Path) -> None:
     store = SqliteStore(path, INCARNATION)
     with store.transaction():
         _queue(store, BEN, b"one")
-        store.set_received(BEN, b"theirown", SequenceSet(3, ((5, 6),)))
+        store.received.set(BEN, b"theirown", SequenceSet(3, ((5, 6),)))
     store.close()
     store = SqliteStore(path, b"anotherx")
-    assert store.incarnation() == INCARNATION
-    assert store.queued(BEN, 0, 10, MIB) == [(1, b"one")]
-    assert store.received(BEN, b"theirown") == SequenceSet(3, ((5, 6),))
+    assert store.incarnations.present() == INCARNATION
+    assert store.outbox.queued(BEN, 0, 10, MIB) == [(1, b"one")]
+    assert store.received.of(BEN, b"theirown") == SequenceSet(3, ((5, 6),))
     store.close()
 
 
@@ -84,13 +84,13 @@ def test_the_state_of_a_newer_covey_is_refused_and_left_alone(path: Path, tmp_pa
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "covey.adapters.sqlite.store._statements", lambda _: iter(["CREATE TABLE half (one INTEGER)", "NONSENSE"])
+        "covey.adapters.sqlite.migrations._statements", lambda _: iter(["CREATE TABLE half (one INTEGER)", "NONSENSE"])
     )
     with pytest.raises(StorageError):
         SqliteStore(path, INCARNATION)
     monkeypatch.undo()
     store = SqliteStore(path, INCARNATION)
-    assert store.totals() == (0, 0)
+    assert store.outbox.totals() == (0, 0)
     with sqlite3.connect(path) as database:
         assert database.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'half'").fetchone() == (0,)
     store.close()
@@ -115,7 +115,7 @@ def test_processes_may_open_a_new_file_at_the_same_time(path: Path) -> None:
         process.join(30)
         assert process.exitcode == 0
     store = SqliteStore(path, INCARNATION)
-    assert [link_seq for link_seq, _ in store.queued(BEN, 0, 10, MIB)] == [1, 2, 3, 4, 5, 6]
+    assert [link_seq for link_seq, _ in store.outbox.queued(BEN, 0, 10, MIB)] == [1, 2, 3, 4, 5, 6]
     store.close()
 
 
@@ -129,10 +129,10 @@ def test_a_damaged_file_gives_an_error_of_ours(path: Path) -> None:
     content[8 * KIB :] = b"\xff" * (len(content) - 8 * KIB)
     path.write_bytes(content)
     reads: tuple[Callable[[SqliteStore], object], ...] = (
-        lambda damaged: damaged.queued(BEN, 0, 500, MIB),
-        lambda damaged: damaged.manifests(),
-        lambda damaged: damaged.landing_waiting(1, 1),
-        lambda damaged: damaged.counters(),
+        lambda damaged: damaged.outbox.queued(BEN, 0, 500, MIB),
+        lambda damaged: damaged.groups.manifests(),
+        lambda damaged: damaged.landing.waiting(1, 1),
+        lambda damaged: damaged.counters.values(),
     )
     for read in reads:
         with pytest.raises(StorageError):
@@ -148,14 +148,18 @@ def test_a_damaged_file_gives_an_error_of_ours(path: Path) -> None:
 def test_sequences_are_never_given_again(path: Path) -> None:
     store = SqliteStore(path, INCARNATION)
     with store.transaction():
-        assert [store.allocate(BEN), store.allocate(BEN), store.allocate(CAT)] == [(1, 1), (2, 2), (3, 1)]
+        assert [store.outbox.allocate(BEN), store.outbox.allocate(BEN), store.outbox.allocate(CAT)] == [
+            (1, 1),
+            (2, 2),
+            (3, 1),
+        ]
         _queue(store, BEN, b"one")
     with store.transaction():
-        assert store.free(BEN, SequenceSet(100)) == 1
+        assert store.outbox.free(BEN, SequenceSet(100)) == 1
     store.close()
     store = SqliteStore(path, INCARNATION)
     with store.transaction():
-        assert store.allocate(BEN) == (5, 4)
+        assert store.outbox.allocate(BEN) == (5, 4)
     store.close()
 
 
@@ -163,19 +167,19 @@ def test_what_was_rolled_back_was_never_there(store: SqliteStore) -> None:
     with suppress(KeyError), store.transaction():
         _queue(store, BEN, b"one")
         raise KeyError
-    assert store.totals() == (0, 0)
+    assert store.outbox.totals() == (0, 0)
     with store.transaction():
-        assert store.allocate(BEN) == (1, 1)
+        assert store.outbox.allocate(BEN) == (1, 1)
 
 
 def test_reading_is_bounded_in_rows_and_bytes(store: SqliteStore) -> None:
     with store.transaction():
         for number in range(10):
             _queue(store, BEN, bytes([number]) * 100)
-    assert [link_seq for link_seq, _ in store.queued(BEN, 2, 3, MIB)] == [3, 4, 5]
-    assert [link_seq for link_seq, _ in store.queued(BEN, 0, 10, 101)] == [1, 2]
-    assert [link_seq for link_seq, _ in store.queued(BEN, 8, 10, MIB)] == [9, 10]
-    assert store.queued(CAT, 0, 10, MIB) == []
+    assert [link_seq for link_seq, _ in store.outbox.queued(BEN, 2, 3, MIB)] == [3, 4, 5]
+    assert [link_seq for link_seq, _ in store.outbox.queued(BEN, 0, 10, 101)] == [1, 2]
+    assert [link_seq for link_seq, _ in store.outbox.queued(BEN, 8, 10, MIB)] == [9, 10]
+    assert store.outbox.queued(CAT, 0, 10, MIB) == []
 
 
 def test_an_acknowledgement_frees_exactly_what_it_covers(store: SqliteStore) -> None:
@@ -183,15 +187,15 @@ def test_an_acknowledgement_frees_exactly_what_it_covers(store: SqliteStore) -> 
         for number in range(1, 11):
             _queue(store, BEN, bytes(number))
         _queue(store, CAT, b"other")
-        assert store.free(BEN, SequenceSet(2, ((4, 5), (9, 2**62)))) == 6
-    assert [link_seq for link_seq, _ in store.queued(BEN, 0, 10, MIB)] == [3, 6, 7, 8]
-    assert store.totals() == (5, 3 + 6 + 7 + 8 + 5)
-    assert sorted(store.recipients_waiting()) == [BEN, CAT]
+        assert store.outbox.free(BEN, SequenceSet(2, ((4, 5), (9, 2**62)))) == 6
+    assert [link_seq for link_seq, _ in store.outbox.queued(BEN, 0, 10, MIB)] == [3, 6, 7, 8]
+    assert store.outbox.totals() == (5, 3 + 6 + 7 + 8 + 5)
+    assert sorted(store.outbox.recipients()) == [BEN, CAT]
     with store.transaction():
-        assert store.free(BEN, SequenceSet(10)) == 4
-        assert store.free(b"nobody" * 5, SequenceSet(10)) == 0
-    assert store.recipients_waiting() == [CAT]
-    [ben, cat] = store.queues()
+        assert store.outbox.free(BEN, SequenceSet(10)) == 4
+        assert store.outbox.free(b"nobody" * 5, SequenceSet(10)) == 0
+    assert store.outbox.recipients() == [CAT]
+    [ben, cat] = store.outbox.queues()
     assert (ben.queued, ben.acknowledged, ben.oldest_at_us) == (0, 10, None)
     assert (cat.queued, cat.acknowledged, cat.oldest_at_us) == (1, 0, 5)
 
@@ -204,11 +208,11 @@ def test_a_full_outbox_refuses_data_and_takes_control(path: Path) -> None:
         with pytest.raises(OutboxFullError, match="900 of 1000") as caught, store.transaction():
             _queue(store, BEN, bytes(101), kind)
         assert caught.value.hint
-    assert store.totals() == (1, 900)
+    assert store.outbox.totals() == (1, 900)
     with store.transaction():
         assert _queue(store, BEN, bytes(500), MessageClass.CONTROL) == 2
     with store.transaction():
-        store.free(BEN, SequenceSet(2))
+        store.outbox.free(BEN, SequenceSet(2))
     with store.transaction():
         _queue(store, BEN, bytes(1_000))
     store.close()
@@ -218,8 +222,8 @@ def test_what_waits_can_be_listed(store: SqliteStore) -> None:
     with store.transaction():
         for number in range(1, 4):
             _queue(store, BEN, bytes(number), MessageClass.TELEMETRY)
-    assert store.waiting(BEN, 2) == [(1, 2, 1, 5), (2, 2, 2, 5)]
-    assert store.waiting(CAT, 2) == []
+    assert store.outbox.waiting(BEN, 2) == [(1, 2, 1, 5), (2, 2, 2, 5)]
+    assert store.outbox.waiting(CAT, 2) == []
 
 
 def test_a_long_queue_costs_neither_memory_nor_time_to_open(path: Path) -> None:
@@ -231,10 +235,10 @@ def test_a_long_queue_costs_neither_memory_nor_time_to_open(path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()
     store = SqliteStore(path, INCARNATION, OUTBOX_BYTES)
-    assert store.recipients_waiting() == [BEN]
-    assert store.totals() == (30_000, 9_000_000)
-    assert len(store.queued(BEN, 0, 256, MIB)) == 256
-    assert store.queues()[0].oldest_at_us == 5
+    assert store.outbox.recipients() == [BEN]
+    assert store.outbox.totals() == (30_000, 9_000_000)
+    assert len(store.outbox.queued(BEN, 0, 256, MIB)) == 256
+    assert store.outbox.queues()[0].oldest_at_us == 5
     assert time.perf_counter() - started < 0.5
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 4 * KIB  # KiB
     store.close()
@@ -247,15 +251,15 @@ def test_a_full_disk_refuses_the_whole_transaction_and_recovers(path: Path) -> N
     store = SqliteStore(path, INCARNATION)
     with store.transaction():
         _queue(store, BEN, b"before")
-    (pages,) = store._db.execute("PRAGMA page_count").fetchone()
-    store._db.execute(f"PRAGMA max_page_count = {pages + 4}")
+    (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
+    store.connection.execute(f"PRAGMA max_page_count = {pages + 4}")
     with pytest.raises(DiskFullError) as caught, store.transaction():
         _queue(store, BEN, bytes(100_000))
     assert caught.value.hint
-    assert store.totals() == (1, 6)
+    assert store.outbox.totals() == (1, 6)
     with store.transaction():  # an acknowledgement needs no new pages
-        assert store.free(BEN, SequenceSet(1)) == 1
-    store._db.execute("PRAGMA max_page_count = 1000000")
+        assert store.outbox.free(BEN, SequenceSet(1)) == 1
+    store.connection.execute("PRAGMA max_page_count = 1000000")
     with store.transaction():
         assert _queue(store, BEN, bytes(5_000)) == 2
     store.close()
@@ -267,7 +271,7 @@ def test_a_locked_file_is_said_to_be_locked(path: Path, monkeypatch: pytest.Monk
     other = SqliteStore(path, INCARNATION)
     with other.transaction(), pytest.raises(StorageError, match="locked"), store.transaction():
         pass
-    assert store.totals() == (0, 0)
+    assert store.outbox.totals() == (0, 0)
     store.close()
     other.close()
 
@@ -278,17 +282,17 @@ def test_a_locked_file_is_said_to_be_locked(path: Path, monkeypatch: pytest.Monk
 def test_the_inbox_is_bounded_and_consumed_once(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covey.adapters.sqlite.store.INBOX_BYTES", 10)
     with store.transaction():
-        assert store.deliver(_message(1, b"12345"), 7)
-        assert store.deliver(_message(2, b"67890"), 7)
-        assert not store.deliver(_message(3, b"1"), 7)
-    identifier = store.arrived(1)[0][0]
+        assert store.inbox.deliver(_message(1, b"12345"), 7)
+        assert store.inbox.deliver(_message(2, b"67890"), 7)
+        assert not store.inbox.deliver(_message(3, b"1"), 7)
+    identifier = store.inbox.arrived(1)[0][0]
     for _ in range(2):  # another process may have taken it
         with store.transaction():
-            store.consume(identifier)
-    assert [row[-1] for row in store.arrived(10)] == [b"67890"]
+            store.inbox.consume(identifier)
+    assert [row[-1] for row in store.inbox.arrived(10)] == [b"67890"]
     with store.transaction():
-        assert store.deliver(_message(3, b"1"), 7)
-        assert not store.deliver(_message(4, b"12345"), 7)
+        assert store.inbox.deliver(_message(3, b"1"), 7)
+        assert not store.inbox.deliver(_message(4, b"12345"), 7)
 
 
 def test_the_landing_is_bounded_and_forgotten_when_it_has_landed(
@@ -296,33 +300,33 @@ def test_the_landing_is_bounded_and_forgotten_when_it_has_landed(
 ) -> None:
     monkeypatch.setattr("covey.adapters.sqlite.store.LANDING_BYTES", 30)
     with store.transaction():
-        assert all(store.land(_message(number, b"%7d" % number), 10 - number) for number in (1, 2, 3))
-        assert not store.land(_message(4), 7)
-    assert store.landing_bytes() == 30
-    assert store.unlanded(BEN, INCARNATION) == {1, 2, 3}
-    assert store.landing_waiting(15, 10) == (1, 10, 9)
-    assert store.landing_waiting(5, 10) == (1, 10, 9)
-    assert store.landing_waiting(100, 2) == (2, 20, 9)
-    assert [each.link_seq for each in store.landing_until(2)] == [1, 2]
+        assert all(store.landing.land(_message(number, b"%7d" % number), 10 - number) for number in (1, 2, 3))
+        assert not store.landing.land(_message(4), 7)
+    assert store.landing.size() == 30
+    assert store.landing.unlanded(BEN, INCARNATION) == {1, 2, 3}
+    assert store.landing.waiting(15, 10) == (1, 10, 9)
+    assert store.landing.waiting(5, 10) == (1, 10, 9)
+    assert store.landing.waiting(100, 2) == (2, 20, 9)
+    assert [each.link_seq for each in store.landing.until(2)] == [1, 2]
 
 
 def test_quarantine_keeps_the_newest(store: SqliteStore) -> None:
     with store.transaction():
         for number in range(QUARANTINED_MESSAGES + 5):
-            store.quarantine("malformed", b"%d" % number, 7)
-    kept = store._db.execute("SELECT message FROM quarantine ORDER BY id").fetchall()
+            store.quarantine.add("malformed", b"%d" % number, 7)
+    kept = store.connection.execute("SELECT message FROM quarantine ORDER BY id").fetchall()
     assert len(kept) == QUARANTINED_MESSAGES
     assert kept[0] == (b"5",)
 
 
 def test_the_counters_count(store: SqliteStore) -> None:
     with store.transaction():
-        store.count("one")
-        store.count("one", 4)
-        store.set_condition("relay", "up", 3)
-        store.set_condition("relay", "down", 4)
-    assert store.counters() == {"one": 5}
-    assert store.conditions() == {"relay": ("down", 4)}
+        store.counters.count("one")
+        store.counters.count("one", 4)
+        store.conditions.set("relay", "up", 3)
+        store.conditions.set("relay", "down", 4)
+    assert store.counters.values() == {"one": 5}
+    assert store.conditions.values() == {"relay": ("down", 4)}
 
 
 # -- links ------------------------------------------------------------------------------------------------------------
@@ -331,25 +335,25 @@ def test_the_counters_count(store: SqliteStore) -> None:
 def test_a_link_is_written_with_its_transaction(path: Path, store: SqliteStore) -> None:
     other = SqliteStore(path, INCARNATION)
     with store.transaction():
-        store.set_received(BEN, b"theirown", SequenceSet(3))
-        assert store.received(BEN, b"theirown") == SequenceSet(3)
-        assert store.incarnations(BEN) == 1
-        store.set_received(BEN, b"theirown", SequenceSet(4))
-        assert store.links(BEN) == [(b"theirown", SequenceSet(4))]
-        assert other.received(BEN, b"theirown") == SequenceSet()
-    assert other.received(BEN, b"theirown") == SequenceSet(4)
+        store.received.set(BEN, b"theirown", SequenceSet(3))
+        assert store.received.of(BEN, b"theirown") == SequenceSet(3)
+        assert store.received.count(BEN) == 1
+        store.received.set(BEN, b"theirown", SequenceSet(4))
+        assert store.received.links(BEN) == [(b"theirown", SequenceSet(4))]
+        assert other.received.of(BEN, b"theirown") == SequenceSet()
+    assert other.received.of(BEN, b"theirown") == SequenceSet(4)
     with other.transaction():
-        other.set_received(BEN, b"theirown", SequenceSet(5))
+        other.received.set(BEN, b"theirown", SequenceSet(5))
     with store.transaction():
-        assert store.received(BEN, b"theirown") == SequenceSet(5)
+        assert store.received.of(BEN, b"theirown") == SequenceSet(5)
     other.close()
 
 
 def test_a_link_that_was_rolled_back_is_as_before(store: SqliteStore) -> None:
     with suppress(ZeroDivisionError), store.transaction():
-        store.set_received(BEN, b"theirown", SequenceSet(3))
+        store.received.set(BEN, b"theirown", SequenceSet(3))
         raise ZeroDivisionError
-    assert store.links(BEN) == []
+    assert store.received.links(BEN) == []
     with store.transaction():
-        assert store.received(BEN, b"theirown") == SequenceSet()
-    assert store.received(BEN, b"theirown") == SequenceSet()
+        assert store.received.of(BEN, b"theirown") == SequenceSet()
+    assert store.received.of(BEN, b"theirown") == SequenceSet()

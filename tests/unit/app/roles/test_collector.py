@@ -30,12 +30,12 @@ def test_a_sender_is_told_after_the_landing(site: Site) -> None:
     deadline = site.turn()
     assert deadline == site.gate.now.monotonic_us + SEGMENT_US
     carry(site.ann, site.gate)
-    assert site.ann.store.totals()[0] == 2
+    assert site.ann.store.outbox.totals()[0] == 2
     assert site.turn(SEGMENT_US / 1e6) is None
     assert site.landed() == [b"one", b"two"]
     carry(site.ann, site.gate)
-    assert site.ann.store.totals()[0] == 0
-    assert site.gate.store.counters()["landed_messages"] == 2
+    assert site.ann.store.outbox.totals()[0] == 0
+    assert site.gate.store.counters.values()["landed_messages"] == 2
     assert site.turn(10) is None
     assert len(site.objects.puts) == 2
 
@@ -74,7 +74,7 @@ def test_a_vault_that_refuses_delays_and_doubles_nothing(site: Site, refused: st
     site.turn(10)
     carry(site.ann, site.gate)
     seen_there = lies  # the store says no, and has it none the less
-    assert site.ann.store.totals()[0] == (0 if seen_there else 1)
+    assert site.ann.store.outbox.totals()[0] == (0 if seen_there else 1)
     assert len(site.said) == (2 if seen_there else 1)
     site.objects.refuses = ()
     site.send(b"two")
@@ -83,7 +83,7 @@ def test_a_vault_that_refuses_delays_and_doubles_nothing(site: Site, refused: st
     assert site.landed() == [b"one", b"two"]
     assert site.said[-1] == "the vault takes segments again"
     carry(site.ann, site.gate)
-    assert site.ann.store.totals()[0] == 0
+    assert site.ann.store.outbox.totals()[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_crash_after_any_step_repeats_from_there(
     assert all(site.objects.content[key] == content for key, content in before.items() if key.endswith(".hxseg"))
     site.ann.wait(400)
     carry(site.ann, site.gate)
-    assert site.ann.store.totals()[0] == 0
+    assert site.ann.store.outbox.totals()[0] == 0
 
 
 def _crashing(
@@ -192,8 +192,8 @@ def test_two_collectors_with_one_identity_do_not_write_over_each_other(site: Sit
     )
     site.send(b"two")
     with copy.store.transaction():
-        for message in site.gate.store.landing_until(1_000):
-            copy.store.land(read_message(message.message), copy.now.wall_us)
+        for message in site.gate.store.landing.until(1_000):
+            copy.store.landing.land(read_message(message.message), copy.now.wall_us)
     site.land()
     listed = site.manifest()
     for _ in range(3):

@@ -182,7 +182,7 @@ def test_a_running_collector_goes_on_from_what_a_compaction_published(site: Site
     assert site.landed() == [*BODIES, b"after", b"and after"]
     assert site.said == [], "nobody is told of an error"
     carry(site.ann, site.gate)
-    assert site.ann.store.totals()[0] == 0
+    assert site.ann.store.outbox.totals()[0] == 0
 
 
 def test_a_collector_that_is_quicker_is_not_written_over(site: Site) -> None:
@@ -211,7 +211,7 @@ def test_a_collector_with_a_pending_landing_finds_it_after_a_compaction(site: Si
     site.turn(10)
     assert site.landed() == [*BODIES, b"pending"]
     carry(site.ann, site.gate)
-    assert site.ann.store.totals()[0] == 0
+    assert site.ann.store.outbox.totals()[0] == 0
 
 
 def test_two_compactions_do_not_write_over_each_other(site: Site) -> None:

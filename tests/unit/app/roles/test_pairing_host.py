@@ -89,7 +89,7 @@ class Inn:
         with self.ann.store.transaction():
             self.group_id = self.ann.node.membership.create("ann", (), self.now.wall_us).group_id
             self.invite = self.ann.node.membership.invite(self.group_id, (), "", self.now.wall_us)
-            self.ann.store.open_pairing(
+            self.ann.store.pairings.open(
                 Pairing(self.invite.secret_hash, 42, CODE, self.invite.secret, self.invite.expires_at_us),
                 self.now.wall_us,
             )
@@ -133,11 +133,11 @@ class Inn:
     def decide(self, accepts: bool) -> None:
         """Be the person."""
         with self.ann.store.transaction():
-            self.ann.store.decide_pairing(self.invite.secret_hash, accepts)
+            self.ann.store.pairings.decide(self.invite.secret_hash, accepts)
 
     def row(self) -> Pairing:
         """Return what the store holds of the code."""
-        [row] = self.ann.store.pairings()
+        [row] = self.ann.store.pairings.all()
         return row
 
     def admitted(self) -> Invite:
@@ -162,7 +162,7 @@ def inn(tmp_path: Path) -> Inn:
 def test_an_accepted_joiner_gets_an_invite_of_its_own(inn: Inn) -> None:  # accepts: 003.16
     assert inn.wire.topics == {OURS}
     own = inn.admitted()
-    [stored] = inn.ann.store.invites()
+    [stored] = inn.ann.store.invites.all()
     assert stored.bound_to == inn.ben.key
     assert stored.expires_at_us == own.expires_at_us == inn.now.wall_us + PAIRED_JOIN_US
     assert (own.group_id, own.inviter) == (inn.group_id, inn.ann.identity.keys)
@@ -188,7 +188,7 @@ def test_nobody_else_can_use_that_invite(inn: Inn, tmp_path: Path) -> None:
     with eve.store.transaction():
         eve.node.request_join(own, "eve", eve.now)
     carry(inn.ann, eve)
-    assert inn.ann.store.counters()["dropped_invite"] >= 1
+    assert inn.ann.store.counters.values()["dropped_invite"] >= 1
     assert inn.ann.node.membership.group(inn.group_id).member(eve.key) is None
 
 
@@ -213,7 +213,7 @@ def test_no_account_no_admission(inn: Inn) -> None:
     inn.decide(accepts=True)
     inn.round()
     assert (inn.row().ended, inn.joiner.ending) == ("failed", Ending.FAILED)
-    assert inn.ann.store.invites() == []
+    assert inn.ann.store.invites.all() == []
 
 
 def test_a_restart_ends_what_has_begun(inn: Inn) -> None:
@@ -221,7 +221,7 @@ def test_a_restart_ends_what_has_begun(inn: Inn) -> None:
     inn.round()
     inn.restart()
     assert inn.row().ended == "interrupted"
-    assert inn.ann.store.invites() == []
+    assert inn.ann.store.invites.all() == []
     assert inn.wire.topics == frozenset()
 
 
@@ -238,7 +238,7 @@ def test_a_vanished_joiner_leaves_nothing(inn: Inn) -> None:
     inn.wait(PAIRING_SILENCE_US)
     inn.turn()
     assert inn.row().ended == "vanished"
-    assert (inn.ann.store.invites(), inn.authority.accounts, inn.wire.topics) == ([], {}, frozenset())
+    assert (inn.ann.store.invites.all(), inn.authority.accounts, inn.wire.topics) == ([], {}, frozenset())
 
 
 def test_a_code_that_nobody_uses_expires(inn: Inn) -> None:
@@ -264,7 +264,7 @@ def test_a_uri_needs_no_question(inn: Inn) -> None:
     inn.round()
     inn.round()
     assert inn.row().accepts is None
-    [stored] = inn.ann.store.invites()
+    [stored] = inn.ann.store.invites.all()
     assert stored.bound_to == inn.ben.key
 
 
@@ -274,7 +274,7 @@ def test_a_crowd_is_bounded_and_counted(inn: Inn) -> None:
     inn.host.receive("covey/1/pair/43/a", b"for nobody")
     inn.turn()
     assert len(inn.wire.said) == RENDEZVOUS_WAITING  # one answer, and the refusals
-    counters = inn.ann.store.counters()
+    counters = inn.ann.store.counters.values()
     assert counters["pairing_dropped_limit"] == RENDEZVOUS_WAITING
     assert counters["pairing_dropped_not_for_us"] == 1
     assert counters["pairing_dropped_invite"] == RENDEZVOUS_WAITING - 1

@@ -26,16 +26,16 @@ def world(tmp_path: Path) -> World:
 def test_what_is_pushed_leaves_the_queue_and_the_link_goes_on(world: World) -> None:
     world.publish(b"1", b"2", b"3")
     assert world.push(world.ann) == 3
-    assert world.ann.store.totals()[0] == 0
+    assert world.ann.store.outbox.totals()[0] == 0
     assert world.bodies(world.ann) == [b"1", b"2", b"3"]
     world.publish(b"4", b"5")
     world.pass_time(30 * CHECK_S, world.first, world.second)
-    assert world.ann.store.totals()[0] == 0
+    assert world.ann.store.outbox.totals()[0] == 0
     assert world.bodies(world.first) == [b"4", b"5"]
     assert world.bodies(world.ann, world.first) == [b"1", b"2", b"3", b"4", b"5"]
     assert world.losses() == 0
-    links = dict(world.first.store.links(world.ann.key))
-    assert links[world.ann.store.incarnation()].ranges == (), "a resumption has closed the gap"
+    links = dict(world.first.store.received.links(world.ann.key))
+    assert links[world.ann.store.incarnations.present()].ranges == (), "a resumption has closed the gap"
 
 
 def test_more_than_a_receiver_would_skip_can_be_pushed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,15 +46,15 @@ def test_more_than_a_receiver_would_skip_can_be_pushed(world: World, monkeypatch
     world.publish(b"after")
     world.pass_time(30 * CHECK_S, world.first)
     assert world.bodies(world.first) == [b"after"]
-    assert world.ann.store.totals()[0] == 0
+    assert world.ann.store.outbox.totals()[0] == 0
 
 
 def test_only_telemetry_is_pushed(world: World) -> None:
     world.publish(b"1")
     world.ann.blob(world.group_id, b"for everybody")
-    before = world.ann.store.totals()[0]
+    before = world.ann.store.outbox.totals()[0]
     assert world.push(world.ann) == 1
-    assert world.ann.store.totals()[0] == before - 1
+    assert world.ann.store.outbox.totals()[0] == before - 1
     assert world.push(world.ann) == 0
     world.pass_time(CHECK_S, world.first, world.second, world.bob)
     assert world.first.inbox() == [b"for everybody"]
@@ -78,11 +78,11 @@ def test_a_vault_that_refuses_leaves_everything_queued(world: World) -> None:
     world.objects.refuses = (".hxman",)
     with pytest.raises(StorageError):
         world.push(world.ann)
-    assert world.ann.store.totals()[0] == 2
+    assert world.ann.store.outbox.totals()[0] == 2
     world.pass_time(CHECK_S, world.first)
     world.objects.refuses = ()
     world.pass_time(10 * CHECK_S, world.first)
-    assert world.ann.store.totals()[0] == 0, "the relay's way is open all the time"
+    assert world.ann.store.outbox.totals()[0] == 0, "the relay's way is open all the time"
     world.push(world.ann)
     assert world.bodies(world.ann, world.first) == [b"1", b"2"]
 
@@ -93,7 +93,7 @@ def test_a_large_queue_goes_in_several_segments(world: World, monkeypatch: pytes
     world.publish(*bodies)
     assert world.push(world.ann) == 10
     assert world.bodies(world.ann) == bodies
-    assert world.ann.store.totals()[0] == 0
+    assert world.ann.store.outbox.totals()[0] == 0
 
 
 def test_a_redirected_message_is_pushed_as_it_was_signed(world: World) -> None:
@@ -118,16 +118,16 @@ def test_a_collector_pushes_beside_its_own_landing(world: World) -> None:
         )
     )
     with world.ann.store.transaction():
-        world.ann.store.set_silent(other.key, 1)
+        world.ann.store.collectors.set_silent(other.key, 1)
     world.publish(b"from ann 1")
     world.pass_time(CHECK_S, pusher)
     pusher.batch(world.group_id, b"of its own")
     pushed = world.push(pusher)
     with world.ann.store.transaction():
-        world.ann.store.set_silent(other.key, 1)
+        world.ann.store.collectors.set_silent(other.key, 1)
     world.publish(b"from ann 2")
     world.pass_time(10 * CHECK_S, pusher, other)
-    assert world.ann.store.totals()[0] == 0
+    assert world.ann.store.outbox.totals()[0] == 0
     assert pushed in {0, 1}
     everything = world.bodies(world.first, world.second)
     assert everything == [b"from ann 1", b"from ann 2", b"of its own"]
@@ -141,10 +141,10 @@ def test_a_crash_after_any_step_loses_and_doubles_nothing(world: World) -> None:
         world.publish(*more)
         _crash_at(world, step)
         world.ann.restart()
-        queued = world.ann.store.totals()[0]
+        queued = world.ann.store.outbox.totals()[0]
         assert set(bodies) <= set(world.bodies(world.ann)) or queued >= 2, "it is somewhere, always"
         world.push(world.ann)
-        assert world.ann.store.totals()[0] == 0
+        assert world.ann.store.outbox.totals()[0] == 0
         assert world.bodies(world.ann) == sorted(bodies)
         assert len(world.landed(world.ann)) == len(bodies), "nothing is landed twice"
     carry(world.ann, world.first)

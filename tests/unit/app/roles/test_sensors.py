@@ -58,10 +58,10 @@ def test_samples_become_batches(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.run(10)
     assert site.samples == 10
-    assert site.ann.store.totals()[0] >= 1
+    assert site.ann.store.outbox.totals()[0] >= 1
     site.sensors.stop(site.ann.node, site.ann.now)
     assert site.publisher.waiting == 0
-    assert site.ann.store.counters()["published_readings"] == 1_000
+    assert site.ann.store.counters.values()["published_readings"] == 1_000
 
 
 def test_a_full_outbox_stops_sampling_within_bounds(tmp_path: Path) -> None:

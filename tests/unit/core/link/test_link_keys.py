@@ -89,7 +89,7 @@ def _codes(device: Device) -> list[str]:
 
 
 def _keep(device: Device, link: LinkKey) -> None:
-    device.store.save_link_key(KeptKey.of(link, device.identity.noise.current, device.rng(24)), 1)
+    device.store.link_keys.save(KeptKey.of(link, device.identity.noise.current, device.rng(24)), 1)
 
 
 def _keys_held(device: Device) -> int:
@@ -107,11 +107,11 @@ def test_vectors(vector: dict[str, Any], make: Callable[[str], Talker]) -> None:
     if vector["code"] is None:
         message = bytes.fromhex(vector["message"])
         assert seal_by_link(message, _KEY, _TAG, int(vector["counter"])) == raw
-        opened = open_envelope(raw, dan.identity.noise, dan.store)
+        opened = open_envelope(raw, dan.identity.noise, dan.store.link_keys)
         assert (opened.message, opened.author, opened.sealed_for) == (message, b"a" * 32, None)
         return
     with pytest.raises(RemoteError) as caught:
-        open_envelope(raw, dan.identity.noise, dan.store)
+        open_envelope(raw, dan.identity.noise, dan.store.link_keys)
     assert caught.value.code == vector["code"]
 
 
@@ -152,7 +152,7 @@ def test_a_link_begins_with_the_eighth_envelope_and_not_before_it_is_acknowledge
     assert [_version(each) for each in ann.speaks(group, b"now")] == [LINKED]
     ann.wait(RETRY_US_INITIAL / 1e6)
     carry(ann, ben)
-    assert ann.store.totals() == (0, 0)
+    assert ann.store.outbox.totals() == (0, 0)
 
 
 def test_a_device_that_is_not_there_gets_no_key(make: Callable[[str], Talker], ann: Talker) -> None:
@@ -160,7 +160,7 @@ def test_a_device_that_is_not_there_gets_no_key(make: Callable[[str], Talker], a
     ann.restart()
     for number in range(20):
         ann.speaks(group, b"%d" % number)
-    assert ann.store.totals()[0] == 20
+    assert ann.store.outbox.totals()[0] == 20
 
 
 def test_a_device_that_only_acknowledges_gets_a_key(ann: Talker, ben: Talker) -> None:
@@ -185,7 +185,7 @@ def test_what_goes_by_link_comes_and_so_do_acknowledgements(ann: Talker, ben: Ta
     [acknowledgement] = ben.sends()
     assert _version(acknowledgement) == LINKED
     ann.receive(acknowledgement.envelope)
-    assert ann.store.totals() == (0, 0)
+    assert ann.store.outbox.totals() == (0, 0)
     assert ben.inbox()[-2:] == [b"by link", b"by the same"]
     assert not _codes(ann)
     assert not _codes(ben)
@@ -211,29 +211,29 @@ def test_what_is_sent_again_is_sealed_and_the_key_is_not_used_again(ann: Talker,
 
 def test_a_recipient_that_has_lost_its_keys_is_reached_all_the_same(ann: Talker, ben: Talker, group_id: bytes) -> None:
     with ben.store.transaction():
-        ben.store.forget_link_keys(lambda _: False, set(), ben.now.wall_us)
+        ben.store.link_keys.forget(lambda _: False, set(), ben.now.wall_us)
     ann.blob(group_id, b"unreadable at first")
     carry(ann, ben)
     assert _codes(ben) == ["decryption"]
-    assert ann.store.totals()[0] == 1
+    assert ann.store.outbox.totals()[0] == 1
     ann.wait(RETRY_US_INITIAL / 1e6)
     carry(ann, ben)
     assert ben.inbox()[-1] == b"unreadable at first"
-    assert ann.store.totals() == (0, 0)
+    assert ann.store.outbox.totals() == (0, 0)
 
 
 def test_an_acknowledgement_that_did_not_open_is_sealed_when_it_is_asked_for_again(
     ann: Talker, ben: Talker, group_id: bytes
 ) -> None:
     with ann.store.transaction():
-        ann.store.forget_link_keys(lambda _: False, set(), ann.now.wall_us)
+        ann.store.link_keys.forget(lambda _: False, set(), ann.now.wall_us)
     ann.blob(group_id, b"acknowledged in vain")
     carry(ann, ben)
     assert _codes(ann) == ["decryption"]
-    assert ann.store.totals()[0] == 1
+    assert ann.store.outbox.totals()[0] == 1
     ann.wait(RETRY_US_INITIAL / 1e6)
     carry(ann, ben)
-    assert ann.store.totals() == (0, 0)
+    assert ann.store.outbox.totals() == (0, 0)
 
 
 def test_a_repetition_by_the_relay_alone_ends_nothing(ann: Talker, ben: Talker, group_id: bytes) -> None:
@@ -262,7 +262,7 @@ def test_a_restart_of_either_side(ann: Talker, ben: Talker, group_id: bytes, who
     assert len(seen) > 1
     assert len(ben.inbox()) == len(set(ben.inbox()))
     assert {b"before", *(b"%d" % number for number in range(12))} <= set(ben.inbox())
-    assert ann.store.totals() == (0, 0)
+    assert ann.store.outbox.totals() == (0, 0)
     assert not _codes(ben)
 
 
@@ -318,7 +318,7 @@ def test_a_key_that_was_not_sealed_is_not_kept(ann: Talker, ben: Talker, group_i
     [outgoing] = ann.speaks(group_id, b"this shows the key's tag")
     envelope = read_envelope(outgoing.envelope)
     assert isinstance(envelope, LinkEnvelope)
-    kept = ben.store.link_key(envelope.tag)
+    kept = ben.store.link_keys.find(envelope.tag)
     assert kept is not None
     key = kept.key(ben.identity.noise)
     body = LinkKey(ann.key, b"n" * 16, Secret(_KEY)).to_wire()
@@ -370,13 +370,13 @@ def test_keys_lie_under_the_noise_key_and_leave_nothing_when_they_go(
     [outgoing] = ann.speaks(group_id, b"x")
     envelope = read_envelope(outgoing.envelope)
     assert isinstance(envelope, LinkEnvelope)
-    kept = ben.store.link_key(envelope.tag)
+    kept = ben.store.link_keys.find(envelope.tag)
     assert kept is not None
     assert kept.key(ben.identity.noise) not in kept.sealed
     with pytest.raises(DecryptionError):
         kept.key(ann.identity.noise)
     with ben.store.transaction():
-        ben.store.forget_link_keys(lambda _: False, set(), ben.now.wall_us)
+        ben.store.link_keys.forget(lambda _: False, set(), ben.now.wall_us)
     ben.store.close()
     assert kept.sealed not in ben.path.read_bytes()
     ben.restart()
@@ -423,6 +423,6 @@ def test_an_unknown_tag_looks_like_a_damaged_envelope(ann: Talker, ben: Talker, 
     said = set()
     for raw in (damaged, unknown):
         with pytest.raises(DecryptionError) as caught:
-            open_envelope(raw, ben.identity.noise, ben.store)
+            open_envelope(raw, ben.identity.noise, ben.store.link_keys)
         said.add(str(caught.value))
     assert len(said) == 1

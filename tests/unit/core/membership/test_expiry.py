@@ -55,7 +55,7 @@ def test_a_removed_device_that_knows_is_forgotten(make: Make) -> None:
     carry(ann, ben)
     _later(ann, 600_000_000)
     assert ann.node.membership.address(ben.key) is None
-    assert ann.store.departures() == []
+    assert ann.store.departures.addresses() == []
 
 
 def test_a_removed_device_that_never_returns_is_given_up_after_a_stated_time(make: Make) -> None:
@@ -64,12 +64,12 @@ def test_a_removed_device_that_never_returns_is_given_up_after_a_stated_time(mak
     ann.blob(group_id, b"not any more")
     _remove(ann, ben, group_id)
     ann.sends()
-    assert ann.store.totals()[0] == 2, "the news, and what else will not come"
+    assert ann.store.outbox.totals()[0] == 2, "the news, and what else will not come"
     _later(ann, DEPARTURE_US - 1_000_000)
-    assert ann.store.totals()[0] == 2
+    assert ann.store.outbox.totals()[0] == 2
     _later(ann, 600_000_000)
-    assert ann.store.totals() == (0, 0)
-    assert ann.store.counters()["dropped_farewells"] == 2
+    assert ann.store.outbox.totals() == (0, 0)
+    assert ann.store.counters.values()["dropped_farewells"] == 2
     assert ann.sends() == []
     _later(ann, 600_000_000)
     assert ann.node.next_deadline() is None, "nothing is retried any more"
@@ -84,8 +84,8 @@ def test_a_removed_device_gives_up_what_nobody_would_take(make: Make) -> None:
         ben.receive(outgoing.envelope)
     assert ben.node.membership.groups() == []
     _later(ben, 600_000_000)
-    assert ben.store.totals() == (0, 0)
-    assert ben.store.counters()["dropped_after_removal"] == 1
+    assert ben.store.outbox.totals() == (0, 0)
+    assert ben.store.counters.values()["dropped_after_removal"] == 1
 
 
 def test_who_leaves_goes_on_telling_until_all_know(make: Make) -> None:
@@ -95,12 +95,12 @@ def test_who_leaves_goes_on_telling_until_all_know(make: Make) -> None:
         ben.node.leave_group(group_id, ben.now)
     ben.sends()  # and ann is away
     _later(ben, 86_400_000_000)
-    assert ben.store.totals()[0] == 1
+    assert ben.store.outbox.totals()[0] == 1
     carry(ann, ben)
     assert [each.keys.signing_public for each in ann.node.membership.group(group_id).members] == [ann.key]
-    assert ben.store.totals()[0] == 0
+    assert ben.store.outbox.totals()[0] == 0
     _later(ben, 600_000_000)
-    assert ben.store.departures() == []
+    assert ben.store.departures.addresses() == []
 
 
 def test_a_device_that_comes_back_after_it_was_given_up_is_heard(make: Make) -> None:
@@ -117,7 +117,7 @@ def test_a_device_that_comes_back_after_it_was_given_up_is_heard(make: Make) -> 
     ann.blob(group_id, b"welcome back")
     carry(ann, ben)
     assert ben.inbox() == [b"welcome back"]
-    assert ann.store.totals()[0] == 0
+    assert ann.store.outbox.totals()[0] == 0
 
 
 def test_a_join_request_ends_with_its_invite(make: Make) -> None:  # accepts: 003.16
@@ -126,14 +126,14 @@ def test_a_join_request_ends_with_its_invite(make: Make) -> None:  # accepts: 00
     _ask(ben, _invite(ann, group_id))
     ben.sends()
     _later(ben, INVITE_US + JOIN_GRACE_US)
-    assert ben.store.totals()[0] == 1
+    assert ben.store.outbox.totals()[0] == 1
     _later(ben, 600_000_000)
-    assert ben.store.totals() == (0, 0)
+    assert ben.store.outbox.totals() == (0, 0)
     assert ben.events() == [JoinExpired(group_id, ann.key)]
-    assert ben.store.counters()["expired_joins"] == 1
-    assert ben.store.pending_joins(), "a late answer is still taken"
+    assert ben.store.counters.values()["expired_joins"] == 1
+    assert ben.store.joins.pending(), "a late answer is still taken"
     _later(ben, JOIN_MEMORY_US)
-    assert ben.store.pending_joins() == []
+    assert ben.store.joins.pending() == []
     assert ben.node.membership.address(ann.key) is None
     assert ben.node.next_deadline() is None
 
@@ -159,8 +159,8 @@ def test_a_withdrawn_request_to_somebody_we_know_is_admitted_as_a_loss(make: Mak
     ben.blob(shared, b"what follows is not held up")
     carry(ann, ben)
     assert ann.inbox() == [b"what follows is not held up"]
-    assert ann.store.counters()["lost_messages"] == 1
-    assert ben.store.totals()[0] == 0
+    assert ann.store.counters.values()["lost_messages"] == 1
+    assert ben.store.outbox.totals()[0] == 0
 
 
 def test_an_invite_brings_nobody_back_who_was_removed(make: Make) -> None:
@@ -195,7 +195,7 @@ def test_who_was_let_in_by_a_void_branch_is_told_that_it_is_out(make: Make) -> N
         assert [each.keys.signing_public for each in device.node.membership.group(group_id).members] == sorted(
             [ann.key, ben.key]
         )
-        assert device.store.totals()[0] == 0, device.name
+        assert device.store.outbox.totals()[0] == 0, device.name
     for device in (mal, dan):
         assert any(isinstance(event, RemovedFromGroup) for event in device.events()), device.name
         assert device.node.membership.groups() == []
@@ -212,7 +212,7 @@ def test_an_author_has_a_bounded_number_of_incarnations(make: Make, monkeypatch:
         assert read_message(raw)
         ben.receive(seal(raw, ben.identity.noise_public, ann.rng(32), ann.rng(24)))
     assert ben.inbox() == [b"0", b"1"], "the third is ann's own"
-    assert ben.store.counters()["dropped_limit"] == 3
+    assert ben.store.counters.values()["dropped_limit"] == 3
     ann.blob(group_id, b"the links that are known go on")
     carry(ann, ben)
     assert ben.inbox()[-1] == b"the links that are known go on"

@@ -58,14 +58,14 @@ def test_an_invitation_waits_for_a_person_and_survives_a_restart(make: Make) -> 
     carry(ann, ben)
     assert GroupInvited(second, ann.key) in ben.events()
     ben.restart()
-    [request] = ben.store.group_requests()
+    [request] = ben.store.requests.pending()
     assert (request.group_id, request.inviter) == (second, ann.identity.keys)
     assert len(ben.node.membership.groups()) == 1
     with ben.store.transaction():
         ben.node.accept_request(request, "ben", ben.now)
     carry(ann, ben)
     assert {group.group_id for group in ben.node.membership.groups()} >= {second}
-    assert ben.store.group_requests() == []
+    assert ben.store.requests.pending() == []
 
 
 def test_an_invitation_is_one_devices_alone(make: Make) -> None:
@@ -74,7 +74,7 @@ def test_an_invitation_is_one_devices_alone(make: Make) -> None:
     second = create(ann)
     invite(ann, ben, second)
     carry(ann, ben)
-    [request] = ben.store.group_requests()
+    [request] = ben.store.requests.pending()
     with cleo.store.transaction():
         cleo.node.accept_request(request, "cleo", cleo.now)
     carry(ann, cleo)
@@ -87,8 +87,8 @@ def test_a_strangers_is_refused_before_it_is_read(make: Make) -> None:
     create(ann)
     forge(eve, ann, 1, b"not even CBOR")
     assert codes(ann) == ["not_a_member"]
-    assert ann.store.counters() == {"dropped_not_a_member": 1}
-    assert ann.store.group_requests() == []
+    assert ann.store.counters.values() == {"dropped_not_a_member": 1}
+    assert ann.store.requests.pending() == []
 
 
 def test_what_is_malformed_or_expired_is_set_aside(make: Make) -> None:
@@ -97,20 +97,20 @@ def test_what_is_malformed_or_expired_is_set_aside(make: Make) -> None:
     forge(ann, ben, 1, b"not even CBOR")
     forge(ann, ben, 2, body(ann, ben.now.wall_us - 1))
     assert codes(ben) == ["malformed", "invite"]
-    assert ben.store.group_requests() == []
+    assert ben.store.requests.pending() == []
 
 
 def test_they_end_by_themselves(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     found(ann, ben)
     forge(ann, ben, 1, body(ann, 2**60), b"a" * 32)
-    [request] = ben.store.group_requests()
+    [request] = ben.store.requests.pending()
     assert request.expires_at_us == ben.now.wall_us + GROUP_REQUEST_US
     ben.now = Now(ben.now.monotonic_us, ben.now.wall_us + GROUP_REQUEST_US + 1)
     with pytest.raises(LocalError, match="expired"), ben.store.transaction():
         ben.node.accept_request(request, "ben", ben.now)
     forge(ann, ben, 2, body(ann, 2**60), b"b" * 32)
-    assert [each.group_id for each in ben.store.group_requests()] == [b"b" * 32]
+    assert [each.group_id for each in ben.store.requests.pending()] == [b"b" * 32]
 
 
 def test_one_member_cannot_use_up_the_room(make: Make) -> None:
@@ -119,7 +119,7 @@ def test_one_member_cannot_use_up_the_room(make: Make) -> None:
     for number in range(1, MAXIMUM_GROUP_REQUESTS_OF_ONE + 2):
         forge(ann, ben, number, body(ann, 2**60), bytes([number]) * 32)
     assert codes(ben) == ["limit"]
-    assert len(ben.store.group_requests()) == MAXIMUM_GROUP_REQUESTS_OF_ONE
+    assert len(ben.store.requests.pending()) == MAXIMUM_GROUP_REQUESTS_OF_ONE
     forge(ann, ben, 20, body(ann, 2**60), bytes([1]) * 32)  # the same group again takes the earlier one's place
     assert codes(ben) == []
 
@@ -132,7 +132,7 @@ def test_nor_can_many(make: Make) -> None:
     for device in others:
         for number in range(1, MAXIMUM_GROUP_REQUESTS_OF_ONE + 1):
             forge(device, ben, number, body(device, 2**60), bytes([number]) * 32)
-    assert len(ben.store.group_requests()) == MAXIMUM_GROUP_REQUESTS
+    assert len(ben.store.requests.pending()) == MAXIMUM_GROUP_REQUESTS
     assert codes(ben) == ["limit"] * MAXIMUM_GROUP_REQUESTS_OF_ONE
 
 

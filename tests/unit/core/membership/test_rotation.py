@@ -88,7 +88,7 @@ def test_a_rotation_reaches_every_group_and_what_is_under_way_still_opens(make: 
     ben.blob(first, b"sealed to the new key")
     carry(ann, ben)
     assert ann.inbox() == [b"sealed to the old key", b"sealed to the new key"]
-    assert (ann.store.totals()[0], ben.store.totals()[0]) == (0, 0)
+    assert (ann.store.outbox.totals()[0], ben.store.outbox.totals()[0]) == (0, 0)
 
 
 def test_the_old_key_is_wiped_when_everybody_knows(make: Make, ann: Rotating) -> None:
@@ -154,7 +154,7 @@ def test_a_power_cut_at_any_step_leaves_a_device_that_works(
     assert sorted(ann.inbox()) == [b"new", b"old"]
     assert ann.listed_by(ben, group_id) == ann.listed_by(cem, group_id) == ann.identity.noise_public
     assert len(ann.identity.noise.retired) == (crash != "before the file")
-    assert not ann.store.totals()[0]
+    assert not ann.store.outbox.totals()[0]
 
 
 def test_an_invite_that_was_printed_before_a_rotation_still_works(make: Make, ann: Rotating) -> None:
@@ -167,7 +167,7 @@ def test_an_invite_that_was_printed_before_a_rotation_still_works(make: Make, an
         dan.node.request_join(invite, "dan", dan.now)
     carry(ann, dan)
     assert ann.listed_by(dan, group_id) == ann.identity.noise_public
-    assert not dan.store.totals()[0]
+    assert not dan.store.outbox.totals()[0]
 
 
 def test_who_joins_under_a_key_that_it_has_replaced_meanwhile_tells_the_new_one(make: Make, ann: Rotating) -> None:
@@ -251,7 +251,7 @@ def test_a_removed_device_gains_nothing_by_its_keys(make: Make, ann: Rotating) -
     group = ben.node.membership.group(group_id)
     assert group.member(ann.key) is None
     assert ben.node.membership.secret(group_id) is not None
-    assert ann.store.secret(group_id, group.epoch_id) is None
+    assert ann.store.groups.secret(group_id, group.epoch_id) is None
     ben.blob(group_id, b"not for ann")
     assert ben.sends() == []
 
@@ -304,4 +304,4 @@ def test_a_collector_tells_the_boards_that_seal_for_it(tmp_path: Path) -> None:
         for forward in gate.node.routes.take()
     ]
     assert [fields[8] for fields in opened if fields[0] == messages.COLLECTOR_KEY] == [collector.identity.noise_public]
-    assert collector.store.control_waits(), "the old key stays until the board has answered"
+    assert collector.store.outbox.control_waits(), "the old key stays until the board has answered"

@@ -59,11 +59,11 @@ def test_a_vote_counts_only_as_the_rules_say(group: Group) -> None:  # accepts: 
     assert _cast(dan, ann, group_id, ben, 2) == ["vote"], "by no admin"
     assert _cast(ben, ann, group_id, ben, 2) == ["vote"], "about itself"
     assert _cast(ben, ann, group_id, dan, 3) == ["vote"], "about a member of another time"
-    assert ann.store.votes(group_id) == []
-    assert ann.store.counters()["quarantined_vote"] == 3
+    assert ann.store.votes.of_group(group_id) == []
+    assert ann.store.counters.values()["quarantined_vote"] == 3
     assert _cast(ben, ann, group_id, dan, 4) == [VoteArrived(group_id, Action.BAN, dan.key, ben.key)]
     assert _cast(cem, ann, group_id, cem, 3) == ["vote"]
-    assert len(ann.store.votes(group_id)) == 1
+    assert len(ann.store.votes.of_group(group_id)) == 1
 
 
 def test_the_target_is_not_told_and_two_of_three_decide(group: Group) -> None:  # accepts: 003.34, 003.35, 003.37

@@ -79,7 +79,9 @@ class Pair:
     def condition(self) -> str:
         """Return how the collector's status would say that the device is."""
         store, key = self.cat.store, self.ann.key
-        return condition(store.presences().get(key), store.last_heard().get(key), self.cat.now.wall_us)[0]
+        return condition(store.presence.of_peers().get(key), store.presence.last_seen().get(key), self.cat.now.wall_us)[
+            0
+        ]
 
     def wait(self, seconds: float) -> None:
         """Let time pass for both."""
@@ -218,7 +220,7 @@ def test_strangers_and_the_removed_are_not_heard(pair: Pair, tmp_path: Path) -> 
             pair.group_id, lambda draft, epoch: draft.removing(pair.ann.key, epoch), pair.cat.now
         )
     assert pair.tells(*beats) == "unknown"
-    assert pair.cat.store.counters()["dropped_not_a_member"] == len(beats)
+    assert pair.cat.store.counters.values()["dropped_not_a_member"] == len(beats)
 
 
 def test_beats_are_written_together(pair: Pair) -> None:
@@ -228,18 +230,18 @@ def test_beats_are_written_together(pair: Pair) -> None:
     pair.tells(*(each.envelope for each in pair.ann.beats()))
     pair.ann.node.answer_now(pair.ann.now)
     assert pair.ann.beats() != []  # where links stand, told anew: that is no beat
-    before = pair.cat.store._db.total_changes
+    before = pair.cat.store.connection.total_changes
     for _ in range(6):
         assert not pair.cat.node.heartbeat.has_work(pair.cat.now)
         pair.wait(10)
         [beat] = pair.ann.beats()
         pair.cat.receive(beat.envelope)
-    assert pair.cat.store._db.total_changes == before
+    assert pair.cat.store.connection.total_changes == before
     pair.wait(10)
     assert pair.cat.node.heartbeat.has_work(pair.cat.now)
     pair.maintain()
     assert pair.condition() == "online"
-    assert pair.cat.store.presences()[pair.ann.key].heard_at_us == pair.cat.now.wall_us - 10_000_000
+    assert pair.cat.store.presence.of_peers()[pair.ann.key].heard_at_us == pair.cat.now.wall_us - 10_000_000
 
 
 def test_what_a_full_disk_refused_is_written_later(pair: Pair) -> None:

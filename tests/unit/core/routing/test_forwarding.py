@@ -39,7 +39,7 @@ def test_a_boards_message_reaches_the_collector_and_its_acknowledgement_the_boar
     fleet.forward(fleet.telemetry())
     fleet.carry()
     assert fleet.landed() == [BATCH]
-    assert fleet.gate.store.totals()[0] == 0  # the collector has it durably
+    assert fleet.gate.store.outbox.totals()[0] == 0  # the collector has it durably
     assert fleet.acknowledgements() == []  # but not in its vault yet
     fleet.land()
     fleet.carry()
@@ -50,9 +50,9 @@ def test_a_boards_message_reaches_the_collector_and_its_acknowledgement_the_boar
 def test_what_lands_is_signed_by_the_board(fleet: Fleet) -> None:
     fleet.forward(fleet.telemetry())
     fleet.carry()
-    waiting = fleet.collector.store.landing_waiting(1 << 20, 100)
+    waiting = fleet.collector.store.landing.waiting(1 << 20, 100)
     assert waiting is not None
-    [row] = fleet.collector.store.landing_until(waiting[0])
+    [row] = fleet.collector.store.landing.until(waiting[0])
     assert read_message(row.message).author == fleet.board.key
 
 
@@ -64,12 +64,14 @@ def test_the_gateway_cannot_open_what_it_carries(fleet: Fleet) -> None:
 
 def test_nobody_sends_a_board_anything_of_the_group(fleet: Fleet) -> None:
     queues = [
-        queue.recipient for device in (fleet.gate, fleet.other, fleet.collector) for queue in device.store.queues()
+        queue.recipient
+        for device in (fleet.gate, fleet.other, fleet.collector)
+        for queue in device.store.outbox.queues()
     ]
     assert fleet.board.key not in queues
     fleet.gate.blob(fleet.group_id, b"to everybody")
     fleet.carry()
-    assert fleet.board.key not in [queue.recipient for queue in fleet.gate.store.queues()]
+    assert fleet.board.key not in [queue.recipient for queue in fleet.gate.store.outbox.queues()]
 
 
 def test_a_collector_with_a_board_of_its_own(fleet: Fleet) -> None:
@@ -127,7 +129,7 @@ def test_an_old_envelope_takes_no_way(fleet: Fleet) -> None:
     fleet.land()
     fleet.carry()
     assert fleet.acknowledgements()[-1:] == [2]
-    assert fleet.collector.store.carrier(fleet.board.key) == fleet.gate.key
+    assert fleet.collector.store.carriers.of(fleet.board.key) == fleet.gate.key
 
 
 def test_where_there_is_no_room_inside_there_is_none_for_the_forward(tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ def test_where_there_is_no_room_inside_there_is_none_for_the_forward(tmp_path: P
     for outgoing in gate.sends():
         collector.receive(outgoing.envelope)
     assert fleet.landed() == []
-    assert gate.store.totals()[0] == 1
+    assert gate.store.outbox.totals()[0] == 1
     with pytest.raises(OutboxFullError), collector.store.transaction():
         collector.node.forward(board.key, collector.key, fleet.telemetry(), collector.now)
 
@@ -158,9 +160,9 @@ def test_a_full_outbox_gives_up_the_oldest_envelopes_and_says_so(tmp_path: Path)
     fleet = Fleet(gate, gate, collector, board, group_id)
     for _ in range(40):
         fleet.forward(fleet.telemetry())
-    assert gate.store.totals()[1] <= 8_000
+    assert gate.store.outbox.totals()[1] <= 8_000
     carry(gate, collector)
-    assert collector.store.counters()["lost_messages"] > 0
+    assert collector.store.counters.values()["lost_messages"] > 0
     assert 0 < len(fleet.landed()) < 40
 
 
@@ -172,7 +174,7 @@ def test_a_loss_of_the_board_counts_on_its_own_link(fleet: Fleet) -> None:
     fleet.land()
     fleet.carry()
     assert fleet.acknowledgements() == [2]
-    assert fleet.collector.store.counters()["lost_messages"] == 1
+    assert fleet.collector.store.counters.values()["lost_messages"] == 1
 
 
 def test_a_board_may_restart_more_often_than_links_are_remembered(
@@ -186,7 +188,7 @@ def test_a_board_may_restart_more_often_than_links_are_remembered(
         fleet.land()
         fleet.carry()
         assert fleet.acknowledgements() == [1]
-    assert fleet.collector.store.incarnations(fleet.board.key) <= 3
+    assert fleet.collector.store.received.count(fleet.board.key) <= 3
 
 
 def test_a_board_far_ahead_is_told_where_it_stands(fleet: Fleet) -> None:

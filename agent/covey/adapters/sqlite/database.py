@@ -1,0 +1,131 @@
+"""The connection to one SQLite file: statements, transactions, and sqlite3's errors in the project's words."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from covey.adapters.sqlite.reserved_space import ReservedSpace
+from covey.errors import DamagedStateError, DiskFullError, StorageError
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+class Database:
+    """One connection; the tables' classes hold it and run their statements by it.
+
+    Raises (all methods):
+        DiskFullError: no room; the transaction is rolled back.
+        DamagedStateError: the file is not what was written; `adapters/sqlite/salvage.py` saves what can be read.
+        StorageError: the file cannot be read or written.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, reserved: ReservedSpace | None = None) -> None:
+        self.connection = connection
+        self.lean = False
+        """Whether the reserved space is gone: what waits may leave, and nothing but control messages comes in."""
+        self.within = False
+        """Whether a transaction is open: then nobody else writes, and what was read still holds."""
+        self._reserved = reserved
+        self._flushes: list[Callable[[], None]] = []
+        self._forgets: list[Callable[[], None]] = []
+
+    def remember(self, forget: Callable[[], None], flush: Callable[[], None] = _nothing) -> None:
+        """Let a table's class keep in memory what a transaction has read or will write.
+
+        `flush` writes it before each commit, `forget` drops it at each beginning and each end.
+        """
+        self._forgets.append(forget)
+        self._flushes.append(flush)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Open a write transaction; commit durably at the end, roll back on any exception."""
+        try:
+            with translated():
+                self.lean = self._reserved is not None and not self._reserved.there()
+                self.connection.execute("BEGIN IMMEDIATE")
+                self._begin_or_end(within=True)
+                try:
+                    yield
+                    self.flush()
+                    self.connection.execute("COMMIT")
+                except BaseException:
+                    if self.connection.in_transaction:
+                        self.connection.execute("ROLLBACK")
+                    raise
+                finally:
+                    self._begin_or_end(within=False)
+        except DiskFullError:
+            if self._reserved is not None and self._reserved.drop():
+                with suppress(StorageError):
+                    self.fold()
+            raise
+
+    def _begin_or_end(self, *, within: bool) -> None:
+        for forget in self._forgets:
+            forget()
+        self.within = within
+
+    def flush(self) -> None:
+        """Write what the open transaction has kept in memory so far."""
+        for flush in self._flushes:
+            flush()
+
+    def fold(self) -> None:
+        """Fold the write-ahead log into the file. Closing does, too, but says nothing where there is no room for it."""
+        with translated():
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def run(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
+        """Run a statement, inside a transaction or not, and return its rows."""
+        try:
+            return self.connection.execute(statement, parameters).fetchall()
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise _translation(error) from error
+
+    def each(self, statement: str, parameters: Sequence[object] = ()) -> Iterator[Any]:
+        """Run a statement and yield its rows, as far as they are wanted."""
+        try:
+            yield from self.connection.execute(statement, parameters)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise _translation(error) from error
+
+    def first(self, statement: str, parameters: Sequence[object] = ()) -> Any:
+        """Run a statement and return its first row; None where there is none."""
+        rows = self.run(statement, parameters)
+        return rows[0] if rows else None
+
+    def one(self, statement: str, *parameters: object) -> int:
+        """Run a statement and return the first column of its first row, which must be there."""
+        row = self.first(statement, parameters)
+        if row is None:
+            raise DamagedStateError("the state database lacks a row that it must have")
+        return row[0]  # type: ignore[no-any-return] # STRICT tables give what the caller's column says
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn sqlite3's errors into the project's."""
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise _translation(error) from error
+
+
+def _translation(error: sqlite3.Error | UnicodeDecodeError) -> StorageError:
+    code = getattr(error, "sqlite_errorcode", 0)
+    unreadable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode")
+    if unreadable or code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        return DamagedStateError(f"the state database is damaged: {error}")
+    if code == sqlite3.SQLITE_FULL:
+        return DiskFullError("no room on the disk that holds the state", hint="free some space; what was queued stays")
+    if code & 0xFF == sqlite3.SQLITE_BUSY:
+        return StorageError("the state is locked by another process", hint="is a backup or another covey running?")
+    if code & 0xFF in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}:
+        return StorageError(f"the state database: {error}", hint="is its disk full, read-only or broken? see dmesg")
+    return StorageError(f"the state database: {error}")

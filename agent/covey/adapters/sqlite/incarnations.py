@@ -1,0 +1,73 @@
+"""Which incarnation each part of a recipient's queue belongs to (`core/link/incarnations.py`)."""
+
+from __future__ import annotations
+
+from covey.adapters.sqlite.counters import Counters
+from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.rows import OF_PEER, PLACE_BITS
+from covey.core.link.incarnations import IncarnationSpan
+from covey.limits import DOUBT_US
+
+
+class Incarnations:
+    """The present incarnation of this device, and the earlier ones that something still waits in."""
+
+    def __init__(self, database: Database, counters: Counters) -> None:
+        self._database = database
+        self._counters = counters
+
+    def present(self) -> bytes:
+        """Return the 8 bytes of this device's present incarnation."""
+        return bytes(self._database.one("SELECT incarnation FROM device"))
+
+    def spans(self, recipient: bytes) -> list[IncarnationSpan]:
+        """Return the incarnations of a recipient's queue, oldest first; none where nothing was ever queued."""
+        peer = self._database.first(
+            "SELECT id, base, next_link_seq - 1, anew FROM peer WHERE signing_public = ?", (recipient,)
+        )
+        if peer is None:
+            return []
+        rows = self._database.run(
+            "SELECT incarnation, base, last, anew FROM earlier WHERE peer = ? ORDER BY base", (peer[0],)
+        )
+        return [*(IncarnationSpan(*row) for row in rows), IncarnationSpan(self.present(), *peer[1:])]
+
+    def renew(self, incarnation: bytes) -> None:
+        """Begin another incarnation; what waits keeps its own."""
+        self._database.run(
+            "INSERT INTO earlier SELECT id, (SELECT incarnation FROM device), base, next_link_seq - 1, anew FROM peer "  # noqa: S608
+            f"WHERE EXISTS (SELECT 1 FROM outbox WHERE {OF_PEER} AND outbox.id > peer.id << {PLACE_BITS} | base) "
+            "OR EXISTS (SELECT 1 FROM untold_loss WHERE peer = peer.id AND last > peer.base)"
+        )
+        self._database.run(
+            "DELETE FROM earlier WHERE NOT EXISTS (SELECT 1 FROM outbox WHERE outbox.id "  # noqa: S608 - our names
+            f"BETWEEN (earlier.peer << {PLACE_BITS}) + base + 1 AND (earlier.peer << {PLACE_BITS}) + earlier.last) "
+            "AND NOT EXISTS (SELECT 1 FROM untold_loss "
+            "WHERE untold_loss.peer = earlier.peer AND untold_loss.last > base AND first <= earlier.last)"
+        )
+        self._database.run("UPDATE peer SET base = next_link_seq - 1, anew = 0")
+        self._database.run("UPDATE device SET incarnation = ?", (incarnation,))
+        self._counters.count("incarnations")
+
+    def replace(self, recipient: bytes, incarnation: bytes, now_us: int) -> bool:
+        """Begin another incarnation because a recipient has shown that the present one had another life.
+
+        What waits in it is signed anew. False where the same recipient has said so a short time ago: nothing changes.
+        """
+        doubted = self._database.first(
+            "UPDATE peer SET doubted_at = ?1 WHERE signing_public = ?2 "
+            "AND ?1 NOT BETWEEN doubted_at AND doubted_at + ?3 RETURNING 1",
+            (now_us, recipient, DOUBT_US),
+        )
+        if doubted is None:
+            return False
+        self._database.run(
+            "UPDATE peer SET anew = next_link_seq - 1, base = min("  # noqa: S608 - our names
+            f"coalesce((SELECT link_seq FROM outbox WHERE {OF_PEER} AND outbox.id > peer.id << {PLACE_BITS} | base "
+            "ORDER BY outbox.id LIMIT 1), next_link_seq), "
+            "coalesce((SELECT min(max(first, base + 1)) FROM untold_loss WHERE peer = peer.id AND last > base), "
+            "next_link_seq)) - 1"
+        )
+        self._database.run("UPDATE device SET incarnation = ?", (incarnation,))
+        self._counters.count("incarnations")
+        return True

@@ -1,0 +1,100 @@
+"""The tables of a collector: messages on their way into the vault, and the segment that is being written."""
+
+from __future__ import annotations
+
+from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.rows import digest, take_room
+from covey.core.vault.landing import LandedMessage, LandingPlan
+from covey.core.wire.message import Message
+from covey.limits import LANDING_BYTES
+
+
+class Landing:
+    """What has come for the vault, in order of arrival, bounded in bytes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def land(self, message: Message, now_us: int) -> bool:
+        """Keep a message for the collector; False where too much waits for the vault."""
+        return self._land((message.author, message.incarnation, message.link_seq), message.raw, now_us)
+
+    def land_queued(self, recipient: bytes, place: int, message: Message, now_us: int) -> bool:
+        """Keep a copy of what waits for a recipient, for this device's own node; False as for `land`."""
+        if self._database.first("SELECT 1 FROM landing WHERE recipient = ? AND link_seq = ?", (recipient, place)):
+            return True
+        return self._land((message.author, message.incarnation, place), message.raw, now_us, recipient)
+
+    def _land(self, where: tuple[bytes, bytes, int], raw: bytes, now_us: int, recipient: bytes | None = None) -> bool:
+        if self._database.lean or not take_room(self._database, "landing_bytes", len(raw), LANDING_BYTES):
+            return False
+        self._database.run(
+            "INSERT INTO landing (author, incarnation, link_seq, received_at, size, message, recipient, digest) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (*where, now_us, len(raw), raw, recipient, digest(*where, raw)),
+        )
+        return True
+
+    def unlanded(self, author: bytes, incarnation: bytes) -> set[int]:
+        """Return the link sequences of a link that wait for the vault."""
+        return {
+            row[0]
+            for row in self._database.run(
+                "SELECT link_seq FROM landing WHERE author = ? AND incarnation = ? AND recipient IS NULL",
+                (author, incarnation),
+            )
+        }
+
+    def plan(self) -> LandingPlan | None:
+        """Return the segment that is being written."""
+        row = self._database.first("SELECT number, incarnation, last_id, created_at, nonce FROM landing_plan")
+        return LandingPlan(*row) if row else None
+
+    def begin(self, plan: LandingPlan) -> None:
+        """Fix what the next segment holds, before any of it is written."""
+        self._database.run(
+            "INSERT INTO landing_plan VALUES (1, ?, ?, ?, ?, ?)",
+            (plan.number, plan.incarnation, plan.last_id, plan.created_at_us, plan.nonce),
+        )
+
+    def size(self) -> int:
+        """Return how much waits for the vault."""
+        return self._database.one("SELECT landing_bytes FROM device")
+
+    def waiting(self, maximum_bytes: int, maximum_records: int) -> tuple[int, int, int] | None:
+        """Return (last id, bytes, newest arrival) of what fits the next segment, or None where nothing waits."""
+        last = total = newest = 0
+        rows = self._database.run("SELECT id, size, received_at FROM landing ORDER BY id LIMIT ?", (maximum_records,))
+        for identifier, size, received_at in rows:
+            if total and total + size > maximum_bytes:
+                break
+            total += size
+            last, newest = identifier, max(newest, received_at)
+        return (last, total, newest) if rows else None
+
+    def until(self, last_id: int) -> list[LandedMessage]:
+        """Return the messages of a plan, in order of arrival."""
+        return [
+            LandedMessage(*row)
+            for row in self._database.run(
+                "SELECT author, incarnation, link_seq, received_at, message, recipient FROM landing "
+                "WHERE id <= ? ORDER BY id",
+                (last_id,),
+            )
+        ]
+
+    def manifest_floor(self) -> int:
+        """Return the highest `manifest_seq` that this device has published."""
+        return self._database.one("SELECT manifest_floor FROM device")
+
+    def finish(self, plan: LandingPlan, manifest_seq: int) -> None:
+        """Forget a plan and its messages: they are in the vault, listed by that manifest."""
+        size = self._database.one("SELECT coalesce(sum(size), 0) FROM landing WHERE id <= ?", plan.last_id)
+        self._database.run("DELETE FROM landing WHERE id <= ?", (plan.last_id,))
+        self._database.run("UPDATE device SET landing_bytes = landing_bytes - ?", (size,))
+        self.note_manifest(manifest_seq)
+        self._database.run("DELETE FROM landing_plan WHERE number = ?", (plan.number,))
+
+    def note_manifest(self, manifest_seq: int) -> None:
+        """Remember that a vault manifest was published."""
+        self._database.run("UPDATE device SET manifest_floor = max(manifest_floor, ?)", (manifest_seq,))

@@ -1,0 +1,83 @@
+"""The table of losses: places of queues whose messages are gone, until their recipients are told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.rows import PLACE_BITS, extend
+from covey.core.link.incarnations import Gone
+from covey.core.wire.message import LossReason
+from covey.core.wire.sequences import Range
+from covey.limits import MAXIMUM_LOSS_RANGES
+
+_REPORTED_AT_ONCE = 16 * MAXIMUM_LOSS_RANGES
+"""Runs of places that are reported at a time; the others with the next occasion."""
+
+_PEER = "(SELECT id FROM peer WHERE signing_public = ?)"
+
+
+class Losses:
+    """What is gone of each recipient's queue and no signed record tells yet."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def recipients(self) -> list[bytes]:
+        """Return the recipients that have not been told of everything that is gone."""
+        query = "SELECT signing_public FROM peer WHERE id IN (SELECT peer FROM untold_loss)"
+        return [row[0] for row in self._database.run(query)]
+
+    def unreported(self, recipient: bytes) -> list[Gone]:
+        """Return what is gone and no record tells yet; nothing as long as an earlier record waits for the recipient."""
+        return [
+            Gone(first, last, LossReason(reason), number)
+            for first, last, reason, number in self._database.run(
+                "SELECT first, last, reason, number FROM untold_loss JOIN peer ON peer.id = untold_loss.peer "  # noqa: S608
+                f"WHERE signing_public = ? AND NOT EXISTS (SELECT 1 FROM outbox WHERE "
+                f"outbox.id = peer.id << {PLACE_BITS} | told_place) ORDER BY first LIMIT ?",
+                (recipient, _REPORTED_AT_ONCE),
+            )
+        ]
+
+    def reported(self, recipient: bytes, last_place: int) -> None:
+        """Forget what is gone up to a place: signed records are queued, and the last one is what waits now."""
+        self._database.run(f"DELETE FROM untold_loss WHERE peer = {_PEER} AND last <= ?", (recipient, last_place))  # noqa: S608
+        self._database.run("UPDATE peer SET told_place = next_link_seq - 1 WHERE signing_public = ?", (recipient,))
+
+    def note(self, recipient: bytes, reason: LossReason, rows: Sequence[tuple[int, int | None]]) -> list[Range]:
+        """Note (place, number) of what will never come, ascending; return the places' ranges."""
+        runs: list[Gone] = []
+        for place, number in rows:
+            if runs and _continues(runs[-1], place, number):
+                runs[-1] = replace(runs[-1], last=place)
+            else:
+                runs.append(Gone(place, place, reason, number))
+        peer = self._database.one("SELECT id FROM peer WHERE signing_public = ?", recipient)
+        for run in runs:
+            query = "SELECT first, number FROM untold_loss WHERE peer = ? AND last = ? AND reason = ?"
+            before = self._database.first(query, (peer, run.first - 1, reason))
+            if before is not None:
+                known = Gone(before[0], run.first - 1, reason, before[1])
+                if _continues(known, run.first, run.number):
+                    query = "UPDATE untold_loss SET last = ? WHERE peer = ? AND first = ?"
+                    self._database.run(query, (run.last, peer, known.first))
+                    continue
+            self._database.run(
+                "INSERT INTO untold_loss VALUES (?, ?, ?, ?, ?)", (peer, run.first, run.last, reason, run.number)
+            )
+        ranges: list[Range] = []
+        for run in runs:
+            extend(ranges, run.first, run.last)
+        return ranges
+
+    def forget(self, recipient: bytes) -> None:
+        """Forget what is gone of a recipient's queue: nobody is to be told of it."""
+        self._database.run(f"DELETE FROM untold_loss WHERE peer = {_PEER}", (recipient,))  # noqa: S608 - our names
+
+
+def _continues(run: Gone, place: int, number: int | None) -> bool:
+    """Say whether a place with its telemetry number goes on where a run ends."""
+    following = None if run.number is None else run.number + place - run.first
+    return place == run.last + 1 and number == following

@@ -1,0 +1,35 @@
+"""The table of messages that were set aside for a person to look at."""
+
+from __future__ import annotations
+
+from covey.adapters.sqlite.database import Database
+from covey.core.link.records import Quarantined
+from covey.limits import QUARANTINED_MESSAGES
+
+
+class Quarantine:
+    """Authentic messages that could not be used, or sent; a bounded number."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, code: str, message: bytes, now_us: int, recipient: bytes | None = None) -> None:
+        """Keep a message that could not be used, or sent to a recipient; the oldest go when there are too many."""
+        self._database.run(
+            "INSERT INTO quarantine (code, stored_at, message, recipient) VALUES (?, ?, ?, ?)",
+            (code, now_us, message, recipient),
+        )
+        self._database.run(
+            "DELETE FROM quarantine WHERE id <= (SELECT max(id) FROM quarantine) - ?", (QUARANTINED_MESSAGES,)
+        )
+
+    def entries(self) -> list[Quarantined]:
+        """Return what is in quarantine, oldest first."""
+        return [
+            Quarantined(*row)
+            for row in self._database.run("SELECT id, code, stored_at, recipient, message FROM quarantine ORDER BY id")
+        ]
+
+    def remove(self, identifier: int) -> bool:
+        """Forget a message in quarantine; False where there is none of that number."""
+        return bool(self._database.run("DELETE FROM quarantine WHERE id = ? RETURNING id", (identifier,)))

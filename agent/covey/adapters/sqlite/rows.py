@@ -1,0 +1,55 @@
+"""What several tables share: digests of rows, places of queues as keys, and totals with a bound."""
+
+from __future__ import annotations
+
+import hashlib
+
+from covey.adapters.sqlite.database import Database
+from covey.core.wire.sequences import Range
+from covey.errors import DamagedStateError
+
+_DIGEST_BYTES = 8
+"""Against chance, not against people: who can write here has the keys, too."""
+
+PLACE_BITS = 40
+LAST_PLACE = (1 << PLACE_BITS) - 1
+OF_PEER = f"outbox.id BETWEEN peer.id << {PLACE_BITS} AND peer.id << {PLACE_BITS} | {LAST_PLACE}"
+"""Joins a recipient's row to its queue."""
+
+OLDEST = f"SELECT queued_at FROM outbox WHERE {OF_PEER} ORDER BY outbox.id LIMIT 1"  # noqa: S608 - our names
+"""When the first message of a recipient's queue was queued."""
+
+
+def digest(*parts: object) -> bytes:
+    """Return what shows that a row is as it was written: SQLite does not, and a worn card lies."""
+    hashed = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for part in parts:
+        hashed.update(part if isinstance(part, bytes) else repr(part).encode())
+    return hashed.digest()
+
+
+def check_digest(stored: bytes | None, *parts: object) -> None:
+    """Compare; rows of an earlier Covey have none.
+
+    Raises:
+        DamagedStateError: the row is not what was written.
+    """
+    if stored is not None and stored != digest(*parts):
+        raise DamagedStateError("a row of the state database is not what was written")
+
+
+def take_room(database: Database, column: str, size: int, maximum: int) -> bool:
+    """Add to one of the device row's totals unless that would exceed its bound; return whether it was added."""
+    row = database.first(
+        f"UPDATE device SET {column} = {column} + ? WHERE {column} + ? <= ? RETURNING 1",  # noqa: S608 - our names
+        (size, size, maximum),
+    )
+    return row is not None
+
+
+def extend(ranges: list[Range], first: int, last: int) -> None:
+    """Add places to ascending ranges."""
+    if ranges and ranges[-1][1] == first - 1:
+        ranges[-1] = (ranges[-1][0], last)
+    else:
+        ranges.append((first, last))

@@ -1,0 +1,226 @@
+"""What the machines of links read and write of the durable state: a small Protocol for each family of tables.
+
+Every call happens inside a transaction that the runtime opened and will commit before it releases anything.
+`adapters/sqlite/store.py` holds an object for each family.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+from covey.core.link.incarnations import Gone, IncarnationSpan
+from covey.core.wire.message import LossReason, Message
+from covey.core.wire.sequences import Range, SequenceSet
+
+
+class MessageClass(IntEnum):
+    """How an outbox treats a message when room is short."""
+
+    CONTROL = 0
+    DATA = 1
+    TELEMETRY = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A message that was set aside: on its way to a recipient, or, without one, when it had come."""
+
+    id: int
+    code: str
+    stored_at_us: int
+    recipient: bytes | None
+    message: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSummary:
+    """What the outbox holds for one recipient."""
+
+    recipient: bytes
+    queued: int
+    acknowledged: int
+    oldest_at_us: int | None
+
+
+class CounterRecords(Protocol):
+    """Counters that `covey status` shows."""
+
+    def count(self, counter: str, amount: int = 1) -> None:
+        """Add to a counter that `covey status` shows."""
+
+
+class OutboxRecords(Protocol):
+    """The queues of messages that wait, as their sender needs them."""
+
+    def allocate(self, recipient: bytes) -> tuple[int, int]:
+        """Return the next (seq, link_seq) for a message to a recipient; neither is ever given again."""
+
+    def allocate_number(self) -> int:
+        """Return the next telemetry number of this device; it is never given again."""
+
+    def queue(
+        self,
+        recipient: bytes,
+        seq: int,
+        link_seq: int,
+        kind: MessageClass,
+        message: bytes,
+        now_us: int,
+        number: int | None = None,
+        *,
+        beyond: bool = False,
+    ) -> None:
+        """Append a signed message to the outbox; `number` is a telemetry batch's own.
+
+        Raises:
+            OutboxFullError: the outbox has reached its bound; control messages may exceed it.
+        """
+
+    def limit_life(self, recipient: bytes, link_seq: int, lifetime_us: int) -> None:
+        """Let a message that was just queued expire when this state has aged by its lifetime, and not before."""
+
+    def grow_older(self, elapsed_us: int) -> None:
+        """Add to this state's age: the time that agents have run on it, which no clock can set."""
+
+    def expire(self) -> list[tuple[bytes, list[Range]]]:
+        """Forget what has outlived its lifetime, a bounded number; return whose places, which are to be told."""
+
+    def queued(self, recipient: bytes, after_link_seq: int, limit: int, size: int) -> list[tuple[int, bytes]]:
+        """Return (place, message) of a recipient in order: up to `limit`, until their bytes reach `size`."""
+
+    def make_room(self, recipient: bytes, size: int) -> list[Range]:
+        """Where `size` more bytes would not fit, forget the recipient's oldest telemetry; return the places.
+
+        They are to be told. Where that would not suffice, nothing is forgotten: `queue` will refuse.
+        """
+
+    def withdraw(
+        self, recipient: bytes, link_seq: int, code: str, now_us: int, reason: LossReason | None = None
+    ) -> bool:
+        """Move the message of a place from the outbox to quarantine; False where it is gone already.
+
+        With a reason, its recipient is to be told.
+        """
+
+    def withdraw_all(self, recipient: bytes) -> list[Range]:
+        """Forget what waits for a recipient, control messages and batches apart; return its places, to be told."""
+
+    def forget(self, recipient: bytes, *, but_telemetry: bool = False) -> int:
+        """Forget whatever waits for a recipient, or was to be told to it; return how many messages that was."""
+
+    def remove(self, recipient: bytes, place: int) -> None:
+        """Forget a place of a queue whose message goes another way: nothing of it is lost, and nothing told."""
+
+    def free(self, recipient: bytes, received: SequenceSet) -> int:
+        """Forget the places that the recipient holds; return how many messages that were."""
+
+    def recipients(self) -> list[bytes]:
+        """Return the recipients that the outbox holds messages for."""
+
+
+class LossRecords(Protocol):
+    """Places of queues whose messages are gone, until their recipients are told."""
+
+    def recipients(self) -> list[bytes]:
+        """Return the recipients that have not been told of everything that is gone."""
+
+    def unreported(self, recipient: bytes) -> list[Gone]:
+        """Return what is gone and no record tells yet; nothing as long as an earlier record waits for the recipient.
+
+        So what is lost meanwhile keeps company, in one record. A bounded number, by place.
+        """
+
+    def reported(self, recipient: bytes, last_place: int) -> None:
+        """Forget what is gone up to a place: signed records are queued, and the last one is what waits now."""
+
+
+class IncarnationRecords(Protocol):
+    """The incarnations of this device, and which part of a queue belongs to which."""
+
+    def present(self) -> bytes:
+        """Return the 8 bytes drawn when this state was new."""
+
+    def spans(self, recipient: bytes) -> list[IncarnationSpan]:
+        """Return the incarnations of a recipient's queue, oldest first; none where nothing was ever queued."""
+
+    def replace(self, recipient: bytes, incarnation: bytes, now_us: int) -> bool:
+        """Begin another incarnation, as a recipient has shown that the present one had another life.
+
+        What waits in it is signed anew. False where the same recipient has said so a short time ago: nothing changes.
+        """
+
+
+class SenderRecords(Protocol):
+    """What a sender needs."""
+
+    @property
+    def outbox(self) -> OutboxRecords:
+        """Messages that wait for their recipients."""
+
+    @property
+    def losses(self) -> LossRecords:
+        """What is gone of queues and not reported yet."""
+
+    @property
+    def incarnations(self) -> IncarnationRecords:
+        """The incarnations of this device."""
+
+
+class ReceivedRecords(Protocol):
+    """What has come over each link."""
+
+    def links(self, author: bytes) -> list[tuple[bytes, SequenceSet]]:
+        """Return (incarnation, what has come) of each link from an author."""
+
+    def count(self, author: bytes) -> int:
+        """Return of how many incarnations of an author links are remembered."""
+
+    def forget(self, author: bytes, keep: bytes) -> None:
+        """Forget an author's links, except for one incarnation and those of which something has still to land."""
+
+    def of(self, author: bytes, incarnation: bytes) -> SequenceSet:
+        """Return what has come over a link."""
+
+    def set(self, author: bytes, incarnation: bytes, received: SequenceSet) -> None:
+        """Remember what has come over a link."""
+
+
+class LandingRecords(Protocol):
+    """Messages that wait for the vault."""
+
+    def land(self, message: Message, now_us: int) -> bool:
+        """Keep a message for the collector; False where too much waits for the vault."""
+
+    def unlanded(self, author: bytes, incarnation: bytes) -> set[int]:
+        """Return the link sequences of a link that wait for the vault."""
+
+
+class SeenRecords(Protocol):
+    """When something new came from each device."""
+
+    def seen(self, device: bytes, now_us: int) -> None:
+        """Note that something new came from a device: a message, or an acknowledgement of what was not acknowledged."""
+
+    def links_seen(self, since_us: int, limit: int) -> list[tuple[bytes, bytes]]:
+        """Return (author, incarnation) of the links from who was heard since a time, or to a minute; the newest first.
+
+        A wall clock that has gone back hides none.
+        """
+
+
+class ReceiverRecords(Protocol):
+    """What a receiver needs."""
+
+    @property
+    def received(self) -> ReceivedRecords:
+        """What has come over each link."""
+
+    @property
+    def landing(self) -> LandingRecords:
+        """Messages on their way into the vault."""
+
+    @property
+    def presence(self) -> SeenRecords:
+        """Signs of life of other devices."""
