@@ -2,7 +2,7 @@
 
 A full disk refuses deletes, too: they grow the write-ahead log. So acknowledgements could not empty the outbox, for
 want of the room that they would make. While the reserved space is gone, the store takes nothing
-new (`SqliteStore.lean`).
+new (`Database.lean`).
 """
 
 from __future__ import annotations
