@@ -1,4 +1,4 @@
-"""Each decision in `docs/adr` has a status, and stands in the index as it calls itself; missing numbers are explained."""
+"""Each decision in `docs/adr` has a status, and stands in the index as it calls itself; missing ones are explained."""
 
 import re
 from pathlib import Path
