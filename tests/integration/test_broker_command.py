@@ -100,8 +100,8 @@ def test_the_credential_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["enrol"], 2, "name the device"),
-        (["init", "a" * 64], 2, "names no device"),
+        (["enrol"], 2, "required: DEVICE"),
+        (["init", "a" * 64], 2, "one word too many"),
         (["enrol", "ab" * 31], 2, "64 lower-case hex digits"),
         (["enrol", "../" * 21 + "a", "--ca", "ca"], 2, "64 lower-case hex digits"),
         (["enrol", "covey-sign-" + "a" * 58], 2, "mistyped"),

@@ -46,8 +46,8 @@ def test_list_documents_every_setting(alone: Gateway) -> None:
         (["set", "relay.ca_file", "/nowhere"], 78, "not a readable PEM file"),
         (["set", "telemetry.group", "beef"], 78, "telemetry.group"),
         (["set", "telemetry.batch_readings", "many"], 78, "must be a whole number"),
-        (["get"], 2, "takes 1 words"),
-        (["set", "label"], 2, "takes 2 words"),
+        (["get"], 2, "required: SETTING"),
+        (["set", "label"], 2, "required: VALUE"),
         (["list", "labl"], 78, "did you mean 'label'?"),
     ],
 )

@@ -14,6 +14,9 @@ from covey.cli.command_tree import commands
 from covey.config.settings import settings
 from tests.integration.gateway import COVEY
 
+_OF_STATE = {"--state", "--config", "--passphrase-file", "--help"}
+_OF_LEAVE = {*_OF_STATE, "--yes", "--group"}
+
 _BASH = """
 source "$1"; shift
 compopt() { :; } # exists only while bash completes
@@ -42,6 +45,7 @@ def test_bash_completes(tmp_path: Path) -> None:
     script = _script("bash", tmp_path)
     (tmp_path / "blob one").touch()
     (tmp_path / "folder").mkdir()
+    (tmp_path / "vault").mkdir()
     assert _complete(script, "covey", "con") == {"config"}
     assert {each.name for each in commands()} <= _complete(script, "covey", "")
     assert _complete(script, "covey", "config", "get", "outb") == {"outbox.maximum_bytes"}
@@ -49,10 +53,24 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert _complete(script, "covey", "publish", "--format", "senml-") == {"senml-cbor"}
     assert _complete(script, "covey", "send", "blob") == {"blob one"}
     assert _complete(script, "covey", "check", "--off") == {"--offline"}
-    assert _complete(script, "covey", "status", "--state", "") == {"folder"}
+    assert _complete(script, "covey", "status", "--state", "") == {"folder", "vault"}
     assert _complete(script, "covey", "init", "--label", "") == set()
     assert _complete(script, "covey", "ingest", "rep") == {"report"}
-    assert _complete(script, "covey", "ingest", "report", "--si") == {"--since", "--sink"}
+    assert _complete(script, "covey", "ingest", "report", "--s") == {"--since"}
+    assert _complete(script, "covey", "ingest", "--si") == {"--sink"}
+    assert _complete(script, "covey", "ingest", "vau") == {"vault"}
+    assert _complete(script, "covey", "ingest", "vault", "--available") == {"--available-now"}
+    assert _complete(script, "covey", "group", "le") == {"leave"}
+    assert _complete(script, "covey", "group", "leave", "--") == _OF_LEAVE
+    assert _complete(script, "covey", "group", "--state", "folder", "leave", "--") == _OF_LEAVE
+    assert _complete(script, "covey", "group", "create", "--mode", "p") == {"public"}
+    assert _complete(script, "covey", "group", "--") == _OF_STATE
+    assert _complete(script, "covey", "outbox", "l") == {"list", "ls"}
+    assert _complete(script, "covey", "outbox", "ls", "--l") == {"--limit"}
+    assert _complete(script, "covey", "outbox", "import", "blob") == {"blob one"}
+    assert _complete(script, "covey", "relay", "--u") == {"--url"}
+    assert _complete(script, "covey", "relay", "add", "--key", "blob") == {"blob one"}
+    assert _complete(script, "covey", "group", "add", "--label", "") == set()
     assert _complete(script, "covey", "ingest", "--verify", "s") == {"sample"}
 
 
@@ -70,9 +88,27 @@ def test_a_script_has_no_mistakes(tmp_path: Path, shell: str) -> None:
 @pytest.mark.skipif(not shutil.which("fish"), reason="no fish here")
 def test_fish_completes(tmp_path: Path) -> None:
     script = _script("fish", tmp_path)
-    ask = f"source {script}; complete -C 'covey config get out'; complete -C 'covey publish --format senml-'"
-    done = subprocess.run(["fish", "--no-config", "-c", ask], capture_output=True, text=True, check=True)
-    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["outbox.maximum_bytes", "senml-cbor"]
+
+    def ask(line: str) -> set[str]:
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+        )
+        return {each.split("\t")[0] for each in done.stdout.splitlines()}
+
+    assert ask("covey config get out") == {"outbox.maximum_bytes"}
+    assert ask("covey publish --format senml-") == {"senml-cbor"}
+    assert ask("covey group le") == {"leave"}
+    assert ask("covey group --state folder leave --y") == {"--yes"}
+    assert ask("covey group leave --m") == set()
+    assert ask("covey group create --mode p") == {"public"}
+    assert ask("covey outbox l") == {"list", "ls"}
+    assert ask("covey relay --u") == ask("covey relay set --u") == {"--url"}
+    assert ask("covey ingest report --s") == {"--since"}
+    assert ask("covey ingest vault --available") == {"--available-now"}
 
 
 def test_a_shell_that_is_not_known() -> None:

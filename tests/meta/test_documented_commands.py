@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from covey.cli.main import full_parser
-from covey.config.ingest_options import ingest_parser, report_parser
+from covey.errors import UsageError
 from tests.meta.source_tree import ROOT
 
 _DOCUMENTS = sorted(
@@ -25,6 +25,7 @@ _DOCUMENTS = sorted(
 )
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_SUBSTITUTED = re.compile(r"\$\(([^()]*)\)")
 _COVEY = re.compile(r"^\s*(?:sudo (?:-u \S+ )?)?covey (.*)")
 
 
@@ -32,7 +33,9 @@ def _command_lines(text: str) -> Iterator[tuple[str, bool]]:
     """Yield what follows `covey` in code, and whether it stands there as a whole command."""
     for block in _BLOCK.findall(text):
         for line in block.replace("\\\n", " ").splitlines():
-            for part in re.split(r"\|\||&&|[|;)]|\$\(", re.sub(r"(^|\s)#.*", "", line)):
+            bare = re.sub(r"(^|\s)#.*", "", line)
+            outer, inner = _SUBSTITUTED.sub("WORD", bare), _SUBSTITUTED.findall(bare)
+            for part in re.split(r"\|\||&&|[|;)]|\$\(", ";".join([outer, *inner])):
                 if found := _COVEY.search(part):
                     yield re.split(r"\s\d?[<>]", found[1])[0], True
     for code in _INLINE.findall(_BLOCK.sub("", text)):
@@ -55,18 +58,14 @@ def _alternatives(line: str) -> Iterator[str]:
 def _mistake(line: str, whole: bool) -> str | None:
     """Return what the program says to a command line; None where it takes it."""
     words = [word for word in shlex.split(line.replace("…", " ").replace("...", " ")) if word]
-    said = io.StringIO()
-    parser = full_parser()
-    if words[:1] == ["ingest"]:
-        report = words[1:2] == ["report"]
-        parser, words = (report_parser(), words[2:]) if report else (ingest_parser(), words[1:])
     try:
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-            parser.parse_args(words)
-    except SystemExit as end:
-        if end.code == 0 or (not whole and re.search(r"are required|expected one argument", said.getvalue())):
+        with contextlib.redirect_stdout(io.StringIO()):
+            full_parser().parse_args(words)
+    except SystemExit:  # after --help and --version
+        return None
+    except UsageError as error:
+        if not whole and re.search(r"are required|expected one argument", str(error)):
             return None
-        (error,) = [each for each in said.getvalue().splitlines() if "error: " in each]
         return f"covey {line}: {error}"
     return None
 

@@ -13,6 +13,7 @@ from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT, check_d
 from covey.adapters.keys.key_file import read_secret, write_secret
 from covey.adapters.keys.relay_credential import is_certificate
 from covey.cli.device_options import state_folder
+from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_json, read_text_file
 from covey.config.settings import RelayConfig
 from covey.core.ids import key_from_text, printable
@@ -21,58 +22,63 @@ from covey.errors import ConfigurationError, MalformedError, UsageError
 if TYPE_CHECKING:
     from covey.adapters.broker.examination import BrokerAccount
 
-_NEEDS_A_DEVICE = {"enrol", "remove"}
 _MAXIMUM_IDENTITY_BYTES = 64 * 1024
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add this command's options."""
-    parser.add_argument("action", choices=["init", "enrol", "remove", "check"])
-    parser.add_argument("device", nargs="?", help="enrol, remove: a device's broker user name, or its signing key")
-    parser.add_argument("--password-file", metavar="FILE", help="mosquitto's password file")
-    parser.add_argument(
-        "--pid-file", metavar="FILE", help="mosquitto's pid file: it is told of a changed password file"
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions()
+    init = actions.add(
+        "init",
+        _init,
+        "make what credentials come from: a shared account for joiners, or a fleet CA",
+        examples=("covey broker init --password-file /etc/mosquitto/passwords", "covey broker init --ca /srv/covey/ca"),
     )
-    parser.add_argument("--ca", metavar="DIR", help="folder of a fleet CA, instead of a password file")
-    parser.add_argument(
-        "--shared-password-file",
-        metavar="FILE",
-        help=f"init, check: file with the password of the account {ENROLMENT_ACCOUNT} (default: its name); - is stdin",
-    )
-    parser.add_argument(
+    enrol = actions.add("enrol", _enrol, "make a device's credential, and print it once")
+    remove = actions.add("remove", _remove, "shut a device out")
+    check = actions.add("check", _check, "prove on a live broker that it keeps its promises", examples=_CHECK_EXAMPLES)
+    for action in (enrol, remove):
+        action.add_argument("device", metavar="DEVICE", help="a device's broker user name, or its signing key")
+    for action in (init, enrol, remove):
+        action.add_argument("--password-file", metavar="FILE", help="mosquitto's password file")
+        action.add_argument(
+            "--pid-file", metavar="FILE", help="mosquitto's pid file: it is told of a changed password file"
+        )
+        action.add_argument("--ca", metavar="DIR", help="folder of a fleet CA, instead of a password file")
+    for action in (init, check):
+        action.add_argument(
+            "--shared-password-file",
+            metavar="FILE",
+            help=f"file with the password of the account {ENROLMENT_ACCOUNT} (default: its name); - is stdin",
+        )
+    enrol.add_argument("--output", metavar="FILE", help="write the credential to a file of mode 0600")
+    check.add_argument(
         "--identity",
         metavar="FILE",
         action="append",
         default=[],
-        help="check: what `enrol --json --output FILE` wrote for an identity made for this; twice",
+        help="what 'covey broker enrol --json --output FILE' wrote for an identity made for this; twice",
     )
-    parser.add_argument("--url", help="check: the broker, mqtts://HOST[:PORT] or mqtt://... (default: relay.url)")
-    parser.add_argument("--ca-file", metavar="FILE", help="check: PEM file of who signed the broker's certificate")
-    parser.add_argument(
+    check.add_argument("--url", help="the broker: mqtt://HOST[:PORT], or mqtts:// for TLS (default: relay.url)")
+    check.add_argument(
+        "--ca-file", metavar="FILE", help="PEM file of the authority that signed the broker's certificate"
+    )
+    check.add_argument(
         "--listen",
         metavar="SECONDS",
         type=float,
         default=11.0,
-        help="check: for what a broker tells by itself",
+        help="how long to listen for what a broker tells by itself (default: 11)",
     )
-    parser.add_argument("--output", metavar="FILE", help="enrol: write the credential to a file of mode 0600")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    for action in parser.actions.values():
+        json_option(action)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Do what the action says."""
-    if (options.action in _NEEDS_A_DEVICE) != (options.device is not None):
-        raise UsageError("name the device" if options.device is None else f"{options.action} names no device")
-    match options.action:
-        case "init":
-            _init(options)
-        case "enrol":
-            _enrol(options)
-        case "remove":
-            _remove(options)
-        case "check":
-            return _check(options)
-    return 0
+_CHECK_EXAMPLES = (
+    "covey broker enrol $(openssl rand -hex 32) --json --output one",
+    "covey broker enrol $(openssl rand -hex 32) --json --output two",
+    "covey broker check --identity one --identity two",
+)
 
 
 def _init(options: argparse.Namespace) -> None:

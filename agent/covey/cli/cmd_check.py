@@ -8,15 +8,16 @@ from covey.adapters.clock import SystemClock
 from covey.app.checks.findings import Examined, Finding, Level
 from covey.app.checks.local import examine
 from covey.cli.device_options import state_folder
+from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_json
 from covey.core.ids import printable
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument("--offline", action="store_true", help="leave the relay out")
     parser.add_argument("--warnings-as-errors", action="store_true", help="exit with 1 for warnings, too")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    json_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:

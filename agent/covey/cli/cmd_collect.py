@@ -8,9 +8,10 @@ from covey.adapters.journal import report
 from covey.app.agent_roles import collector_role, configured_roles
 from covey.app.daemon import run_agent
 from covey.cli.device_options import open_device
+from covey.cli.grammar import Parser
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument("--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (default: vault.location)")
     parser.add_argument("--no-sensors", action="store_true", help="do not sample this machine")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+from covey.cli.grammar import Parser
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+
+def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("shell", choices=["bash", "fish", "zsh"])
+    parser.add_argument("shell", metavar="SHELL", choices=["bash", "fish", "zsh"], help="bash, fish or zsh")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,62 +7,50 @@ import sys
 from typing import TYPE_CHECKING
 
 from covey.cli.device_options import state_folder
+from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_json
 from covey.config.file import Configuration
 from covey.config.settings import Setting, setting, settings, toml_value
-from covey.errors import UsageError
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
 
-_WORDS = {"get": 1, "set": 2, "unset": 1, "list": 0, "check": 0}
-"""How many words follow an action; `list` takes the beginning of a key, too."""
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions()
+    get = actions.add("get", _get, "print one setting's value")
+    get.add_argument("setting", metavar="SETTING", help="a setting, e.g. relay.url")
+    set_ = actions.add("set", _set, "change a setting", examples=("covey config set telemetry.batch_seconds 10",))
+    set_.add_argument("setting", metavar="SETTING", help="a setting, e.g. relay.url")
+    set_.add_argument("value", metavar="VALUE", help="the new value, without TOML's quotes")
+    unset = actions.add("unset", _unset, "give a setting its default again")
+    unset.add_argument("setting", metavar="SETTING", help="a setting, e.g. relay.url")
+    listing = actions.add("list", _list, "show all settings, what they mean, and where they are set", also=["ls"])
+    listing.add_argument(
+        "beginning", nargs="?", default="", metavar="SETTING", help="the beginning of a setting's name"
+    )
+    check = actions.add("check", _check, "look for mistakes in the configuration")
+    for action in (get, listing, check):
+        json_option(action)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add this command's options."""
-    parser.add_argument("action", choices=[*_WORDS])
-    parser.add_argument("key", nargs="?", help="a setting, e.g. relay.url; for list, the beginning of one")
-    parser.add_argument("value", nargs="?", help="set: the new value, without TOML's quotes")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def run(options: argparse.Namespace) -> int:
-    """Show, change or check the configuration."""
-    words = [word for word in (options.key, options.value) if word is not None]
-    if len(words) != _WORDS[options.action] and not (options.action == "list" and len(words) == 1):
-        raise UsageError(
-            f"covey config {options.action} takes {_WORDS[options.action]} words, not {len(words)}",
-            hint="covey config get KEY, set KEY VALUE, unset KEY, list [KEY], check",
-        )
-    folder = state_folder(options)
-    match options.action:
-        case "get":
-            _get(folder, setting(options.key), as_json=options.json)
-        case "list":
-            _list(folder, options.key or "", as_json=options.json)
-        case "check":
-            _check(folder, as_json=options.json)
-        case _:
-            _change(folder, options.key, options.value)
-    return 0
-
-
-def _get(folder: StateFolder, about: Setting, *, as_json: bool) -> None:
-    configuration = folder.configuration()
-    if as_json:
+def _get(options: argparse.Namespace) -> None:
+    about = setting(options.setting)
+    configuration = state_folder(options).configuration()
+    if options.json:
         print_json(_described(configuration, about))
     else:
         value = configuration.value(about.key)
         print(value if isinstance(value, str) else toml_value(value))
 
 
-def _list(folder: StateFolder, prefix: str, *, as_json: bool) -> None:
-    configuration = folder.configuration()
-    found = [about for about in settings().values() if about.key.startswith(prefix)]
+def _list(options: argparse.Namespace) -> None:
+    configuration = state_folder(options).configuration()
+    found = [about for about in settings().values() if about.key.startswith(options.beginning)]
     if not found:
-        setting(prefix)  # says what is meant
-    if as_json:
+        setting(options.beginning)  # says what is meant
+    if options.json:
         print_json([_described(configuration, about) for about in found])
         return
     for about in found:
@@ -88,6 +76,14 @@ def _described(configuration: Configuration, about: Setting) -> dict[str, object
     }
 
 
+def _set(options: argparse.Namespace) -> None:
+    _change(state_folder(options), options.setting, options.value)
+
+
+def _unset(options: argparse.Namespace) -> None:
+    _change(state_folder(options), options.setting, None)
+
+
 def _change(folder: StateFolder, key: str, text: str | None) -> None:
     """Write one setting, and say so where something above the file hides it."""
     about = setting(key)
@@ -106,11 +102,12 @@ def _change(folder: StateFolder, key: str, text: str | None) -> None:
         print("restart the agent: it reads its configuration when it starts", file=sys.stderr)
 
 
-def _check(folder: StateFolder, *, as_json: bool) -> None:
+def _check(options: argparse.Namespace) -> None:
+    folder = state_folder(options)
     configuration = folder.configuration()
     check_meanings(configuration)
     files = [str(path) for path in folder.config_files()]
-    if as_json:
+    if options.json:
         print_json({"files": files, "set": configuration.origins})
         return
     print(f"{', '.join(files)}: no mistakes")

@@ -9,109 +9,125 @@ from covey.app.device import Device
 from covey.app.operations import groups
 from covey.app.operations.groups import mode_name, pick_member
 from covey.cli.device_options import open_device
+from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.group_view import group_as_json, show_group, show_members
-from covey.cli.terminal import confirm, print_json
+from covey.cli.terminal import confirm, count, print_json
 from covey.core.group.manifest import GroupManifest, Mode
 from covey.core.group.policy import Action
 from covey.core.ids import device_name, fingerprint
-from covey.errors import LocalError, UsageError
-
-_WORDS = {
-    "add": (2, 2),
-    "remove": (1, 1),
-    "ban": (1, 1),
-    "unban": (1, 1),
-    "admin": (1, 1),
-    "profile": (0, 1),
-}
-"""How many devices or keys an action names, at least and at most; the others name none."""
-
-_CHANGES = {"remove", "ban", "unban", "admin", "profile"}
+from covey.errors import LocalError
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add this command's options."""
-    parser.add_argument(
-        "action",
-        choices=[
-            "create",
-            "show",
-            "members",
-            "log",
-            "diff",
-            "add",
-            "remove",
-            "ban",
-            "unban",
-            "admin",
-            "profile",
-            "leave",
-            "destroy",
-        ],
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions()
+    create = actions.add("create", _create, "make a group with this device alone in it", examples=_CREATE_EXAMPLES)
+    create.add_argument(
+        "--mode",
+        choices=[mode_name(mode) for mode in Mode],
+        default="invites-only",
+        help="who may change the group (default: invites-only)",
     )
-    parser.add_argument(
-        "device",
-        nargs="*",
-        help="whom to remove, ban, unban, or whose profile: beginning of its key, or its label; "
-        "add: its signing and noise key, as 'covey key show' prints them on it",
+    create.add_argument("--with", dest="invited", metavar="KEY", help="one-to-one: the other device's signing key")
+    _capability_option(create, "what this device does in the group, e.g. collector")
+    for name, act, summary in (
+        ("show", _show, "show a group, its members and its mode"),
+        ("members", _members, "show who is in a group, with their fingerprints"),
+        ("log", _log, "show every version of a group, and what it changed"),
+    ):
+        group_option(actions.add(name, act, summary))
+    diff = actions.add("diff", _diff, "show what changed since a version")
+    diff.add_argument(
+        "--from", dest="since", type=int, metavar="VERSION", help="this version (default: the one before)"
     )
-    parser.add_argument("--group", metavar="ID", help="beginning of the group's id, where there are several")
-    parser.add_argument(
-        "--capability",
-        action="append",
-        default=[],
-        help="create, add, profile: what the device does in the group, e.g. collector; '' for nothing",
+    newcomer = actions.add("add", _add, "let a device in by its keys", examples=_ADD_EXAMPLES)
+    newcomer.add_argument("keys", nargs=2, metavar="KEY", help="its two keys, as 'covey key show' prints them on it")
+    newcomer.add_argument("--label", help="a name for people")
+    _capability_option(newcomer, "what it does in the group, e.g. collector")
+    for name, act, summary in (
+        ("remove", _remove, "remove a member, and draw a new group secret"),
+        ("ban", _ban, "remove a member, and let it in no more; or vote for that"),
+        ("unban", _unban, "let a banned device be invited again; or vote for that"),
+        ("admin", _admin, "make a member an admin"),
+    ):
+        action = actions.add(name, act, summary)
+        whom = "beginning of its key" if name == "unban" else "a member: beginning of its key, or its label"
+        action.add_argument("device", metavar="DEVICE", help=whom)
+        if name in {"remove", "ban"}:
+            _yes_option(action)
+    profile = actions.add("profile", _profile, "show a member, or change its label and capabilities")
+    profile.add_argument(
+        "device", nargs="?", metavar="DEVICE", help="another member: beginning of its key, or its label"
     )
-    parser.add_argument(
-        "--mode", choices=[mode_name(mode) for mode in Mode], default="invites-only", help="create: who may change it"
-    )
-    parser.add_argument("--with", dest="invited", metavar="KEY", help="create, one-to-one: the other's signing key")
-    parser.add_argument("--label", help="add, profile: the device's label")
-    parser.add_argument("--from", dest="since", type=int, metavar="VERSION", help="diff: from this version on")
+    profile.add_argument("--label", help="its new label")
+    _capability_option(profile, "what it does in the group from now on, e.g. collector; '' for nothing")
+    for name, act, summary in (
+        ("leave", _leave, "leave a group; only a new invite brings this device back"),
+        ("destroy", _destroy, "erase a group on all its devices, with its keys and messages"),
+    ):
+        _yes_option(actions.add(name, act, summary))
+    for name, action in parser.actions.items():
+        if name not in {"create", "show", "members", "log"}:
+            group_option(action)
+        if name not in {"leave", "destroy"}:
+            json_option(action)
+
+
+_CREATE_EXAMPLES = ("covey group create --capability collector", "covey group create --mode one-to-one --with KEY")
+_ADD_EXAMPLES = ("covey group add covey-sign-... covey-noise-... --label greenhouse",)
+
+
+def _capability_option(parser: Parser, what: str) -> None:
+    parser.add_argument("--capability", action="append", default=[], metavar="NAME", help=what)
+
+
+def _yes_option(parser: Parser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def run(options: argparse.Namespace) -> int:
-    """Do what the action says."""
-    least, most = _WORDS.get(options.action, (0, 0))
-    if not least <= len(options.device) <= most:
-        wanted = {0: "no device", 1: "one device", 2: "two keys, which 'covey key show' prints on the new device"}[most]
-        raise UsageError(f"{options.action} names {wanted}")
+def _create(options: argparse.Namespace) -> None:
+    mode = Mode[options.mode.upper().replace("-", "_")]
     with open_device(options) as device:
-        own = device.node.identity.signing_public
-        manifest = _create(device, options) if options.action == "create" else device.pick_group(options.group)
-        if options.action in {"log", "diff"}:
-            _history(device, manifest, options)
-            return 0
-        if options.action in {"leave", "destroy"}:
-            _end(device, manifest, options)
-            return 0
-        if options.action == "add":
-            _add(device, manifest, options)
-            return 0
-        if options.action in _CHANGES and _wants_change(options):
-            manifest = _change(device, manifest, options)
-    if options.action in {"members", "profile"}:
-        members = manifest.members
-        if options.action == "profile":
-            members = (pick_member(manifest, options.device[0] if options.device else own.hex()),)
-        show_members(members, own, as_json=options.json)
-    elif options.json:
+        manifest = groups.create_group(device, tuple(options.capability), mode, options.invited)
+        _show_group(device, manifest, options)
+
+
+def _show(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        _show_group(device, device.pick_group(options.group), options)
+
+
+def _show_group(device: Device, manifest: GroupManifest, options: argparse.Namespace) -> None:
+    if options.json:
         print_json(group_as_json(manifest))
     else:
-        show_group(manifest, own)
-    return 0
+        show_group(manifest, device.node.identity.signing_public)
 
 
-def _create(device: Device, options: argparse.Namespace) -> GroupManifest:
-    mode = Mode[options.mode.upper().replace("-", "_")]
-    return groups.create_group(device, tuple(options.capability), mode, options.invited)
+def _members(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        members = device.pick_group(options.group).members
+        show_members(members, device.node.identity.signing_public, as_json=options.json)
 
 
-def _add(device: Device, manifest: GroupManifest, options: argparse.Namespace) -> None:
+def _log(options: argparse.Namespace) -> None:
+    """Print every version, and what it changed."""
+    with open_device(options) as device:
+        for version in groups.history(device, device.pick_group(options.group)):
+            _show_version(version, as_json=options.json)
+
+
+def _diff(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        version = groups.changes_since(device, device.pick_group(options.group), options.since)
+    _show_version(version, as_json=options.json)
+
+
+def _add(options: argparse.Namespace) -> None:
     """Let a device in by its keys, and print what it needs to believe that."""
-    newcomer, invite = groups.add_device(device, manifest, options.device, options.label, options.capability)
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        newcomer, invite = groups.add_device(device, manifest, options.keys, options.label, options.capability)
     mark = fingerprint(newcomer.keys.signing_public)
     if options.json:
         print_json({"device": newcomer.name, "fingerprint": mark, "uri": invite.to_uri()})
@@ -121,60 +137,87 @@ def _add(device: Device, manifest: GroupManifest, options: argparse.Namespace) -
     print(invite.to_uri())
 
 
-def _wants_change(options: argparse.Namespace) -> bool:
-    return options.action != "profile" or options.label is not None or bool(options.capability)
+def _remove(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        target = _other(device, manifest, options, "remove")
+        _show_group(device, groups.change_group(device, manifest, groups.removal(target)), options)
 
 
-def _change(device: Device, manifest: GroupManifest, options: argparse.Namespace) -> GroupManifest:
-    named = options.device[0] if options.device else device.node.identity.signing_public.hex()
-    if options.action == "unban":
-        target = groups.pick_banned(manifest, named)
-    else:
+def _ban(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        target = _other(device, manifest, options, "ban")
+        changed = _vote(device, manifest, Action.BAN, target)
+        _show_group(device, changed or groups.change_group(device, manifest, groups.ban(target)), options)
+
+
+def _unban(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        target = groups.pick_banned(manifest, options.device)
+        changed = _vote(device, manifest, Action.UNBAN, target)
+        _show_group(device, changed or groups.change_group(device, manifest, groups.unban(target)), options)
+
+
+def _admin(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        target = pick_member(manifest, options.device).keys.signing_public
+        _show_group(device, groups.change_group(device, manifest, groups.promotion(target)), options)
+
+
+def _other(device: Device, manifest: GroupManifest, options: argparse.Namespace, verb: str) -> bytes:
+    """Return the key of the member that is to go, when a person has agreed.
+
+    Raises:
+        LocalError: it is this device, or the person does not agree.
+    """
+    target = pick_member(manifest, options.device).keys.signing_public
+    if target == device.node.identity.signing_public:
+        raise LocalError("that is this device", hint="covey group leave")
+    confirm(f"{verb} {device_name(target)} from group {manifest.group_id.hex()[:8]}?", options.yes)
+    return target
+
+
+def _vote(device: Device, manifest: GroupManifest, action: Action, target: bytes) -> GroupManifest | None:
+    """Vote, where votes decide; return the group as it then is."""
+    if not groups.votes_on(manifest, action):
+        return None
+    votes, needed = groups.vote(device, manifest, action, target)
+    print(f"{votes} of {count(needed, 'vote')} that {'is' if needed == 1 else 'are'} needed", file=sys.stderr)
+    return device.node.membership.group(manifest.group_id)
+
+
+def _profile(options: argparse.Namespace) -> None:
+    """Change what is named, then show the member."""
+    with open_device(options) as device:
+        own = device.node.identity.signing_public
+        manifest = device.pick_group(options.group)
+        named = options.device or own.hex()
         target = pick_member(manifest, named).keys.signing_public
-    if options.action in {"remove", "ban"}:
-        if target == device.node.identity.signing_public:
-            raise LocalError("that is this device", hint="covey group leave")
-        confirm(f"{options.action} {device_name(target)} from group {manifest.group_id.hex()[:8]}?", options.yes)
-    if options.action in {"ban", "unban"} and groups.votes_on(manifest, Action[options.action.upper()]):
-        votes, needed = groups.vote(device, manifest, Action[options.action.upper()], target)
-        print(f"{votes} of {needed} votes that are needed", file=sys.stderr)
-        return device.node.membership.group(manifest.group_id)
-    match options.action:
-        case "remove":
-            edit = groups.removal(target)
-        case "ban":
-            edit = groups.ban(target)
-        case "unban":
-            edit = groups.unban(target)
-        case "admin":
-            edit = groups.promotion(target)
-        case _:
-            edit = groups.profile(target, options.label, options.capability)
-    return groups.change_group(device, manifest, edit)
+        if options.label is not None or options.capability:
+            change = groups.profile(target, options.label, options.capability)
+            manifest = groups.change_group(device, manifest, change)
+    show_members((pick_member(manifest, target.hex()),), own, as_json=options.json)
 
 
-def _end(device: Device, manifest: GroupManifest, options: argparse.Namespace) -> None:
-    name = manifest.group_id.hex()[:8]
-    if options.action == "leave":
+def _leave(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        name = manifest.group_id.hex()[:8]
         confirm(f"leave group {name}? Only a new invite brings this device back.", options.yes)
         groups.leave_group(device, manifest)
-        print(f"left group {name}; the others are told as soon as the relay is there")
-        return
-    confirm(
-        f"destroy group {name} on all its {len(manifest.members)} devices, with their keys and messages?", options.yes
-    )
-    groups.destroy_group(device, manifest)
+    print(f"left group {name}; the others are told as soon as the relay is there")
+
+
+def _destroy(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        name, devices = manifest.group_id.hex()[:8], count(len(manifest.members), "device")
+        confirm(f"destroy group {name} on {devices}, with all keys and messages?", options.yes)
+        groups.destroy_group(device, manifest)
     print(f"destroying group {name}: the agent tells the others, and forgets when they know, at the latest in a day")
-
-
-def _history(device: Device, manifest: GroupManifest, options: argparse.Namespace) -> None:
-    """Print every version, and what it changed; or what changed since one."""
-    if options.action == "diff":
-        versions = [groups.changes_since(device, manifest, options.since)]
-    else:
-        versions = groups.history(device, manifest)
-    for version in versions:
-        _show_version(version, as_json=options.json)
 
 
 def _show_version(version: groups.Version, *, as_json: bool) -> None:

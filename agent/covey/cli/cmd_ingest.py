@@ -1,6 +1,6 @@
-"""`covey ingest`: hand over to the Spark job, a program of its own, so that no part of Spark enters this process.
+"""`covey ingest [run]|report`: hand over to the Spark job, a program of its own: no part of Spark enters this process.
 
-`covey ingest report` goes there too; it needs no Spark, and says itself what it misses.
+The words are checked here, so that mistakes are told where Spark is not installed, too; `report` needs no Spark.
 """
 
 from __future__ import annotations
@@ -10,25 +10,42 @@ import os
 import sys
 from importlib.util import find_spec
 
-from covey.config.ingest_options import add_ingest_arguments, ingest_parser
+from covey.cli.grammar import Parser
+from covey.config.ingest_options import add_ingest_arguments, add_report_arguments
 from covey.errors import ConfigurationError
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options, for completion and the manual: the program parses them itself."""
-    add_ingest_arguments(parser)
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions(default="run")
+    add_ingest_arguments(
+        actions.add(
+            "run",
+            _run,
+            "turn a vault's telemetry into tables, each reading once",
+            examples=("covey ingest /srv/vault /srv/tables --key-file vault.key --available-now",),
+        )
+    )
+    add_report_arguments(
+        actions.add("report", _report, "say how fleet and telemetry are: who is silent, gaps, losses, latency, clocks")
+    )
 
 
-def hand_over(words: list[str]) -> int:
+def _run(options: argparse.Namespace) -> None:
+    _hand_over(options.words[1:] if options.words[0] == "run" else options.words, "pyspark")
+
+
+def _report(options: argparse.Namespace) -> None:
+    _hand_over(options.words)
+
+
+def _hand_over(words: list[str], *packages: str) -> None:
     """Become the ingest.
 
     Raises:
         ConfigurationError: it is not installed here.
     """
-    report = words[:1] == ["report"]
-    if not report and not {"-h", "--help"}.isdisjoint(words):
-        ingest_parser().parse_args(["--help"])  # which ends here, with or without Spark
-    if any(find_spec(package) is None for package in ("covey_ingest", *(() if report else ("pyspark",)))):
+    if any(find_spec(package) is None for package in ("covey_ingest", *packages)):
         raise ConfigurationError("the ingest is not installed here", hint="pip install 'covey[spark]'")
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-m", "covey_ingest", *words])  # noqa: S606 - our own program, no shell

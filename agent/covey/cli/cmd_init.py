@@ -6,18 +6,21 @@ import argparse
 
 from covey.adapters.keys.identity_file import find_passphrase
 from covey.cli.device_options import state_folder
+from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_json, read_text_file
 from covey.core.ids import device_name, truncate_utf8
 from covey.limits import MAXIMUM_LABEL_BYTES
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument("--label", default="", help="a name for people, shown beside the device's own")
-    parser.add_argument("--relay", metavar="URL", default="", help="the broker: mqtt://HOST[:PORT] or mqtts://...")
+    parser.add_argument(
+        "--relay", metavar="URL", default="", help="the broker: mqtt://HOST[:PORT], or mqtts:// for TLS"
+    )
     parser.add_argument("--password-file", metavar="FILE", help="file with the broker password; - is stdin")
     parser.add_argument("--passphrase", action="store_true", help="ask for a passphrase, and seal the key under it")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    json_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:

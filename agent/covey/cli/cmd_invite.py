@@ -13,6 +13,7 @@ from covey.app.operations.inviting import OpenInvitation
 from covey.app.operations.joining import pairing_error
 from covey.app.relay_access import has_authority
 from covey.cli.device_options import open_device
+from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.terminal import print_json
 from covey.core.ids import device_name, printable
 from covey.core.pairing.ceremony import Ending
@@ -21,10 +22,12 @@ from covey.errors import ConfigurationError
 from covey.limits import INVITE_US
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("--group", metavar="ID", help="beginning of the group's id, where there are several")
-    parser.add_argument("--capability", action="append", default=[], help="what the joiner does, e.g. collector")
+    group_option(parser)
+    parser.add_argument(
+        "--capability", action="append", default=[], metavar="NAME", help="what it does in the group, e.g. collector"
+    )
     parser.add_argument(
         "--to", metavar="DEVICE", help="invite a member of another group of ours; a person there answers"
     )
@@ -32,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-wait", action="store_true", help="do not wait for the joiner; an agent must be running")
     parser.add_argument("--no-qr", action="store_true", help="show no QR code")
     parser.add_argument("--cancel", action="store_true", help="end every invite that is open")
-    parser.add_argument("--json", action="store_true", help="print JSON, one document a line")
+    json_option(parser, "print JSON, one document a line")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,18 +7,21 @@ import sys
 
 from covey.app.operations.joining import Terms, ask_to_join
 from covey.cli.device_options import open_device
+from covey.cli.grammar import Parser, json_option
 from covey.cli.joining_view import wait_for_group
 from covey.cli.terminal import print_json, read_text_file
 from covey.core.ids import printable
 from covey.errors import PairingError
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument(
-        "code", help="what 'covey invite' shows: the code or the URI; - reads it from stdin, out of the process list"
+        "code",
+        metavar="CODE",
+        help="what 'covey invite' shows: the code or the URI; - reads it from stdin, out of the process list",
     )
-    parser.add_argument("--relay", metavar="URL", help="with a code: mqtts://HOST[:PORT], where both devices meet")
+    parser.add_argument("--relay", metavar="URL", help="with a code, where both devices meet: mqtts://HOST[:PORT]")
     parser.add_argument(
         "--ca-file", "--ca", metavar="FILE", help="PEM file of the authority that signed the relay's certificate"
     )
@@ -26,9 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--enrolment-password-file", metavar="FILE", help="file with the relay's shared enrolment password, if changed"
     )
     parser.add_argument(
-        "--timeout", type=float, default=600.0, metavar="SECONDS", help="how long to wait (default 600)"
+        "--timeout", type=float, default=600.0, metavar="SECONDS", help="how long to wait (default: 600)"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, one document a line")
+    json_option(parser, "print JSON, one document a line")
 
 
 def run(options: argparse.Namespace) -> int:

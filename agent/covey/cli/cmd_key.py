@@ -9,29 +9,36 @@ from covey.app.device import Device
 from covey.app.operations.groups import pick_member
 from covey.app.operations.keys import retired_keys, rotate_noise_key
 from covey.cli.device_options import open_device
+from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.terminal import print_json
 from covey.core.ids import device_name, fingerprint, key_text
-from covey.errors import UsageError
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add this command's options."""
-    parser.add_argument("action", choices=["show", "fingerprint", "rotate"])
-    parser.add_argument("device", nargs="?", help="a member of the group instead: beginning of its key, or its label")
-    parser.add_argument("--group", metavar="ID", help="beginning of the group's id, where there are several")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions()
+    for name, summary in (
+        ("show", "show public keys, this device's or a member's"),
+        ("fingerprint", "print the fingerprint that people compare"),
+        ("rotate", "give this device a new noise key, and tell its groups"),
+    ):
+        action = actions.add(name, run, summary)
+        if name != "rotate":
+            action.add_argument(
+                "device", nargs="?", metavar="DEVICE", help="a member instead: beginning of its key, or its label"
+            )
+            group_option(action)
+        json_option(action)
 
 
 def run(options: argparse.Namespace) -> int:
     """Show keys, this device's or a member's, or replace this device's noise key."""
-    if options.action == "rotate" and options.device is not None:
-        raise UsageError("a device rotates its own key alone")
     with open_device(options) as device:
         if options.action == "rotate":
             rotate_noise_key(device)
         keys = device.node.identity.keys
         retired = _retired(device)
-        if options.device is not None:
+        if options.action != "rotate" and options.device is not None:
             keys = pick_member(device.pick_group(options.group), options.device).keys
             retired = []
     shown = {

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from covey.adapters.journal import report
 from covey.app.agent_roles import bridge_role
 from covey.app.device import Device
-from covey.cli.device_options import open_device
+from covey.cli.device_options import on_device
+from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.terminal import print_json, print_table
 from covey.core.group.manifest import BOARD, GroupManifest, Member
 from covey.core.ids import device_name, fingerprint, printable, truncate_utf8
@@ -33,36 +34,29 @@ _ANSWER_S = 15.0
 """Longest wait for a board: a restart, a handshake, and a signature on a small processor."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add this command's options."""
-    parser.add_argument("action", choices=["scan", "flash", "enrol", "monitor", "stats", "reset"])
-    parser.add_argument("port", nargs="?", help="the board's port, where the configuration names none or several")
-    parser.add_argument("--group", metavar="ID", help="enrol: beginning of the group's id, where there are several")
-    parser.add_argument("--label", default="", help="enrol: a name for people")
-    parser.add_argument("--fingerprint", help="enrol: the fingerprint that the board must have")
-    parser.add_argument("--yes", action="store_true", help="enrol: believe the fingerprint; flash: do not ask")
-    parser.add_argument("--forget", action="store_true", help="reset: the board forgets its group and collector, too")
-    parser.add_argument("--seconds", type=float, metavar="S", help="monitor: end after so long")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def run(options: argparse.Namespace) -> int:
-    """Do what the action says."""
-    with open_device(options) as device:
-        match options.action:
-            case "scan":
-                _scan(device, as_json=options.json)
-            case "stats":
-                _stats(device, options)
-            case "monitor":
-                _monitor(device, options)
-            case "enrol":
-                _enrol(device, options)
-            case "reset":
-                _reset(device, options)
-            case _:
-                _flash(device, options)
-    return 0
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions()
+    json_option(actions.add("scan", on_device(_scan), "list the serial ports, and the boards behind them"))
+    flash = actions.add("flash", on_device(_flash), "write Covey's firmware to a board")
+    enrol = actions.add(
+        "enrol",
+        on_device(_enrol),
+        "let a board into a group",
+        examples=("covey mcu enrol --label orchard", "covey mcu enrol /dev/ttyACM0 --fingerprint FINGERPRINT"),
+    )
+    group_option(enrol)
+    enrol.add_argument("--label", default="", help="a name for people")
+    enrol.add_argument("--fingerprint", help="the fingerprint that the board must have")
+    enrol.add_argument("--yes", action="store_true", help="believe the fingerprint")
+    monitor = actions.add("monitor", on_device(_monitor), "print what changes on a board, until Ctrl-C")
+    monitor.add_argument("--seconds", type=float, metavar="SECONDS", help="end after so long")
+    stats = actions.add("stats", on_device(_stats), "show what is known of the boards that have been seen")
+    reset = actions.add("reset", on_device(_reset), "restart a board")
+    reset.add_argument("--forget", action="store_true", help="the board forgets its group and collector, too")
+    for action in (flash, enrol, monitor, stats, reset):
+        action.add_argument("port", nargs="?", metavar="PORT", help="the board's port, where several may be meant")
+        json_option(action)
 
 
 # -- ports ------------------------------------------------------------------------------------------------------------
@@ -109,7 +103,7 @@ def _pick_port(device: Device, name: str | None) -> str:
     )
 
 
-def _scan(device: Device, *, as_json: bool) -> None:
+def _scan(device: Device, options: argparse.Namespace) -> None:
     from covey_boards.usb import lasting_name
 
     known = {board.port: board for board in device.store.boards.all()}
@@ -124,7 +118,7 @@ def _scan(device: Device, *, as_json: bool) -> None:
         _row(name, None, None, "", known.get(name), configured=True, missing=not Path(name).exists())
         for name in configured.values()
     ]
-    if as_json:
+    if options.json:
         print_json(rows)
         return
     if not rows:
@@ -365,7 +359,10 @@ def _reset(device: Device, options: argparse.Namespace) -> None:
 
     if not _wait(device, [port], restarted, _ANSWER_S):
         raise LocalError(f"no board {'came back' if asked_at else 'answers'} on {port}")
-    print(f"the board on {port} has restarted")
+    if options.json:
+        print_json({"port": port, "restarted": True})
+    else:
+        print(f"the board on {port} has restarted")
 
 
 def _flash(device: Device, options: argparse.Namespace, *, forget: bool = False) -> None:

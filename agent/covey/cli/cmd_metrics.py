@@ -18,6 +18,7 @@ from covey import errors
 from covey.app.device import Device
 from covey.cli.cmd_status import relay_conditions
 from covey.cli.device_options import answering_agent, open_device
+from covey.cli.grammar import Parser
 from covey.core.presence.status import CONDITIONS, condition
 
 Sample = tuple[dict[str, str], float]
@@ -34,7 +35,7 @@ class Family:
     unit: str = ""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument(
         "--textfile", metavar="PATH", help="replace this file, for node_exporter's textfile collector; ends in .prom"

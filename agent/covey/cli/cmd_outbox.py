@@ -1,4 +1,4 @@
-"""`covey outbox ls|verify|export|import|quarantine`: the messages that wait, and what people do with them by hand."""
+"""`covey outbox list|verify|export|import|quarantine`: the messages that wait, and what people do with them by hand."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from covey.adapters.journal import report
 from covey.app.operations.export_files import export_files, import_files
 from covey.cli.device_options import answering_agent, open_device, state_folder
+from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import confirm, print_json, print_table
 from covey.core.ids import device_name
 from covey.core.link.records import MessageClass, Quarantined
@@ -24,40 +25,33 @@ MOST_SHOWN = 1_000
 _TELL_EVERY = 10_000
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add this command's options."""
-    parser.add_argument("action", choices=["ls", "verify", "export", "import", "quarantine"])
-    parser.add_argument(
-        "files",
-        nargs="*",
-        metavar="file",
-        help="export: the folder to write into; import: files, or folders of them; quarantine: a message's number",
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions()
+    listing = actions.add("list", _list, "show what waits, for whom, and for how long", also=["ls"])
+    listing.add_argument(
+        "--limit", type=int, default=_SHOWN, metavar="N", help=f"messages of each recipient (default: {_SHOWN})"
     )
-    parser.add_argument(
-        "--limit", type=int, default=_SHOWN, metavar="N", help=f"ls: messages of each recipient (default: {_SHOWN})"
+    verify = actions.add("verify", _verify, "look through the state database for damage")
+    verify.add_argument("--repair", action="store_true", help="save what can be read, if something is wrong")
+    export = actions.add("export", export_files, "write what waits into a folder, to be carried on a stick")
+    export.add_argument("folder", metavar="DIR", help="the folder to write into")
+    export.add_argument("--to", metavar="DEVICE", help="one recipient alone: beginning of its name or key")
+    import_ = actions.add("import", import_files, "take in what another device has exported")
+    import_.add_argument("files", nargs="+", metavar="FILE", help="files, or folders of them")
+    quarantine = actions.add(
+        "quarantine",
+        _quarantine,
+        "list the messages that could not be dealt with; show, release or drop one",
+        examples=("covey outbox quarantine", "covey outbox quarantine 3 --release"),
     )
-    parser.add_argument("--repair", action="store_true", help="verify: save what can be read, if something is wrong")
-    parser.add_argument("--to", metavar="DEVICE", help="export: beginning of one recipient's name or key")
-    choice = parser.add_mutually_exclusive_group()
-    choice.add_argument("--release", action="store_true", help="quarantine: send it, or deal with it, once more")
-    choice.add_argument("--drop", action="store_true", help="quarantine: forget it for good")
-    parser.add_argument("--yes", action="store_true", help="quarantine: do not ask before dropping")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def run(options: argparse.Namespace) -> int:
-    """Do what the action says."""
-    least, most = {"export": (1, 1), "import": (1, sys.maxsize), "quarantine": (0, 1)}.get(options.action, (0, 0))
-    if not least <= len(options.files) <= most:
-        raise UsageError(f"covey outbox {options.action}: {len(options.files)} names given", hint="covey outbox --help")
-    actions = {
-        "ls": _ls,
-        "verify": _verify,
-        "export": export_files,
-        "import": import_files,
-        "quarantine": _quarantine,
-    }
-    return actions[options.action](options)
+    quarantine.add_argument("number", nargs="?", metavar="NUMBER", help="one message, by its number in the list")
+    choice = quarantine.add_mutually_exclusive_group()
+    choice.add_argument("--release", action="store_true", help="send it, or deal with it, once more")
+    choice.add_argument("--drop", action="store_true", help="forget it for good")
+    quarantine.add_argument("--yes", action="store_true", help="do not ask before dropping")
+    for action in dict.fromkeys(parser.actions.values()):
+        json_option(action)
 
 
 def outbox_of(device: Device, limit: int) -> dict[str, Any]:
@@ -78,7 +72,7 @@ def outbox_of(device: Device, limit: int) -> dict[str, Any]:
     return {"messages": messages, "bytes": size, "shown": shown}
 
 
-def _ls(options: argparse.Namespace) -> int:
+def _list(options: argparse.Namespace) -> int:
     """Show what waits; what stands there is forgotten when its recipient has it."""
     if not 0 <= options.limit <= MOST_SHOWN:
         raise UsageError(f"--limit must be between 0 and {MOST_SHOWN}")
@@ -158,14 +152,14 @@ def _tell_verified(complaints: list[str], salvages: list[dict[str, Any]], *, rep
 def _quarantine(options: argparse.Namespace) -> int:
     with open_device(options) as device:
         held = device.store.quarantine.entries()
-        if not options.files:
+        if options.number is None:
             if options.release or options.drop:
                 raise LocalError("which message?", hint="covey outbox quarantine lists their numbers")
             _show(options, [_about(each) for each in held])
             return 0
-        found = next((each for each in held if str(each.id) == options.files[0]), None)
+        found = next((each for each in held if str(each.id) == options.number), None)
         if found is None:
-            raise LocalError(f"no message {options.files[0]} in quarantine", hint="covey outbox quarantine lists them")
+            raise LocalError(f"no message {options.number} in quarantine", hint="covey outbox quarantine lists them")
         if options.release:
             with device.store.transaction():
                 if not device.node.release(found, device.now()):

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Protocol
 from covey.app.answering_agent import waiting_after, waiting_at
 from covey.app.device import Device
 from covey.cli.device_options import answering_agent, open_device
+from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_json
 from covey.client import Client
 from covey.config.settings import TelemetryConfig
@@ -33,20 +34,20 @@ _RECORD_BYTES = 200
 """A record's name, unit, time and number, about."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("file", nargs="?", default="-", help="file to read; - or nothing is stdin")
+    parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="file to read; - or nothing is stdin")
     parser.add_argument(
         "--format",
         choices=["ndjson", "senml", "senml-cbor"],
         default="ndjson",
-        help="a SenML record or pack in each line (default), one SenML JSON pack, or one SenML CBOR pack",
+        help="a SenML record or pack in each line (ndjson, the default), one SenML JSON pack, or one SenML CBOR pack",
     )
     parser.add_argument(
         "--batch", type=int, metavar="N", help="readings in one message (default: telemetry.batch_readings)"
     )
     parser.add_argument("--wait", type=float, metavar="SECONDS", help="wait until the collector has landed all of it")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    json_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -13,19 +13,20 @@ from math import ceil
 from covey.app.daemon import wait_until
 from covey.app.device import Device
 from covey.cli.device_options import answering_agent, open_device
+from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_json
 from covey.client import Blob, Client
 from covey.core.ids import device_name
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="wait for a blob if there is none")
     parser.add_argument("--all", action="store_true", help="take all that is there, one after the other")
     parser.add_argument(
         "--in-order", action="store_true", help="each sender's blobs in its order: one waits for those sent before it"
     )
-    parser.add_argument("--json", action="store_true", help="a JSON line for each blob: author, times, body as base64")
+    json_option(parser, "print a JSON line for each blob: author, times, body as base64")
 
 
 def run(options: argparse.Namespace) -> int:

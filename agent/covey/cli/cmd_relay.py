@@ -1,4 +1,4 @@
-"""`covey relay`: show or set the broker; add, list and remove further ones."""
+"""`covey relay [set]|show|list|add|remove`: the broker, and further ones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covey.cli.device_options import state_folder
+from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_json, print_table, read_text_file
 from covey.errors import UsageError
 from covey.limits import MAXIMUM_RELAYS
@@ -15,52 +16,43 @@ from covey.limits import MAXIMUM_RELAYS
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
 
-_ACTIONS = ("show", "list", "add", "remove")
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add this command's options."""
-    parser.add_argument(
-        "action",
-        nargs="?",
-        choices=_ACTIONS,
-        default="show",
-        help="list all, or add or remove a further one, used at the same time (default: show or set the first one)",
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions(default="set")
+    set_ = actions.add(
+        "set",
+        _set,
+        "change the first relay, and show it; with no option, only show it",
+        examples=("covey relay --url mqtts://relay.example.org --password-file -",),
     )
-    parser.add_argument("place", nargs="?", metavar="URL", help="add, remove: mqtt://HOST[:PORT], or mqtts:// for TLS")
-    parser.add_argument("--url", help="the first relay: mqtt://HOST[:PORT], or mqtts:// for TLS")
-    parser.add_argument("--password-file", metavar="FILE", help="file with this device's broker password; - is stdin")
-    parser.add_argument(
-        "--ca-file", metavar="FILE", help="PEM file of the authority that signed the broker's certificate"
-    )
-    parser.add_argument(
-        "--certificate", metavar="FILE", help="PEM file of this device's certificate; - is stdin, with its key"
-    )
-    parser.add_argument("--key", metavar="FILE", help="PEM file of the certificate's key, unless it stands beside it")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    set_.add_argument("--url", help="the broker: mqtt://HOST[:PORT], or mqtts:// for TLS")
+    actions.add("show", _show, "show the first relay")
+    actions.add("list", _list, "list all relays", also=["ls"])
+    add = actions.add("add", _add, "use a further relay at the same time, or give it another credential")
+    remove = actions.add("remove", _remove, "use a further relay no more, and forget its credential")
+    for action in (add, remove):
+        action.add_argument("url", metavar="URL", help="mqtt://HOST[:PORT], or mqtts:// for TLS")
+    for action in (set_, add):
+        action.add_argument("--password-file", metavar="FILE", help="file with this device's password; - is stdin")
+        action.add_argument(
+            "--ca-file", metavar="FILE", help="PEM file of the authority that signed the broker's certificate"
+        )
+        action.add_argument(
+            "--certificate", metavar="FILE", help="PEM file of this device's certificate; - is stdin, with its key"
+        )
+        action.add_argument(
+            "--key", metavar="FILE", help="PEM file of the certificate's key, unless it stands beside it"
+        )
+    for action in dict.fromkeys(parser.actions.values()):
+        json_option(action)
 
 
-def run(options: argparse.Namespace) -> int:
+def _set(options: argparse.Namespace) -> None:
     """Change what is named, then show what holds. The password itself is never shown."""
     folder = state_folder(options)
-    if options.action in {"add", "remove"} and (options.place is None or options.url is not None):
-        raise UsageError(
-            f"covey relay {options.action} takes the relay's URL", hint=f"covey relay {options.action} URL"
-        )
-    if options.action in {"show", "list"} and options.place is not None:
-        raise UsageError(f"{options.place} is one word too many", hint="covey relay --url URL, or covey relay add URL")
-    if options.action == "add":
-        _add(folder, options)
-    elif options.action == "remove":
-        _remove(folder, options.place)
-    if options.action != "show":
-        _list(folder, as_json=options.json)
-        if options.action != "list" and folder.agent_runs():
-            print("restart the agent: it reads its configuration when it starts", file=sys.stderr)
-        return 0
     _change_first(folder, options)
-    _show_first(folder, as_json=options.json)
-    return 0
+    _show(options)
 
 
 def _change_first(folder: StateFolder, options: argparse.Namespace) -> None:
@@ -79,7 +71,8 @@ def _change_first(folder: StateFolder, options: argparse.Namespace) -> None:
         folder.write_relay_password(read_text_file(options.password_file).strip())
 
 
-def _show_first(folder: StateFolder, *, as_json: bool) -> None:
+def _show(options: argparse.Namespace) -> None:
+    folder = state_folder(options)
     config = folder.config()
     relay = config.relay
     shown: dict[str, Any] = {
@@ -91,7 +84,7 @@ def _show_first(folder: StateFolder, *, as_json: bool) -> None:
         "client_key": relay.client_key,
         "also": list(relay.also),
     }
-    if as_json:
+    if options.json:
         print_json(shown)
         return
     for name, value in shown.items():
@@ -100,7 +93,17 @@ def _show_first(folder: StateFolder, *, as_json: bool) -> None:
             print(f"{name.replace('_', ' '):<18} {text or '-'}")
 
 
-def _list(folder: StateFolder, *, as_json: bool) -> None:
+def _list(options: argparse.Namespace) -> None:
+    _show_all(state_folder(options), as_json=options.json)
+
+
+def _show_changed(folder: StateFolder, *, as_json: bool) -> None:
+    _show_all(folder, as_json=as_json)
+    if folder.agent_runs():
+        print("restart the agent: it reads its configuration when it starts", file=sys.stderr)
+
+
+def _show_all(folder: StateFolder, *, as_json: bool) -> None:
     from covey.adapters.keys.relay_credential import accounts
 
     config = folder.config()
@@ -122,7 +125,7 @@ def _list(folder: StateFolder, *, as_json: bool) -> None:
         print_table(["relay", "password", "certificate", "authority"], rows)
 
 
-def _add(folder: StateFolder, options: argparse.Namespace) -> None:
+def _add(options: argparse.Namespace) -> None:
     """Use a further relay, or give one that is used already another credential.
 
     Raises:
@@ -132,11 +135,12 @@ def _add(folder: StateFolder, options: argparse.Namespace) -> None:
     from covey.adapters.keys.relay_credential import keep_further, place
     from covey.adapters.mqtt.settings import tls_context
 
+    folder = state_folder(options)
     relay = folder.config().relay
-    name = place(options.place)
+    name = place(options.url)
     also = [url for url in relay.also if place(url) != name]
     if not relay.url:
-        raise UsageError("there is no first relay yet", hint=f"covey relay --url {options.place}")
+        raise UsageError("there is no first relay yet", hint=f"covey relay --url {options.url}")
     if name == place(relay.url):
         raise UsageError(f"{name} is the first relay already", hint="covey relay --url changes it")
     if len(also) + 2 > MAXIMUM_RELAYS:
@@ -150,11 +154,12 @@ def _add(folder: StateFolder, options: argparse.Namespace) -> None:
     if options.ca_file is not None:
         tls_context(Path(options.ca_file))
     authorities = read_text_file(options.ca_file) if options.ca_file is not None else ""
-    keep_further(folder, options.place, credential, authorities)
-    folder.change_config({"relay.also": (*also, options.place)})
+    keep_further(folder, options.url, credential, authorities)
+    folder.change_config({"relay.also": (*also, options.url)})
+    _show_changed(folder, as_json=options.json)
 
 
-def _remove(folder: StateFolder, url: str) -> None:
+def _remove(options: argparse.Namespace) -> None:
     """Use a relay no more, and forget what let this device into it.
 
     Raises:
@@ -162,15 +167,17 @@ def _remove(folder: StateFolder, url: str) -> None:
     """
     from covey.adapters.keys.relay_credential import forget_further, place
 
+    folder = state_folder(options)
     relay = folder.config().relay
-    name = place(url)
+    name = place(options.url)
     if relay.url and name == place(relay.url):
         raise UsageError(f"{name} is the first relay", hint="covey relay --url sets another one in its place")
     also = tuple(each for each in relay.also if place(each) != name)
     if also == relay.also:
         raise UsageError(f"{name} is no relay of this device", hint="covey relay list")
     folder.change_config({"relay.also": also or None})
-    forget_further(folder, url)
+    forget_further(folder, options.url)
+    _show_changed(folder, as_json=options.json)
 
 
 def _take_certificate(folder: StateFolder, certificate: str | None, key: str | None) -> None:

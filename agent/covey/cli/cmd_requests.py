@@ -12,42 +12,51 @@ from covey.app.operations.joining import (
     waiting_invitations,
 )
 from covey.cli.device_options import open_device
+from covey.cli.grammar import Parser, json_option
 from covey.cli.joining_view import wait_for_group
 from covey.cli.terminal import print_json, print_table
 from covey.core.ids import device_name, printable
 from covey.core.pairing.records import GroupRequest
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add this command's options."""
-    parser.add_argument("action", nargs="?", default="list", choices=("list", "accept", "decline"), help="what to do")
-    parser.add_argument("group", nargs="?", metavar="ID", help="beginning of the group's id, where there are several")
-    parser.add_argument(
-        "--timeout", type=float, default=600.0, metavar="SECONDS", help="how long to wait for the group"
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions(default="list")
+    actions.add("list", _list, "list the invitations that wait for an answer", also=["ls"])
+    accept = actions.add("accept", _accept, "accept an invitation, and wait for the group")
+    decline = actions.add("decline", _decline, "decline an invitation; nobody is told")
+    for action in (accept, decline):
+        action.add_argument("group", nargs="?", metavar="ID", help="beginning of the group's id, where several wait")
+    accept.add_argument(
+        "--timeout", type=float, default=600.0, metavar="SECONDS", help="how long to wait (default: 600)"
     )
-    parser.add_argument("--no-wait", action="store_true", help="do not wait for the group; an agent must be running")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    accept.add_argument("--no-wait", action="store_true", help="do not wait for the group; an agent must be running")
+    for action in dict.fromkeys(parser.actions.values()):
+        json_option(action)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Show what waits, or answer it."""
+def _list(options: argparse.Namespace) -> None:
     with open_device(options) as device:
-        requests = waiting_invitations(device)
-        if options.action == "list":
-            _show(device, requests, as_json=options.json)
-            return 0
-        request = pick_invitation(requests, options.group)
-        if options.action == "decline":
-            decline_invitation(device, request)
-            if options.json:
-                print_json({"declined": request.group_id.hex()})
-            else:
-                print("declined; nobody is told")
-            return 0
+        _show(device, waiting_invitations(device), as_json=options.json)
+
+
+def _accept(options: argparse.Namespace) -> int:
+    with open_device(options) as device:
+        request = pick_invitation(waiting_invitations(device), options.group)
         accept_invitation(device, request)
         if options.no_wait:
             return 0
         return wait_for_group(device, request.group_id, options.timeout, as_json=options.json)
+
+
+def _decline(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        request = pick_invitation(waiting_invitations(device), options.group)
+        decline_invitation(device, request)
+    if options.json:
+        print_json({"declined": request.group_id.hex()})
+    else:
+        print("declined; nobody is told")
 
 
 def _show(device: Device, requests: list[GroupRequest], *, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from covey.app.answering_agent import waiting_after, waiting_at
 from covey.app.operations.groups import pick_member
 from covey.cli.device_options import answering_agent, open_device
+from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.quantities import read_us
 from covey.cli.terminal import print_json
 from covey.errors import UsageError
@@ -18,11 +19,11 @@ from covey.limits import MAXIMUM_BLOB_BYTES
 _LONGEST_US = 3_650 * 86_400_000_000
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("file", nargs="?", default="-", help="file to send; - or nothing is stdin")
+    parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="file to send; - or nothing is stdin")
     parser.add_argument("--text", help="send this text instead of a file")
-    parser.add_argument("--group", metavar="ID", help="beginning of the group's id, where there are several")
+    group_option(parser)
     parser.add_argument(
         "--to", metavar="MEMBER", help="one member alone, a board too: its label, or the beginning of its key"
     )
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--expires", metavar="TIME", help="drop it if it has not come after so much running time of the agent: 36h, 2d"
     )
     parser.add_argument("--wait", type=float, metavar="SECONDS", help="wait until every member has acknowledged")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    json_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from covey.app.device import Device
 from covey.cli.device_options import answering_agent, open_device
+from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_json, print_table
 from covey.core.ids import device_name, printable
 from covey.core.membership.requests import unanswered
@@ -25,9 +26,9 @@ _DAY_S = 86_400
 _NEARLY_FULL = 0.8
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    json_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ from covey.app.checks.findings import Examined
 from covey.app.checks.local import examine
 from covey.app.device import Device
 from covey.cli.device_options import open_device, state_folder
+from covey.cli.grammar import Parser
 from covey.config.settings import settings
 from covey.errors import CoveyError, UsageError
 
@@ -41,10 +42,10 @@ _OUR_FILES = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("file", help="where to write it; ends in .tar.gz")
-    parser.add_argument("--offline", action="store_true", help="do not try the relay")
+    parser.add_argument("file", metavar="FILE", help="where to write it; ends in .tar.gz")
+    parser.add_argument("--offline", action="store_true", help="leave the relay out")
 
 
 def run(options: argparse.Namespace) -> int:

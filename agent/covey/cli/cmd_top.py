@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from covey.cli.cmd_status import DEVICES_HEAD, boards, devices, overview, read_status
+from covey.cli.grammar import Parser
 from covey.cli.terminal import table_lines
 from covey.errors import UsageError
 
@@ -23,7 +24,7 @@ _LOSSES = ("dropped_", "quarantined_", "lost_", "refused_", "unresolved_")
 """Counters of what did not get where it should."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument("--once", action="store_true", help="print one picture and end")
     parser.add_argument(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.device import Device
 from covey.cli.device_options import open_device
+from covey.cli.grammar import Parser, json_option
 from covey.cli.quantities import read_bytes, read_us
 from covey.cli.terminal import print_json, print_table
 from covey.core.ids import node_id
@@ -19,7 +20,7 @@ from covey.errors import LocalError, UsageError
 from covey.limits import MAXIMUM_SEGMENT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from covey.app.roles.vault_survey import Finding, NodeState, Progress, VaultSurvey
     from covey.ports import ObjectStore
@@ -30,45 +31,41 @@ _SEEN_FOLDER = "vault-seen"
 """In the state folder: the last good manifest of each node that this device has looked at."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add this command's options."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, summary in (
-        ("init", "draw the vault's id and key, and say where it lies"),
-        ("status", "show what each node has put into the vault"),
-        ("verify", "open everything, and verify every signature"),
-        ("pull", "mirror the vault into a directory or another store; goes on where it was interrupted"),
-        ("compact", "merge this device's small segments into larger ones, and delete what was replaced long ago"),
-        ("push", "land what waits here for a collector, as segments of this device's own; for who has the vault's key"),
-        ("export-key", "write a copy of the keys for the ingest, mode 0600"),
-        ("rotate-key", "seal what lands from now on with a new key"),
-    ):
-        action = actions.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        if name == "pull":
-            action.add_argument("destination", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX")
-        if name == "export-key":
-            action.add_argument("file", metavar="FILE", help="the file to write")
-        if name == "compact":
-            _add_compaction(action)
-        if name in {"init", "status", "verify", "pull", "compact", "push"}:
-            action.add_argument("--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (vault.location)")
-        if name in {"status", "verify", "pull"}:
-            action.add_argument("--scan", action="store_true", help="list the vault for nodes that no group names")
-        action.add_argument("--json", action="store_true", help="print JSON")
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions()
+    init = actions.add("init", _init, "draw the vault's id and key, and say where it lies")
+    status = actions.add("status", _status, "show what each node has put into the vault")
+    verify = actions.add("verify", _verify, "open everything, and verify every signature")
+    pull = actions.add(
+        "pull", _pull, "mirror the vault into a directory or another store; goes on where it was interrupted"
+    )
+    pull.add_argument("destination", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX")
+    compact = actions.add(
+        "compact", _compact, "merge this device's small segments, and delete what was replaced long ago"
+    )
+    _add_compaction(compact)
+    push = actions.add("push", _push, "land what waits here for a collector as segments of this device's own")
+    export = actions.add("export-key", _export_key, "write a copy of the keys for the ingest, mode 0600")
+    export.add_argument("file", metavar="FILE", help="the file to write")
+    actions.add("rotate-key", _rotate_key, "seal what lands from now on with a new key")
+    for action in (init, status, verify, pull, compact, push):
+        action.add_argument(
+            "--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (default: vault.location)"
+        )
+    for action in (status, verify, pull):
+        action.add_argument("--scan", action="store_true", help="list the vault for nodes that no group names")
+    for action in parser.actions.values():
+        json_option(action)
 
 
-def _add_compaction(action: argparse.ArgumentParser) -> None:
-    action.add_argument("--target-size", metavar="SIZE", default="4MiB", help="merge up to this size (default 4MiB)")
-    action.add_argument("--older-than", metavar="TIME", default="1h", help="merge what is older than this (default 1h)")
+def _add_compaction(action: Parser) -> None:
+    action.add_argument("--target-size", metavar="SIZE", default="4MiB", help="merge up to this size (default: 4MiB)")
+    action.add_argument("--older-than", metavar="TIME", default="1h", help="merge what is older (default: 1h)")
     action.add_argument(
-        "--grace", metavar="TIME", default="7d", help="delete what was replaced longer ago than this (default 7d)"
+        "--grace", metavar="TIME", default="7d", help="delete what was replaced longer ago than this (default: 7d)"
     )
     action.add_argument("--dry-run", action="store_true", help="only say what would be done")
-
-
-def run(options: argparse.Namespace) -> int:
-    """Do one of the actions."""
-    return _ACTIONS[options.action](options)
 
 
 def _init(options: argparse.Namespace) -> int:
@@ -232,18 +229,6 @@ def _rotate_key(options: argparse.Namespace) -> int:
         print(f"the next segment is sealed with key {keys.newest.key_id.hex()}; {len(keys.keys) - 1} older kept")
         print("hint: covey vault export-key gives the ingest the new one too", file=sys.stderr)
     return 0
-
-
-_ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "init": _init,
-    "status": _status,
-    "verify": _verify,
-    "pull": _pull,
-    "compact": _compact,
-    "push": _push,
-    "export-key": _export_key,
-    "rotate-key": _rotate_key,
-}
 
 
 def _require_keys(device: Device) -> None:

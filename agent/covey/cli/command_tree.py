@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from covey.cli.main import full_parser
-from covey.config.ingest_options import report_parser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covey.cli.grammar import Parser
 
 
 class Takes(Enum):
@@ -18,6 +22,7 @@ class Takes(Enum):
     WORD = "word"
     FILE = "file"
     FOLDER = "folder"
+    SETTING = "setting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +34,36 @@ class Argument:
     help: str
     takes: Takes
     choices: tuple[str, ...]
-
-    @property
-    def key(self) -> bool:
-        """Whether a setting's name is meant."""
-        return self.shown == "key"
+    many: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One subcommand, with all that its own subcommands take, where it has any; they have a usage each."""
+    """A command, or one of its actions: its words after `covey`, the last of which may be written in other ways too."""
 
-    name: str
+    path: tuple[str, ...]
+    also: tuple[str, ...]
     summary: str
-    usages: tuple[str, ...]
+    usage: str
+    examples: tuple[str, ...]
     arguments: tuple[Argument, ...]
+    actions: tuple[Command, ...]
+    default_action: str
+
+    @property
+    def name(self) -> str:
+        """The last word."""
+        return self.path[-1]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The last word, and what else means it."""
+        return (self.name, *self.also)
+
+    @property
+    def default(self) -> Command | None:
+        """The action that is meant where none is named."""
+        return next((each for each in self.actions if each.name == self.default_action), None)
 
     @property
     def options(self) -> list[Argument]:
@@ -57,44 +77,53 @@ class Command:
 
 
 def commands() -> list[Command]:
-    """Return every command with all that it takes, in the order of `covey --help`."""
-    parser = full_parser()
-    (choice,) = _choices(parser)
-    summaries = {each.dest: each.help or "" for each in choice._choices_actions}  # noqa: SLF001
-    return [_command(name, summaries[name], parser) for name, parser in choice.choices.items()]
+    """Return every command with its actions and all that they take, in the order of `covey --help`."""
+    return list(_below(full_parser(), ()))
 
 
-def _choices(parser: argparse.ArgumentParser) -> list[argparse._SubParsersAction[argparse.ArgumentParser]]:
-    return [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]  # noqa: SLF001 - argparse shows itself no other way
+def every_command() -> Iterator[Command]:
+    """Yield every command, each followed by its actions."""
+    for command in commands():
+        yield command
+        yield from command.actions
 
 
-_BESIDE = {"ingest": ("vault", "report", report_parser)}
-"""What a command takes in a place of its own words: the place, the word, and the options that follow then."""
+def _below(parser: Parser, path: tuple[str, ...]) -> Iterator[Command]:
+    for choice in parser._actions:  # noqa: SLF001 - argparse shows itself no other way
+        if isinstance(choice, argparse._SubParsersAction):  # noqa: SLF001
+            for pseudo in choice._choices_actions:  # noqa: SLF001
+                found = choice.choices[pseudo.dest]
+                also = tuple(name for name, other in choice.choices.items() if other is found and name != pseudo.dest)
+                yield _command((*path, pseudo.dest), also, pseudo.help or "", found)
 
 
-def _command(name: str, summary: str, parser: argparse.ArgumentParser) -> Command:
-    inner = [each for choice in _choices(parser) for each in choice.choices.values()]
-    place, word, beside = _BESIDE.get(name, ("", "", None))
-    others = [beside()] if beside else []
-    usages = [" ".join(each.format_usage().split()).removeprefix("usage: ") for each in [*(inner or [parser]), *others]]
-    actions = {
-        tuple(action.option_strings) or action.dest: action
-        for each in reversed([parser, *inner, *others])
-        for action in reversed(each._actions)  # noqa: SLF001
-    }
-    found = [_argument(each) for each in reversed(actions.values())]
-    found = [replace(each, choices=(word,)) if each.shown == place and not each.names else each for each in found]
-    return Command(name, summary, tuple(usages), tuple(found))
+def _command(path: tuple[str, ...], also: tuple[str, ...], summary: str, parser: Parser) -> Command:
+    usage = " ".join(parser.format_usage().split()).removeprefix("usage: ")
+    arguments = tuple(
+        _argument(each)
+        for each in parser._actions  # noqa: SLF001
+        if not isinstance(each, argparse._SubParsersAction)  # noqa: SLF001
+    )
+    actions = tuple(_below(parser, path))
+    return Command(path, also, summary, usage, parser.examples, arguments, actions, parser.default_action)
 
 
-_TAKES = dict.fromkeys(("FILE", "PATH", "file"), Takes.FILE) | dict.fromkeys(("DIR", "vault", "tables"), Takes.FOLDER)
+_TAKES = {
+    "FILE": Takes.FILE,
+    "PATH": Takes.FILE,
+    "DIR": Takes.FOLDER,
+    "WHERE": Takes.FOLDER,
+    "VAULT": Takes.FOLDER,
+    "TABLES": Takes.FOLDER,
+    "SETTING": Takes.SETTING,
+}
 
 
 def _argument(action: argparse.Action) -> Argument:
     shown = action.metavar or (action.dest.upper() if action.option_strings else action.dest)
     assert isinstance(shown, str), "no option of ours takes several words"
-    takes = _TAKES.get(shown, Takes.WORD)
-    if action.option_strings and action.nargs == 0:
-        takes = Takes.NOTHING
+    takes = Takes.NOTHING if action.option_strings and action.nargs == 0 else _TAKES.get(shown, Takes.WORD)
     choices = tuple(str(each) for each in action.choices or ())
-    return Argument(tuple(action.option_strings), shown, re.sub(r"%%", "%", action.help or ""), takes, choices)
+    many = action.nargs in {"*", "+", 2} or isinstance(action, argparse._AppendAction)  # noqa: SLF001
+    text = (action.help or "").replace("%%", "%")
+    return Argument(tuple(action.option_strings), shown, text, takes, choices, many)

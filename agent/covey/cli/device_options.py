@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from covey.app import device
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from covey.adapters.state_folder import StateFolder
@@ -27,6 +29,17 @@ def open_device(options: argparse.Namespace) -> AbstractContextManager[device.De
         StorageError: the database cannot be opened.
     """
     return device.open_device(state_folder(options))
+
+
+def on_device(act: Callable[[device.Device, argparse.Namespace], None]) -> Callable[[argparse.Namespace], None]:
+    """Return an action that opens its device before it acts, and closes it afterwards."""
+
+    @functools.wraps(act)
+    def opened(options: argparse.Namespace) -> None:
+        with open_device(options) as found:
+            act(found, options)
+
+    return opened
 
 
 def answering_agent(options: argparse.Namespace) -> Client | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import sys
 from importlib import import_module
-from typing import Any
 
+from covey.cli.grammar import Parser, state_options
 from covey.errors import CoveyError
 
 _COMMANDS = {
@@ -41,40 +43,33 @@ _COMMANDS = {
 _STATELESS = {"ingest", "files", "completion"}
 """What needs no device."""
 
-
-class _Parser(argparse.ArgumentParser):
-    """Speaks of mistakes as every other error does."""
-
-    def error(self, message: str) -> Any:
-        self.exit(2, f"error: {message}\nhint: {self.prog} --help\n")
+READER_GONE = 141
+"""The exit code where nobody reads on (`| head`): 128 + SIGPIPE, as a shell says of other tools."""
 
 
-def full_parser() -> argparse.ArgumentParser:
+def full_parser() -> Parser:
     """Return the parser with every command's options."""
     return _parser(None, {*_COMMANDS})
 
 
-def _parser(first: str | None, chosen: set[str]) -> argparse.ArgumentParser:
+def _parser(first: str | None, chosen: set[str]) -> Parser:
     """Build the parser; only the chosen commands' modules are loaded for their options."""
-    parser = _Parser(
+    parser = Parser(
         prog="covey",
         description="End-to-end encrypted sync and telemetry for fleets of small devices.",
         epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 78 wrong configuration.",
     )
     parser.add_argument("--version", action="version", version=f"covey {_version(first)}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
-    for name, (module, summary) in _COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, (module_name, summary) in _COMMANDS.items():
+        command = commands.add_parser(name, help=summary, summary=summary)
         if name in chosen:
-            import_module(f"covey.cli.cmd_{module}").add_arguments(command)
+            module = import_module(f"covey.cli.cmd_{module_name}")
+            if hasattr(module, "run"):
+                command.set_defaults(act=module.run)
+            module.add_arguments(command)
         if name in chosen and name not in _STATELESS:
-            command.add_argument("--state", metavar="DIR", help="state folder (default: $COVEY_STATE, or the system's)")
-            command.add_argument(
-                "--config", metavar="FILE", help="configuration (default: config.toml in the state folder)"
-            )
-            command.add_argument(
-                "--passphrase-file", metavar="FILE", help="file with the passphrase of the key, mode 0600"
-            )
+            state_options(command)
     return parser
 
 
@@ -87,27 +82,44 @@ def _version(first: str | None) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit code."""
-    words = sys.argv[1:] if arguments is None else arguments
+    """Run one command and return its exit code; whoever calls it in a process of its own ends that with it."""
     try:
-        if words[:1] == ["ingest"]:
-            from covey.cli.cmd_ingest import hand_over
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # as where a shell has closed it
+                stream.flush()
+    except BrokenPipeError:
+        _write_no_more()
+        return READER_GONE
+    return code
 
-            return hand_over(words[1:])
+
+def _run(words: list[str]) -> int:
+    try:
         first = words[0] if words else None
-        options = _parser(first, {first} & {*_COMMANDS} if first else set()).parse_args(words)
-        module, _ = _COMMANDS[options.command]
-        return int(import_module(f"covey.cli.cmd_{module}").run(options))
+        parser = _parser(first, {first} & {*_COMMANDS} if first else set())
+        options = parser.parse_args(words, argparse.Namespace(words=words[1:]))
+        return int(options.act(options) or 0)
     except CoveyError as error:
         print(f"error: {error}", file=sys.stderr)
         if error.hint:
             print(f"hint: {error.hint}", file=sys.stderr)
         return error.exit_code
+    except SystemExit as end:  # argparse's, after --help and --version
+        return int(end.code or 0)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 1
+
+
+def _write_no_more() -> None:
+    """Have what is left to be written go nowhere, so that the interpreter finds nothing wrong when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        with contextlib.suppress(BrokenPipeError):
+            (sys.stdout if descriptor == 1 else sys.stderr).flush()
+            continue
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 if __name__ == "__main__":

@@ -20,15 +20,22 @@ Read in this order, later ones over earlier ones: \\fIconfig.toml\\fR in the sta
 \\fI/etc/covey/conf.d/*.toml\\fR; the environment. With \\fB\\-\\-config\\fR or \\fBCOVEY_CONFIG\\fR: that file and the
 \\fIconf.d\\fR beside it. The agent reads all this when it starts."""
 
-_COMMON = {"--help", "--state", "--config"}
+_COMMON = {"--help", "--state", "--config", "--passphrase-file"}
 
 _OPTIONS = (
     ("--state DIR", "the state folder; without it $COVEY_STATE, or the system's for root and for the user who owns it"),
     ("--config FILE", "the configuration; without it config.toml in the state folder"),
+    ("--passphrase-file FILE", "a file with the passphrase of this device's key, mode 0600"),
     ("--json", "where it is offered: one JSON document instead of text"),
 )
 
-_EXIT = (("0", "done"), ("1", "failed"), ("2", "wrong usage"), ("78", "wrong configuration; restarting does not help"))
+_EXIT = (
+    ("0", "done"),
+    ("1", "failed"),
+    ("2", "wrong usage"),
+    ("78", "wrong configuration; restarting does not help"),
+    ("141", "nobody read on what was printed, as with | head"),
+)
 
 _ENVIRONMENT = (
     ("COVEY_STATE", "the state folder, where --state is not given"),
@@ -81,13 +88,27 @@ def _section(head: str, pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _command(command: Command) -> list[str]:
-    lines = [f".SS {_roff(command.name)}"]
-    for usage in command.usages:
-        lines += [f"\\fB{_roff(usage)}\\fR", ".br"]
-    lines += [".PP", _roff(_sentence(command.summary))]
+    if command.actions:
+        default = f"; without an ACTION: {command.default_action}" if command.default_action else ""
+        lines = [f".SS {_roff(command.name)}", _roff(_sentence(command.summary + default))]
+    else:
+        lines = [f".SS {_roff(command.name)}", *_usage(command)]
+    for action in command.actions:
+        lines += _usage(action)
+        if action.also:
+            lines += [".PP", _roff(f"Also written {', '.join(action.also)}.")]
+    return lines
+
+
+def _usage(command: Command) -> list[str]:
+    lines = [".PP", f"\\fB{_roff(command.usage)}\\fR", ".PP", _roff(_sentence(command.summary))]
     for each in command.arguments:
         if _COMMON.isdisjoint(each.names):
             lines += [".TP", _term(each), _roff(_sentence(each.help) or _sentence(", ".join(each.choices)))]
+    if command.examples:
+        lines += [".PP", "Examples:"]
+    for example in command.examples:
+        lines += [".br", f"\\fB{_roff(example)}\\fR"]
     return lines
 
 

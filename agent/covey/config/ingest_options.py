@@ -28,34 +28,34 @@ def ingest_parser() -> argparse.ArgumentParser:
 
 def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     """Add them to a parser."""
-    parser.add_argument("vault", help="the vault: a directory, or s3://BUCKET/PREFIX")
-    parser.add_argument("tables", type=Path, help="where the tables go")
+    parser.add_argument("vault", metavar="VAULT", help="the vault: a directory or s3://BUCKET/PREFIX")
+    parser.add_argument("tables", metavar="TABLES", type=Path, help="where the tables go")
     parser.add_argument("--key-file", type=Path, required=True, metavar="FILE", help="the vault key file (mode 0600)")
     parser.add_argument(
         "--checkpoint", type=Path, metavar="DIR", help="Spark's checkpoint (default: TABLES/.checkpoint)"
     )
     parser.add_argument("--available-now", action="store_true", help="stop when all that is there now is in the tables")
     parser.add_argument(
-        "--trigger-seconds", type=_seconds, default=2.0, metavar="N", help="time between micro-batches (default 2)"
+        "--trigger-seconds", type=_seconds, default=2.0, metavar="N", help="time between micro-batches (default: 2)"
     )
-    parser.add_argument("--verify", choices=VERIFY, default="all", help="whose signatures are checked (default all)")
+    parser.add_argument("--verify", choices=VERIFY, default="all", help="whose signatures are checked (default: all)")
     parser.add_argument(
         "--max-segments-per-trigger",
         type=int,
         default=256,
         metavar="N",
-        help="segments in one micro-batch (default 256)",
+        help="segments in one micro-batch (default: 256)",
     )
     parser.add_argument("--max-bytes-per-trigger", type=int, metavar="N", help="bytes of segments in one micro-batch")
-    parser.add_argument("--sink", choices=SINKS, default="parquet", help="what the tables are (default parquet)")
+    parser.add_argument("--sink", choices=SINKS, default="parquet", help="what the tables are (default: parquet)")
     parser.add_argument(
         "--publish",
         type=_place,
         metavar="URL",
         help="with --sink delta: the Delta tables lie there, at s3://BUCKET/PREFIX, and follow those in TABLES",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object for each micro-batch")
-    parser.add_argument("--metrics-file", type=Path, metavar="FILE", help="for node_exporter; ends in .prom")
+    parser.add_argument("--json", action="store_true", help="print a JSON line for each micro-batch")
+    parser.add_argument("--metrics-file", type=Path, metavar="FILE", help="file for node_exporter; ends in .prom")
     parser.add_argument(
         "--metrics-listen", type=_address, metavar="HOST:PORT", help="serve metrics to Prometheus there"
     )
@@ -67,12 +67,23 @@ def report_parser() -> argparse.ArgumentParser:
         prog="covey ingest report",
         description="Say how fleet and telemetry are: silent devices, gaps, losses, latency, clocks, quarantine.",
     )
-    parser.add_argument("tables", help="the folder that covey ingest writes to, or the URL where it publishes")
-    parser.add_argument("--since", type=_window, default=_UNITS_US["d"], metavar="TIME", help="24h (default), 7d, all")
+    add_report_arguments(parser)
+    return parser
+
+
+def add_report_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add them to a parser."""
+    parser.add_argument("tables", metavar="TABLES", help="the folder of tables, or the URL where they are published")
+    parser.add_argument(
+        "--since",
+        type=_window,
+        default=_UNITS_US["d"],
+        metavar="TIME",
+        help="90m, 7d or all (default: 24h)",
+    )
     parser.add_argument("--author", type=_author, default="", metavar="HEX", help="only devices whose key begins so")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with plots; it needs no network")
-    return parser
 
 
 def _seconds(text: str) -> float:

@@ -27,7 +27,7 @@ _LETTERS_OF_A_COMMIT = 128
 
 def export_files(options: argparse.Namespace) -> int:
     """Write a file of answers for each recipient, and files of what waits; each is whole or not there."""
-    folder = Path(options.files[0])
+    folder = Path(options.folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,0 +1,168 @@
+"""How a command line is read: a parser for each command and each of its actions, and one way to speak of mistakes.
+
+1. An option belongs to the commands and actions that read it; anywhere else it is a mistake.
+2. The options that say which device is meant (`state_options`) stand before or after the action.
+3. A mistake is a `UsageError`; its hint names what was nearest, or where the help is.
+4. A summary and a help text begin small and end without a full stop; what a person fills in is written in CAPITALS.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from covey.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+Act: TypeAlias = "Callable[[argparse.Namespace], int | None]"
+"""What does a command or an action; None is the exit code 0."""
+
+
+class Parser(argparse.ArgumentParser):
+    """The words of one command, or of one action."""
+
+    def __init__(self, *, summary: str = "", examples: Sequence[str] = (), **settings: Any) -> None:
+        """Take what the help says: a summary, and command lines to begin with."""
+        if summary:
+            settings.setdefault("description", summary[0].upper() + summary[1:] + ".")
+        if examples:
+            settings.setdefault("epilog", "\n  ".join(["examples:", *examples]))
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**settings)
+        self.examples = tuple(examples)
+        self.actions: dict[str, Parser] = {}
+        self.default_action = ""
+        self.siblings: dict[str, Parser] = {}
+
+    def add_actions(self, default: str = "") -> Actions:
+        """Divide this command into actions; a default is meant where none is named."""
+        self.default_action = default
+        return Actions(self, self.add_subparsers(dest="action", metavar="ACTION", required=True))
+
+    def format_help(self) -> str:
+        """Return the help, with that of the action that is meant where none is named."""
+        if not self.default_action:
+            return super().format_help()
+        return f"{super().format_help()}\nWithout an ACTION:\n\n{self.actions[self.default_action].format_help()}"
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the command line.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(message, hint=f"{self.prog} --help")
+
+    def parse_known_args(  # type: ignore[override] # argparse's overloads say no more
+        self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse, and let nothing go by unknown.
+
+        Raises:
+            UsageError: a word or an option is not of this command.
+        """
+        words = list(args or ())
+        if self.actions:
+            words = self._with_action(words)
+        found, unknown = super().parse_known_args(words, namespace)
+        if unknown:
+            self._refuse(unknown[0])
+        return found, unknown
+
+    def _with_action(self, words: list[str]) -> list[str]:
+        """Return the words with the action that they mean."""
+        place = 0
+        while place < len(words) and (option := self._option_string_actions.get(words[place].partition("=")[0])):
+            place += 1 if option.nargs == 0 or "=" in words[place] else 2
+        first = words[place] if place < len(words) else ""
+        if first in self.actions or (first and not self._is_for_default(first)):
+            return words
+        return [*words[:place], self.default_action, *words[place:]] if self.default_action else words
+
+    def _is_for_default(self, word: str) -> bool:
+        """Say whether a word that is no action can be of the default one, or else refuse an option here and now."""
+        if not self.default_action:
+            if word.startswith("-"):
+                self._refuse(word)
+            return False
+        default = self.actions[self.default_action]
+        return word.startswith("-") or any(not each.option_strings for each in default._actions)  # noqa: SLF001 - argparse shows itself no other way
+
+    def _refuse(self, word: str) -> NoReturn:
+        name = word.partition("=")[0]
+        if not name.startswith("-") or name in {"-", "--"}:
+            raise UsageError(f"{self.prog}: '{word}' is one word too many", hint=f"{self.prog} --help")
+        others = self.actions or self.siblings
+        owners = sorted({each.prog for each in others.values() if name in each._option_string_actions})  # noqa: SLF001
+        hint = f"{name} is an option of '{owners[0]}'" if owners else ""
+        raise UsageError(
+            f"{self.prog} has no option {name}",
+            hint=hint or _did_you_mean(name, self._option_string_actions) or f"{self.prog} --help",
+        )
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse what is none of the choices, and name the nearest."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(each) for each in action.choices]
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            message, where = f"{self.prog} has no {action.dest} '{value}'", f"{self.prog} --help"
+        else:
+            name = action.metavar if isinstance(action.metavar, str) else action.dest
+            message = f"{'/'.join(action.option_strings) or name}: '{value}' is not a choice"
+            where = f"one of: {', '.join(choices)}"
+        raise UsageError(message, hint=_did_you_mean(value, choices) or where)
+
+
+class Actions:
+    """The actions of one command."""
+
+    def __init__(self, command: Parser, choice: argparse._SubParsersAction[Parser]) -> None:
+        self._command = command
+        self._choice = choice
+
+    def add(
+        self, name: str, act: Act, summary: str, *, also: Sequence[str] = (), examples: Sequence[str] = ()
+    ) -> Parser:
+        """Add an action, which further names may mean as well, and return its parser."""
+        parser = self._choice.add_parser(name, aliases=also, help=summary, summary=summary, examples=examples)
+        parser.set_defaults(act=act, action=name)
+        parser.siblings = self._command.actions
+        for each in (name, *also):
+            self._command.actions[each] = parser
+        return parser
+
+
+def state_options(parser: Parser) -> None:
+    """Add the options that say which device is meant, to a command and to each of its actions."""
+    for each in dict.fromkeys((parser, *parser.actions.values())):
+        # An action that is not told of them must not undo what stood before it.
+        default = None if each is parser else argparse.SUPPRESS
+        each.add_argument(
+            "--state", metavar="DIR", default=default, help="state folder (default: $COVEY_STATE, or the system's)"
+        )
+        each.add_argument(
+            "--config", metavar="FILE", default=default, help="configuration (default: config.toml in the state folder)"
+        )
+        each.add_argument(
+            "--passphrase-file", metavar="FILE", default=default, help="file with the key's passphrase, mode 0600"
+        )
+
+
+def json_option(parser: Parser, what: str = "print JSON") -> None:
+    """Add --json, which is offered wherever something is shown."""
+    parser.add_argument("--json", action="store_true", help=what)
+
+
+def group_option(parser: Parser) -> None:
+    """Add --group, which picks one group of several."""
+    parser.add_argument("--group", metavar="ID", help="beginning of the group's id, where there are several")
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    from covey.config.settings import nearest
+
+    near = nearest(name, known, 1)
+    return f"did you mean '{near[0]}'?" if near else ""
