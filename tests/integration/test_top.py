@@ -113,9 +113,7 @@ def test_a_live_view(new_gateway: Callable[[str], Gateway], new_terminal: Callab
 
     one.end()
     two.ok("send", "--text", "waits")
-    wait_until(
-        lambda: "outbox   1 messages, " in (text := terminal.text()) and " (data " in text, "what waits is shown"
-    )
+    wait_until(lambda: "outbox   1 message, " in (text := terminal.text()) and " (data " in text, "what waits is shown")
     two.end()
     wait_until(lambda: "health   the agent is not running" in terminal.text(), "the end of the agent is shown")
 

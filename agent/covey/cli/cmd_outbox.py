@@ -1,4 +1,4 @@
-"""`covey outbox list|verify|export|import|quarantine`: the messages that wait, and what people do with them by hand."""
+"""`covey outbox list|verify|export|import|quarantine`: what waits, and what people do with it by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from covey.adapters.journal import report
 from covey.app.operations.export_files import export_files, import_files
 from covey.cli.device_options import answering_agent, open_device, state_folder
 from covey.cli.grammar import Parser, json_option
-from covey.cli.terminal import confirm, print_json, print_table
+from covey.cli.terminal import confirm, count, print_json, print_table
 from covey.core.ids import device_name
 from covey.core.link.records import MessageClass, Quarantined
 from covey.core.wire.message import read_message
@@ -88,7 +88,10 @@ def _list(options: argparse.Namespace) -> int:
     messages, size, rows = waiting["messages"], waiting["bytes"], waiting["shown"]
     if rows:
         print_table(["recipient", "number", "class", "bytes", "seconds"], [list(row.values()) for row in rows])
-    print(f"{messages} messages, {size} bytes" + (f"; {len(rows)} shown" if len(rows) < messages else ""))
+    print(
+        f"{count(messages, 'message')}, {count(size, 'byte')}"
+        + (f"; {len(rows)} shown" if len(rows) < messages else "")
+    )
     return 0
 
 
@@ -105,7 +108,7 @@ def _verify(options: argparse.Namespace) -> int:
 
     def tell(looked_at: int) -> None:
         if looked_at % _TELL_EVERY == 0 and sys.stderr.isatty():
-            print(f"\r{looked_at} messages", end="", file=sys.stderr, flush=True)
+            print(f"\r{count(looked_at, 'message')}", end="", file=sys.stderr, flush=True)
 
     try:
         complaints = verify(path, tell) if path.exists() else []

@@ -17,7 +17,7 @@ from covey.app.answering_agent import waiting_after, waiting_at
 from covey.app.device import Device
 from covey.cli.device_options import answering_agent, open_device
 from covey.cli.grammar import Parser, json_option
-from covey.cli.terminal import print_json
+from covey.cli.terminal import count, print_json
 from covey.client import Client
 from covey.config.settings import TelemetryConfig
 from covey.core.telemetry.senml import Reading, readings_from_cbor, readings_from_json, readings_from_line
@@ -72,7 +72,8 @@ def run(options: argparse.Namespace) -> int:
         except ReadingError as error:
             progress.queued += outlet.flush()
             progress.finish()
-            raise ReadingError(f"{error}; {progress.queued} readings before it are queued", hint=error.hint) from error
+            told = f"{count(progress.queued, 'reading')} before it {'is' if progress.queued == 1 else 'are'} queued"
+            raise ReadingError(f"{error}; {told}", hint=error.hint) from error
         progress.finish()
         return _conclude(outlet, options, progress.queued)
 
@@ -81,11 +82,11 @@ def _conclude(outlet: _Outlet, options: argparse.Namespace, queued: int) -> int:
     if options.json:
         print_json({"queued_readings": queued})
     else:
-        print(f"queued {queued} readings", flush=True)
+        print(f"queued {count(queued, 'reading')}", flush=True)
     if options.wait is None:
         return 0
     if waiting := outlet.waiting_after(options.wait):
-        print(f"error: {waiting} messages are not acknowledged yet", file=sys.stderr)
+        print(f"error: not acknowledged yet: {count(waiting, 'message')}", file=sys.stderr)
         print("hint: they stay queued; 'covey run' delivers them", file=sys.stderr)
         return 1
     print("landed by the collector", file=sys.stderr)
@@ -246,7 +247,7 @@ class _Progress:
         """Redraw at most five times a second."""
         if self._terminal and time.monotonic() - self._shown_at > _PROGRESS_S:
             self._shown_at = time.monotonic()
-            print(f"\r{self.queued} readings queued", end="", file=sys.stderr, flush=True)
+            print(f"\r{count(self.queued, 'reading')} queued", end="", file=sys.stderr, flush=True)
 
     def finish(self) -> None:
         """Leave the line."""

@@ -12,7 +12,7 @@ from covey.app.operations.groups import pick_member
 from covey.cli.device_options import answering_agent, open_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.quantities import read_us
-from covey.cli.terminal import print_json
+from covey.cli.terminal import count, print_json
 from covey.errors import UsageError
 from covey.limits import MAXIMUM_BLOB_BYTES
 
@@ -57,14 +57,14 @@ def _tell(options: argparse.Namespace, content: bytes, recipients: int) -> None:
     if options.json:
         print_json({"bytes": len(content), "recipients": recipients})
     else:
-        print(f"queued {len(content)} bytes for {recipients} member{'s' * (recipients != 1)}", flush=True)
+        print(f"queued {count(len(content), 'byte')} for {count(recipients, 'member')}", flush=True)
 
 
 def _conclude(options: argparse.Namespace, waiting_after: Callable[[float], int]) -> int:
     if options.wait is None:
         return 0
     if waiting := waiting_after(options.wait):
-        print(f"error: {waiting} messages are not acknowledged yet", file=sys.stderr)
+        print(f"error: not acknowledged yet: {count(waiting, 'message')}", file=sys.stderr)
         print("hint: they stay queued; 'covey run' delivers them, 'covey status' shows for whom", file=sys.stderr)
         return 1
     print("acknowledged by every member", file=sys.stderr)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from covey.app.device import Device
 from covey.cli.device_options import answering_agent, open_device
 from covey.cli.grammar import Parser, json_option
-from covey.cli.terminal import print_json, print_table
+from covey.cli.terminal import count, print_json, print_table
 from covey.core.ids import device_name, printable
 from covey.core.membership.requests import unanswered
 from covey.core.presence.status import condition
@@ -210,16 +210,16 @@ def overview(status: dict[str, Any]) -> Iterator[str]:
         yield f"relay    {each['url'] or 'not set'}: {printable(each['state'])}, for {duration(each['seconds'])}"
     yield f"clock    {'synchronised' if status['clock_synchronised'] else 'not synchronised'}"
     for group in status["groups"]:
-        yield f"group    {group['group_id'][:8]} version {group['version']}, {group['members']} members"
+        yield f"group    {group['group_id'][:8]} version {group['version']}, {count(group['members'], 'member')}"
     if salvage := status["salvage"]:
         counts = {name: "unknown" if count is None else count for name, count in salvage["lost"].items() if count != 0}
         lost = ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing"
         yield f"damage   {duration(salvage['seconds'])} ago; what could be read was saved, lost: {lost}"
     if status["pending_joins"]:
-        yield f"joining  {status['pending_joins']} requests without an answer yet"
+        yield f"joining  {count(status['pending_joins'], 'request')} without an answer yet"
     if status["waiting_invitations"]:
-        yield f"invited  {status['waiting_invitations']} invitations wait for an answer: covey requests"
-    line = f"outbox   {outbox['messages']} messages, {outbox['bytes']} of {outbox['maximum_bytes']} bytes"
+        yield f"invited  {count(status['waiting_invitations'], 'invitation')} to answer: covey requests"
+    line = f"outbox   {count(outbox['messages'], 'message')}, {outbox['bytes']} of {outbox['maximum_bytes']} bytes"
     if outbox["messages"]:
         classes = ", ".join(f"{name} {size}" for name, size in outbox["bytes_by_class"].items() if size)
         line += f" ({classes}), the oldest for {duration(outbox['oldest_seconds'] or 0)}"

@@ -24,6 +24,7 @@ from covey.app.checks.local import examine
 from covey.app.device import Device
 from covey.cli.device_options import open_device, state_folder
 from covey.cli.grammar import Parser
+from covey.cli.terminal import count
 from covey.config.settings import settings
 from covey.errors import CoveyError, UsageError
 
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     from covey.adapters.keys.key_file import write_secret
 
     write_secret(path, content)
-    print(f"{path}: {len(content)} bytes; numbers and settings' names only, no key, message, label or address")
+    print(f"{path}: {count(len(content), 'byte')}; numbers and settings' names only, no key, message, label or address")
     return 0
 
 

@@ -14,7 +14,7 @@ from covey.app.device import Device
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, json_option
 from covey.cli.quantities import read_bytes, read_us
-from covey.cli.terminal import print_json, print_table
+from covey.cli.terminal import count, print_json, print_table
 from covey.core.ids import node_id
 from covey.errors import LocalError, UsageError
 from covey.limits import MAXIMUM_SEGMENT_BYTES
@@ -102,7 +102,7 @@ def _status(options: argparse.Namespace) -> int:
             ["node", "manifest", "segments", "bytes", "newest", "tombstones", "trouble"],
             [list(row.values()) for row in rows],
         )
-    print(f"{waiting} bytes have arrived and wait to be landed by this device")
+    print(f"arrived, and waiting to be landed by this device: {count(waiting, 'byte')}")
     return 1 if troubled else 0
 
 
@@ -161,9 +161,9 @@ def _compact(options: argparse.Namespace) -> int:
         print_json({"dry_run": options.dry_run} | dataclasses.asdict(outcome))
     else:
         would = "would be " if options.dry_run else ""
-        print(f"{outcome.segments} segments {would}merged into {outcome.merged}")
-        print(f"{outcome.deleted} replaced objects {would}deleted")
-        print(f"{outcome.waiting} replaced objects wait for the end of their grace time")
+        print(f"{count(outcome.segments, 'segment')} {would}merged into {outcome.merged}")
+        print(f"{count(outcome.deleted, 'replaced object')} {would}deleted")
+        print(f"waiting for the end of their grace time: {count(outcome.waiting, 'replaced object')}")
         for number in outcome.unreadable:
             print(f"segment {number} is damaged or missing: nothing beside it was merged", file=sys.stderr)
     return 1 if outcome.unreadable else 0
@@ -186,7 +186,7 @@ def _push(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"messages": pushed, "node": name})
     else:
-        print(f"{pushed} messages landed as node {name}")
+        print(f"{count(pushed, 'message')} landed as node {name}")
     return 0
 
 
@@ -215,7 +215,7 @@ def _export_key(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"file": str(target), "vault_id": keys.vault_id.hex(), "keys": len(keys.keys)})
     else:
-        print(f"{len(keys.keys)} key(s) of vault {keys.vault_id.hex()} in {target}")
+        print(f"{count(len(keys.keys), 'key')} of vault {keys.vault_id.hex()} in {target}")
     return 0
 
 

@@ -1,0 +1,127 @@
+"""`covey.cli.grammar` and `covey.cli.main`: what is taken, what is refused and how, and what the help says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from covey.cli.command_tree import Command, commands, every_command
+from covey.cli.main import main
+from covey.cli.terminal import count
+from tests.command import covey
+
+_EVERY = list(every_command())
+
+
+@pytest.mark.parametrize("command", _EVERY, ids=lambda each: " ".join(each.path))
+def test_help_says_everything(command: Command) -> None:
+    for name in command.names:
+        shown = covey(*command.path[:-1], name, "--help")
+        assert (shown.code, shown.stderr) == (0, "")
+        assert shown.stdout.startswith(f"usage: covey {' '.join(command.path)} ")
+        text = " ".join(shown.stdout.split())
+        assert f"{command.summary[0].upper()}{command.summary[1:]}." in text
+        for argument in command.arguments:
+            assert " ".join(argument.help.split()) in text
+            assert all(each in text for each in argument.names)
+        for action in command.actions:
+            assert " ".join(action.summary.split()) in text
+
+
+def test_the_first_page_lists_the_commands() -> None:
+    text = " ".join(covey("--help").stdout.split())
+    for command in commands():
+        assert f"{command.name} {command.summary}" in text
+    assert covey("--version").stdout.startswith("covey ")
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint", "hint"),
+    [
+        ("gruop leave", "covey has no command 'gruop'", "did you mean 'group'?"),
+        ("frobnicate", "covey has no command 'frobnicate'", "covey --help"),
+        ("", "the following arguments are required: COMMAND", "covey --help"),
+        ("mcu", "the following arguments are required: ACTION", "covey mcu --help"),
+        ("group laeve", "covey group has no action 'laeve'", "did you mean 'leave'?"),
+        ("requests acept", "covey requests has no action 'acept'", "did you mean 'accept'?"),
+        ("relay ad mqtt://x", "covey relay has no action 'ad'", "did you mean 'add'?"),
+        ("outbox lst", "covey outbox has no action 'lst'", "did you mean 'list'?"),
+        ("send --txt x", "covey send has no option --txt", "did you mean '--text'?"),
+        ("status --frobnicate=3", "covey status has no option --frobnicate", "covey status --help"),
+        (
+            "group leave --mode public --from 3",
+            "covey group leave has no option --mode",
+            "--mode is an option of 'covey group create'",
+        ),
+        (
+            "group --mode public create",
+            "covey group has no option --mode",
+            "--mode is an option of 'covey group create'",
+        ),
+        ("outbox list --repair", "covey outbox list has no option --repair", "an option of 'covey outbox verify'"),
+        ("vault push --scan", "covey vault push has no option --scan", "an option of 'covey vault pull'"),
+        ("relay show --url x", "covey relay show has no option --url", "an option of 'covey relay set'"),
+        ("relay --url x list", "covey relay set: 'list' is one word too many", "covey relay set --help"),
+        ("ingest report t --sink delta", "covey ingest report has no option --sink", "an option of 'covey ingest run'"),
+        ("group create --mode pubic", "--mode: 'pubic' is not a choice", "did you mean 'public'?"),
+        ("completion tcsh", "SHELL: 'tcsh' is not a choice", "one of: bash, fish, zsh"),
+        ("group members a", "covey group members: 'a' is one word too many", "covey group members --help"),
+        ("group remove", "the following arguments are required: DEVICE", "covey group remove --help"),
+        ("group add one", "the following arguments are required: KEY", "covey group add --help"),
+        ("config set label", "the following arguments are required: VALUE", "covey config set --help"),
+        ("key rotate one", "covey key rotate: 'one' is one word too many", "covey key rotate --help"),
+        ("outbox list --limit x", "argument --limit: invalid int value: 'x'", "covey outbox list --help"),
+        ("outbox quarantine 3 --release --drop", "not allowed with argument --release", "covey outbox quarantine"),
+        ("publish /nowhere/at/all --format", "argument --format: expected one argument", "covey publish --help"),
+    ],
+)
+def test_a_mistake_names_what_was_meant(line: str, complaint: str, hint: str) -> None:
+    ended = covey(*line.split())
+    assert ended.code == 2
+    assert ended.stdout == ""
+    first, second = ended.stderr.splitlines()
+    assert first.startswith("error: ")
+    assert complaint in first
+    assert second.startswith("hint: ")
+    assert hint in second
+
+
+def test_state_options_stand_before_or_after_the_action(tmp_path: Path) -> None:
+    state = str(tmp_path / "device")
+    assert covey("init", "--state", state, "--label", "one").code == 0
+    for words in (
+        ["config", "--state", state, "get", "label"],
+        ["config", "get", "label", "--state", state],
+        ["config", "get", "--state", state, "label"],
+        ["config", f"--state={state}", "get", "label"],
+        ["config", "--state", "/nowhere", "get", "label", "--state", state],
+    ):
+        assert covey(*words).stdout == "one\n", words
+
+
+def test_what_needs_no_name(tmp_path: Path) -> None:
+    state = str(tmp_path / "device")
+    assert covey("init", "--state", state, "--relay", "mqtt://a").code == 0
+    for words in (["relay", "--json"], ["relay", "show", "--json"], ["relay", "set", "--json"]):
+        assert '"mqtt://a"' in covey(*words, "--state", state).stdout
+    assert '"mqtt://b"' in covey("relay", "--url", "mqtt://b", "--json", "--state", state).stdout
+    assert covey("requests", "--json", "--state", state) == covey("requests", "list", "--json", "--state", state)
+
+
+@pytest.mark.parametrize("command", ["outbox", "config", "relay", "requests"])
+def test_list_and_ls_are_one(command: str, tmp_path: Path) -> None:
+    state = str(tmp_path / "device")
+    assert covey("init", "--state", state).code == 0
+    listed = covey(command, "list", "--state", state)
+    assert listed.code == 0, listed
+    assert covey(command, "ls", "--state", state) == listed
+
+
+def test_numbers_agree_with_what_they_count() -> None:
+    assert [count(number, "message") for number in (0, 1, 2)] == ["0 messages", "1 message", "2 messages"]
+    assert count(2, "copy", "copies") == "2 copies"
+
+
+def test_main_never_ends_the_process() -> None:
+    assert [main(["--version"]), main(["--help"]), main(["nonsense"])] == [0, 0, 2]
