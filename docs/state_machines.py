@@ -11,6 +11,7 @@ from pathlib import Path
 
 from covey.core.pairing import inviter, joiner
 from covey.core.transitions import Event, Transitions
+from covey_boards.shared import link_machine
 
 PAGE = Path(__file__).parent / "state-machines.md"
 
@@ -29,7 +30,7 @@ class Machine:
 
     @property
     def ends(self) -> list[str]:
-        """The states that nothing leads out of."""
+        """The states that nothing leads out of; a machine that goes on for good has none."""
         return [state for state, row in self.table.items() if set(row.values()) <= {state}]
 
     def diagram(self) -> str:
@@ -53,11 +54,36 @@ def _in_words(name: str, table: Transitions[Event]) -> Machine:
     return Machine(name, words)
 
 
+def _of_the_board() -> Machine:
+    """Return the serial link's table, which is bytes: a row for each state, a column for each event."""
+    states = ("SEARCHING", "GREETING", "UP", "INCOMPATIBLE")
+    events = {
+        "_MET": "HELLO of a peer that is new or has restarted",
+        "_NAMED": "HELLO that names us",
+        "_TAGGED": "frame under the session's tag",
+        "_SILENCE": "eight repetitions in vain",
+        "_FOREIGN": "HELLO without a version in common",
+    }
+    names = {getattr(link_machine, name): name.capitalize() for name in states}
+    columns = {getattr(link_machine, name): words for name, words in events.items()}
+    width, table = len(columns), link_machine.TRANSITIONS
+    rows = {
+        names[state]: {
+            columns[event]: names[following]
+            for event, following in enumerate(table[state * width : (state + 1) * width])
+            if following in names
+        }
+        for state in sorted(names)
+    }
+    return Machine("LINK", rows)
+
+
 MACHINES = {
     machine.name: machine
     for machine in (
         _in_words("INVITER", inviter.INVITER),
         _in_words("JOINER", joiner.JOINER),
+        _of_the_board(),
     )
 }
 

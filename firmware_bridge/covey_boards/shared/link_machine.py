@@ -52,10 +52,29 @@ _HELLO_BYTES = const(24)
 _NOBODY = bytes(8)
 
 # State: nobody known; known, but not known to know us; up; no version in common.
-SEARCHING = "searching"
-GREETING = "greeting"
-UP = "up"
-INCOMPATIBLE = "incompatible"
+SEARCHING = const(0)
+GREETING = const(1)
+UP = const(2)
+INCOMPATIBLE = const(3)
+
+# Event: a HELLO of a peer that is new or has restarted; a HELLO that names us; a frame under the session's tag;
+# repetitions in vain; a HELLO without a version in common.
+_MET = const(0)
+_NAMED = const(1)
+_TAGGED = const(2)
+_SILENCE = const(3)
+_FOREIGN = const(4)
+_EVENTS = const(5)
+_NONE = const(4)  # does not happen here, or is a stray
+
+# The next state: a row for each state, a column for each event, and no object but this one on the heap.
+# docs/state-machines.md draws it.
+TRANSITIONS = (  # _MET, _NAMED, _TAGGED, _SILENCE, _FOREIGN
+    b"\1\4\4\4\3"  # SEARCHING
+    b"\1\2\2\4\3"  # GREETING
+    b"\1\2\2\1\3"  # UP
+    b"\1\2\4\4\3"  # INCOMPATIBLE
+)
 
 LinkUp = namedtuple("LinkUp", ("boot_id", "version", "mtu", "restarted"))
 LinkDown = namedtuple("LinkDown", ("reason",))
@@ -222,7 +241,7 @@ class Link:
             return
         version = min(_VERSION_MAX, hello[1])
         if version < max(_VERSION_MIN, hello[0]):
-            self._go_down(INCOMPATIBLE, "version", now)
+            self._follow(_FOREIGN, now, "version")
             return
         restarted = hello[8:16] != self._peer
         if restarted:
@@ -231,37 +250,40 @@ class Link:
         self._peer_mtu = _mtu_of(int.from_bytes(hello[4:6], "little"))
         self._peer_message_bytes_max = int.from_bytes(hello[6:8], "little")
         if hello[16:24] == self.boot_id:
-            self._go_up(now)
+            self._follow(_NAMED, now)
         if hello[2] or restarted:
             self._say_hello()
 
     def _meet(self, hello, now):
         """Start a session with a peer that is new or has restarted."""
-        if self.state == UP:
-            self._go_down(GREETING, "restarted", now)
+        self._follow(_MET, now, "restarted")
         self._peer = hello[8:16]
         self._new_session()
-        self.state = GREETING
         self._hello_at, self._hello_ms = now + _HELLO_MS_MIN, _HELLO_MS_MIN
         self.statistics.sessions += 1
         self._fresh = True
 
-    def _go_up(self, now):
-        if self.state != UP:
-            self.state = UP
+    def _next(self, event):
+        return TRANSITIONS[_EVENTS * self.state + event]
+
+    def _follow(self, event, now, reason=None):
+        """Go where the table says, and tell of it."""
+        before, state = self.state, self._next(event)
+        if state == _NONE:
+            return
+        self.state = state
+        if state != UP:
+            if before == UP:
+                self.statistics.downs += 1
+            if before == UP or (state == INCOMPATIBLE and before != INCOMPATIBLE):
+                self._events.append(LinkDown(reason))
+            self._hello_at, self._hello_ms = now, _HELLO_MS_MIN
+        elif before != UP:
             self._events.append(LinkUp(self._peer, self._version, self._peer_mtu, self._fresh))
             self._fresh = False
             self._repetitions = 0
             if self._outstanding is not None:
                 self._repeat_at = now  # the peer may have missed it while it was away
-
-    def _go_down(self, state, reason, now):
-        if self.state == UP:
-            self.statistics.downs += 1
-        if self.state == UP or (state == INCOMPATIBLE and self.state != INCOMPATIBLE):
-            self._events.append(LinkDown(reason))
-        self.state = state
-        self._hello_at, self._hello_ms = now, _HELLO_MS_MIN
 
     # Frames
 
@@ -272,10 +294,10 @@ class Link:
         kind, sequence, payload = body[0], body[1], body[_HEADER_BYTES:]
         if kind == _HELLO:
             self._receive_hello(payload, now)
-        elif self.state in (SEARCHING, INCOMPATIBLE) or body[2:4] != self._tag:
+        elif self._next(_TAGGED) == _NONE or body[2:4] != self._tag:
             self._answer_stray(now)
         else:
-            self._go_up(now)  # only who knows us can know the tag
+            self._follow(_TAGGED, now)  # only who knows us can know the tag
             if kind in (_DATA, _DATA_LAST):
                 self._receive_data(kind, sequence, payload)
             elif kind == _ACK:
@@ -358,7 +380,7 @@ class Link:
         self._repetitions += 1
         if self._repetitions > _REPETITIONS_MAX:
             self._repeat_at = None
-            self._go_down(GREETING, "silence", now)
+            self._follow(_SILENCE, now, "silence")
             return
         self.statistics.repetitions += 1
         self._sent_at = None
