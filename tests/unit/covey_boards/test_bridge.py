@@ -14,7 +14,7 @@ from covey.core.vault.landing import LandingPlan
 from covey.errors import DiskFullError, OutboxFullError
 from covey.limits import MAXIMUM_BOARD_NUMBERS
 from covey_boards.bridge import Bridge, read_report
-from covey_boards.shared import messages
+from covey_boards.shared import link_machine, messages
 from tests.board import Board, BoardOnLine, MemoryLine, enrol
 from tests.fleet import Device, carry, found
 
@@ -147,7 +147,7 @@ def test_the_board_hears_of_a_carry_after_the_commit_and_not_before(gateway: Gat
         raise DiskFullError("no room")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(device.store, "count", lambda *_: refused())  # the last word of the transaction
+        patch.setattr(device.store.counters, "count", lambda *_: refused())  # the last word of the transaction
         with pytest.raises(DiskFullError):
             gateway.turn()
         device.node.rolled_back()
@@ -188,7 +188,7 @@ def test_a_disk_that_refuses_holds_the_message_until_it_takes_writes_again(gatew
         raise DiskFullError("no room")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gateway.device.store, "count", refuse)
+        patch.setattr(gateway.device.store.counters, "count", refuse)
         with pytest.raises(DiskFullError):
             gateway.turn()
         gateway.device.node.rolled_back()
@@ -209,7 +209,7 @@ def test_no_room_is_busy_on_the_line_and_nothing_is_lost(gateway: Gateway) -> No
         gateway.board.measure()
         gateway.run(30)
     assert gateway.board.link.statistics.busy_received > 0
-    assert gateway.board.link.state == "up"
+    assert gateway.board.link.state == link_machine.UP
     assert sum("the outbox is full" in line for line in gateway.reports) == 1
     gateway.run(15)
     gateway.land()
