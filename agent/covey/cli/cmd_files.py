@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from covey.app import shipped_files
+from covey.cli.grammar import Parser, json_option
+from covey.cli.terminal import print_json
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("name", nargs="?", help="print this file; without a name, list all of them")
-    parser.add_argument("--json", action="store_true", help="print the list as JSON")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="print this file; without a name, list all of them")
+    json_option(parser, "print the list as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -19,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
     if options.name is not None:
         print(shipped_files.read(options.name), end="")
     elif options.json:
-        print(json.dumps(shipped_files.names()))
+        print_json(shipped_files.names())
     else:
         print(*shipped_files.names(), sep="\n")
     return 0
