@@ -63,7 +63,7 @@ def _memory_of(device: Device) -> tuple[float, float]:
 def _memory_of_paho(fleet: Fleet) -> tuple[float, float]:
     name = "f" * 64
     password = fleet.broker.add_device(name)
-    words = ["subscribe", str(fleet.broker.port), name, f"covey/1/in/{name}", "1", str(fleet.folder / "nothing")]
+    words = ["subscribe", str(fleet.broker.port), name, f"covey/1/in/{name}", "1", str(fleet.folder / "nothing"), "0"]
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.raw_paho", *words], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )

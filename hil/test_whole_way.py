@@ -19,7 +19,8 @@ from covey_boards.shared import tweetnacl as nacl
 from hil import runtimes
 from hil.conftest import missing_device
 from hil.emulated_board import EmulatedBoard
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

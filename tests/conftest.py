@@ -1,19 +1,63 @@
-"""What holds for all tests."""
+"""What holds for all tests: the order of files, the quick suite, and how far Hypothesis looks.
+
+`--quick` is the suite for the loop of edit and test: units, vectors, the rules of the source, a slice of the property
+tests and of the simulation. 1. It leaves out the folders of processes and of Spark, and what is marked `slow`,
+`processes`, `broker` or `spark`. 2. A test of it that starts a process fails. 3. Hypothesis and the simulation look at
+fewer examples.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+from collections.abc import Generator
 from itertools import chain, zip_longest
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 _LONG = ("spark", "sim", "integration")
 """Folders whose files take long. They begin first, and by turns, so that no processor waits for the last one's end."""
 
+_NOT_QUICK_FOLDERS = ("spark", "integration")
+_NOT_QUICK_MARKS = ("slow", "processes", "broker", "spark")
+_STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "os.spawn", "os.system"}
+
+settings.register_profile(
+    "same", derandomize=True, deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("quick", settings.get_profile("same"), max_examples=20)
+settings.register_profile("search", settings.get_profile("same"), derandomize=False, max_examples=5_000)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.addoption("--quick", action="store_true", help="no processes, no Spark, few examples: seconds")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say how far to look: always at the same examples, but with `HYPOTHESIS_PROFILE=search`, which takes new ones."""
+    quick = config.getoption("--quick")
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick" if quick else "same"))
+    if quick:
+        sys.addaudithook(_refuse_processes)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out, of the quick suite, folders that are not even worth importing."""
+    left_out = config.getoption("--quick") and collection_path.parent == Path(__file__).parent
+    return True if left_out and collection_path.name in _NOT_QUICK_FOLDERS else None
+
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files of the long folders first."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the files of the long folders first; of the quick suite, leave out what is marked."""
+    if config.getoption("--quick"):
+        long = [item for item in items if any(map(item.get_closest_marker, _NOT_QUICK_MARKS))]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(str(item.path), []).append(item)
@@ -22,6 +66,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     first = list(chain.from_iterable(turns))
     seen = set(map(id, first))
     items[:] = first + [item for item in items if id(item) not in seen]
+
+
+_running: list[pytest.Item] = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Note which test runs."""
+    _running.append(item)
+    try:
+        return (yield)
+    finally:
+        _running.clear()
+
+
+def _refuse_processes(event: str, _arguments: object) -> None:
+    if event in _STARTS and _running:
+        raise AssertionError(f"{_running[0].nodeid} starts a process: mark it `processes`")
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -14,15 +14,6 @@ from typing import Self
 from tests.board import BoardOnLine
 
 _TURN_S = 0.005
-_PATIENCE_S = 20.0
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(_TURN_S)
 
 
 class PtyBoard:

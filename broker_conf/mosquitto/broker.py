@@ -30,7 +30,7 @@ _HERE = Path(__file__).parent
 _UNPACKED = _HERE.parents[1] / ".cache" / "mosquitto"
 _RELOADED = b"Reloading config."
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 """How long a change of the broker's state may take: milliseconds, unless it has a large queue to save."""
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-DEADLINE_S = 10.0
+DEADLINE_S = 120.0
+"""How long an event may take: it comes at once, unless the machine has others' work to do."""
 
 Event = TypeVar("Event", bound=RelayEvent)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.integration.debian_root import DebianRoot, missing_for_root
-from tests.integration.gateway import wait_until
+from tests.waiting import GUARD_S, wait_until
 
 _MACHINE_ID = "c07e" * 8
 
@@ -98,7 +98,7 @@ class Booted:
         enter = ["nsenter", f"--target={self._pid}", "--mount", "--pid", "--root", "--wd=/"]
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
         done = subprocess.run(
-            [*enter, *words], input=feed, capture_output=True, text=True, timeout=60, check=False, env=environment
+            [*enter, *words], input=feed, capture_output=True, text=True, timeout=GUARD_S, check=False, env=environment
         )
         assert code is None or done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
         return done.stdout

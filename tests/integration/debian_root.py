@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import GUARD_S
+
 _DPKG = Path("var/lib/dpkg")
 _LEFT_OUT = (
     "usr/share/doc/",
@@ -88,7 +90,7 @@ class DebianRoot:
             unpack = subprocess.Popen(["tar", "--extract", f"--directory={self.path}"], stdin=packing.stdout)
             packing.stdin.write(b"\0".join(name.encode() for name in ordered))
             packing.stdin.close()
-            assert unpack.wait(timeout=120) == 0
+            assert unpack.wait(timeout=GUARD_S) == 0
         assert packing.returncode == 0
 
     def _describe(self, installed: dict[str, Paragraph], chosen: set[str]) -> None:
@@ -116,7 +118,7 @@ class DebianRoot:
     def _done(self, words: list[str], feed: str, code: int | None) -> subprocess.CompletedProcess[str]:
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/root"}
         done = subprocess.run(
-            words, input=feed, capture_output=True, text=True, timeout=120, check=False, env=environment
+            words, input=feed, capture_output=True, text=True, timeout=GUARD_S, check=False, env=environment
         )
         assert code is None or done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
         return done

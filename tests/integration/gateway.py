@@ -6,24 +6,14 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from broker_conf.mosquitto import Broker
-
-DEADLINE_S = 30.0
-COVEY = [sys.executable, "-m", "covey.cli.main"]
-
-
-def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
-    """Wait for a condition, with a deadline."""
-    deadline = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
-        time.sleep(0.02)
+from tests import warm_covey
+from tests.waiting import GUARD_S
+from tests.warm_covey import COVEY
 
 
 class Gateway:
@@ -43,15 +33,7 @@ class Gateway:
 
     def covey(self, *words: str, feed: str | bytes = "") -> subprocess.CompletedProcess[str]:
         """Run one command to its end."""
-        content = feed.encode() if isinstance(feed, str) else feed
-        done = subprocess.run(
-            [*COVEY, words[0], "--state", str(self.state), *words[1:]],
-            input=content,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+        return warm_covey.run([words[0], "--state", str(self.state), *words[1:]], feed)
 
     def ok(self, *words: str, feed: str | bytes = "") -> str:
         """Run one command that must succeed; return what it printed."""
@@ -88,7 +70,7 @@ class Gateway:
         if self._agent is None:
             return 0
         self._agent.send_signal(how)
-        code = self._agent.wait(timeout=30)
+        code = self._agent.wait(timeout=GUARD_S)
         self._agent = None
         return code
 

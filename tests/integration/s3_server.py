@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.gateway import wait_until
+from tests.waiting import wait_until
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from broker_conf.mosquitto import Broker
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import GUARD_S, wait_until
 
 IN_1970 = (
     "import sys, time; shift = time.time_ns() - 5_000_000_000; true = time.time_ns;"
@@ -65,7 +66,7 @@ def test_an_old_database_is_migrated_and_keeps_its_data(alone: Gateway) -> None:
 def _in_1970(gateway: Gateway, *words: str, feed: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", IN_1970, words[0], "--state", str(gateway.state), *words[1:]],
-        input=feed, capture_output=True, text=True, timeout=60, check=False,
+        input=feed, capture_output=True, text=True, timeout=GUARD_S, check=False,
     )  # fmt: skip
 
 

@@ -22,9 +22,11 @@ from covey.adapters.state_folder import StateFolder
 from covey.config.settings import BrokerConfig
 from covey.core.ids import key_text
 from covey.errors import ConfigurationError, UsageError
+from tests import warm_covey
 from tests.integration.conftest import DEADLINE_S
-from tests.integration.gateway import COVEY, Gateway, wait_until
+from tests.integration.gateway import Gateway
 from tests.integration.mqtt_client import Client
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,11 +34,7 @@ if TYPE_CHECKING:
 
 def covey(*words: str, feed: str = "", folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run the command where no device is."""
-    environment = {**os.environ, "COVEY_STATE": "/nowhere", "PYTHONPATH": str(Path(__file__).parents[2])}
-    return subprocess.run(
-        [*COVEY, "broker", *words],
-        input=feed, capture_output=True, text=True, timeout=60, check=False, cwd=folder, env=environment,
-    )  # fmt: skip
+    return warm_covey.run(["broker", *words], feed, os.environ | {"COVEY_STATE": "/nowhere"}, folder)
 
 
 def ok(*words: str, feed: str = "") -> str:

@@ -17,7 +17,8 @@ from covey.adapters.state_folder import StateFolder
 from covey.app.checks.findings import Device, Level
 from covey.app.checks.local import CHECKS, clock, examine
 from tests.integration.certificates import make_certificate
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
 
 _ELSEWHERE = {"clock"}
 """What depends on the machine that the tests run on."""

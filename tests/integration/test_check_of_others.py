@@ -17,7 +17,8 @@ from covey.app.checks.local import agreement, examine
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import read_manifest
 from covey.ports import AttachedBoard
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
 
 
 def _found(gateway: Gateway, check: str, *words: str) -> list[tuple[str, str, str]]:

@@ -19,8 +19,8 @@ from covey.app import shipped_files
 from deb.__main__ import CARRIED, CLIENT, build
 from tests.integration.debian_boot import Booted, booted, missing_for_boot
 from tests.integration.debian_root import DebianRoot, missing_for_root, need
-from tests.integration.gateway import wait_until
 from tests.meta.source_tree import ROOT
+from tests.waiting import GUARD_S, wait_until
 
 _NEEDS = ("python3", "python3-nacl", "python3-cbor2", "python3-psutil", "systemd")
 """What the package depends on, and nothing else beside Debian's essential packages: what it forgot would be missing."""
@@ -63,7 +63,7 @@ def test_lintian_finds_nothing(packages: tuple[Path, Path]) -> None:
         [str(lintian), "--allow-root", "--fail-on", "error,warning", str(packages[1])],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=GUARD_S,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr

@@ -10,7 +10,8 @@ import pytest
 
 from covey.adapters.state_folder import StateFolder
 from covey.core.wire.envelope import seal
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.broker
 

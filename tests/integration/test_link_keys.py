@@ -16,7 +16,8 @@ from covey.core.wire.envelope import LINKED, SEALED
 from covey.limits import LINK_AFTER_ENVELOPES
 from covey.ports import Delivered
 from tests.integration.conftest import Device
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
 
 Look = Callable[[Gateway], int]
 

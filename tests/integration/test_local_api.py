@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import GUARD_S, wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -23,7 +24,7 @@ class _Connection(http.client.HTTPConnection):
     """HTTP over a Unix socket."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=20)
+        super().__init__("localhost", timeout=GUARD_S)
         self._socket_path = path
 
     def connect(self) -> None:

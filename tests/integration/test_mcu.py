@@ -12,8 +12,9 @@ import pytest
 
 from covey.core.ids import device_name, fingerprint
 from tests.board import BoardOnLine
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
 from tests.pty_board import PtyBoard
+from tests.waiting import GUARD_S, wait_until
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def test_an_agent_without_ports_loads_nothing_of_boards() -> None:
         "assert agent_roles.board_roles(Some(config=Some(bridge=Some(ports=())))) == []\n"
         "print([name for name in sys.modules if name.startswith(('serial', 'covey_boards'))])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=GUARD_S, check=True)
     assert done.stdout == "[]\n"
 
 

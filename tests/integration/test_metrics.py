@@ -13,7 +13,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_prometheus
 
 from broker_conf.mosquitto import Broker
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
 
 DASHBOARD = Path(__file__).parents[2] / "docs/grafana.json"
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from broker_conf.mosquitto import Broker
-from tests.integration.gateway import COVEY, Gateway
+from tests import warm_covey
+from tests.integration.gateway import Gateway
 
 pytestmark = pytest.mark.broker
 
@@ -23,7 +24,7 @@ def alone(tmp_path: Path) -> Gateway:
 
 
 def test_no_device_here(tmp_path: Path) -> None:
-    done = subprocess.run([*COVEY, "status", "--state", str(tmp_path)], capture_output=True, text=True, check=False)
+    done = warm_covey.run(["status", "--state", str(tmp_path)])
     assert done.returncode == 78
     assert done.stderr.startswith("error: there is no device in ")
     assert "hint: run 'covey init' first" in done.stderr
@@ -31,7 +32,7 @@ def test_no_device_here(tmp_path: Path) -> None:
 
 def test_wrong_usage() -> None:
     for words in (["nonsense"], [], ["send", "--nonsense"], ["publish", "/nowhere/at/all"]):
-        done = subprocess.run([*COVEY, *words], capture_output=True, text=True, check=False)
+        done = warm_covey.run(words)
         assert done.returncode in {2, 78}
         assert done.stderr.startswith("error: ")
 
@@ -111,7 +112,7 @@ def test_a_refusing_broker_is_named(broker: Broker, new_gateway: Callable[[str],
 def test_two_agents_on_one_state(new_gateway: Callable[[str], Gateway]) -> None:
     one = new_gateway("one")
     one.start("run", "--no-sensors")
-    from tests.integration.gateway import wait_until
+    from tests.waiting import wait_until
 
     wait_until(lambda: one.json("status")["agent"] == "running", "the agent runs")
     assert "an agent runs already" in one.fails("run", code=1)

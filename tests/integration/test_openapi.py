@@ -21,7 +21,8 @@ from urllib3.connection import HTTPConnection
 
 from covey.app.api import _Answers
 from covey.limits import MAXIMUM_BATCH_READINGS
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
 
 DESCRIPTION = json.loads((resources.files("covey.app") / "openapi.json").read_text("utf-8"))
 _EXAMPLES = 40

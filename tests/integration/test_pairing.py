@@ -15,7 +15,8 @@ import pytest
 from broker_conf.mosquitto import Broker
 from covey.adapters.broker.mosquitto_passwords import write_account
 from tests.integration.certificates import make_certificate
-from tests.integration.gateway import COVEY, Gateway, wait_until
+from tests.integration.gateway import COVEY, Gateway
+from tests.waiting import GUARD_S, wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -49,7 +50,7 @@ class Process:
 
     def end(self) -> int:
         """Wait for its end; return the exit code."""
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=GUARD_S)
 
     def interrupt(self) -> int:
         """Press Ctrl-C; return the exit code."""

@@ -13,7 +13,8 @@ from covey.core.wire.envelope import read_envelope
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import RemoteError
 from tests.integration.conftest import Device
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.broker
 

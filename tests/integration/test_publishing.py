@@ -31,8 +31,8 @@ from covey_ingest.publisher import Publisher, Publishing, open_log
 from covey_ingest.report import make_report
 from covey_ingest.schema import TIMESTAMP
 from covey_ingest.state_file import replace_state
-from tests.integration.gateway import wait_until
 from tests.integration.s3_server import CREDENTIALS, S3Server, s3_server, s3_vault
+from tests.waiting import wait_until
 
 __all__ = ["s3_server", "s3_vault"]
 

@@ -26,7 +26,8 @@ import pytest
 from broker_conf.mosquitto import Broker
 from covey.cli.main import main
 from tests.integration.faulty_proxy import Fault, FaultyProxy
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.broker
 

@@ -18,7 +18,8 @@ import pytest
 from broker_conf.mosquitto import Broker
 from covey.cli.main import main
 from tests.integration.faulty_proxy import FaultyProxy
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -67,7 +68,7 @@ class Pair:
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for a condition."""
-        wait_until(condition, what, 60.0)
+        wait_until(condition, what)
 
     def settle(self) -> None:
         """Wait until nothing is queued; then each must have what the other sent: all of it, once."""

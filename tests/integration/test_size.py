@@ -10,6 +10,7 @@ import pytest
 from bench.size import Idle, Patience, fill, idle_of, start
 from broker_conf.mosquitto import Broker
 from tests.integration.gateway import Gateway
+from tests.waiting import GUARD_S
 
 _SHORT = Patience(1, 0.2, 10)
 _QUEUED = 100_000
@@ -24,7 +25,7 @@ def _cost(gateway: Gateway) -> tuple[float, Idle]:
         return ready_s, idle_of(process.pid, _SHORT)
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=GUARD_S)
 
 
 @pytest.mark.broker

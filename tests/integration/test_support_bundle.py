@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
 
 MARK = "planted-7fa1c6"
 """Stands in everything that people, peers and files say."""

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from broker_conf.mosquitto import Broker
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import GUARD_S, wait_until
 
 UNITS = Path(__file__).parents[2] / "agent/systemd"
 AGENTS = ("covey.service", "covey-collector.service")
@@ -33,7 +34,9 @@ def analyze(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         text = (UNITS / unit).read_text(encoding="utf-8")
         assert "ExecStart=/usr/bin/covey " in text
         copy.write_text(text.replace("/usr/bin/covey", "/bin/true"), encoding="utf-8")
-        return subprocess.run([program, *words, str(copy)], capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            [program, *words, str(copy)], capture_output=True, text=True, timeout=GUARD_S, check=False
+        )
 
     return run
 
@@ -134,6 +137,6 @@ def test_a_stopped_agent_is_silent(manager: socket.socket, new_gateway: Callable
     one.signal(signal.SIGSTOP)
     wait_until(lambda: not _hear(manager, []), "what was under way has come")
     with pytest.raises(AssertionError, match="waited in vain"):
-        wait_until(lambda: "WATCHDOG=1" in _hear(manager, []), "a stopped agent speaks", deadline_s=2)
+        wait_until(lambda: "WATCHDOG=1" in _hear(manager, []), "a stopped agent speaks", idle_s=2)
     one.signal(signal.SIGCONT)
     wait_until(lambda: "WATCHDOG=1" in _hear(manager, []), "it goes on")

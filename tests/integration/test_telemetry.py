@@ -13,7 +13,8 @@ from covey.core.telemetry.decoding import read_telemetry
 from covey.core.vault import documents, keys
 from covey.core.wire.message import read_message
 from covey.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.broker
 

@@ -22,7 +22,9 @@ from covey.cli import cmd_status
 from covey.cli.main import main
 from covey.client import Client
 from covey.errors import AgentUnreachableError, LocalError, ReadingError
-from tests.integration.gateway import COVEY, Gateway, wait_until
+from tests import warm_covey
+from tests.integration.gateway import COVEY, Gateway
+from tests.waiting import GUARD_S, wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -40,9 +42,7 @@ class Guest:
 
     def covey(self, *words: str, feed: str = "") -> subprocess.CompletedProcess[str]:
         """Run one command without naming a state."""
-        return subprocess.run(
-            [*COVEY, *words], input=feed, env=self._environment, capture_output=True, text=True, timeout=60, check=False
-        )
+        return warm_covey.run(words, feed, self._environment)
 
     def ok(self, *words: str, feed: str = "") -> str:
         """Run one command that must succeed; return what it printed."""
@@ -128,7 +128,7 @@ def test_a_slow_source_keeps_its_times(guests: tuple[Guest, Guest, Gateway, Gate
     assert publishing.stdin is not None
     publishing.stdin.write(b'{"n":"t","v":1}\n')
     publishing.stdin.flush()
-    output, errors = publishing.communicate(b'{"n":"t","v":2}\n', timeout=30)
+    output, errors = publishing.communicate(b'{"n":"t","v":2}\n', timeout=GUARD_S)
     assert (output, errors) == (b"queued 2 readings\n", b"")
     assert two.counters()["published_messages"] == 1  # one clock, so one batch
 

@@ -20,7 +20,8 @@ import pytest
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import DeviceKeys
 from covey.ports import AttachedBoard
-from tests.integration.gateway import COVEY, Gateway, wait_until
+from tests.integration.gateway import COVEY, Gateway
+from tests.waiting import Patience, wait_until
 
 _COLUMNS, _LINES = 120, 40
 
@@ -63,9 +64,9 @@ class _Terminal:
 
     def ended(self) -> int:
         """Return the exit code, reading on so that the command can write."""
-        deadline = time.monotonic() + 20
+        patience = Patience()
         while self.process.poll() is None:
-            assert time.monotonic() < deadline, self.text()
+            assert patience.left, self.text()
             self.text()
         return self.process.returncode
 

@@ -10,7 +10,8 @@ import pytest
 
 from covey.core import crypto
 from covey_ingest.source import SourceOptions, VaultBatchReader
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
 
 Make = Callable[[str], Gateway]
 

@@ -14,8 +14,9 @@ from covey.adapters.objects.folder import DirectoryStore
 from covey.adapters.objects.location import open_existing_store
 from covey.errors import ConfigurationError, ConflictError, LimitError, MalformedError, StorageError
 from covey.ports import ObjectStore
-from tests.integration.gateway import Gateway, wait_until
+from tests.integration.gateway import Gateway
 from tests.integration.s3_server import s3_server, s3_vault
+from tests.waiting import wait_until
 
 __all__ = ["s3_server", "s3_vault"]
 

@@ -26,13 +26,18 @@ class Source:
     lines: int
 
     @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Return every node of the tree."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
     def imports(self) -> set[str]:
         """Return every module named in an import, wherever it stands."""
         return set(self._imports())
 
     def _imports(self) -> Iterator[str]:
         package = self.module if self.path.name == "__init__.py" else self.module.rpartition(".")[0]
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
@@ -44,7 +49,7 @@ class Source:
 
     def functions(self) -> Iterator[tuple[str, int]]:
         """Yield (name, lines) of every function."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
 
@@ -59,15 +64,19 @@ def sources(*folders: str) -> tuple[Source, ...]:
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.py")):
             relative = path.relative_to(ROOT)
-            if any(part.startswith(".") for part in relative.parts):
-                continue
-            parts = relative.with_suffix("").parts
-            if parts[0] in HOLDS_PACKAGES:
-                parts = parts[1:]
-            module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-            text = path.read_text(encoding="utf-8")
-            found.append(Source(path, module, ast.parse(text, str(relative)), len(text.splitlines())))
+            if not any(part.startswith(".") for part in relative.parts):
+                found.append(_source(relative))
     return tuple(found)
+
+
+@cache
+def _source(relative: Path) -> Source:
+    parts = relative.with_suffix("").parts
+    if parts[0] in HOLDS_PACKAGES:
+        parts = parts[1:]
+    module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    text = (ROOT / relative).read_text(encoding="utf-8")
+    return Source(ROOT / relative, module, ast.parse(text, str(relative)), len(text.splitlines()))
 
 
 @cache

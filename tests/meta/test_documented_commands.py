@@ -7,6 +7,7 @@ import io
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ import pytest
 from covey.cli.main import full_parser
 from covey.errors import UsageError
 from tests.meta.source_tree import ROOT
+
+_full_parser = cache(full_parser)
 
 _DOCUMENTS = sorted(
     [
@@ -60,7 +63,7 @@ def _mistake(line: str, whole: bool) -> str | None:
     words = [word for word in shlex.split(line.replace("…", " ").replace("...", " ")) if word]
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            full_parser().parse_args(words)
+            _full_parser().parse_args(words)
     except SystemExit:  # after --help and --version
         return None
     except UsageError as error:

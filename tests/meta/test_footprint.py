@@ -9,6 +9,9 @@ import sys
 import pytest
 
 from tests.meta.source_tree import ROOT, sources
+from tests.waiting import GUARD_S
+
+pytestmark = pytest.mark.processes
 
 _SPARK_SIDE = ("pyspark", "numpy", "pyarrow", "pandas", "deltalake", "py4j")
 _HEAVY = (*_SPARK_SIDE, "paho", "nacl", "sqlite3", "psutil", "cbor2", "ssl", "asyncio", "rich", "hypothesis")
@@ -18,7 +21,7 @@ def _loaded_after(*statements: str) -> set[str]:
     """Run statements in a fresh interpreter and return the names of all modules it then has."""
     code = "\n".join([*statements, "import sys, json", "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"])
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=GUARD_S, check=False
     )
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stderr.splitlines()[-1]))

@@ -43,7 +43,7 @@ def test_classes_are_named_for_what_they_are() -> None:
     assert not [
         f"{source}: {node.name}"
         for source in sources(*PRODUCT)
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ClassDef) and _VAGUE.search(node.name)
     ]
 
@@ -82,14 +82,16 @@ def _sleeps(node: ast.AST) -> bool:
 def test_no_test_sleeps_but_to_look_again() -> None:
     """Tests wait on a condition with a deadline. A pause stands only in a loop that asks for the condition."""
     for source in sources("tests", "hil"):
+        sleeps = [node for node in source.nodes if _sleeps(node)]
+        if not sleeps:
+            continue
         polls = [
             inner
-            for loop in ast.walk(source.tree)
+            for loop in source.nodes
             if isinstance(loop, ast.While | ast.For)
             for inner in ast.walk(loop)
             if _sleeps(inner)
         ]
-        sleeps = [node for node in ast.walk(source.tree) if _sleeps(node)]
         assert {id(node) for node in sleeps} <= {id(node) for node in polls}, source
 
 

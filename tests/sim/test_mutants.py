@@ -13,6 +13,7 @@ _SEEDS = 200
 """Within so many seeds each mistake must show."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mistake_is_caught(mutant: Mutant) -> None:
     template()  # made without the mistake

@@ -7,17 +7,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.sim.many import run_seeds
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_what_is_accepted_comes_once(seeds: range) -> None:
-    outcomes = list(run_seeds(seeds))
+def test_what_is_accepted_comes_once(seeds: range, pytestconfig: pytest.Config) -> None:
+    outcomes = list(run_seeds(seeds, jobs=1 if pytestconfig.getoption("--quick") else None))
     assert not [str(outcome) for outcome in outcomes if outcome.violation is not None]
     assert any(outcome.accepted for outcome in outcomes)
 
 
+@pytest.mark.processes
 def test_a_seed_replays_exactly() -> None:
     """In processes that order sets differently, too: 1328 begins links with several devices at once."""
 

@@ -17,6 +17,7 @@ import pytest
 from covey_ingest.audit import audit
 from covey_ingest.job import run
 from tests.spark.fleet import Collector, Device
+from tests.waiting import Patience
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SEGMENTS = 40
-DEADLINE_SECONDS = 240
 ROOT = Path(__file__).parents[2]
 
 
@@ -34,10 +34,10 @@ def _kill_when(collector: Collector, tables: Path, condition: Callable[[], bool]
     command += ["--key-file", str(collector.key_file), "--max-segments-per-trigger", "1"]
     environment = os.environ | {"SPARK_LOCAL_DIRS": str(tables.parent / "spark")}
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as driver:
-        deadline = time.monotonic() + DEADLINE_SECONDS
+        patience = Patience(120)
         while not condition():
             assert driver.poll() is None, "the ingest ended before it could be killed"
-            assert time.monotonic() < deadline, "the ingest has not come so far in time"
+            assert patience.left, "the ingest has not come so far in time"
             time.sleep(0.001)
         driver.send_signal(signal.SIGKILL)
 

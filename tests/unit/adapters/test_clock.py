@@ -30,6 +30,7 @@ def test_boot_id_is_of_the_boot_not_of_the_object() -> None:
     assert SystemClock().boot_id() == SystemClock().boot_id() == bytes.fromhex(uuid.replace("-", "")[:16])
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(shutil.which("timedatectl") is None, reason="no second opinion on this machine")
 def test_synchronised_agrees_with_timedatectl() -> None:
     shown = subprocess.run(
@@ -46,6 +47,7 @@ def test_synchronised_answers_each_time() -> None:
     assert clock.synchronised() is clock.synchronised()
 
 
+@pytest.mark.processes
 def test_ctypes_is_loaded_only_when_asked() -> None:
     program = (
         "import sys; from covey.adapters.clock import SystemClock; c = SystemClock(); "

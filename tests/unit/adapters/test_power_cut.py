@@ -67,6 +67,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     return made
 
 
+@pytest.mark.slow
 def test_a_power_cut_at_any_write_loses_nothing(recording: Recording, tmp_path: Path) -> None:
     assert len(recording.events) > 300
     for number in range(_STATES):

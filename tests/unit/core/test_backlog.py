@@ -18,6 +18,7 @@ def make(tmp_path: Path) -> Make:
     return lambda name, **options: Device(name, tmp_path, **options)
 
 
+@pytest.mark.slow
 def test_live_data_pass_while_a_backlog_for_somebody_else_drains(make: Make) -> None:
     """One recipient was away for long; what is new for others waits for none of its backlog."""
     ann, away, here = make("ann"), make("away"), make("here")

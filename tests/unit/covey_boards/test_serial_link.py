@@ -16,7 +16,8 @@ from covey_boards.serial_link import SerialPortLink, attached_ports
 from covey_boards.shared import messages
 from covey_boards.usb import KNOWN_BOARDS, UsbPort, find_port, lasting_name
 from tests.board import BoardOnLine
-from tests.pty_board import PtyBoard, until
+from tests.pty_board import PtyBoard
+from tests.waiting import wait_until as until
 
 _PICO = UsbPort("/dev/ttyACM0", 0x2E8A, 0x0005, "e6614c", "Board in FS mode")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from covey_ingest import dedup
 from covey_ingest.dedup import EXACT_RANGES, Heard, Messages, find, path_in, update
@@ -60,6 +61,7 @@ def test_what_is_melted_is_asked_of_the_table_so_late_messages_are_new_and_repea
     assert len(rows["firsts"].to_pylist()[0]) == EXACT_RANGES
 
 
+@pytest.mark.slow
 def test_a_range_never_forgets_and_is_never_unsure_of_what_it_kept() -> None:
     rng = random.Random(11)
     heard, truth = Heard.of(dedup.SCHEMA.empty_table()), {link: set[int]() for link in ("a", "b", "c")}

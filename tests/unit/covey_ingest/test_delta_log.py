@@ -97,6 +97,7 @@ def test_small_files_are_merged_and_what_was_heard_outlives_them(
     assert path_in(tmp_path).read_bytes() == heard
 
 
+@pytest.mark.slow
 def test_merging_writes_a_reading_anew_a_few_times_in_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delta_log, "BATCHES_PER_MERGE", 8)
     monkeypatch.setattr(delta_log, "MAGNITUDES", (64_000, 512_000, 4_096_000))

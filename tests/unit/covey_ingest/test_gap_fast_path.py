@@ -106,6 +106,7 @@ def _sorted(rows: Rows) -> Rows:
     return sorted(whole, key=lambda row: (row["author"], row["incarnation"], row["first"], row["state"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_steady_authors_end_as_if_they_had_been_judged(seed: int, tmp_path: Path) -> None:
     source, fleet = _Fleet(seed), Fleet()

@@ -48,6 +48,7 @@ def _numbers(root: Path, table: str = "readings") -> list[int]:
     return sorted(int(folder.name.removeprefix("batch=")) for folder in (root / table).iterdir())
 
 
+@pytest.mark.slow
 def test_folders_stay_few_and_large_ones_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "_MAGNITUDES", (8_000, 64_000, 256_000))
     monkeypatch.setattr(merging, "FILE_BYTES", 256_000)
@@ -74,6 +75,7 @@ def _rows_of(root: Path, number: int) -> Counter[tuple[Any, ...]]:
     return Counter(map(tuple, (row.values() for row in found.to_pylist())))
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_step_leaves_whole_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
 

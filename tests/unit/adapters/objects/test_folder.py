@@ -13,6 +13,7 @@ import pytest
 
 from covey.adapters.objects.folder import DirectoryStore
 from covey.errors import LimitError, MalformedError, StorageError
+from tests.waiting import GUARD_S
 
 ROOT = Path(__file__).parents[4]
 
@@ -141,13 +142,14 @@ except DiskFullError as error:
 """
 
 
+@pytest.mark.processes
 def test_a_full_disk_is_named_and_keeps_what_was_there(tmp_path: Path) -> None:
     """On a file system of 64 KiB, in a namespace of its own."""
     inside = 'mount -t tmpfs -o size=64k none "$1" || exit 77; exec "$2" -c "$3" "$1"'
     command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", inside, "sh"]
     try:
         arguments = [*command, str(tmp_path), sys.executable, FULL_DISK]
-        ran = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60, cwd=ROOT)
+        ran = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=GUARD_S, cwd=ROOT)
     except FileNotFoundError:
         pytest.skip("no unshare here")
     if ran.returncode == 77 or "unshare" in ran.stderr:
@@ -167,6 +169,7 @@ while True:
 """
 
 
+@pytest.mark.processes
 def test_a_killed_writer_leaves_the_old_object_or_the_new(tmp_path: Path) -> None:
     command = [sys.executable, "-c", ALTERNATE, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as writer:

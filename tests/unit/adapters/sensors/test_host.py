@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from covey.adapters.sensors.host import MAXIMUM_SAMPLES, HostSensors
 from covey.core.telemetry.senml import Reading, readings_from_json
 
@@ -60,6 +62,7 @@ def test_a_sensor_that_fails_is_left_out_and_reported_until_it_recovers(tmp_path
     assert "disk" not in sensors.failures
 
 
+@pytest.mark.processes
 def test_psutil_is_loaded_only_by_sampling() -> None:
     program = (
         "import sys; from pathlib import Path; from covey.adapters.sensors.host import HostSensors; "

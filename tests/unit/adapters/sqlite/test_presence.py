@@ -48,6 +48,7 @@ def test_a_sign_of_life_within_the_minute_writes_nothing(store: SqliteStore) -> 
     assert store.connection.total_changes == before
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     steps=st.lists(

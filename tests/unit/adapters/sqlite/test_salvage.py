@@ -84,6 +84,7 @@ _DAMAGE: tuple[Callable[[bytearray, random.Random], None], ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_damage_anywhere(states: tuple[bytes, dict[str, dict[str, bytes]]], tmp_path: Path, part: int) -> None:
     group_id, files = states
@@ -194,6 +195,7 @@ def test_a_text_that_is_no_utf_8_any_more_costs_its_row_alone(tmp_path: Path) ->
     store.close()
 
 
+@pytest.mark.slow
 def test_saving_a_long_queue_tells_that_it_moves(tmp_path: Path) -> None:
     ann, ben = DurableDevice("ann", tmp_path), DurableDevice("ben", tmp_path)
     group_id = found(ben, ann)
@@ -210,10 +212,12 @@ def test_saving_a_long_queue_tells_that_it_moves(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.processes
 def test_a_disk_without_room_for_it_costs_nothing(tmp_path: Path) -> None:
     anywhere(save_on_a_nearly_full_disk, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_long_table_needs_no_memory_for_each_row(tmp_path: Path) -> None:
     rows = 20_000
     ann = DurableDevice("ann", tmp_path)

@@ -105,6 +105,7 @@ def _open_and_queue(path: Path, start: float) -> None:
     store.close()
 
 
+@pytest.mark.processes
 def test_processes_may_open_a_new_file_at_the_same_time(path: Path) -> None:
     context = multiprocessing.get_context("fork")
     start = time.time() + 0.2
@@ -226,6 +227,7 @@ def test_what_waits_can_be_listed(store: SqliteStore) -> None:
     assert store.outbox.waiting(CAT, 2) == []
 
 
+@pytest.mark.slow
 def test_a_long_queue_costs_neither_memory_nor_time_to_open(path: Path) -> None:
     store = SqliteStore(path, INCARNATION, OUTBOX_BYTES)
     with store.transaction():

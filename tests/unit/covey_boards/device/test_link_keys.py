@@ -155,6 +155,7 @@ def test_a_key_ends_with_its_time(linked: World) -> None:
     assert linked.all_is_there()
 
 
+@pytest.mark.slow
 def test_keys_change_with_volume() -> None:
     links, entry = LinkKeys(), Entry(1, b"", False)
     links.begin(_TAG, _KEY, entry, 0)

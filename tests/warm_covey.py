@@ -1,0 +1,193 @@
+"""`covey` commands without an interpreter's start for each: a process that has loaded everything forks for them.
+
+1. What runs is `main`, in a process of its own: own pid, own environment and folder, own standard streams, its exit
+   code, the signals that it gets. Only what an interpreter does before the first line is done once for all.
+2. The server has no thread, no open database and no lock; what it holds, each command finds as after imports.
+3. It ends with the process that started it: then its socket is closed.
+4. Tests of the start itself (footprint, import time, an interrupted start) start `COVEY` by themselves.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import pkgutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+from tests.waiting import GUARD_S
+
+COVEY = [sys.executable, "-m", "covey.cli.main"]
+_ROOT = Path(__file__).parents[1]
+_REQUEST_BYTES_MAX = 1 << 20
+
+
+class WarmCovey:
+    """A running command; what `Popen` says of one."""
+
+    def __init__(
+        self, words: Sequence[str], streams: Sequence[IO[bytes]], environment: Mapping[str, str], folder: Path
+    ) -> None:
+        """Start it with three standard streams."""
+        self.args = [*COVEY, *words]
+        self.returncode: int | None = None
+        self._control, theirs = socket.socketpair()
+        files = [stream.fileno() for stream in streams]
+        request = json.dumps([words, dict(environment), str(folder)]).encode()
+        assert len(request) < _REQUEST_BYTES_MAX
+        with theirs:
+            socket.send_fds(_server(), [request], [*files, theirs.fileno()])
+        self._control.settimeout(GUARD_S)
+        self.pid = int(self._line())
+
+    def _line(self) -> bytes:
+        """Receive a line, byte by byte: it is short."""
+        line = b""
+        while not line.endswith(b"\n"):
+            byte = self._control.recv(1)
+            if not byte:
+                raise RuntimeError("the server of warm commands has ended")
+            line += byte
+        return line
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code, negative for a signal."""
+        if self.returncode is None:
+            self._control.settimeout(timeout)
+            try:
+                self.returncode = int(self._line())
+            except TimeoutError:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0) from None
+            self._control.close()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """Return the exit code if it has ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0.001)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it like a power cut."""
+        self.send_signal(signal.SIGKILL)
+
+
+def run(
+    words: Sequence[str],
+    feed: str | bytes = "",
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run one command to its end, in a folder; without an environment, in this process's."""
+    with TemporaryFile() as stdin, TemporaryFile() as stdout, TemporaryFile() as stderr:
+        stdin.write(feed.encode() if isinstance(feed, str) else feed)
+        stdin.seek(0)
+        streams = (stdin, stdout, stderr)
+        command = WarmCovey(words, streams, os.environ if environment is None else environment, folder or Path.cwd())
+        try:
+            code = command.wait(GUARD_S)
+        except BaseException:
+            command.kill()
+            raise
+        stdout.seek(0)
+        stderr.seek(0)
+        return subprocess.CompletedProcess(command.args, code, stdout.read().decode(), stderr.read().decode())
+
+
+@cache
+def _server() -> socket.socket:
+    """Start this process's server."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _REQUEST_BYTES_MAX)
+    with theirs:
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.warm_covey", str(theirs.fileno())], cwd=_ROOT, pass_fds=[theirs.fileno()]
+        )
+    return ours
+
+
+def _serve(requests: socket.socket) -> list[str]:
+    """Fork for each request; return, in the process that is to run it, its words. Ends when nobody can ask any more."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for the commands
+    while True:
+        request, files, _, _ = socket.recv_fds(requests, _REQUEST_BYTES_MAX, 4)
+        if not request:
+            os._exit(0)
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            requests.close()
+            _wait_for_the_command(files[3])
+            words, environment, folder = json.loads(request)
+            os.environ.clear()
+            os.environ.update(environment)
+            os.chdir(folder)
+            _take_streams(files)
+            return list(words)
+        for file in files:
+            os.close(file)
+
+
+def _wait_for_the_command(control: int) -> None:
+    """Fork once more. The child returns; the parent tells its number and, at its end, its exit code."""
+    command = os.fork()
+    if command == 0:
+        return
+    os.write(control, b"%d\n" % command)
+    for file in range(3):
+        os.close(file)  # they are the server's
+    _close_others(control)
+    _, status = os.waitpid(command, 0)
+    with suppress(OSError):
+        os.write(control, b"%d\n" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
+
+
+def _close_others(kept: int) -> None:
+    os.closerange(3, kept)
+    os.closerange(kept + 1, kept + 64)
+
+
+def _take_streams(files: list[int]) -> None:
+    """Make the files the standard streams, as an interpreter opens them."""
+    for standard, file in enumerate(files[:3]):
+        os.dup2(file, standard)
+    for file in files:
+        os.close(file)
+    terminal = os.isatty(1)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as the process
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False, buffering=1 if terminal else -1)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False, buffering=1)  # noqa: SIM115
+
+
+def _load() -> None:
+    """Import what commands import, some of it only when they run."""
+    import covey
+
+    for module in pkgutil.walk_packages(covey.__path__, "covey."):
+        if not module.name.endswith("__main__"):
+            with suppress(ImportError):
+                import_module(module.name)
+    gc.collect()
+    gc.freeze()  # or each command would copy these pages to count references
+
+
+if __name__ == "__main__":
+    _load()
+    _words = _serve(socket.socket(fileno=int(sys.argv[1])))
+    sys.argv = ["covey", *_words]
+    sys.exit(sys.modules["covey.cli.main"].main(_words))
