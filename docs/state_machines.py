@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from covey.adapters.mqtt.states import CONNECTION
 from covey.core.pairing import inviter, joiner
 from covey.core.transitions import Event, Transitions
 from covey_boards.shared import link_machine
@@ -83,6 +84,7 @@ MACHINES = {
     for machine in (
         _in_words("INVITER", inviter.INVITER),
         _in_words("JOINER", joiner.JOINER),
+        _in_words("CONNECTION", CONNECTION),
         _of_the_board(),
     )
 }

@@ -16,7 +16,7 @@
    takes it back (§3.14.4).
 8. One thread does all network work. Nothing that a server sends ends it; other threads only post to it.
 
-When to connect again is `mqtt_relay`'s business.
+`states.py` has the states and their transitions. When to connect again is `relay.py`'s business.
 """
 
 from __future__ import annotations
@@ -42,6 +42,19 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, Settings, plain_words, publish_bytes
+from covey.adapters.mqtt.states import (
+    CONNECTION,
+    Accepting,
+    Closing,
+    Ended,
+    Ending,
+    Event,
+    Opening,
+    State,
+    Subscribing,
+    Up,
+)
+from covey.core.transitions import follow
 from covey.ports import Delivered, PublishRefusal, RelayEvent, RelayUp, Released
 
 if TYPE_CHECKING:
@@ -106,15 +119,6 @@ class Inbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """Why a connection ended, in plain words; whether the server said no; how long we were up."""
-
-    reason: str
-    refused: bool = False
-    up_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class _Publish:
     handle: int
     topic: str
@@ -129,13 +133,6 @@ class _Acknowledge:
 class _Order(enum.Enum):
     RENEW_SUBSCRIPTION = enum.auto()
     CLOSE = enum.auto()
-
-
-class _Phase(enum.Enum):
-    ACCEPTING = "accept the connection"
-    SUBSCRIBING = "answer our subscription"
-    UP = "up"
-    CLOSING = "take our leave"
 
 
 class Connection:
@@ -173,14 +170,11 @@ class Connection:
 
         # The network thread's own.
         self._client = self._new_client()
-        self._phase = _Phase.ACCEPTING
-        self._deadline = 0.0
+        self._state: State = Opening()
         self._session_present = False
-        self._up_since: float | None = None
         self._handle_of: dict[int, int] = {}
         self._answered_at = 0.0  # or the first publish after which an answer was due
         self._ending_topics: dict[int, list[str]] = {}
-        self._ending: Ending | None = None
         self._tls_alert = ""
         self._came = False  # a message, in this reading
 
@@ -232,17 +226,27 @@ class Connection:
             self._connect()
             self._serve()
         except OSError as error:
-            self._ending = self._ending or Ending(plain_words(error, self._settings.host, self._settings.port))
+            self._end(plain_words(error, self._settings.host, self._settings.port))
         except Exception:  # noqa: BLE001 - paho parses what a hostile server sent; it may end this connection only
             _log.exception("relay %s: connection %d failed", self._name, self.generation)
-            self._ending = Ending("the connection failed on something unforeseen, which is logged", refused=True)
+            self._end("the connection failed on something unforeseen, which is logged", refused=True)
         finally:
             with self._lock:
                 self._open = False
             self.abandon()
-        up_s = time.monotonic() - self._up_since if self._up_since is not None else 0.0
-        ending = self._ending or Ending("the connection was lost")
-        return Ending(ending.reason, ending.refused, up_s)
+        return self._end("the connection was lost").ending
+
+    def _move(self, event: Event, state: State) -> None:
+        self._state = follow(CONNECTION, self._state, event, state)
+
+    def _end(self, reason: str, event: Event = Event.END, *, refused: bool = False) -> Ended:
+        """End it for a reason, unless it has ended; return how it did."""
+        state = self._state
+        if not isinstance(state, Ended):
+            up_s = time.monotonic() - state.since_s if isinstance(state, Up) else 0.0
+            state = Ended(Ending(reason, refused, up_s))
+        self._move(event, state)
+        return state
 
     def _new_client(self) -> paho.Client:
         client = paho.Client(
@@ -287,7 +291,7 @@ class Connection:
             clean_start=False,
             properties=properties,
         )
-        self._deadline = time.monotonic() + self._settings.connect_s_max
+        self._move(Event.OPENED, Accepting(time.monotonic() + self._settings.connect_s_max))
 
     def _serve(self) -> None:
         """Move bytes and posted work until paho has let go of the socket."""
@@ -297,7 +301,7 @@ class Connection:
             selector.register(self._wake_reader, selectors.EVENT_READ)
             selector.register(connected, selectors.EVENT_READ)
             watched = selectors.EVENT_READ
-            while self._ending is None and self._client.socket() is not None:
+            while not isinstance(self._state, Ended) and self._client.socket() is not None:
                 wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._client.want_write() else 0)
                 if wanted != watched:
                     selector.modify(connected, wanted)
@@ -313,7 +317,7 @@ class Connection:
                 self._keep_deadlines()
 
     def _patience_s(self) -> float:
-        return max(0.0, min(_TICK_S, self._settings.keepalive_s / 4, self._deadline - time.monotonic()))
+        return max(0.0, min(_TICK_S, self._settings.keepalive_s / 4, self._state.deadline_s - time.monotonic()))
 
     def _read(self, connected: socket.socket) -> None:
         """Read what is there, some packets at a time, including what TLS has decrypted and no selector sees."""
@@ -328,15 +332,16 @@ class Connection:
         """Renew the subscription when we are up; give up on a server that is slow at anything else."""
         now = time.monotonic()
         unanswered_s = now - self._answered_at if self._handle_of else 0.0
+        state = self._state
         if unanswered_s > 2 * self._settings.keepalive_s and not self._client.want_write():
-            self._ending = Ending("the server does not answer publishes")
-        elif now < self._deadline:
+            self._end("the server does not answer publishes")
+        elif now < state.deadline_s:
             return
-        elif self._phase is _Phase.UP:
-            self._subscribe()
+        elif isinstance(state, Up):
+            self._renew(state, Event.DUE)
         else:
-            perhaps = "; perhaps it speaks no MQTT 5" if self._phase is _Phase.ACCEPTING else ""
-            self._ending = Ending(f"the server did not {self._phase.value} in time{perhaps}")
+            perhaps = "; perhaps it speaks no MQTT 5" if isinstance(state, Accepting) else ""
+            self._end(f"the server did not {state.AWAITED} in time{perhaps}", Event.DUE)
 
     def _do_posted(self) -> None:
         with self._lock:
@@ -350,11 +355,10 @@ class Connection:
                     self._handle_of[self._client.publish(topic, payload, qos=1).mid] = handle
                 case _Acknowledge(packet_id):
                     self._client.ack(packet_id, 1)
-                case _Order.RENEW_SUBSCRIPTION if self._phase is _Phase.UP:
-                    self._subscribe()
-                case _Order.CLOSE:
-                    self._phase = _Phase.CLOSING
-                    self._deadline = time.monotonic() + DISCONNECT_S
+                case _Order.RENEW_SUBSCRIPTION if isinstance(self._state, Up):
+                    self._renew(self._state, Event.RENEW)
+                case _Order.CLOSE if not isinstance(self._state, Ended):
+                    self._move(Event.CLOSE, Closing(time.monotonic() + DISCONNECT_S))
                     self._client.disconnect()
 
     def _subscribe(self) -> None:
@@ -365,9 +369,11 @@ class Connection:
             _, packet_id = self._client.unsubscribe(retired)
             if packet_id is not None:
                 self._ending_topics[packet_id] = retired
-        self._deadline = time.monotonic() + (
-            self._settings.resubscribe_s if self._phase is _Phase.UP else self._settings.connect_s_max
-        )
+
+    def _renew(self, state: Up, event: Event) -> None:
+        self._subscribe()
+        if self._state is state:  # it may have been lost over that
+            self._move(event, Up(time.monotonic() + self._settings.resubscribe_s, state.since_s))
 
     def abandon(self) -> None:
         """Close the sockets under paho, which then has nothing left to send."""
@@ -385,30 +391,29 @@ class Connection:
         self, _client: object, _data: object, flags: paho.ConnectFlags, reason: ReasonCode, answer: Properties | None
     ) -> None:
         if reason.is_failure:
-            self._ending = Ending(refusal_words(reason), refused=reason.value not in _PASSING)
+            self._end(refusal_words(reason), refused=reason.value not in _PASSING)
             return
         if getattr(answer, "MaximumQoS", 1) < 1:
-            self._ending = Ending("the server offers QoS 0 only", refused=True)
+            self._end("the server offers QoS 0 only", refused=True)
             return
         with self._lock:
             self._window = min(self._settings.window, getattr(answer, "ReceiveMaximum", 65535))
             self._packet_bytes_max = getattr(answer, "MaximumPacketSize", PACKET_BYTES_MAX)
         self._session_present = flags.session_present
-        if self._phase is _Phase.ACCEPTING:
-            self._phase = _Phase.SUBSCRIBING
+        if isinstance(self._state, Accepting):
+            self._move(Event.ACCEPTED, Subscribing(time.monotonic() + self._settings.connect_s_max))
             self._subscribe()
 
     def _on_subscribe(
         self, _client: object, _data: object, _mid: int, reasons: list[ReasonCode], _answer: Properties | None
     ) -> None:
         if reasons[0].value != 1:  # granted QoS 1 (§3.9.3)
-            self._ending = Ending(f"the server does not grant our inbox: {reasons[0]}", refused=True)
+            self._end(f"the server does not grant our inbox: {reasons[0]}", refused=True)
             return
-        if self._phase is not _Phase.SUBSCRIBING:
+        if not isinstance(self._state, Subscribing):
             return
-        self._phase = _Phase.UP
-        self._up_since = time.monotonic()
-        self._deadline = self._up_since + self._settings.resubscribe_s
+        now = time.monotonic()
+        self._move(Event.GRANTED, Up(now + self._settings.resubscribe_s, now))
         with self._lock:
             self._open = True
         overhead = publish_bytes(len(self._inbox.topic.encode()), self._packet_bytes_max) - self._packet_bytes_max
@@ -450,12 +455,12 @@ class Connection:
         reason: ReasonCode,
         _answer: Properties | None,
     ) -> None:
-        if self._ending is None and flags.is_disconnect_packet_from_server:
-            self._ending = Ending(f"the server ended the connection: {reason}", refused=reason.value not in _PASSING)
-        elif self._ending is None and self._tls_alert:
-            self._ending = Ending(f"the server refuses our certificate: {self._tls_alert}", refused=True)
-        elif self._ending is None:
-            self._ending = Ending("the connection was lost")
+        if flags.is_disconnect_packet_from_server:
+            self._end(f"the server ended the connection: {reason}", refused=reason.value not in _PASSING)
+        elif self._tls_alert:
+            self._end(f"the server refuses our certificate: {self._tls_alert}", refused=True)
+        else:
+            self._end("the connection was lost")
 
     def _complaints(self) -> logging.Logger:
         """Return where paho logs: only errors, so that no line is put together for each packet."""

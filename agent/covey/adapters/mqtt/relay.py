@@ -1,6 +1,6 @@
 """The relay over MQTT 5 (`covey.ports.Relay`): one connection after another, for good.
 
-1. Every attempt is a new connection with a new generation number; nothing is carried over (`mqtt_connection`).
+1. Every attempt is a new connection with a new generation number; nothing is carried over (`connection.py`).
 2. Between connections: decorrelated jitter. A refusal (credentials, quota …) waits longer, and never for good.
 3. The password goes to the server and nowhere else.
 """

@@ -1,6 +1,6 @@
 """What is decided about an MQTT relay before and between connections: where it is, how large, when again.
 
-No paho here, so that it can be read and tested without a connection; `mqtt_relay` does the rest.
+No paho here, so that it can be read and tested without a connection; `relay.py` does the rest.
 """
 
 from __future__ import annotations
