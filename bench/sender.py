@@ -10,7 +10,7 @@ import sys
 from itertools import islice
 
 from bench.readings import Reading, readings
-from covey.app.daemon import speak_with_relay
+from covey.app.relay_loop import speak_with_relay
 from covey.app.roles.publisher import Publisher
 from covey.cli.device_options import open_device
 from covey.core.node import Node

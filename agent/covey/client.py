@@ -10,7 +10,7 @@
 
 Every request has a connection of its own, so that an agent may restart between two. What the agent refuses is raised
 as the error that it was there, with its hint; `LocalError` where this Covey does not know it. Paths and fields stand in
-`agent/covey/app/openapi.json`, which the agent serves as `GET /openapi.json`.
+what the agent serves as `GET /openapi.json`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,11 +19,12 @@ from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection
 
 from covey.app.api import _Answers
+from covey.app.api_operations import api_description
 from covey.limits import MAXIMUM_BATCH_READINGS
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 
-DESCRIPTION = json.loads((resources.files("covey.app") / "openapi.json").read_text("utf-8"))
+DESCRIPTION = json.loads(json.dumps(api_description()))
 _EXAMPLES = 40
 _schema = schemathesis.openapi.from_dict(DESCRIPTION)
 

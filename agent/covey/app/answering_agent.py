@@ -11,22 +11,32 @@ from __future__ import annotations
 
 import os
 import time
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from contextlib import closing
+from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from covey.adapters.state_folder import SYSTEM_STATE
-from covey.app.daemon import wait_until
-from covey.client import SYSTEM_SOCKET, Client
+from covey.app.documents import Outbox, Status, from_json
+from covey.client import SYSTEM_SOCKET, Blob, Client
+from covey.config.settings import TelemetryConfig
+from covey.limits import MIB
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
-    from covey.app.device import Device
     from covey.config.settings import Config
+    from covey.core.telemetry.senml import Reading
 
 _LOOK_S = 0.25
+_REQUEST_BYTES = MIB
+"""Of one request to the agent, about: it holds the readings in memory."""
+_RECORD_BYTES = 200
+"""A record's name, unit, time and number, about."""
 
 
-def answering_agent(folder: StateFolder, *, named: bool) -> Client | None:
+def answering_agent(folder: StateFolder, *, named: bool) -> AnsweringAgent | None:
     """Return the agent to ask, or None where a command works on the state itself; `named`: a person named the state.
 
     Raises:
@@ -41,12 +51,12 @@ def answering_agent(folder: StateFolder, *, named: bool) -> Client | None:
         ):
             return None
         client = Client(os.environ.get("COVEY_API_SOCKET", SYSTEM_SOCKET))
-        return client if client.answers() else None
+        return AnsweringAgent(client) if client.answers() else None
     path = socket_path(folder, folder.config())
     if path is None or not folder.path.is_dir() or not folder.agent_runs():
         return None
     client = Client(path)
-    return client if client.answers() else None
+    return AnsweringAgent(client) if client.answers() else None
 
 
 def socket_path(folder: StateFolder, config: Config) -> Path | None:
@@ -56,15 +66,95 @@ def socket_path(folder: StateFolder, config: Config) -> Path | None:
     return Path(SYSTEM_SOCKET) if folder.path == SYSTEM_STATE else None
 
 
-def waiting_at(agent: Client, seconds: float) -> int:
-    """Give an agent so long to deliver all that waits; return how many messages still do."""
-    deadline = time.monotonic() + seconds
-    while (waiting := int(agent.status()["outbox"]["messages"])) and time.monotonic() < deadline:
-        time.sleep(_LOOK_S)
-    return waiting
+class AnsweringAgent:
+    """Implements `device_api.DeviceApi` through a running agent."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def status(self) -> Status:
+        """Return how the device is."""
+        return from_json(Status, self._client.status())
+
+    def outbox(self, limit: int) -> Outbox:
+        """Return what waits, with the oldest `limit` messages of each recipient."""
+        return from_json(Outbox, self._client.outbox(limit))
+
+    def metrics(self, form: str) -> str:
+        """Return the numbers as text in one of `metrics.FORMS`."""
+        return self._client.metrics(form)
+
+    def outlet(self, batch: int | None) -> ThroughAgent:
+        """Return where readings go, `batch` to a message."""
+        return ThroughAgent(self._client, batch)
+
+    def send(self, content: bytes, group: str | None, to: str | None, expires_s: int | None) -> int:
+        """Queue a blob durably; return for how many devices."""
+        return self._client.send(content, group, to, expires_s)
+
+    def receive(self, seconds: float, *, in_order: bool) -> Iterator[Blob]:
+        """Yield the blobs that have arrived, waiting so long for the first."""
+        with closing(self._client.inbox(follow_s=ceil(seconds), in_order=in_order)) as awaited:
+            first = next(awaited, None)
+        if first is not None:
+            yield first
+            yield from self._client.inbox(in_order=True) if in_order else self._client.inbox(after=first.id)
+
+    def forget(self, identifier: int) -> None:
+        """Take a blob out of the inbox."""
+        self._client.forget(identifier)
+
+    def waiting_after(self, seconds: float) -> int:
+        """Return how many messages still wait after so long."""
+        deadline = time.monotonic() + seconds
+        while (waiting := int(self._client.status()["outbox"]["messages"])) and time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
+        return waiting
 
 
-def waiting_after(device: Device, seconds: float) -> int:
-    """Do the same, with the relay itself where no agent runs."""
-    wait_until(device, lambda: device.store.outbox.totals()[0] == 0, seconds)
-    return device.store.outbox.totals()[0]
+class ThroughAgent:
+    """Implements `device_api.Outlet`. A reading without a time is sent with its age: the agent's clock tells when."""
+
+    def __init__(self, agent: Client, batch: int | None) -> None:
+        self._agent = agent
+        self._batch = batch
+        self._waiting: list[tuple[float, Reading]] = []
+        self._bytes = 0
+
+    def add(self, reading: Reading) -> bool:
+        """Take a reading; return whether enough wait to be flushed."""
+        self._waiting.append((time.monotonic(), reading))
+        self._bytes += _RECORD_BYTES + (len(reading.value) if isinstance(reading.value, str | bytes) else 0)
+        return self._bytes >= _REQUEST_BYTES
+
+    def flush(self) -> int:
+        """Queue what waits; return how many readings that were."""
+        if not self._waiting:
+            return 0
+        now = time.monotonic()
+        records = [record_of(reading, now - taken_at) for taken_at, reading in self._waiting]
+        queued = self._agent.publish(records, self._batch)
+        self._waiting, self._bytes = [], 0
+        return queued
+
+    def flush_if_due(self) -> int:
+        """Queue what has waited long enough."""
+        due = self._waiting and time.monotonic() >= self._waiting[0][0] + TelemetryConfig().batch_seconds
+        return self.flush() if due else 0
+
+
+def record_of(reading: Reading, age_s: float) -> dict[str, Any]:
+    """Return a reading as a SenML record that stands alone; without a time of its own, it is so many seconds old."""
+    record: dict[str, Any] = {"n": reading.name, "t": -age_s if reading.time_us is None else reading.time_us / 1e6}
+    if reading.unit:
+        record["u"] = reading.unit
+    match reading.value:
+        case bool(value):
+            record["vb"] = value
+        case str(value):
+            record["vs"] = value
+        case bytes(value):
+            record["vd"] = urlsafe_b64encode(value).decode().rstrip("=")
+        case value:
+            record["v"] = value
+    return record

@@ -1,43 +1,39 @@
-"""What the local API answers. Each request opens the store as a command would, and none needs the agent's loop.
+"""The local API's service: answers requests by `DeviceApi` on the agent's own state.
 
-GET    /openapi.json        this, for programs; `openapi.json` beside this file
-GET    /v1/status           as `covey status --json`
-GET    /v1/outbox           as `covey outbox ls --json`; ?limit=N messages of each recipient
-GET    /v1/metrics          OpenMetrics; ?format=prometheus is the older text format
-POST   /v1/publish          readings: application/x-ndjson (SenML records, one a line), application/senml+json or +cbor;
-                            all of them are queued, durably, or none; ?batch=N readings to a message
-POST   /v1/send?group=ID&to=MEMBER&expires=SECONDS
-                               a blob to every member of the group, or to one; `group` may be left out where
-                            there is only one
-GET    /v1/inbox            the blobs that have arrived, oldest first, one JSON document a line; ?follow=SECONDS goes on
-                            with those to come; ?after=ID leaves out what the client has seen; ?in_order=1 shows a
-                            blob only when all that its sender sent before has come or is reported lost
-DELETE /v1/inbox/ID         forget a blob: the client has it, durably. Until then it comes again.
+Each request opens the store as a command would, and none needs the agent's loop. The operations stand in
+`api_operations.py`; `GET /openapi.json` describes them. Publishing and sending are durable before they are answered;
+a blob comes again until the client, which then has it durably, deletes it.
 """
 
 from __future__ import annotations
 
-import base64
+import json
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from covey.adapters.journal import report
 from covey.adapters.local_api import Answer, LocalApi, Request, Route, Text
+from covey.app.api_operations import OPERATIONS, api_description
 from covey.app.device import Device, device_on
-from covey.core.ids import device_name
+from covey.app.documents import ArrivedBlob, Forgotten, QueuedBlob, QueuedReadings, to_json
+from covey.app.metrics import FORMS
+from covey.app.opened_device import OpenedDevice, blob_of
+from covey.app.operations.publishing import readings_of_lines
 from covey.core.telemetry.senml import Reading, readings_from_cbor, readings_from_json
 from covey.errors import UsageError
-from covey.limits import MAXIMUM_BATCH_READINGS, MAXIMUM_BLOB_BYTES, MIB
+from covey.limits import MAXIMUM_BLOB_BYTES, MIB
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_PUBLISH_BYTES = 16 * MIB
-"""Readings of one request: they are held in memory until all of them are known to be good."""
-_FOLLOW_S_MAX = 86_400
-_EXPIRES_S_MAX = 3_650 * 86_400
+    from covey.app.openapi import Operation
+    from covey.client import Blob
+
+_BODY_BYTES = {"publish": 16 * MIB, "send": MAXIMUM_BLOB_BYTES}
+"""Readings of one request are held in memory until all of them are known to be good. The others have no body."""
 _LOOK_S = 0.1
 _SIGN_OF_LIFE_S = 15.0
 """An empty line, so that a client and its agent notice each other's end."""
@@ -59,92 +55,87 @@ def serve(agent: Device, path: Path) -> LocalApi:
 
 
 class _Answers:
-    """The routes on one device."""
+    """The operations on one device."""
 
     def __init__(self, agent: Device) -> None:
         self._agent = agent
 
     def routes(self) -> tuple[Route, ...]:
-        """Return every route."""
-        return (
-            Route("GET", "/openapi.json", 0, _description),
-            Route("GET", "/v1/status", 0, self._status),
-            Route("GET", "/v1/outbox", 0, self._outbox),
-            Route("GET", "/v1/metrics", 0, self._metrics),
-            Route("POST", "/v1/publish", _PUBLISH_BYTES, self._publish),
-            Route("POST", "/v1/send", MAXIMUM_BLOB_BYTES, self._send),
-            Route("GET", "/v1/inbox", 0, self._inbox),
-            Route("DELETE", "/v1/inbox/([0-9]{1,18})", 0, self._forget),
+        """Return a route for every operation."""
+        answers: dict[str, Callable[[Request], Answer]] = {
+            "description": self._description,
+            "status": self._status,
+            "outbox": self._outbox,
+            "metrics": self._metrics,
+            "publish": self._publish,
+            "send": self._send,
+            "inbox": self._inbox,
+            "forget": self._forget,
+        }
+        return tuple(
+            Route(
+                each.method,
+                each.path.replace("{id}", "([0-9]{1,18})"),
+                _BODY_BYTES.get(each.name, 0),
+                _checked(each, answers[each.name]),
+            )
+            for each in OPERATIONS
         )
 
-    def _session(self) -> AbstractContextManager[Device]:
+    @contextmanager
+    def _opened(self) -> Iterator[Device]:
         """Open the store for this thread; key and settings are the agent's, so that nobody is asked a passphrase."""
-        return device_on(self._agent.folder, self._agent.node.identity, self._agent.config)
+        with device_on(self._agent.folder, self._agent.node.identity, self._agent.config) as device:
+            yield device
 
-    def _status(self, request: Request) -> Answer:
-        from covey.cli.cmd_status import status_of
+    def _description(self, _: Request) -> Answer:
+        return Text("application/json", json.dumps(api_description(), indent=1) + "\n")
 
-        _only(request)
-        with self._session() as device:
-            return status_of(device)
+    def _status(self, _: Request) -> Answer:
+        with self._opened() as device:
+            return _document(OpenedDevice(device).status())
 
     def _outbox(self, request: Request) -> Answer:
-        from covey.cli.cmd_outbox import MOST_SHOWN, outbox_of
-
-        _only(request, "limit")
-        limit = _number(request, "limit", 0, MOST_SHOWN)
-        with self._session() as device:
-            return outbox_of(device, limit)
+        with self._opened() as device:
+            return _document(OpenedDevice(device).outbox(int(request.query.get("limit", 0))))
 
     def _metrics(self, request: Request) -> Answer:
-        from covey.cli.cmd_metrics import FORMS, families
-
-        _only(request, "format")
         form = request.query.get("format", "openmetrics")
         if form not in FORMS:
             raise UsageError(f"format must be one of: {', '.join(FORMS)}")
-        with self._session() as device:
-            return Text(_METRICS_TYPES[form], FORMS[form](list(families(device))))
+        with self._opened() as device:
+            return Text(_METRICS_TYPES[form], OpenedDevice(device).metrics(form))
 
     def _publish(self, request: Request) -> Answer:
-        _only(request, "batch")
-        batch = _number(request, "batch", 1, MAXIMUM_BATCH_READINGS) if "batch" in request.query else None
-        with self._session() as device:
+        batch = int(request.query["batch"]) if "batch" in request.query else None
+        with self._opened() as device:
             readings = _readings(request, device.clock.monotonic_us())
-            publisher = device.publisher(batch)
+            outlet = OpenedDevice(device).outlet(batch)
             for reading in readings:
-                publisher.add(reading.name, reading.unit, reading.time_us, reading.value)
-            return {"queued_readings": publisher.flush(device.node)}
+                outlet.add(reading)
+            return _document(QueuedReadings(outlet.flush()))
 
     def _send(self, request: Request) -> Answer:
-        from covey.app.operations.groups import pick_member
-
-        _only(request, "group", "to", "expires")
-        expires_s = _number(request, "expires", 0, _EXPIRES_S_MAX)
-        with self._session() as device:
-            group = device.pick_group(request.query.get("group"))
-            to = pick_member(group, request.query["to"]).keys.signing_public if "to" in request.query else None
-            with device.store.transaction():
-                lifetime_us = expires_s * 1_000_000 or None
-                recipients = device.node.send_blob(group.group_id, request.body, device.now(), to, lifetime_us)
-        return {"bytes": len(request.body), "recipients": recipients}
+        query = request.query
+        expires_s = int(query.get("expires", 0))
+        with self._opened() as device:
+            recipients = OpenedDevice(device).send(request.body, query.get("group"), query.get("to"), expires_s)
+        return _document(QueuedBlob(len(request.body), recipients))
 
     def _inbox(self, request: Request) -> Answer:
-        _only(request, "after", "follow", "in_order")
-        in_order = bool(_number(request, "in_order", 0, 1))
-        after, follow_s = _number(request, "after", 0, 2**62), _number(request, "follow", 0, _FOLLOW_S_MAX)
-        return self._blobs(after, follow_s, in_order=in_order)
+        after, follow_s, in_order = (int(request.query.get(name, 0)) for name in ("after", "follow", "in_order"))
+        return self._blobs(after, follow_s, in_order=bool(in_order))
 
     def _blobs(self, after: int, follow_s: int, *, in_order: bool) -> Iterator[dict[str, Any] | None]:
         shown: set[int] = set()
         deadline = time.monotonic() + follow_s
         spoken_at = time.monotonic()
-        with self._session() as device:
+        with self._opened() as device:
             while True:
                 store = device.store
                 rows = store.inbox.arrived_in_order(_BLOBS, shown) if in_order else store.inbox.arrived(_BLOBS, after)
                 for row in rows:
-                    yield _blob(row)
+                    yield _document(_arrived(blob_of(row)))
                     shown.add(row[0])
                     after, spoken_at = row[0], time.monotonic()
                 now = time.monotonic()
@@ -161,23 +152,19 @@ class _Answers:
                     time.sleep(_LOOK_S)
 
     def _forget(self, request: Request) -> Answer:
-        _only(request)
-        with self._session() as device, device.store.transaction():
-            device.store.inbox.consume(int(request.matched[0]))
-        return {}
+        with self._opened() as device:
+            OpenedDevice(device).forget(int(request.matched[0]))
+        return _document(Forgotten())
 
 
-def _blob(row: tuple[int, bytes, bytes, int, int, bytes]) -> dict[str, Any]:
-    identifier, group_id, author, sent_at, received_at, body = row
-    return {
-        "id": identifier,
-        "author": author.hex(),
-        "name": device_name(author),
-        "group_id": group_id.hex(),
-        "sent_at_us": sent_at,
-        "received_at_us": received_at,
-        "body": base64.b64encode(body).decode(),
-    }
+def _document(value: object) -> dict[str, Any]:
+    found: dict[str, Any] = to_json(value)
+    return found
+
+
+def _arrived(blob: Blob) -> ArrivedBlob:
+    body = b64encode(blob.body).decode()
+    return ArrivedBlob(blob.id, blob.author, blob.name, blob.group_id, blob.sent_at_us, blob.received_at_us, body)
 
 
 def _readings(request: Request, now_us: int) -> list[Reading]:
@@ -188,30 +175,28 @@ def _readings(request: Request, now_us: int) -> list[Reading]:
         case "application/senml+cbor":
             return readings_from_cbor(request.body, now_us)
         case _:
-            from covey.cli.cmd_publish import readings_of_lines
-
             return [each for each in readings_of_lines(request.body.split(b"\n"), now_us) if each is not None]
 
 
-def _only(request: Request, *known: str) -> None:
-    """Refuse what a client believes to have said.
+def _checked(operation: Operation, answer: Callable[[Request], Answer]) -> Callable[[Request], Answer]:
+    """Return an answer that is given only to a request which says what its operation knows.
 
-    Raises:
-        UsageError: a parameter that this path does not know.
+    Raises (the returned one):
+        UsageError: a parameter that this path does not know, or a number that is none or out of bounds.
     """
-    if unknown := set(request.query) - {*known}:
-        raise UsageError(f"unknown parameter: {min(unknown)}", hint=f"known here: {', '.join(known) or 'none'}")
+    known = {each.name: each.schema for each in operation.parameters if each.where == "query"}
+
+    def answered(request: Request) -> Answer:
+        if unknown := set(request.query) - set(known):
+            raise UsageError(f"unknown parameter: {min(unknown)}", hint=f"known here: {', '.join(known) or 'none'}")
+        for name, text in request.query.items():
+            if known[name].get("type") == "integer":
+                _check_number(name, text, known[name]["minimum"], known[name]["maximum"])
+        return answer(request)
+
+    return answered
 
 
-def _number(request: Request, name: str, least: int, most: int) -> int:
-    text = request.query.get(name, "0")
+def _check_number(name: str, text: str, least: int, most: int) -> None:
     if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
         raise UsageError(f"{name} must be a whole number between {least} and {most}")
-    return int(text)
-
-
-def _description(request: Request) -> Answer:
-    from importlib import resources
-
-    _only(request)
-    return Text("application/json", (resources.files("covey.app") / "openapi.json").read_text("utf-8"))

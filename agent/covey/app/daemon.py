@@ -1,22 +1,16 @@
-"""The composition root: a device's node, relays, roles, local API, locks and signals, joined into a running process.
-
-One process at a time is a device's agent (`agent.lock`), and one speaks with its relay (`relay.lock`): the agent, or
-a command that waits for something while no agent runs.
-"""
+"""A device's agent: one process at a time, with its roles and its local API, until a signal ends it."""
 
 from __future__ import annotations
 
 import os
-import secrets
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from covey.adapters.journal import report
 from covey.adapters.systemd import Systemd
-from covey.errors import GroupDestroyedError, LocalError
+from covey.app.relay_loop import speak_with_relay, stop_signals
+from covey.errors import LocalError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -25,8 +19,6 @@ if TYPE_CHECKING:
 _POLL_S = 0.1
 _PROBE_S = 0.5
 """A command that asks whether an agent runs holds the agent's lock for a moment."""
-_FRESH_REFUSED_S = 2.0
-"""Before a relay that has refused an account made a moment ago is asked again."""
 _YIELD_S = 10.0
 """A command that waits notices a starting agent within a second; then it lets go of the relay."""
 
@@ -75,84 +67,3 @@ def _lock_within(lock: Callable[[], int | None], seconds: float) -> int | None:
     while (descriptor := lock()) is None and time.monotonic() < deadline:
         time.sleep(_POLL_S)
     return descriptor
-
-
-def wait_until(device: Device, condition: Callable[[], bool], seconds: float) -> bool:
-    """Wait for something that needs the relay: the agent does it, or this process does while no agent runs."""
-    deadline = time.monotonic() + seconds
-
-    def done() -> bool:
-        return condition() or time.monotonic() >= deadline
-
-    while not done():
-        relay_lock = None if device.folder.agent_runs() else device.folder.lock_relay()
-        if relay_lock is None:
-            time.sleep(_POLL_S)
-            continue
-        try:
-            if speak_with_relay(device, [], lambda: done() or device.folder.agent_runs()):
-                raise KeyboardInterrupt
-        finally:
-            os.close(relay_lock)
-    return condition()
-
-
-def speak_with_relay(
-    device: Device,
-    roles: Sequence[Role],
-    until: Callable[[], bool],
-    *,
-    lands_telemetry: bool = False,
-    supervisor: Systemd | None = None,
-) -> bool:
-    """Run the loop in this process, holding the relay's lock; return whether a signal ended it before `until` did.
-
-    An agent has a supervisor, and tells the collector that it is there; a command comes and goes unreported.
-
-    Raises:
-        ConfigurationError: no relay is set.
-    """
-    from covey.app.relay_access import host_facts, make_relays
-    from covey.app.relays import Relays
-    from covey.app.roles.group_teardown import GroupTeardown
-    from covey.app.roles.key_reload import KeyReload
-    from covey.app.roles.pairing_host import PairingHost
-    from covey.app.runtime import Runtime
-
-    presence_us = 0 if supervisor is None else int(device.config.presence.interval_seconds * 1e6)
-    patience = (_FRESH_REFUSED_S,) if device.fresh_account else ()
-    relays = Relays(make_relays(device.folder, device.config, device.node.identity, *patience))
-    teardown = GroupTeardown(device.store)
-    host = PairingHost(device.store, relays, host_facts(device.folder, device.config), secrets.token_bytes, report)
-    runtime = Runtime(
-        device.store,
-        relays,
-        device.clock,
-        lambda: device.make_node(lands_telemetry=lands_telemetry, presence_us=presence_us),
-        [*roles, KeyReload(device.folder, device.store, report), host, teardown],
-        report,
-        supervisor,
-        host.receive,
-    )
-    with stop_signals() as stopping:
-        runtime.run(lambda: bool(stopping) or teardown.nothing_left or until())
-    if teardown.nothing_left:
-        device.store.close()
-        device.folder.wipe()
-        raise GroupDestroyedError("the group was destroyed, and this device has forgotten everything")
-    return bool(stopping)
-
-
-@contextmanager
-def stop_signals() -> Iterator[list[int]]:
-    """Give a list that stays empty until SIGTERM or SIGINT."""
-    received: list[int] = []
-    before = {
-        number: signal.signal(number, lambda signal_number, _frame: received.append(signal_number))
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

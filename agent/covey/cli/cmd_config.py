@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from covey.app.operations.settings import check_meaning, check_meanings
 from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_json
@@ -90,9 +91,9 @@ def _change(folder: StateFolder, key: str, text: str | None) -> None:
     value = None if text is None else about.read(text, key)
     if key == "relay.also" and isinstance(value, tuple):
         for url in value:
-            _check_meaning("relay.url", url)
+            check_meaning("relay.url", url)
     elif value is not None:
-        _check_meaning(key, str(value))
+        check_meaning(key, str(value))
     folder.change_config({key: value})
     configuration = folder.configuration()
     wanted = about.default if value is None else value
@@ -113,39 +114,3 @@ def _check(options: argparse.Namespace) -> None:
     print(f"{', '.join(files)}: no mistakes")
     for key, origin in configuration.origins.items():
         print(f"  {key} = {toml_value(configuration.value(key))}  ({origin})")
-
-
-def check_meanings(configuration: Configuration) -> None:
-    """Check what types cannot say.
-
-    Raises:
-        ConfigurationError: a value is well formed and means nothing.
-    """
-    for key in ("relay.url", "relay.ca_file", "telemetry.group"):
-        _check_meaning(key, str(configuration.value(key)))
-    for url in configuration.config.relay.also:
-        _check_meaning("relay.url", url)
-
-
-def _check_meaning(key: str, value: str) -> None:
-    """Check what a type cannot say.
-
-    Raises:
-        ConfigurationError: the value is well formed and means nothing.
-    """
-    if not value:
-        return
-    if key == "relay.url":
-        from covey.adapters.mqtt.settings import parse_url
-
-        parse_url(value)
-    elif key == "relay.ca_file":
-        from pathlib import Path
-
-        from covey.adapters.mqtt.settings import tls_context
-
-        tls_context(Path(value))
-    elif key == "telemetry.group":
-        from covey.app.device import group_id
-
-        group_id(value)

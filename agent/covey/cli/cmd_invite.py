@@ -6,12 +6,12 @@ import argparse
 import select
 import sys
 
-from covey.app.daemon import wait_until
 from covey.app.device import Device
 from covey.app.operations import inviting
 from covey.app.operations.inviting import OpenInvitation
 from covey.app.operations.joining import pairing_error
 from covey.app.relay_access import has_authority
+from covey.app.relay_loop import wait_until
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.terminal import print_json

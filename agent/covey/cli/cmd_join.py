@@ -56,12 +56,15 @@ class _Terminal:
         self._as_json = as_json
 
     def looking(self) -> None:
+        """Say that the other device is being looked for."""
         print("looking for the other device ...", file=sys.stderr)
 
     def nobody_yet(self) -> None:
+        """Say what to look at."""
         print("nobody has answered yet: is it the right code, and the right relay?", file=sys.stderr)
 
     def met(self, name: str, label: str, verifier: list[str]) -> None:
+        """Show who is there, and the words to compare."""
         if self._as_json:
             print_json({"inviter": name, "label": label, "verifier": verifier})
             sys.stdout.flush()
@@ -70,4 +73,5 @@ class _Terminal:
         print("they must be the same on the other device; waiting for it to accept ...", file=sys.stderr)
 
     def relay_taken(self, url: str) -> None:
+        """Say which relay is used."""
         print(f"using the invite's relay {printable(url)}", file=sys.stderr)

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from pathlib import Path
+from typing import Any
 
 from covey.adapters.journal import report
-from covey.app.operations.export_files import export_files, import_files
-from covey.cli.device_options import answering_agent, open_device, state_folder
+from covey.app.api_operations import MOST_SHOWN
+from covey.app.documents import to_json
+from covey.app.operations import export_files, quarantine
+from covey.app.operations.verifying import verify_state
+from covey.cli.device_options import open_device, reach_device, state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import confirm, count, print_json, print_table
-from covey.core.ids import device_name
-from covey.core.link.records import MessageClass, Quarantined
-from covey.core.wire.message import read_message
-from covey.errors import CoveyError, LocalError, OutboxFullError, UsageError
-
-if TYPE_CHECKING:
-    from covey.app.device import Device
+from covey.errors import LocalError, UsageError
 
 _SHOWN = 20
-MOST_SHOWN = 1_000
-"""Messages of each recipient."""
 _TELL_EVERY = 10_000
 
 
@@ -34,10 +31,10 @@ def add_arguments(parser: Parser) -> None:
     )
     verify = actions.add("verify", _verify, "look through the state database for damage")
     verify.add_argument("--repair", action="store_true", help="save what can be read, if something is wrong")
-    export = actions.add("export", export_files, "write what waits into a folder, to be carried on a stick")
+    export = actions.add("export", _export, "write what waits into a folder, to be carried on a stick")
     export.add_argument("folder", metavar="DIR", help="the folder to write into")
     export.add_argument("--to", metavar="DEVICE", help="one recipient alone: beginning of its name or key")
-    import_ = actions.add("import", import_files, "take in what another device has exported")
+    import_ = actions.add("import", _import, "take in what another device has exported")
     import_.add_argument("files", nargs="+", metavar="FILE", help="files, or folders of them")
     quarantine = actions.add(
         "quarantine",
@@ -54,43 +51,21 @@ def add_arguments(parser: Parser) -> None:
         json_option(action)
 
 
-def outbox_of(device: Device, limit: int) -> dict[str, Any]:
-    """Return what waits as JSON values: the oldest `limit` messages of each recipient, and how many there are."""
-    now_us = device.clock.wall_us()
-    messages, size = device.store.outbox.totals()
-    shown = [
-        {
-            "recipient": device_name(recipient),
-            "link_seq": link_seq,
-            "class": MessageClass(kind).name.lower(),
-            "bytes": length,
-            "seconds": max(0, (now_us - queued_at_us) // 1_000_000),
-        }
-        for recipient in device.store.outbox.recipients()
-        for link_seq, kind, length, queued_at_us in device.store.outbox.waiting(recipient, limit)
-    ]
-    return {"messages": messages, "bytes": size, "shown": shown}
-
-
 def _list(options: argparse.Namespace) -> int:
     """Show what waits; what stands there is forgotten when its recipient has it."""
     if not 0 <= options.limit <= MOST_SHOWN:
         raise UsageError(f"--limit must be between 0 and {MOST_SHOWN}")
-    agent = answering_agent(options)
-    if agent is not None:
-        waiting = agent.outbox(options.limit)
-    else:
-        with open_device(options) as device:
-            waiting = outbox_of(device, options.limit)
+    with reach_device(options) as device:
+        outbox = device.outbox(options.limit)
     if options.json:
-        print_json(waiting)
+        print_json(to_json(outbox))
         return 0
-    messages, size, rows = waiting["messages"], waiting["bytes"], waiting["shown"]
+    rows = [list(to_json(each).values()) for each in outbox.shown]
     if rows:
-        print_table(["recipient", "number", "class", "bytes", "seconds"], [list(row.values()) for row in rows])
+        print_table(["recipient", "number", "class", "bytes", "seconds"], rows)
     print(
-        f"{count(messages, 'message')}, {count(size, 'byte')}"
-        + (f"; {len(rows)} shown" if len(rows) < messages else "")
+        f"{count(outbox.messages, 'message')}, {count(outbox.bytes, 'byte')}"
+        + (f"; {len(rows)} shown" if len(rows) < outbox.messages else "")
     )
     return 0
 
@@ -100,38 +75,19 @@ def _list(options: argparse.Namespace) -> int:
 
 def _verify(options: argparse.Namespace) -> int:
     """Look through the file; 1 where something is wrong and was not repaired."""
-    from covey.adapters.sqlite.inspection import verify
-
-    folder = state_folder(options)
-    folder.identity()  # a device must be here
-    path = folder.state_file.path
 
     def tell(looked_at: int) -> None:
         if looked_at % _TELL_EVERY == 0 and sys.stderr.isatty():
             print(f"\r{count(looked_at, 'message')}", end="", file=sys.stderr, flush=True)
 
-    try:
-        complaints = verify(path, tell) if path.exists() else []
-    except CoveyError as error:
-        complaints = [str(error)]
-    repaired = False
-    if complaints and options.repair:
-        folder.state_file.note_damage()
-        if folder.agent_runs():
-            raise LocalError(
-                "the agent has the state open; it saves what can be read at its next start",
-                hint="systemctl restart covey",
-            )
-        repaired = True
-    salvages: list[dict[str, Any]] = []
-    if not complaints or repaired:
-        with open_device(options) as device:
-            salvages = [{"at_us": at_us, **about} for at_us, about in device.store.device.salvages()]
+    found = verify_state(state_folder(options), tell, repair=options.repair)
     if options.json:
-        print_json({"sound": not complaints, "complaints": complaints, "repaired": repaired, "salvages": salvages})
+        sound = not found.complaints
+        shown = {"sound": sound, "complaints": found.complaints, "repaired": found.repaired}
+        print_json({**shown, "salvages": found.salvages})
     else:
-        _tell_verified(complaints, salvages, repaired=repaired)
-    return 1 if complaints and not repaired else 0
+        _tell_verified(found.complaints, found.salvages, repaired=found.repaired)
+    return 1 if found.complaints and not found.repaired else 0
 
 
 def _tell_verified(complaints: list[str], salvages: list[dict[str, Any]], *, repaired: bool) -> None:
@@ -149,54 +105,86 @@ def _tell_verified(complaints: list[str], salvages: list[dict[str, Any]], *, rep
         print("hint: covey outbox verify --repair saves what can be read", file=sys.stderr)
 
 
+# -- export and import ------------------------------------------------------------------------------------------------
+
+
+def _export(options: argparse.Namespace) -> int:
+    folder = Path(options.folder)
+    rows = []
+    with open_device(options) as device:
+        for each in export_files.export_files(device, folder, options.to):
+            rows.append({"recipient": each.recipient, "messages": each.messages, "files": each.files})
+            _progress(options, f"{each.recipient}: {each.messages} messages")
+    if options.json:
+        print_json({"folder": str(folder), "recipients": rows})
+    elif rows:
+        print_table(["recipient", "messages", "files"], [list(row.values()) for row in rows])
+        print("they stay queued here until an acknowledgement comes: by a relay, or in an export of their recipient")
+    else:
+        print("there is nobody to write to")
+    return 0
+
+
+def _import(options: argparse.Namespace) -> int:
+    """Return 1 where none was for this device, or some were damaged."""
+    total: Counter[str] = Counter()
+    found = []
+    with open_device(options) as device:
+        for each in export_files.import_files(device, options.files):
+            total.update(each.counts)
+            found.append(each)
+            if each.complaint:
+                print(each.complaint, file=sys.stderr)
+            _progress(options, f"{each.file}: {sum(each.counts.values())} envelopes")
+    if options.json:
+        rows = [{"file": each.file, **each.counts, "for": each.others} for each in found]
+        print_json({"files": rows, "total": dict(total)})
+    else:
+        for each in found:
+            _tell_imported(each)
+    useful = total["taken"] + total["duplicates"]
+    return 0 if useful and not total["damaged"] and not total["refused"] else 1
+
+
+def _tell_imported(imported: export_files.Imported) -> None:
+    parts = [f"{count} {name.replace('_', ' ')}" for name, count in imported.counts.items() if count]
+    line = f"{imported.file}: {', '.join(parts) or 'empty'}"
+    if imported.others:
+        line += f"; not for this device but for {', '.join(imported.others)}"
+    print(line)
+
+
+def _progress(options: argparse.Namespace, line: str) -> None:
+    if not options.json and sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)
+
+
 # -- quarantine -------------------------------------------------------------------------------------------------------
 
 
 def _quarantine(options: argparse.Namespace) -> int:
     with open_device(options) as device:
-        held = device.store.quarantine.entries()
         if options.number is None:
             if options.release or options.drop:
                 raise LocalError("which message?", hint="covey outbox quarantine lists their numbers")
-            _show(options, [_about(each) for each in held])
+            _show(options, [quarantine.about(each) for each in device.store.quarantine.entries()])
             return 0
-        found = next((each for each in held if str(each.id) == options.number), None)
-        if found is None:
-            raise LocalError(f"no message {options.number} in quarantine", hint="covey outbox quarantine lists them")
+        held = quarantine.pick_held(device, options.number)
         if options.release:
-            with device.store.transaction():
-                if not device.node.release(found, device.now()):
-                    raise OutboxFullError("there is no room for it now", hint="covey status shows what takes the room")
-                device.store.quarantine.remove(found.id)
+            quarantine.release(device, held)
             done = "released"
         elif options.drop:
-            confirm(f"forget message {found.id} for good?", options.yes)
-            with device.store.transaction():
-                device.store.quarantine.remove(found.id)
-                device.store.counters.count("quarantine_dropped")
+            confirm(f"forget message {held.id} for good?", options.yes)
+            quarantine.drop(device, held)
             done = "dropped"
         else:
-            _show(options, [{**_about(found), "message": found.message.hex()}], whole=True)
+            _show(options, [{**quarantine.about(held), "message": held.message.hex()}], whole=True)
             return 0
     if options.json:
-        print_json({"number": found.id, "done": done})
+        print_json({"number": held.id, "done": done})
     else:
         print(done)
     return 0
-
-
-def _about(held: Quarantined) -> dict[str, Any]:
-    message = read_message(held.message, verify=False)
-    outgoing = held.recipient is not None
-    return {
-        "number": held.id,
-        "way": "out" if outgoing else "in",
-        "device": device_name(message.recipient if outgoing else message.author),
-        "type": message.type.name.lower(),
-        "why": held.code,
-        "bytes": len(held.message),
-        "stored_at_us": held.stored_at_us,
-    }
 
 
 def _show(options: argparse.Namespace, rows: list[dict[str, Any]], *, whole: bool = False) -> None:

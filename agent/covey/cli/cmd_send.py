@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from covey.app.answering_agent import waiting_after, waiting_at
-from covey.app.operations.groups import pick_member
-from covey.cli.device_options import answering_agent, open_device
+from covey.cli.device_options import reach_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.quantities import read_us
 from covey.cli.terminal import count, print_json
@@ -37,37 +34,21 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Queue durably; with --wait, also deliver."""
     lifetime_us = None if options.expires is None else read_us("--expires", options.expires, _LONGEST_US, 1_000_000)
+    expires_s = None if lifetime_us is None else lifetime_us // 1_000_000
     content = options.text.encode() if options.text is not None else _read(options.file)
-    agent = answering_agent(options)
-    if agent is not None:
-        _tell(
-            options, content, agent.send(content, options.group, options.to, lifetime_us and lifetime_us // 1_000_000)
-        )
-        return _conclude(options, lambda seconds: waiting_at(agent, seconds))
-    with open_device(options) as device:
-        group = device.pick_group(options.group)
-        to = pick_member(group, options.to).keys.signing_public if options.to else None
-        with device.store.transaction():
-            recipients = device.node.send_blob(group.group_id, content, device.now(), to, lifetime_us)
-        _tell(options, content, recipients)
-        return _conclude(options, lambda seconds: waiting_after(device, seconds))
-
-
-def _tell(options: argparse.Namespace, content: bytes, recipients: int) -> None:
-    if options.json:
-        print_json({"bytes": len(content), "recipients": recipients})
-    else:
-        print(f"queued {count(len(content), 'byte')} for {count(recipients, 'member')}", flush=True)
-
-
-def _conclude(options: argparse.Namespace, waiting_after: Callable[[float], int]) -> int:
-    if options.wait is None:
-        return 0
-    if waiting := waiting_after(options.wait):
+    with reach_device(options) as device:
+        recipients = device.send(content, options.group, options.to or None, expires_s)
+        if options.json:
+            print_json({"bytes": len(content), "recipients": recipients})
+        else:
+            print(f"queued {count(len(content), 'byte')} for {count(recipients, 'member')}", flush=True)
+        waiting = 0 if options.wait is None else device.waiting_after(options.wait)
+    if waiting:
         print(f"error: not acknowledged yet: {count(waiting, 'message')}", file=sys.stderr)
         print("hint: they stay queued; 'covey run' delivers them, 'covey status' shows for whom", file=sys.stderr)
         return 1
-    print("acknowledged by every member", file=sys.stderr)
+    if options.wait is not None:
+        print("acknowledged by every member", file=sys.stderr)
     return 0
 
 

@@ -10,15 +10,18 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from covey.cli.cmd_status import DEVICES_HEAD, boards, devices, overview, read_status
+from covey.cli.device_options import reach_device
 from covey.cli.grammar import Parser
+from covey.cli.status_view import BOARDS_HEAD, DEVICES_HEAD, boards, devices, overview
 from covey.cli.terminal import table_lines
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
     import curses
+
+    from covey.app.documents import Status
 
 _LOSSES = ("dropped_", "quarantined_", "lost_", "refused_", "unresolved_")
 """Counters of what did not get where it should."""
@@ -86,12 +89,13 @@ class _View:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
-        self._before: tuple[float, dict[str, Any]] | None = None
-        self._now: tuple[float, dict[str, Any]] | None = None
+        self._before: tuple[float, Status] | None = None
+        self._now: tuple[float, Status] | None = None
 
     def look(self) -> None:
         """Ask how it is."""
-        self._before, self._now = self._now, (time.monotonic(), read_status(self._options))
+        with reach_device(self._options) as device:
+            self._before, self._now = self._now, (time.monotonic(), device.status())
 
     def lines(self) -> Iterator[str]:
         """Yield the picture."""
@@ -99,15 +103,15 @@ class _View:
         status = self._now[1]
         yield from overview(status)
         yield from self._rates()
-        losses = {name: value for name, value in status["counters"].items() if name.startswith(_LOSSES) and value}
+        losses = {name: value for name, value in status.counters.items() if name.startswith(_LOSSES) and value}
         yield "losses   " + (", ".join(f"{name} {value}" for name, value in losses.items()) or "none")
         rows = list(devices(status))
         if rows:
             yield ""
             yield from table_lines(DEVICES_HEAD, rows)
-        if status["boards"]:
+        if status.boards:
             yield ""
-            yield from table_lines(["board", "device", "state", "software"], list(boards(status)))
+            yield from table_lines(BOARDS_HEAD, list(boards(status)))
 
     def _rates(self) -> Iterator[str]:
         """Yield a line with what moves; the first look knows no rate."""
@@ -120,12 +124,12 @@ class _View:
         yield "rates    " + ", ".join(f"{name} {max(0, now[name] - before[name]) / seconds:.1f}/s" for name in now)
 
 
-def _moved(status: dict[str, Any]) -> dict[str, int]:
+def _moved(status: Status) -> dict[str, int]:
     """Return what has been moved in all, by name."""
-    counters = status["counters"]
+    counters = status.counters
     return {
         "readings published": counters.get("published_readings", 0),
         "messages published": counters.get("published_messages", 0),
-        "acknowledged": sum(each["acknowledged"] for each in status["queues"]),
+        "acknowledged": sum(each.acknowledged for each in status.queues),
         "landed": counters.get("landed_messages", 0),
     }

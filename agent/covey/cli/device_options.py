@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from covey.app import device
+from covey.app.answering_agent import answering_agent
+from covey.app.opened_device import OpenedDevice
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from covey.adapters.state_folder import StateFolder
-    from covey.client import Client
+    from covey.app.device_api import DeviceApi
 
 
 def state_folder(options: argparse.Namespace) -> StateFolder:
@@ -31,6 +34,23 @@ def open_device(options: argparse.Namespace) -> AbstractContextManager[device.De
     return device.open_device(state_folder(options))
 
 
+@contextmanager
+def reach_device(options: argparse.Namespace) -> Iterator[DeviceApi]:
+    """Reach the device that a command works on: through its agent where one answers, else by opening its state.
+
+    Raises:
+        AgentUnreachableError: this user may neither ask the agent nor read the state.
+        ConfigurationError: no device here, or its files are wrong.
+        StorageError: the database cannot be opened.
+    """
+    agent = answering_agent(state_folder(options), named=bool(options.state or options.config))
+    if agent is not None:
+        yield agent
+        return
+    with open_device(options) as opened:
+        yield OpenedDevice(opened)
+
+
 def on_device(act: Callable[[device.Device, argparse.Namespace], None]) -> Callable[[argparse.Namespace], None]:
     """Return an action that opens its device before it acts, and closes it afterwards."""
 
@@ -40,15 +60,3 @@ def on_device(act: Callable[[device.Device, argparse.Namespace], None]) -> Calla
             act(found, options)
 
     return opened
-
-
-def answering_agent(options: argparse.Namespace) -> Client | None:
-    """Return the agent to ask, or None where a command works on the state itself.
-
-    Raises:
-        AgentUnreachableError: this user may neither ask the agent nor read the state.
-        ConfigurationError: the settings are wrong.
-    """
-    from covey.app.answering_agent import answering_agent as look
-
-    return look(state_folder(options), named=bool(options.state or options.config))

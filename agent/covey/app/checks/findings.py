@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from covey.adapters.sqlite.store import SqliteStore
     from covey.adapters.state_folder import StateFolder
+    from covey.app.device import Device
+    from covey.app.documents import Status
     from covey.config.file import Configuration
     from covey.core.crypto import Identity
-    from covey.core.membership.membership import Membership
     from covey.ports import Clock
 
 
@@ -62,13 +63,25 @@ class Examined:
     clock: Clock
     configuration: Configuration = field(init=False)
     identity: Identity = field(init=False)
-    store: SqliteStore = field(init=False)
-    membership: Membership = field(init=False)
+    opened: Device = field(init=False)
+    status: Status = field(init=False)
+    _open_now: ExitStack = field(default_factory=ExitStack)
+
+    def open(self) -> None:
+        """Open the state, and ask it how the device is.
+
+        Raises:
+            StorageError: it cannot be opened.
+        """
+        from covey.app.device import device_on
+        from covey.app.queries import status_of
+
+        self.opened = self._open_now.enter_context(device_on(self.folder, self.identity, self.configuration.config))
+        self.status = status_of(self.opened)
 
     def close(self) -> None:
         """Close what checks have opened."""
-        if hasattr(self, "store"):
-            self.store.close()
+        self._open_now.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
 from covey.app.checks.online import acl, credential, relay
+from covey.app.documents import DAY_S
 from covey.errors import CoveyError
 from covey.limits import MIB
 
-_DAY_US = 86_400_000_000
 _OLDEST_CLOCK_US = 1_735_689_600_000_000
 """2025-01-01: a clock before the first release of Covey has not been set."""
 _LEAST_FREE_BYTES = 64 * MIB
@@ -41,7 +41,7 @@ def versions(_: Examined) -> Iterator[Seen]:
 
 def configuration(device: Examined) -> Iterator[Seen]:
     """Every file and variable that settings come from."""
-    from covey.cli.cmd_config import check_meanings
+    from covey.app.operations.settings import check_meanings
 
     device.configuration = device.folder.configuration()
     check_meanings(device.configuration)
@@ -112,7 +112,6 @@ def disk(device: Examined) -> Iterator[Seen]:
 def database(device: Examined) -> Iterator[Seen]:
     """The state database: sound, and of a version that this Covey knows."""
     from covey.adapters.sqlite.inspection import DAMAGED_HINT, quick_check
-    from covey.core.membership.membership import Membership
 
     path = device.folder.path / "state.sqlite"
     if path.exists():
@@ -120,8 +119,7 @@ def database(device: Examined) -> Iterator[Seen]:
         if complaints:
             yield error(f"{path} is damaged: {complaints[0]}", DAMAGED_HINT)
             return
-    device.store = device.folder.store(device.configuration.config)
-    device.membership = Membership(device.identity, device.store, os.urandom)
+    device.open()
     aside = sorted(device.folder.path.glob("state.sqlite.damaged-*[!lm]"))
     if aside:
         yield warning(
@@ -142,37 +140,34 @@ def agent(device: Examined) -> Iterator[Seen]:
 
 def group(device: Examined) -> Iterator[Seen]:
     """Whether there is somebody to talk to."""
-    groups = device.membership.groups()
-    if device.store.joins.pending():
+    groups = device.status.groups
+    membership = device.opened.node.membership
+    if device.status.pending_joins:
         yield warning("a join waits for its answer", "the inviter's agent must run; an invite is valid ten minutes")
     elif not groups:
         yield warning("this device is in no group", "covey group create, or covey join")
-    elif not any(device.membership.collector_of(each.group_id) for each in groups):
+    elif not any(membership.collector_of(each.group_id) for each in membership.groups()):
         yield warning(
             "no group has a collector: readings go nowhere", "invite one: covey invite --capability collector"
         )
     else:
-        yield ok(", ".join(f"{each.group_id.hex()[:8]} version {each.version}" for each in groups))
+        yield ok(", ".join(f"{each.group_id[:8]} version {each.version}" for each in groups))
 
 
 def outbox(device: Examined) -> Iterator[Seen]:
     """How full it is, and how long the oldest message has waited."""
-    messages, size = device.store.outbox.totals()
-    maximum = device.configuration.config.outbox.maximum_bytes
-    oldest = min(
-        (each.oldest_at_us for each in device.store.outbox.queues() if each.oldest_at_us is not None), default=None
-    )
-    age_us = 0 if oldest is None else device.clock.wall_us() - oldest
-    line = f"{messages} messages, {size} of {maximum} bytes"
-    if size >= maximum:
+    seen = device.status.outbox
+    line = f"{seen.messages} messages, {seen.bytes} of {seen.maximum_bytes} bytes"
+    if seen.full:
         yield error(
             f"{line}: full", "covey status shows for whom it waits; raise outbox.maximum_bytes if there is room"
         )
-    elif size > 0.8 * maximum:
+    elif seen.nearly_full:
         yield warning(f"{line}: nearly full", "covey status shows for whom it waits")
-    elif age_us > _DAY_US:
+    elif seen.waits_long:
         yield warning(
-            f"{line}; the oldest waits for {age_us // _DAY_US} d", "is its recipient away? covey status names it"
+            f"{line}; the oldest waits for {(seen.oldest_seconds or 0) // DAY_S} d",
+            "is its recipient away? covey status names it",
         )
     else:
         yield ok(line)
@@ -180,7 +175,7 @@ def outbox(device: Examined) -> Iterator[Seen]:
 
 def troubles(device: Examined) -> Iterator[Seen]:
     """What the counters tell of messages that could not be used."""
-    counters = device.store.counters.values()
+    counters = device.status.counters
     quarantined = sum(value for name, value in counters.items() if name.startswith("quarantined_"))
     lost = counters.get("lost_messages", 0)
     if quarantined:
@@ -201,7 +196,7 @@ def vault(device: Examined) -> Iterator[Seen]:
     elif shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
         yield error(f"{folder}: no room left", "free some space; senders keep what is not landed")
     else:
-        yield ok(f"{folder}, {device.store.landing.size()} bytes on their way")
+        yield ok(f"{folder}, {device.status.landing_bytes} bytes on their way")
 
 
 def agreement(device: Examined) -> Iterator[Seen]:
@@ -210,14 +205,15 @@ def agreement(device: Examined) -> Iterator[Seen]:
 
     missing = "the agent asks for what is missing: is the relay up, and another member there?"
     agreed = True
-    for group in device.membership.groups():
+    membership = device.opened.node.membership
+    for group in membership.groups():
         name = f"group {group.group_id.hex()[:8]}"
-        early = [read_manifest(raw).version for raw in device.store.groups.early_manifests(group.group_id)]
+        early = [read_manifest(raw).version for raw in device.opened.store.groups.early_manifests(group.group_id)]
         if early:
             yield warning(f"{name}: members know version {max(early)}, this device {group.version}", missing)
         elif not group.raw:
             yield warning(f"{name}: members hold rivals of version {group.version}", "two minutes online end it")
-        elif device.membership.secret(group.group_id) is None:
+        elif membership.secret(group.group_id) is None:
             yield warning(f"{name}: the secret of its epoch has not come", missing)
         else:
             continue
@@ -228,7 +224,7 @@ def agreement(device: Examined) -> Iterator[Seen]:
 
 def boards(device: Examined) -> Iterator[Seen]:
     """The boards on this machine's ports: there, answering, enrolled."""
-    known = device.store.boards.all()
+    known = device.status.boards
     if not known:
         yield Level.SKIPPED, "no board has been seen", ""
     for board in known:

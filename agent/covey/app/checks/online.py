@@ -66,17 +66,12 @@ def credential(device: Examined) -> Iterator[Seen]:
 
 def _signed_in(device: Examined) -> Iterator[Seen]:
     """What the agent that runs has noted of each relay."""
-    from covey.cli.cmd_status import relay_conditions
-
-    now_us = device.clock.wall_us()
-    config = device.configuration.config
-    for url, (condition, since_us) in relay_conditions(config, device.store.conditions.values(), now_us):
-        seconds = max(0, now_us - since_us) // 1_000_000
-        where = f" at {url}" if config.relay.also else ""
-        if condition == "up":
-            yield ok(f"the agent is signed in{where}, since {seconds} s")
+    for relay in device.status.relays:
+        where = f" at {relay.url}" if device.configuration.config.relay.also else ""
+        if relay.noted == "up":
+            yield ok(f"the agent is signed in{where}, since {relay.seconds} s")
         else:
-            line = f"the agent is not signed in{where}, since {seconds} s: {condition}"
+            line = f"the agent is not signed in{where}, since {relay.seconds} s: {relay.noted or 'never connected'}"
             yield error(line, "journalctl -u covey shows more")
 
 

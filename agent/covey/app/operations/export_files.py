@@ -1,20 +1,15 @@
-"""`covey outbox export` and `import`: envelopes in files, between devices that never share a network."""
+"""Envelopes in files, between devices that never share a network: written for each recipient, read by it."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from covey.adapters.files import replace_durably
 from covey.app.device import Device
-from covey.cli.device_options import open_device
-from covey.cli.terminal import print_json, print_table
 from covey.core.ids import device_name
-from covey.core.wire.export import ExportEntry, ExportFile, read_export, write_export
+from covey.core.wire.export import ExportEntry, read_export, write_export
 from covey.errors import LocalError, RemoteError, UsageError
 from covey.limits import LINK_WINDOW_BYTES, MAXIMUM_ENVELOPE_BYTES
 
@@ -22,30 +17,47 @@ _SUFFIX = ".covey"
 _FILE_BYTES = 2 * LINK_WINDOW_BYTES + 2 * MAXIMUM_ENVELOPE_BYTES
 """What an export's file has at most: a window of messages, padded, and the answers."""
 
-_LETTERS_OF_A_COMMIT = 128
+_ENTRIES_OF_A_COMMIT = 128
+
+OUTCOMES = ("taken", "duplicates", "not_for_us", "damaged", "refused")
+"""What becomes of an entry of a file."""
 
 
-def export_files(options: argparse.Namespace) -> int:
-    """Write a file of answers for each recipient, and files of what waits; each is whole or not there."""
-    folder = Path(options.folder)
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written for one recipient: how many messages, in which files."""
+
+    recipient: str
+    messages: int
+    files: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of one file's entries, by `OUTCOMES`; the devices that others are for; why a file is none."""
+
+    file: str
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
+    others: list[str] = field(default_factory=list)
+    complaint: str = ""
+
+
+def export_files(device: Device, folder: Path, to: str | None) -> Iterator[Exported]:
+    """Write, for each recipient, a file of answers and files of what waits; each is whole or not there.
+
+    `to` names one recipient, by the beginning of its key.
+
+    Raises:
+        UsageError: the folder cannot be written.
+        LocalError: it is not clear who is meant.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
-    rows = []
-    with open_device(options) as device:
-        for recipient in _recipients(device, options.to):
-            messages, files = _export_to(device, recipient, folder)
-            rows.append({"recipient": device_name(recipient), "messages": messages, "files": files})
-            _progress(options, f"{device_name(recipient)}: {messages} messages")
-    if options.json:
-        print_json({"folder": str(folder), "recipients": rows})
-    elif rows:
-        print_table(["recipient", "messages", "files"], [list(row.values()) for row in rows])
-        print("they stay queued here until an acknowledgement comes: by a relay, or in an export of their recipient")
-    else:
-        print("there is nobody to write to")
-    return 0
+    for recipient in _recipients(device, to):
+        messages, files = _export_to(device, recipient, folder)
+        yield Exported(device_name(recipient), messages, files)
 
 
 def _recipients(device: Device, wanted: str | None) -> list[bytes]:
@@ -75,19 +87,19 @@ def _export_to(device: Device, recipient: bytes, folder: Path) -> tuple[int, lis
         files.append(_write(device, folder / f"{stem}-answers{_SUFFIX}", answers))
     after = messages = 0
     life = device.store.incarnations.present().hex()[:8]
-    while letters := device.node.carried(recipient, after):
-        first, after = letters[0][0], letters[-1][0]
-        messages += len(letters)
+    while entries := device.node.carried(recipient, after):
+        first, after = entries[0][0], entries[-1][0]
+        messages += len(entries)
         path = folder / f"{stem}-{life}-{first}-{after}{_SUFFIX}"
         if path.exists():  # of an export that was interrupted, or an earlier one
             files.append(path.name)
         else:
-            files.append(_write(device, path, [ExportEntry(recipient, envelope) for _, envelope in letters]))
+            files.append(_write(device, path, [ExportEntry(recipient, envelope) for _, envelope in entries]))
     return messages, files
 
 
-def _write(device: Device, path: Path, letters: list[ExportEntry]) -> str:
-    content = write_export(device.node.identity.signing_public, device.clock.wall_us(), letters)
+def _write(device: Device, path: Path, entries: list[ExportEntry]) -> str:
+    content = write_export(device.node.identity.signing_public, device.clock.wall_us(), entries)
     replace_durably(path, content, 0o644)
     return path.name
 
@@ -95,23 +107,14 @@ def _write(device: Device, path: Path, letters: list[ExportEntry]) -> str:
 # -- import -----------------------------------------------------------------------------------------------------------
 
 
-def import_files(options: argparse.Namespace) -> int:
-    """Deal with every letter as if a relay had brought it; 1 where none was for this device, or some were damaged."""
-    total: Counter[str] = Counter()
-    rows: list[dict[str, Any]] = []
-    with open_device(options) as device:
-        for path in _files(options.files):
-            found, others = _import_file(device, path)
-            total.update(found)
-            rows.append({"file": path.name, **found, "for": others})
-            _progress(options, f"{path.name}: {sum(found.values())} envelopes")
-    if options.json:
-        print_json({"files": rows, "total": dict(total)})
-    else:
-        for row in rows:
-            _tell(row)
-    useful = total["taken"] + total["duplicates"]
-    return 0 if useful and not total["damaged"] and not total["refused"] else 1
+def import_files(device: Device, names: list[str]) -> Iterator[Imported]:
+    """Deal with every entry of files, or of folders of them, as if a relay had brought it.
+
+    Raises:
+        UsageError: a file cannot be read, or is longer than an export's can be.
+    """
+    for path in _files(names):
+        yield _import_file(device, path)
 
 
 def _files(names: list[str]) -> Iterator[Path]:
@@ -120,31 +123,26 @@ def _files(names: list[str]) -> Iterator[Path]:
         yield from sorted(path.glob(f"*{_SUFFIX}")) if path.is_dir() else [path]
 
 
-def _import_file(device: Device, path: Path) -> tuple[dict[str, int], list[str]]:
-    """Import one file; return what became of its letters, and whose the others are."""
+def _import_file(device: Device, path: Path) -> Imported:
+    found = Imported(path.name)
     try:
         with path.open("rb") as source:
             raw = source.read(_FILE_BYTES + 1)
         if len(raw) > _FILE_BYTES:
             raise UsageError(f"{path} is longer than an export's file can be")
-        file: ExportFile = read_export(raw)
+        file = read_export(raw)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except RemoteError as error:
-        print(f"{path}: {error}", file=sys.stderr)
-        return _counts(damaged=1), []
+        found.counts["damaged"] = 1
+        return Imported(path.name, found.counts, complaint=f"{path}: {error}")
     own = device.node.identity.signing_public
-    ours = [letter.envelope for letter in file.letters if letter.to == own]
-    others = {device_name(letter.to) for letter in file.letters if letter.to != own}
-    counts = _counts(damaged=file.damaged, not_for_us=len(file.letters) - len(ours))
-    for start in range(0, len(ours), _LETTERS_OF_A_COMMIT):
-        _take(device, ours[start : start + _LETTERS_OF_A_COMMIT], counts)
-    return counts, sorted(others)
-
-
-def _counts(**known: int) -> dict[str, int]:
-    names = ("taken", "duplicates", "not_for_us", "damaged", "refused")
-    return {**dict.fromkeys(names, 0), **known}
+    ours = [entry.envelope for entry in file.letters if entry.to == own]
+    found.counts.update(damaged=file.damaged, not_for_us=len(file.letters) - len(ours))
+    for start in range(0, len(ours), _ENTRIES_OF_A_COMMIT):
+        _take(device, ours[start : start + _ENTRIES_OF_A_COMMIT], found.counts)
+    found.others.extend(sorted({device_name(entry.to) for entry in file.letters if entry.to != own}))
+    return found
 
 
 def _take(device: Device, envelopes: list[bytes], counts: dict[str, int]) -> None:
@@ -164,16 +162,3 @@ def _take(device: Device, envelopes: list[bytes], counts: dict[str, int]) -> Non
     for name, count in found.items():
         counts[name] += count
     counts["taken"] += max(0, len(envelopes) - sum(found.values()))
-
-
-def _tell(row: dict[str, Any]) -> None:
-    parts = [f"{row[name]} {name.replace('_', ' ')}" for name in _counts() if row[name]]
-    line = f"{row['file']}: {', '.join(parts) or 'empty'}"
-    if row["for"]:
-        line += f"; not for this device but for {', '.join(row['for'])}"
-    print(line)
-
-
-def _progress(options: argparse.Namespace, line: str) -> None:
-    if not options.json and sys.stderr.isatty():
-        print(line, file=sys.stderr, flush=True)

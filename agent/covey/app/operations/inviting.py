@@ -6,9 +6,9 @@ import secrets
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
-from covey.app.daemon import wait_until
 from covey.app.device import Device
 from covey.app.relay_access import has_authority
+from covey.app.relay_loop import wait_until
 from covey.core.group.manifest import Member
 from covey.core.ids import printable
 from covey.core.pairing.ceremony import Ending

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from covey.adapters.journal import report
 from covey.adapters.keys.key_file import write_secret
-from covey.app.daemon import stop_signals, wait_until
 from covey.app.device import Device
 from covey.app.relay_access import lacks_account
+from covey.app.relay_loop import stop_signals, wait_until
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest
 from covey.core.ids import device_name

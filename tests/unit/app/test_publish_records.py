@@ -7,7 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.cli.cmd_publish import _record, readings_of_lines
+from covey.app.answering_agent import record_of
+from covey.app.operations.publishing import readings_of_lines
 from covey.core.telemetry.senml import Reading
 
 _NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9\-:./_]{0,30}", fullmatch=True)
@@ -20,7 +21,7 @@ _NOW_US = 9_000_000
 
 @given(st.builds(Reading, _NAMES, st.sampled_from(["", "Cel", "%RH"]), _TIMES, _VALUES), st.integers(0, 9_000))
 def test_a_record_says_what_was_read(reading: Reading, age_ms: int) -> None:
-    line = json.dumps(_record(reading, age_ms / 1000)).encode()
+    line = json.dumps(record_of(reading, age_ms / 1000)).encode()
     [again] = readings_of_lines([line], _NOW_US)
     assert again is not None
     assert (again.name, again.unit, again.value) == (reading.name, reading.unit, reading.value)

@@ -1,0 +1,204 @@
+"""The operations of the local API: what each takes and answers. The table is served, and described, from here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from covey.app.documents import (
+    ArrivedBlob,
+    Forgotten,
+    Outbox,
+    QueuedBlob,
+    QueuedReadings,
+    Status,
+)
+from covey.app.metrics import FORMS
+from covey.app.openapi import Operation, Parameter, Schema, description
+from covey.limits import MAXIMUM_BATCH_READINGS
+
+MOST_SHOWN = 1_000
+"""Messages of each recipient."""
+
+_JSON = "application/json"
+_FOLLOW_S_MAX = 86_400
+_EXPIRES_S_MAX = 3_650 * 86_400
+
+_ABOUT: Schema = {
+    "info": {
+        "title": "Covey local API",
+        "version": "1",
+        "description": "HTTP on the agent's Unix socket. Whoever may open the socket may read this device's inbox and "
+        "send in its name; there is no other credential. An error is a JSON document with a stable code; see "
+        'docs/operations.md, "From your own program".',
+    },
+    "servers": [{"url": "http://covey", "description": "any host name: the socket says which agent"}],
+}
+
+_VALUES = ("v", "vs", "vb", "vd")
+_SENML_RECORD: Schema = {
+    "type": "object",
+    "description": "RFC 8428: a name, one value, perhaps a unit and a time; base fields hold for the records after",
+    "required": ["n"],
+    "properties": {
+        "bn": {"type": "string"},
+        "bt": {"type": "number"},
+        "bu": {"type": "string"},
+        "bv": {"type": "number"},
+        "bver": {"type": "integer"},
+        "n": {"type": "string", "description": "name"},
+        "u": {"type": "string", "description": "unit"},
+        "t": {"type": "number", "description": "seconds since 1970; below 2**28 from now"},
+        "v": {"type": "number"},
+        "vs": {"type": "string"},
+        "vb": {"type": "boolean"},
+        "vd": {"type": "string", "contentEncoding": "base64url"},
+    },
+    "oneOf": [{"required": [name]} for name in _VALUES],
+}
+
+_READINGS: dict[str, Schema] = {
+    "application/x-ndjson": {
+        "schema": {
+            "type": "string",
+            "contentMediaType": "application/x-ndjson",
+            "description": "a SenML record or pack in each line",
+        },
+        "example": '{"n":"urn:dev:shed:t","u":"Cel","v":21.5}\n{"n":"urn:dev:shed:door","vb":true}\n',
+    },
+    "application/senml+json": {
+        "schema": {"type": "array", "items": {"$ref": "#/components/schemas/SenmlRecord"}},
+        "example": [{"bn": "urn:dev:shed:", "n": "t", "u": "Cel", "v": 21.5}, {"n": "door", "vb": True, "t": -5}],
+    },
+    "application/senml+cbor": {
+        "schema": {
+            "type": "string",
+            "contentMediaType": "application/senml+cbor",
+            "description": "one SenML pack (RFC 8428, section 6)",
+        }
+    },
+}
+
+
+def _number(name: str, least: int, most: int, text: str) -> Parameter:
+    return Parameter(name, {"type": "integer", "minimum": least, "maximum": most}, text)
+
+
+OPERATIONS = (
+    Operation(
+        "description",
+        "GET",
+        "/openapi.json",
+        "This description",
+        "OpenAPI 3.1",
+        {_JSON: {"type": "object"}},
+        refusals=(),
+    ),
+    Operation(
+        "status",
+        "GET",
+        "/v1/status",
+        "Is it well, what waits, for whom, since when, who was heard",
+        "as `covey status --json`",
+        {_JSON: Status},
+    ),
+    Operation(
+        "outbox",
+        "GET",
+        "/v1/outbox",
+        "The messages that wait, the oldest of each recipient",
+        "as `covey outbox ls --json`",
+        {_JSON: Outbox},
+        (_number("limit", 0, MOST_SHOWN, "messages of each recipient; none where it is left out"),),
+    ),
+    Operation(
+        "metrics",
+        "GET",
+        "/v1/metrics",
+        "The numbers, for a collector of metrics",
+        "every metric of this device",
+        {"application/openmetrics-text": {"type": "string"}, "text/plain": {"type": "string"}},
+        (
+            Parameter(
+                "format",
+                {"enum": [*FORMS], "default": "openmetrics"},
+                "`prometheus` is its older text format, 0.0.4",
+            ),
+        ),
+    ),
+    Operation(
+        "publish",
+        "POST",
+        "/v1/publish",
+        "Queue readings for the collector, durably: all of them or none",
+        "queued",
+        {_JSON: QueuedReadings},
+        (_number("batch", 1, MAXIMUM_BATCH_READINGS, "readings in one message (default: the agent's setting)"),),
+        _READINGS,
+        ("NoLength", "NoStorage", "OutboxFull"),
+        "At most 16 MiB. A time below 2**28 seconds counts from now (RFC 8428, section 4.5.3); a reading without one "
+        "is of now.",
+    ),
+    Operation(
+        "send",
+        "POST",
+        "/v1/send",
+        "Queue a blob for every other member of a group, or for one, durably",
+        "queued",
+        {_JSON: QueuedBlob},
+        (
+            Parameter(
+                "group",
+                {"type": "string", "pattern": "^[0-9a-f]{0,64}$"},
+                "beginning of the group's id; may be left out where there is only one",
+            ),
+            Parameter(
+                "to",
+                {"type": "string", "minLength": 1, "maxLength": 64},
+                "one member alone: its label, or the beginning of its key",
+            ),
+            _number(
+                "expires",
+                0,
+                _EXPIRES_S_MAX,
+                "seconds of the agent's running time after which a blob that has not come is dropped; 0: never",
+            ),
+        ),
+        {"application/octet-stream": {"schema": {"type": "string", "contentEncoding": "binary"}}},
+        ("NoLength", "NoStorage", "OutboxFull"),
+    ),
+    Operation(
+        "inbox",
+        "GET",
+        "/v1/inbox",
+        "The blobs that have arrived, oldest first, then those to come",
+        "a blob in each line",
+        {"application/x-ndjson": ArrivedBlob},
+        (
+            _number("after", 0, 2**62, "leave out blobs up to this id"),
+            _number(
+                "in_order",
+                0,
+                1,
+                "1: a blob only when all that its sender sent before has come or is reported lost; after is not heeded",
+            ),
+            _number("follow", 0, _FOLLOW_S_MAX, "go on for so many seconds"),
+        ),
+        description="One JSON document a line. An empty line is a sign of life. "
+        "A blob comes again until it is deleted.",
+    ),
+    Operation(
+        "forget",
+        "DELETE",
+        "/v1/inbox/{id}",
+        "Forget a blob: the client has it, durably",
+        "it is not there any more; perhaps it was not before",
+        {_JSON: Forgotten},
+        (Parameter("id", {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}, where="path"),),
+        refusals=("NoStorage", "NotHere"),
+    ),
+)
+
+
+def api_description() -> dict[str, Any]:
+    """Return the description of the local API."""
+    return description(OPERATIONS, _ABOUT, {"SenmlRecord": _SENML_RECORD})

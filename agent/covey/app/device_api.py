@@ -1,0 +1,56 @@
+"""What a person or a program asks of a device, whether its agent answers or its state is opened.
+
+`answering_agent.py` asks a running agent through its socket, `opened_device.py` works on the opened state; the local
+API is the latter, in the agent. Commands are written against `DeviceApi` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from covey.app.documents import Outbox, Status
+    from covey.client import Blob
+    from covey.core.telemetry.senml import Reading
+
+
+class Outlet(Protocol):
+    """Where readings go. A reading counts once `flush` has returned it."""
+
+    def add(self, reading: Reading) -> bool:
+        """Take a reading; return whether so many wait that they should be flushed."""
+
+    def flush(self) -> int:
+        """Queue what waits, durably; return how many that were."""
+
+    def flush_if_due(self) -> int:
+        """Queue what waits where it has waited long enough."""
+
+
+class DeviceApi(Protocol):
+    """One device, by whatever way it is reached."""
+
+    def status(self) -> Status:
+        """Return how the device is."""
+
+    def outbox(self, limit: int) -> Outbox:
+        """Return what waits, with the oldest `limit` messages of each recipient."""
+
+    def metrics(self, form: str) -> str:
+        """Return the numbers as `openmetrics`, or in the older text format of `prometheus`."""
+
+    def outlet(self, batch: int | None) -> Outlet:
+        """Return where readings go, `batch` to a message; None is as configured."""
+
+    def send(self, content: bytes, group: str | None, to: str | None, expires_s: int | None) -> int:
+        """Queue a blob durably for every other member of a group, or for one; return how many."""
+
+    def receive(self, seconds: float, *, in_order: bool) -> Iterator[Blob]:
+        """Yield the blobs that have arrived, oldest first; where there is none, wait so long for the first."""
+
+    def forget(self, identifier: int) -> None:
+        """Take a blob out of the inbox, for good."""
+
+    def waiting_after(self, seconds: float) -> int:
+        """Give what is queued so long to be delivered; return how many messages still wait."""

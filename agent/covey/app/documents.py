@@ -1,0 +1,289 @@
+"""What a device says of itself to programs, as types: the JSON of `--json` and of the local API, field by field.
+
+`app/queries.py` computes them, `app/openapi.py` describes them to other languages. What stands beside a type in
+`Annotated` is JSON Schema. A key that is a word of Python has an underscore at its end here. A field made by `_here`
+is for those who draw the status on the device itself; JSON does not have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from covey.core.presence.status import CONDITIONS
+
+
+class Says:
+    """JSON Schema beside a type. Two are never the same, so that types with them can be joined."""
+
+    def __init__(self, **words: Any) -> None:
+        self.words = words
+
+
+Count = Annotated[int, Says(minimum=0)]
+Age = Annotated[int, Says(minimum=0, description="seconds")]
+DeviceName = Annotated[
+    str, Says(pattern="^[0-9a-f]{8}$", description="a device's name: the beginning of its signing key")
+]
+GroupIdText = Annotated[str, Says(pattern="^[0-9a-f]{64}$")]
+
+DAY_S = 86_400
+
+
+def _here(default: Any) -> Any:
+    return field(default=default, metadata={"here": True})
+
+
+def told(kind: Any) -> list[Field[Any]]:
+    """Return the fields that JSON has."""
+    return [each for each in fields(kind) if "here" not in each.metadata]
+
+
+@dataclass(frozen=True, slots=True)
+class RelayStatus:
+    """One relay, and how it is with it."""
+
+    url: str
+    state: Annotated[str, Says(description="`up`, or why not")]
+    seconds: Annotated[Count, Says(description="since when")]
+    noted: str = _here("")
+    """What the last agent has noted, whether or not one runs; empty where none ever has."""
+
+    @property
+    def up(self) -> bool:
+        """Whether the relay accepts the agent."""
+        return self.state == "up"
+
+
+@dataclass(frozen=True, slots=True)
+class BytesByClass:
+    """Bytes of the messages that wait, by their class."""
+
+    control: Count
+    data: Count
+    telemetry: Count
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxStatus:
+    """How full the outbox is."""
+
+    messages: Count
+    bytes: Count
+    maximum_bytes: Count
+    bytes_by_class: BytesByClass
+    oldest_seconds: Age | None
+    oldest_us: int | None = _here(None)
+
+    @property
+    def full(self) -> bool:
+        """Whether new messages are refused."""
+        return self.bytes >= self.maximum_bytes
+
+    @property
+    def nearly_full(self) -> bool:
+        """Whether it will be full soon."""
+        return self.bytes > 0.8 * self.maximum_bytes
+
+    @property
+    def waits_long(self) -> bool:
+        """Whether a message has waited for more than a day."""
+        return (self.oldest_seconds or 0) > DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """What waits for one device."""
+
+    recipient: DeviceName
+    label: str
+    queued: Count
+    acknowledged: Count
+    oldest_seconds: Age | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """Another device of our groups, and when it was heard."""
+
+    device: DeviceName
+    label: str
+    heard_seconds: Annotated[
+        Age | None, Says(description="seconds since something new came from it, to a minute; null: never")
+    ]
+    presence: Annotated[
+        str,
+        Says(
+            enum=[*CONDITIONS],
+            description="what it tells of itself: silent for longer than it said that it would be, "
+            "gone by its last will, stopped on purpose",
+        ),
+    ]
+    presence_seconds: Annotated[Age | None, Says(description="since when")]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """A group that this device is in."""
+
+    group_id: GroupIdText
+    version: Count
+    members: Count
+    epoch: int = _here(0)
+    mode: int = _here(0)
+
+
+@dataclass(frozen=True, slots=True)
+class BoardStatus:
+    """A board on one of this machine's ports."""
+
+    port: str
+    device: DeviceName
+    software: str
+    enrolled: bool
+    up: bool
+    seconds: Age | None
+
+
+@dataclass(frozen=True, slots=True)
+class SalvageStatus:
+    """The last time that the state was saved from a damaged file; lost: rows of each table, null: nobody knows."""
+
+    seconds: Count
+    lost: dict[str, int | None]
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How the device is. Later versions may say more."""
+
+    device: DeviceName
+    label: str
+    agent: Literal["running", "not running"]
+    relay: RelayStatus
+    relays: Annotated[tuple[RelayStatus, ...], Says(description="every one that is set, the preferred one first")]
+    clock_synchronised: bool
+    outbox: OutboxStatus
+    queues: tuple[QueueStatus, ...]
+    members: tuple[MemberStatus, ...]
+    groups: tuple[GroupStatus, ...]
+    boards: tuple[BoardStatus, ...]
+    salvage: SalvageStatus | None
+    pending_joins: Annotated[Count, Says(description="groups that this device has asked to join")]
+    waiting_invitations: Annotated[
+        Count,
+        Says(
+            description="invitations to further groups that a person here has not answered; `covey requests` lists them"
+        ),
+    ]
+    landing_bytes: Count
+    counters: dict[str, Count]
+    troubles: Annotated[tuple[str, ...], Says(description="what is not well, one short line each")]
+
+    @property
+    def running(self) -> bool:
+        """Whether an agent runs on this state."""
+        return self.agent == "running"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingMessage:
+    """A message that waits for its recipient's acknowledgement."""
+
+    recipient: DeviceName
+    link_seq: Annotated[int, Says(minimum=1, description="its place in that queue")]
+    class_: Literal["control", "data", "telemetry"]
+    bytes: Count
+    seconds: Annotated[Count, Says(description="since it was queued")]
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """What waits: how much in all, and the oldest messages of each recipient."""
+
+    messages: Count
+    bytes: Count
+    shown: tuple[WaitingMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivedBlob:
+    """A blob that has arrived."""
+
+    id: Count
+    author: Annotated[str, Says(pattern="^[0-9a-f]{64}$", description="signing key")]
+    name: DeviceName
+    group_id: GroupIdText
+    sent_at_us: Annotated[int, Says(description="Unix microseconds, as the author's clock said")]
+    received_at_us: Annotated[int, Says(description="Unix microseconds")]
+    body: Annotated[str, Says(contentEncoding="base64")]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedBlob:
+    """A blob is queued, for so many devices."""
+
+    bytes: Count
+    recipients: Count
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedReadings:
+    """So many readings are queued."""
+
+    queued_readings: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """It is not there any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request was refused."""
+
+    error: Annotated[str, Says(description="a stable code")]
+    message: str
+    hint: Annotated[str, Says(description="what to do, perhaps empty")]
+
+
+Document = TypeVar("Document")
+
+
+def to_json(value: Any) -> Any:
+    """Return a document as JSON values."""
+    if is_dataclass(value):
+        return {each.name.rstrip("_"): to_json(getattr(value, each.name)) for each in told(value)}
+    if isinstance(value, tuple):
+        return [to_json(each) for each in value]
+    if isinstance(value, dict):
+        return {key: to_json(each) for key, each in value.items()}
+    return value
+
+
+def from_json(kind: type[Document], value: Mapping[str, Any]) -> Document:
+    """Return JSON values of an agent as a document; what only a later version says is left out.
+
+    Raises:
+        KeyError: an earlier version does not say it.
+    """
+    found: Document = _read(kind, value)
+    return found
+
+
+def _read(kind: Any, value: Any) -> Any:
+    if get_origin(kind) is Annotated:
+        return _read(get_args(kind)[0], value)
+    if get_origin(kind) in {Union, UnionType}:
+        (inner,) = (each for each in get_args(kind) if each is not NoneType)
+        return None if value is None else _read(inner, value)
+    if get_origin(kind) is tuple:
+        return tuple(_read(get_args(kind)[0], each) for each in value)
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{each.name: _read(hints[each.name], value[each.name.rstrip("_")]) for each in told(kind)})
+    return value

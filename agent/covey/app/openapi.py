@@ -1,0 +1,132 @@
+"""The description of the local API (OpenAPI 3.1), drawn from its operations and from the types of what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, is_dataclass
+from inspect import getdoc
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from covey.app.documents import Refusal, Status, told
+
+Schema = dict[str, Any]
+
+_PRIMITIVES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
+_GROWING = (Status,)
+"""Documents to which a later version may add."""
+
+REFUSALS = {
+    "Wrong": (400, "the request is wrong; `error` says how"),
+    "NotHere": (404, "there is nothing here"),
+    "NoLength": (411, "a Content-Length is needed"),
+    "TooLong": (413, "the body is too long"),
+    "NoStorage": (503, "the disk refuses; nothing was changed"),
+    "OutboxFull": (507, "the outbox is full; nothing was queued"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a request names beside its path, or in it."""
+
+    name: str
+    schema: Schema
+    description: str = ""
+    where: Literal["query", "path"] = "query"
+
+    def described(self) -> Schema:
+        """Return it as OpenAPI has it."""
+        found: Schema = {"name": self.name, "in": self.where, "schema": self.schema}
+        if self.where == "path":
+            found["required"] = True
+        return found | ({"description": self.description} if self.description else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method on one path: what it takes, what it answers by media type (a type of ours, or a schema), what not."""
+
+    name: str
+    method: str
+    path: str
+    summary: str
+    said: str
+    answers: Mapping[str, Any]
+    parameters: tuple[Parameter, ...] = ()
+    body: Mapping[str, Schema] = field(default_factory=dict)
+    refusals: tuple[str, ...] = ("NoStorage",)
+    description: str = ""
+
+    def described(self, types: set[type]) -> Schema:
+        """Return it as OpenAPI has it; the types that it names are added to `types`."""
+        content = {
+            media: {"schema": answer if isinstance(answer, dict) else schema_of(answer, types)}
+            for media, answer in self.answers.items()
+        }
+        responses: Schema = {"200": {"description": self.said, "content": content}}
+        for name in ("Wrong", "TooLong", *self.refusals):
+            responses[str(REFUSALS[name][0])] = {"$ref": f"#/components/responses/{name}"}
+        found: Schema = {"operationId": self.name, "summary": self.summary}
+        if self.description:
+            found["description"] = self.description
+        if self.parameters:
+            found["parameters"] = [each.described() for each in self.parameters]
+        if self.body:
+            found["requestBody"] = {"required": False, "content": dict(self.body)}
+        return found | {"responses": responses}
+
+
+def description(operations: Iterable[Operation], about: Schema, schemas: Mapping[str, Schema]) -> Schema:
+    """Return the whole description: `about` it, its operations, and the schemas of what is no type of ours."""
+    types: set[type] = set()
+    paths: dict[str, Schema] = {}
+    for each in operations:
+        paths.setdefault(each.path, {})[each.method.lower()] = each.described(types)
+    refused = {"application/json": {"schema": schema_of(Refusal, types)}}
+    responses = {name: {"description": text, "content": refused} for name, (_, text) in REFUSALS.items()}
+    components: dict[str, Schema] = dict(schemas)
+    while missing := sorted(
+        (each for each in types if each.__name__ not in components), key=lambda each: each.__name__
+    ):
+        components |= {each.__name__: _object(each, types) for each in missing}
+    return {"openapi": "3.1.0", **about, "paths": paths, "components": {"responses": responses, "schemas": components}}
+
+
+def schema_of(kind: Any, types: set[type]) -> Schema:
+    """Return the JSON Schema of a type; the dataclasses that it names are added to `types`."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        found = schema_of(inner[0], types)
+        for more in inner[1:]:
+            found = found | more.words
+        return found
+    if is_dataclass(kind) and isinstance(kind, type):
+        types.add(kind)
+        return {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return {"type": _PRIMITIVES[kind]} if origin is None else _generic(origin, inner, types)
+
+
+def _generic(origin: Any, inner: tuple[Any, ...], types: set[type]) -> Schema:
+    """Return the schema of a type with types inside."""
+    if origin is Literal:
+        return {"enum": [*inner]}
+    if origin is tuple:
+        return {"type": "array", "items": schema_of(inner[0], types)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": schema_of(inner[1], types)}
+    (some,) = (each for each in inner if each is not NoneType)  # what is left is an optional value
+    found = schema_of(some, types)
+    return found | {"type": [found["type"], "null"]} if "type" in found else {"anyOf": [found, {"type": "null"}]}
+
+
+def _object(kind: type, types: set[type]) -> Schema:
+    hints = get_type_hints(kind, include_extras=True)
+    properties = {each.name.rstrip("_"): schema_of(hints[each.name], types) for each in told(kind)}
+    return {
+        "type": "object",
+        "description": getdoc(kind),
+        "required": [*properties],
+        "properties": properties,
+        "additionalProperties": kind in _GROWING,
+    }

@@ -1,0 +1,97 @@
+"""`DeviceApi` on the opened state: for commands while no agent answers, and for the agent's own local API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from covey.app.metrics import metrics_of
+from covey.app.operations.groups import pick_member
+from covey.app.queries import outbox_of, status_of
+from covey.app.relay_loop import wait_until
+from covey.client import Blob
+from covey.core.ids import device_name
+
+if TYPE_CHECKING:
+    from covey.app.device import Device
+    from covey.app.documents import Outbox, Status
+    from covey.core.telemetry.senml import Reading
+
+
+class OpenedDevice:
+    """Implements `device_api.DeviceApi`."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def status(self) -> Status:
+        """Return how the device is."""
+        return status_of(self._device)
+
+    def outbox(self, limit: int) -> Outbox:
+        """Return what waits, with the oldest `limit` messages of each recipient."""
+        return outbox_of(self._device, limit)
+
+    def metrics(self, form: str) -> str:
+        """Return the numbers as text in one of `metrics.FORMS`."""
+        return metrics_of(self.status(), form)
+
+    def outlet(self, batch: int | None) -> IntoState:
+        """Return where readings go, `batch` to a message."""
+        return IntoState(self._device, batch)
+
+    def send(self, content: bytes, group: str | None, to: str | None, expires_s: int | None) -> int:
+        """Queue a blob durably; return for how many devices."""
+        device = self._device
+        manifest = device.pick_group(group)
+        recipient = None if to is None else pick_member(manifest, to).keys.signing_public
+        lifetime_us = expires_s * 1_000_000 if expires_s else None
+        with device.store.transaction():
+            return device.node.send_blob(manifest.group_id, content, device.now(), recipient, lifetime_us)
+
+    def receive(self, seconds: float, *, in_order: bool) -> Iterator[Blob]:
+        """Yield the blobs that have arrived, waiting so long for the first."""
+        store = self._device.store
+        arrived = store.inbox.arrived_in_order if in_order else store.inbox.arrived
+        if seconds and not arrived(1):
+            wait_until(self._device, lambda: bool(arrived(1)), seconds)
+        while rows := arrived(1):
+            yield blob_of(rows[0])
+
+    def forget(self, identifier: int) -> None:
+        """Take a blob out of the inbox."""
+        with self._device.store.transaction():
+            self._device.store.inbox.consume(identifier)
+
+    def waiting_after(self, seconds: float) -> int:
+        """Return how many messages still wait after so long."""
+        store = self._device.store
+        wait_until(self._device, lambda: store.outbox.totals()[0] == 0, seconds)
+        return store.outbox.totals()[0]
+
+
+def blob_of(row: tuple[int, bytes, bytes, int, int, bytes]) -> Blob:
+    """Return a blob of the store as programs get it."""
+    identifier, group_id, author, sent_at_us, received_at_us, body = row
+    return Blob(identifier, author.hex(), device_name(author), group_id.hex(), sent_at_us, received_at_us, body)
+
+
+class IntoState:
+    """Implements `device_api.Outlet`: batches are built here."""
+
+    def __init__(self, device: Device, batch: int | None) -> None:
+        self._device = device
+        self._publisher = device.publisher(batch)
+
+    def add(self, reading: Reading) -> bool:
+        """Take a reading; return whether enough wait to be flushed."""
+        return self._publisher.add(reading.name, reading.unit, reading.time_us, reading.value)
+
+    def flush(self) -> int:
+        """Queue what waits; return how many readings that were."""
+        return self._publisher.flush(self._device.node)
+
+    def flush_if_due(self) -> int:
+        """Queue what has waited long enough."""
+        due = self._publisher.due()
+        return self.flush() if due is not None and self._device.clock.monotonic_us() >= due else 0

@@ -1,0 +1,176 @@
+"""How a device is, looked up once: what status, metrics, top, check, the support bundle and the local API draw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from covey.adapters.keys.relay_credential import place
+from covey.app.documents import (
+    DAY_S,
+    BoardStatus,
+    BytesByClass,
+    GroupStatus,
+    MemberStatus,
+    Outbox,
+    OutboxStatus,
+    QueueStatus,
+    RelayStatus,
+    SalvageStatus,
+    Status,
+    WaitingMessage,
+)
+from covey.core.ids import device_name
+from covey.core.link.records import MessageClass
+from covey.core.membership.requests import unanswered
+from covey.core.presence.status import condition
+
+if TYPE_CHECKING:
+    from covey.app.device import Device
+
+_NEVER = "never connected"
+_NO_AGENT = "agent not running"
+
+
+def status_of(device: Device) -> Status:
+    """Return how a device is."""
+    store, now_us = device.store, device.clock.wall_us()
+    running = device.folder.agent_runs()
+    labels = _labels(device)
+    relay, *relays = _relays(device, now_us, running=running)
+    outbox = _outbox(device, now_us)
+    boards = tuple(
+        BoardStatus(
+            board.port,
+            device_name(board.keys.signing_public),
+            board.software,
+            board.enrolled,
+            board.up,
+            _age(board.changed_at_us, now_us),
+        )
+        for board in store.boards.all()
+    )
+    return Status(
+        device=device_name(device.node.identity.signing_public),
+        label=device.config.label,
+        agent="running" if running else "not running",
+        relay=relay,
+        relays=tuple(relays),
+        clock_synchronised=device.clock.synchronised(),
+        outbox=outbox,
+        queues=tuple(
+            QueueStatus(
+                device_name(queue.recipient),
+                labels.get(queue.recipient, ""),
+                queue.queued,
+                queue.acknowledged,
+                _age(queue.oldest_at_us, now_us),
+            )
+            for queue in store.outbox.queues()
+        ),
+        members=tuple(_members(device, labels, now_us)),
+        groups=tuple(
+            GroupStatus(group.group_id.hex(), group.version, len(group.members), group.epoch, int(group.mode))
+            for group in device.node.membership.groups()
+        ),
+        boards=boards,
+        salvage=_last_salvage(device, now_us),
+        pending_joins=len(store.joins.pending()),
+        waiting_invitations=len(unanswered(device.node.membership, store.requests, now_us)),
+        landing_bytes=store.landing.size(),
+        counters=store.counters.values(),
+        troubles=tuple(_troubles(relay, relays, outbox, boards, running=running)),
+    )
+
+
+def _age(since_us: int | None, now_us: int) -> int | None:
+    """Return whole seconds since then."""
+    return None if since_us is None else max(0, now_us - since_us) // 1_000_000
+
+
+def _relays(device: Device, now_us: int, *, running: bool) -> Iterator[RelayStatus]:
+    """Yield how this device is connected at all, then each configured relay, the preferred one first."""
+    conditions, relay = device.store.conditions.values(), device.config.relay
+    named = [(relay.url, "relay"), *((url, f"relay {place(url)}") for url in (relay.url, *relay.also) if url)]
+    for url, name in named:
+        noted, since_us = conditions.get(name, ("", now_us))
+        yield RelayStatus(url, (noted or _NEVER) if running else _NO_AGENT, _age(since_us, now_us) or 0, noted)
+
+
+def _outbox(device: Device, now_us: int) -> OutboxStatus:
+    messages, size = device.store.outbox.totals()
+    sizes = {kind.name.lower(): each for kind, each in device.store.outbox.bytes_by_class().items()}
+    oldest_us = min((each.oldest_at_us for each in device.store.outbox.queues() if each.oldest_at_us), default=None)
+    return OutboxStatus(
+        messages,
+        size,
+        device.config.outbox.maximum_bytes,
+        BytesByClass(**sizes),
+        _age(oldest_us, now_us),
+        None if oldest_us is None else max(0, now_us - oldest_us),
+    )
+
+
+def _last_salvage(device: Device, now_us: int) -> SalvageStatus | None:
+    salvages = device.store.device.salvages()
+    if not salvages:
+        return None
+    at_us, about = salvages[-1]
+    return SalvageStatus(_age(at_us, now_us) or 0, about["lost"], about["aside"])
+
+
+def _members(device: Device, labels: dict[bytes, str], now_us: int) -> Iterator[MemberStatus]:
+    """Yield every other member."""
+    heard, told = device.store.presence.last_seen(), device.store.presence.of_peers()
+    for key, label in labels.items():
+        if key != device.node.identity.signing_public:
+            presence, since_us = condition(told.get(key), heard.get(key), now_us)
+            yield MemberStatus(device_name(key), label, _age(heard.get(key), now_us), presence, _age(since_us, now_us))
+
+
+def _labels(device: Device) -> dict[bytes, str]:
+    groups = device.node.membership.groups()
+    return {member.keys.signing_public: member.label for group in groups for member in group.members}
+
+
+def _troubles(
+    relay: RelayStatus,
+    relays: list[RelayStatus],
+    outbox: OutboxStatus,
+    boards: tuple[BoardStatus, ...],
+    *,
+    running: bool,
+) -> Iterator[str]:
+    """Yield what is not well, one short line each; `covey check` says how to mend it."""
+    away = sum(not each.up for each in relays)
+    if not running:
+        yield "the agent is not running"
+    elif not relay.up:
+        yield "the relay is not connected"
+    elif away:
+        yield f"{away} of {len(relays)} relays not connected"
+    if outbox.nearly_full:
+        yield "the outbox is nearly full"
+    if outbox.waits_long:
+        yield f"a message has waited for {(outbox.oldest_seconds or 0) // DAY_S} d"
+    for board in boards:
+        if not board.up:
+            yield f"the board on {board.port} is silent"
+
+
+def outbox_of(device: Device, limit: int) -> Outbox:
+    """Return what waits: the oldest `limit` messages of each recipient, and how many there are."""
+    now_us = device.clock.wall_us()
+    messages, size = device.store.outbox.totals()
+    shown = tuple(
+        WaitingMessage(
+            device_name(recipient),
+            link_seq,
+            MessageClass(kind).name.lower(),  # type: ignore[arg-type] # the names of the classes are these words
+            length,
+            _age(queued_at_us, now_us) or 0,
+        )
+        for recipient in device.store.outbox.recipients()
+        for link_seq, kind, length, queued_at_us in device.store.outbox.waiting(recipient, limit)
+    )
+    return Outbox(messages, size, shown)

@@ -1,0 +1,91 @@
+"""A device's status as people read it: lines about the device itself, and a row for each other one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from covey.app.documents import to_json
+from covey.cli.terminal import count
+from covey.core.ids import printable
+
+if TYPE_CHECKING:
+    from covey.app.documents import MemberStatus, Status
+
+DEVICES_HEAD = ("device", "label", "presence", "heard", "waiting", "since", "acknowledged")
+BOARDS_HEAD = ("board", "device", "state", "software")
+
+
+def overview(status: Status) -> Iterator[str]:
+    """Yield the lines about the device itself."""
+    outbox = status.outbox
+    yield f"device   {status.device} {printable(status.label)}".rstrip()
+    yield f"health   {'well' if not status.troubles else printable('; '.join(status.troubles))}"
+    yield f"agent    {status.agent}"
+    for each in status.relays or [status.relay]:
+        yield f"relay    {each.url or 'not set'}: {printable(each.state)}, for {duration(each.seconds)}"
+    yield f"clock    {'synchronised' if status.clock_synchronised else 'not synchronised'}"
+    for group in status.groups:
+        yield f"group    {group.group_id[:8]} version {group.version}, {count(group.members, 'member')}"
+    if salvage := status.salvage:
+        counts = {name: "unknown" if count is None else count for name, count in salvage.lost.items() if count != 0}
+        lost = ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing"
+        yield f"damage   {duration(salvage.seconds)} ago; what could be read was saved, lost: {lost}"
+    if status.pending_joins:
+        yield f"joining  {count(status.pending_joins, 'request')} without an answer yet"
+    if status.waiting_invitations:
+        yield f"invited  {count(status.waiting_invitations, 'invitation')} to answer: covey requests"
+    line = f"outbox   {count(outbox.messages, 'message')}, {outbox.bytes} of {outbox.maximum_bytes} bytes"
+    if outbox.messages:
+        classes = ", ".join(f"{name} {size}" for name, size in to_json(outbox.bytes_by_class).items() if size)
+        line += f" ({classes}), the oldest for {duration(outbox.oldest_seconds or 0)}"
+    yield line
+
+
+def devices(status: Status) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each other device: who waits for something first, then who was heard last."""
+    queues = {each.recipient: each for each in status.queues}
+    members = {each.device: each for each in status.members}
+    gone = [each for each in status.queues if each.recipient not in members and each.queued]
+    found = []
+    for name, label, heard, presence in [
+        *((each.device, each.label, each.heard_seconds, _presence(each)) for each in members.values()),
+        *((each.recipient, each.label, None, "-") for each in gone),
+    ]:
+        queue = queues.get(name)
+        since = queue.oldest_seconds if queue else None
+        order = (-(since or 0), heard is None, heard or 0, name)
+        row = (
+            name,
+            printable(label) or "-",
+            presence,
+            "itself" if name == status.device else "never" if heard is None else f"{duration(heard)} ago",
+            queue.queued if queue else 0,
+            "-" if since is None else duration(since),
+            queue.acknowledged if queue else 0,
+        )
+        found.append((order, row))
+    yield from (row for _, row in sorted(found))
+
+
+def _presence(member: MemberStatus) -> str:
+    if member.presence == "unknown":
+        return "-"
+    return f"{member.presence} for {duration(member.presence_seconds or 0)}"
+
+
+def boards(status: Status) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each board on this machine's ports."""
+    for board in status.boards:
+        state = f"{'up' if board.up else 'silent'} for {duration(board.seconds or 0)}"
+        if not board.enrolled:
+            state += ", not enrolled"
+        yield printable(board.port), board.device, state, printable(board.software) or "-"
+
+
+def duration(seconds: int) -> str:
+    """Return a time as people say it: in one unit."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
