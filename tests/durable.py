@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from covey.adapters.sqlite.salvage import Report
+from covey.adapters.sqlite.salvage_report import SalvageReport
 from covey.adapters.sqlite.state_file import StateFile
 from covey.core.node import Node
 from covey.errors import DamagedStateError, RemoteError
@@ -18,7 +18,7 @@ _STARTS = 3
 class DurableDevice(Device):
     """Restarts as the agent under its supervisor does."""
 
-    reports: list[Report]
+    reports: list[SalvageReport]
 
     def restart(self) -> None:
         """Open the state, whatever has happened to it."""

@@ -40,7 +40,7 @@ from covey.errors import ConfigurationError, LocalError
 from covey.limits import RETIRED_NOISE_KEYS
 
 if TYPE_CHECKING:
-    from covey.adapters.sqlite.salvage import Report
+    from covey.adapters.sqlite.salvage_report import SalvageReport
 
 SYSTEM_STATE = Path("/var/lib/covey")
 """The state of the machine's own agent, as the packaged units run it."""
@@ -247,7 +247,7 @@ class StateFolder:
         self,
         config: Config,
         identity: Identity | None = None,
-        saved: Callable[[Report], None] = lambda _: None,
+        saved: Callable[[SalvageReport], None] = lambda _: None,
         moves: Callable[[], None] | None = None,
     ) -> SqliteStore:
         """Open the database, made, migrated or saved where needed (`state_file.py`); `saved` is told of the latter.

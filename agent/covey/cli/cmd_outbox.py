@@ -91,12 +91,12 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _tell_verified(complaints: list[str], salvages: list[dict[str, Any]], *, repaired: bool) -> None:
-    from covey.adapters.sqlite.salvage import Report
+    from covey.adapters.sqlite.salvage_report import SalvageReport
 
     for line in complaints:
         report("error", line)
     for each in salvages:
-        print(Report(each["aside"], each["saved"], each["lost"]).line())
+        print(SalvageReport(each["aside"], each["saved"], each["lost"]).line())
     if not complaints:
         print("sound")
     elif repaired:

@@ -176,4 +176,5 @@ def __getattr__(name):
         from . import tweetnacl_rest as rest
     except ImportError:
         import tweetnacl_rest as rest
+    rest.nacl = sys.modules[__name__]
     return getattr(rest, name)

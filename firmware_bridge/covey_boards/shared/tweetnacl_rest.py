@@ -1,12 +1,21 @@
 """Those functions of `tweetnacl` that Covey's firmware does not call. Reach them as `tweetnacl.crypto_sign`."""
 
-try:
-    from . import tweetnacl as nacl
-except ImportError:
-    import tweetnacl as nacl
+nacl = None
+"""The module `tweetnacl`, which sets it when it loads this one."""
 
-crypto_box_afternm = nacl.crypto_secretbox
-crypto_box_open_afternm = nacl.crypto_secretbox_open
+
+def crypto_box_afternm(message, nonce, key):
+    """Return the box of a message under a key that `crypto_box_beforenm` has returned."""
+    return nacl.crypto_secretbox(message, nonce, key)
+
+
+def crypto_box_open_afternm(box, nonce, key):
+    """Return the message of a box under a key that `crypto_box_beforenm` has returned.
+
+    Raises:
+        CryptoError: it is not such a box.
+    """
+    return nacl.crypto_secretbox_open(box, nonce, key)
 
 
 def crypto_scalarmult(n, p):

@@ -14,7 +14,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,33 +24,14 @@ from covey.adapters.sqlite.inspection import UNREADABLE
 from covey.adapters.sqlite.progress import moving
 from covey.adapters.sqlite.rows import check_digest
 from covey.adapters.sqlite.salvage_queue import Queue
+from covey.adapters.sqlite.salvage_report import COMPLETE, SalvageReport
 from covey.adapters.sqlite.salvage_source import Row, Source
-from covey.adapters.sqlite.state_file import COMPLETE
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
 from covey.core.group.manifest import read_manifest, secret_id
 from covey.core.ids import KEY_BYTES
 from covey.core.wire.message import read_message
 from covey.errors import CoveyError, MalformedError, StorageError
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What was saved. `lost` counts rows that were there and are no good; None where nobody can count them."""
-
-    aside: str
-    saved: dict[str, int] = field(default_factory=dict)
-    lost: dict[str, int | None] = field(default_factory=dict)
-
-    def line(self) -> str:
-        """Return it for people."""
-        parts = [f"{count} {name}" for name, count in self.saved.items() if count]
-        lost = [f"{'unknown' if count is None else count} {name}" for name, count in self.lost.items() if count != 0]
-        kept = f"; the damaged file is kept as {self.aside}" if self.aside else ""
-        return (
-            f"the state database was damaged; saved: {', '.join(parts) or 'nothing'}; "
-            f"lost: {', '.join(lost) or 'nothing'}{kept}"
-        )
 
 
 def salvage(
@@ -60,7 +41,7 @@ def salvage(
     outbox_bytes: int,
     now_ns: int,
     moves: Callable[[], None] | None = None,
-) -> Report:
+) -> SalvageReport:
     """Build a new database out of a damaged one and put it into its place.
 
     Raises:
@@ -92,10 +73,10 @@ def _discard(building: Path) -> None:
 
 def _build(
     path: Path, building: SqliteStore, identity: Identity, now_ns: int, moves: Callable[[], None] | None
-) -> Report:
+) -> SalvageReport:
     """Write the new database, and fold it into its file, which alone takes the damaged one's place."""
     there = path.exists()
-    report = Report(_aside(path, now_ns).name if there else "")
+    report = SalvageReport(_aside(path, now_ns).name if there else "")
     with closing(building) as store:
         with store.transaction():
             target = store.connection
@@ -140,7 +121,7 @@ def _aside(path: Path, now_ns: int) -> Path:
     return path.with_name(f"{path.name}.damaged-{stamp:%Y%m%dT%H%M%SZ}")
 
 
-def _json(report: Report) -> str:
+def _json(report: SalvageReport) -> str:
     return json.dumps(asdict(report))
 
 
@@ -222,7 +203,7 @@ _KEPT_OUT = (CoveyError, sqlite3.IntegrityError, sqlite3.DataError, TypeError, V
 """What a row that is no good raises. What the disk refuses is not among it: that ends the saving."""
 
 
-def _fill(source: Source, target: sqlite3.Connection, identity: Identity, report: Report) -> None:
+def _fill(source: Source, target: sqlite3.Connection, identity: Identity, report: SalvageReport) -> None:
     """Take over what is sound."""
     transfer = _Transfer(source, target, report)
     whole = {table: transfer.table(table, *how) for table, how in _TABLES.items()}
@@ -246,7 +227,7 @@ def _fill(source: Source, target: sqlite3.Connection, identity: Identity, report
 class _Transfer:
     """Row by row out of the damaged database, with a count of what was taken and what was not."""
 
-    def __init__(self, source: Source, target: sqlite3.Connection, report: Report) -> None:
+    def __init__(self, source: Source, target: sqlite3.Connection, report: SalvageReport) -> None:
         self._source = source
         self._target = target
         self._report = report

@@ -18,24 +18,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from covey.adapters.files import remove_durably
 from covey.adapters.keys.key_file import write_secret
 from covey.adapters.sqlite.inspection import verify
 from covey.adapters.sqlite.reserved_space import ReservedSpace
+from covey.adapters.sqlite.salvage_report import COMPLETE, SalvageReport
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.sqlite.write_ahead_log import commits
 from covey.core.crypto import Identity
 from covey.core.ids import INCARNATION_BYTES
 from covey.errors import DamagedStateError, DiskFullError, StorageError
 from covey.limits import LOOKED_THROUGH_BYTES
-
-if TYPE_CHECKING:
-    from covey.adapters.sqlite.salvage import Report
-
-COMPLETE = ".salvaged"
-"""Ends the name of a salvaged database that is whole and not in place yet."""
 
 _MARK_BYTES = 16
 _PATIENCE_S = 10.0
@@ -58,7 +52,7 @@ class StateFile:
 
     def open(
         self, identity: Callable[[], Identity], outbox_bytes: int, moves: Callable[[], None] | None = None
-    ) -> tuple[SqliteStore, list[Report]]:
+    ) -> tuple[SqliteStore, list[SalvageReport]]:
         """Open, made, migrated, saved or renewed where needed; return what was saved just now.
 
         `moves` is called again and again while converting or saving goes on.
@@ -71,7 +65,7 @@ class StateFile:
         lock = os.open(self.beside("-lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             alone = self._lock(lock)
-            reports: list[Report] = []
+            reports: list[SalvageReport] = []
             if alone:
                 self._finish_salvage()
                 if self._looks_damaged():
@@ -154,7 +148,9 @@ class StateFile:
 
             finish(self.path)
 
-    def _salvage(self, identity: Callable[[], Identity], outbox_bytes: int, moves: Callable[[], None] | None) -> Report:
+    def _salvage(
+        self, identity: Callable[[], Identity], outbox_bytes: int, moves: Callable[[], None] | None
+    ) -> SalvageReport:
         from covey.adapters.sqlite.salvage import salvage
 
         incarnation = secrets.token_bytes(INCARNATION_BYTES)
