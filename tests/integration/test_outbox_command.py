@@ -169,7 +169,7 @@ def test_quarantine_shows_releases_and_drops(shell: Shell) -> None:
     for text in ("one", "two"):
         shell.queue("ann", text)
     with_state = StateFolder.at(shell.states["ann"]).store(Config())
-    [recipient] = with_state.recipients_waiting()
+    [recipient] = with_state.outbox.recipients()
     with with_state.transaction():
         for place, _ in with_state.queued(recipient, 0, 10, 10_000):
             with_state.withdraw(recipient, place, "too_large", 5)
