@@ -171,8 +171,8 @@ def test_quarantine_shows_releases_and_drops(shell: Shell) -> None:
     with_state = StateFolder.at(shell.states["ann"]).store(Config())
     [recipient] = with_state.outbox.recipients()
     with with_state.transaction():
-        for place, _ in with_state.queued(recipient, 0, 10, 10_000):
-            with_state.withdraw(recipient, place, "too_large", 5)
+        for place, _ in with_state.outbox.queued(recipient, 0, 10, 10_000):
+            with_state.outbox.withdraw(recipient, place, "too_large", 5)
     with_state.close()
     held = shell.run("ann", "outbox", "quarantine")[1]
     assert [(each["way"], each["type"], each["why"]) for each in held] == [("out", "blob", "too_large")] * 2

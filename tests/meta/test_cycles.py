@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from tests.meta.source_tree import PRODUCT, sources
 
-
 _BEING_DIVIDED = {"covey.core.collectors": {"covey.core.records"}}
 """A slice of the node names all its records; it goes when the node holds its machines."""
 
