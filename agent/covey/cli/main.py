@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
 from importlib import import_module
+from typing import TextIO
 
 from covey.cli.grammar import Parser, state_options
 from covey.errors import CoveyError
@@ -57,7 +57,7 @@ def _parser(first: str | None, chosen: set[str]) -> Parser:
     parser = Parser(
         prog="covey",
         description="End-to-end encrypted sync and telemetry for fleets of small devices.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 78 wrong configuration.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 78 wrong configuration, 141 nobody reads on (| head).",
     )
     parser.add_argument("--version", action="version", version=f"covey {_version(first)}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -85,12 +85,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code; whoever calls it in a process of its own ends that with it."""
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments)
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:  # as where a shell has closed it
-                stream.flush()
     except BrokenPipeError:
-        _write_no_more()
-        return READER_GONE
+        code = READER_GONE
+    for stream in (sys.stdout, sys.stderr):
+        code = _flushed(stream, code)
     return code
 
 
@@ -111,15 +109,24 @@ def _run(words: list[str]) -> int:
         return 130
 
 
-def _write_no_more() -> None:
-    """Have what is left to be written go nowhere, so that the interpreter finds nothing wrong when it ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in (1, 2):
-        with contextlib.suppress(BrokenPipeError):
-            (sys.stdout if descriptor == 1 else sys.stderr).flush()
-            continue
-        os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+def _flushed(stream: TextIO | None, code: int) -> int:
+    """Write what is left to be written, and return the exit code that the process then has.
+
+    What cannot be written goes nowhere, so that the interpreter finds nothing wrong when it ends (its 120).
+    """
+    try:
+        if stream is not None:  # as where a shell has closed it
+            stream.flush()
+    except OSError as error:
+        assert stream is not None
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        if isinstance(error, BrokenPipeError):
+            return READER_GONE
+        print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return code
 
 
 if __name__ == "__main__":
