@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import sys
 import tempfile
 from dataclasses import dataclass
-from typing import IO
+from pathlib import Path
+from typing import IO, Any
 from unittest import mock
 
 from covey.cli.main import main
@@ -49,3 +51,33 @@ def _written() -> io.TextIOWrapper[io.BytesIO]:
 def _text(stream: IO[str]) -> str:
     stream.seek(0)
     return stream.read()
+
+
+class Here:
+    """A state folder, and commands on it that run in this process."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        """Make it a device."""
+        self.state = folder / name
+        self.ok("init", "--label", name)
+
+    def covey(self, *words: str, feed: str | bytes = "") -> Ended:
+        """Run one command to its end."""
+        return covey(words[0], "--state", str(self.state), *words[1:], feed=feed)
+
+    def ok(self, *words: str, feed: str | bytes = "") -> str:
+        """Run one command that must succeed; return what it printed."""
+        ended = self.covey(*words, feed=feed)
+        assert ended.code == 0, (words, ended)
+        return ended.stdout
+
+    def json(self, *words: str, feed: str | bytes = "") -> Any:
+        """Run one command with --json; return the document."""
+        return json.loads(self.ok(*words, "--json", feed=feed))
+
+    def fails(self, *words: str, code: int, feed: str | bytes = "") -> str:
+        """Run one command that must fail with this exit code and one `error:` line; return its stderr."""
+        ended = self.covey(*words, feed=feed)
+        assert ended.code == code, (words, ended)
+        assert ended.stderr.count("error: ") == 1, ended.stderr
+        return ended.stderr

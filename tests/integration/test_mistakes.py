@@ -11,78 +11,9 @@ from pathlib import Path
 import pytest
 
 from broker_conf.mosquitto import Broker
-from tests import warm_covey
 from tests.integration.gateway import Gateway
 
 pytestmark = pytest.mark.broker
-
-
-@pytest.fixture
-def alone(tmp_path: Path) -> Gateway:
-    """A gateway that has no broker."""
-    return Gateway(tmp_path, "alone")
-
-
-def test_no_device_here(tmp_path: Path) -> None:
-    done = warm_covey.run(["status", "--state", str(tmp_path)])
-    assert done.returncode == 78
-    assert done.stderr.startswith("error: there is no device in ")
-    assert "hint: run 'covey init' first" in done.stderr
-
-
-def test_wrong_usage() -> None:
-    for words in (["nonsense"], [], ["send", "--nonsense"], ["publish", "/nowhere/at/all"]):
-        done = warm_covey.run(words)
-        assert done.returncode in {2, 78}
-        assert done.stderr.startswith("error: ")
-
-
-def test_a_second_init_keeps_the_first_identity(alone: Gateway) -> None:
-    key = (alone.state / "identity.key").read_bytes()
-    assert "holds a device already" in alone.fails("init", code=1)
-    assert (alone.state / "identity.key").read_bytes() == key
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("[relay]\nurll = 'mqtt://x'\n", "did you mean 'relay.url'?"),
-        ("lable = 'x'\n", "did you mean 'label'?"),
-        ("[telemetry]\nbatch_readings = 'many'\n", "must be a whole number"),
-        ("[telemetry]\nbatch_seconds = 0\n", "must be between 0.1 and 86400"),
-        ("[outbox]\nmaximum_bytes = 1\n", "must be at least 1048576"),
-        ("not toml at all", "Expected '='"),
-        ("relay = 3\n", "[relay] must be a section"),
-    ],
-)
-def test_a_wrong_configuration(alone: Gateway, text: str, complaint: str) -> None:
-    (alone.state / "config.toml").write_text(text)
-    assert complaint in alone.fails("status", code=78)
-    assert complaint in alone.fails("run", code=78)
-
-
-def test_keys_that_others_may_read(alone: Gateway) -> None:
-    # accepts: 002.26
-    key = alone.state / "identity.key"
-    assert key.stat().st_mode & 0o777 == 0o600
-    assert alone.state.stat().st_mode & 0o777 == 0o700
-    key.chmod(0o644)
-    assert "chmod 600" in alone.fails("status", code=78)
-
-
-def test_a_damaged_identity(alone: Gateway) -> None:
-    key = alone.state / "identity.key"
-    key.write_bytes(key.read_bytes()[:-1])
-    assert "is damaged" in alone.fails("status", code=78)
-
-
-def test_no_group_no_relay(alone: Gateway) -> None:
-    assert "this device is in no group" in alone.fails("send", "--text", "x", code=1)
-    assert "no relay is set" in alone.fails("run", code=78)
-    assert "no relay is set" in alone.fails("invite", code=78)
-    assert "this is not a Covey invite" in alone.fails("join", "covey:nonsense", code=1)
-    assert "this invite is damaged" in alone.fails("join", "covey://join/1/AAAA", code=1)
-    assert "mqtt" in alone.fails("relay", "--url", "http://x", code=78)
 
 
 def test_an_unreachable_broker_keeps_what_was_queued(broker: Broker, new_gateway: Callable[[str], Gateway]) -> None:

@@ -8,16 +8,16 @@ import pytest
 
 from covey.adapters.state_folder import StateFolder
 from covey.config.settings import settings
-from tests.integration.gateway import Gateway
+from tests.command import Here
 
 
 @pytest.fixture
-def alone(tmp_path: Path) -> Gateway:
-    """A gateway that has no broker."""
-    return Gateway(tmp_path, "alone")
+def alone(tmp_path: Path) -> Here:
+    """A device that has no broker."""
+    return Here(tmp_path, "alone")
 
 
-def test_set_get_unset(alone: Gateway) -> None:
+def test_set_get_unset(alone: Here) -> None:
     assert alone.ok("config", "get", "telemetry.batch_seconds") == "60.0\n"
     alone.ok("config", "set", "telemetry.batch_seconds", "5")
     assert alone.ok("config", "get", "telemetry.batch_seconds") == "5.0\n"
@@ -27,7 +27,7 @@ def test_set_get_unset(alone: Gateway) -> None:
     assert (alone.state / "config.toml").stat().st_mode & 0o777 == 0o600
 
 
-def test_list_documents_every_setting(alone: Gateway) -> None:
+def test_list_documents_every_setting(alone: Here) -> None:
     text = alone.ok("config", "list")
     for about in settings().values():
         assert f"{about.key} = " in text
@@ -51,13 +51,13 @@ def test_list_documents_every_setting(alone: Gateway) -> None:
         (["list", "labl"], 78, "did you mean 'label'?"),
     ],
 )
-def test_mistakes_change_nothing(alone: Gateway, words: list[str], code: int, complaint: str) -> None:
+def test_mistakes_change_nothing(alone: Here, words: list[str], code: int, complaint: str) -> None:
     before = (alone.state / "config.toml").read_bytes()
     assert complaint in alone.fails("config", *words, code=code)
     assert (alone.state / "config.toml").read_bytes() == before
 
 
-def test_fragments_and_the_environment_override(alone: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fragments_and_the_environment_override(alone: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     fragments = alone.state / "conf.d"
     fragments.mkdir()
     (fragments / "10-site.toml").write_text('label = "ten"\n[vault]\nlocation = "/srv/vault"\n')
@@ -65,7 +65,7 @@ def test_fragments_and_the_environment_override(alone: Gateway, monkeypatch: pyt
     (fragments / "ignored.toml.bak").write_text("nonsense")
     assert alone.ok("config", "get", "label") == "twenty\n"
     done = alone.covey("config", "set", "label", "mine")
-    assert done.returncode == 0
+    assert done.code == 0
     assert "20-site.toml overrides this value" in done.stderr
     monkeypatch.setenv("COVEY_LABEL", "env")
     assert alone.json("config", "get", "label")["origin"] == "$COVEY_LABEL"
@@ -77,7 +77,7 @@ def test_fragments_and_the_environment_override(alone: Gateway, monkeypatch: pyt
     assert "conf.d/10-site.toml" in alone.ok("config", "check")
 
 
-def test_a_mistake_in_a_fragment_names_its_file(alone: Gateway) -> None:
+def test_a_mistake_in_a_fragment_names_its_file(alone: Here) -> None:
     fragments = alone.state / "conf.d"
     fragments.mkdir()
     (fragments / "10.toml").write_text("[sensors]\nenable = false\n")
@@ -101,7 +101,7 @@ def test_the_machines_own_agent_has_settings_in_etc(tmp_path: Path) -> None:
     assert StateFolder.at(Path("/var/lib/covey"), tmp_path / "x.toml").machine_config is None
 
 
-def test_a_password_from_the_service_manager(alone: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_from_the_service_manager(alone: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     credentials = tmp_path / "credentials"
     credentials.mkdir()
     (credentials / "covey.relay-password").write_text("from systemd\n")
@@ -114,7 +114,7 @@ def test_a_password_from_the_service_manager(alone: Gateway, tmp_path: Path, mon
     assert folder.relay_password(folder.config()) == "from file"
 
 
-def test_a_password_goes_where_the_configuration_says(alone: Gateway, tmp_path: Path) -> None:
+def test_a_password_goes_where_the_configuration_says(alone: Here, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     alone.ok("config", "set", "relay.password_file", str(elsewhere))
     alone.ok("relay", "--password-file", "-", feed="kept")

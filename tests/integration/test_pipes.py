@@ -1,17 +1,15 @@
-"""`covey.cli.main` as a process: how it ends where nobody reads on, or nothing can be written."""
+"""How the `covey` command ends where nobody reads on, or nothing can be written."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from covey.cli.main import READER_GONE
-
-_COVEY = [sys.executable, "-m", "covey.cli.main"]
+from tests.warm_covey import COVEY
 
 
 def _nobody_reads() -> int:
@@ -24,20 +22,20 @@ def _nobody_reads() -> int:
 @pytest.mark.parametrize("words", [["--help"], ["group", "--help"]])
 def test_a_reader_that_has_gone(words: list[str]) -> None:
     writer = _nobody_reads()
-    ended = subprocess.run([*_COVEY, *words], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    ended = subprocess.run([*COVEY, *words], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (ended.returncode, ended.stderr) == (READER_GONE, "")
 
 
 def test_a_reader_of_mistakes_that_has_gone() -> None:
     writer = _nobody_reads()
-    ended = subprocess.run([*_COVEY, "nonsense"], stdout=writer, stderr=writer, check=False)
+    ended = subprocess.run([*COVEY, "nonsense"], stdout=writer, stderr=writer, check=False)
     os.close(writer)
     assert ended.returncode == READER_GONE
 
 
 def test_head() -> None:
-    line = f"{' '.join(_COVEY)} completion zsh | head -n 1"
+    line = f"{' '.join(COVEY)} completion zsh | head -n 1"
     ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
     assert (ended.stdout, ended.stderr) == ("#compdef covey\n", "")
 
@@ -47,11 +45,11 @@ def test_a_full_disk_under_the_output() -> None:
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         ended = subprocess.run(
-            [*_COVEY, "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=buffered
+            [*COVEY, "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=buffered
         )
     assert (ended.returncode, ended.stderr) == (1, "error: the output cannot be written: No space left on device\n")
 
 
 def test_an_output_that_was_closed() -> None:
-    ended = subprocess.run(["bash", "-c", f"{' '.join(_COVEY)} completion bash >&-"], capture_output=True, check=False)
+    ended = subprocess.run(["bash", "-c", f"{' '.join(COVEY)} completion bash >&-"], capture_output=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, b"")

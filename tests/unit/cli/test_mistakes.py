@@ -1,0 +1,75 @@
+"""What a tired person gets wrong before any broker is asked: one `error:` line, a hint, the right exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.command import Here, covey
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Here:
+    """A device that has no broker."""
+    return Here(tmp_path, "alone")
+
+
+def test_no_device_here(tmp_path: Path) -> None:
+    ended = covey("status", "--state", str(tmp_path))
+    assert ended.code == 78
+    assert ended.stderr.startswith("error: there is no device in ")
+    assert "hint: run 'covey init' first" in ended.stderr
+
+
+def test_a_file_that_is_not_there(alone: Here) -> None:
+    assert "/nowhere/at/all cannot be read" in alone.fails("publish", "/nowhere/at/all", code=2)
+    assert "/nowhere/at/all cannot be read" in alone.fails("send", "/nowhere/at/all", code=2)
+
+
+def test_a_second_init_keeps_the_first_identity(alone: Here) -> None:
+    key = (alone.state / "identity.key").read_bytes()
+    assert "holds a device already" in alone.fails("init", code=1)
+    assert (alone.state / "identity.key").read_bytes() == key
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[relay]\nurll = 'mqtt://x'\n", "did you mean 'relay.url'?"),
+        ("lable = 'x'\n", "did you mean 'label'?"),
+        ("[telemetry]\nbatch_readings = 'many'\n", "must be a whole number"),
+        ("[telemetry]\nbatch_seconds = 0\n", "must be between 0.1 and 86400"),
+        ("[outbox]\nmaximum_bytes = 1\n", "must be at least 1048576"),
+        ("not toml at all", "Expected '='"),
+        ("relay = 3\n", "[relay] must be a section"),
+    ],
+)
+def test_a_wrong_configuration(alone: Here, text: str, complaint: str) -> None:
+    (alone.state / "config.toml").write_text(text)
+    assert complaint in alone.fails("status", code=78)
+    assert complaint in alone.fails("run", code=78)
+
+
+def test_keys_that_others_may_read(alone: Here) -> None:
+    # accepts: 002.26
+    key = alone.state / "identity.key"
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert alone.state.stat().st_mode & 0o777 == 0o700
+    key.chmod(0o644)
+    assert "chmod 600" in alone.fails("status", code=78)
+
+
+def test_a_damaged_identity(alone: Here) -> None:
+    key = alone.state / "identity.key"
+    key.write_bytes(key.read_bytes()[:-1])
+    assert "is damaged" in alone.fails("status", code=78)
+
+
+def test_no_group_no_relay(alone: Here) -> None:
+    assert "this device is in no group" in alone.fails("send", "--text", "x", code=1)
+    assert "no relay is set" in alone.fails("run", code=78)
+    assert "no relay is set" in alone.fails("invite", code=78)
+    assert "this is not a Covey invite" in alone.fails("join", "covey:nonsense", code=1)
+    assert "this invite is damaged" in alone.fails("join", "covey://join/1/AAAA", code=1)
+    assert "mqtt" in alone.fails("relay", "--url", "http://x", code=78)
