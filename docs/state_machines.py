@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from covey.adapters.mqtt.states import CONNECTION
+from covey.core.link.send_window import MESSAGE
 from covey.core.pairing import inviter, joiner
 from covey.core.transitions import Event, Transitions
 from covey_boards.shared import link_machine
@@ -84,6 +85,7 @@ MACHINES = {
     for machine in (
         _in_words("INVITER", inviter.INVITER),
         _in_words("JOINER", joiner.JOINER),
+        _in_words("MESSAGE", MESSAGE),
         _in_words("CONNECTION", CONNECTION),
         _of_the_board(),
     )

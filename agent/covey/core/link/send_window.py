@@ -14,14 +14,19 @@ The queue itself lies in the store; this machine holds a bounded window of it. R
        half as often after each try.
     6. The retry time follows the measured round trip (RFC 6298: smoothed time plus four deviations), at least 1 s. An
        acknowledgement is one measurement: a whole window of late ones would have the retry time double each time.
+
+What becomes of one message of the window is in `MESSAGE`, the transition table; a link is as many of these machines as
+its window has messages, with one pace and one clock for all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple, Protocol
 
+from covey.core.transitions import Transitions, follow
 from covey.core.wire.sequences import SequenceSet
 from covey.limits import (
     LINK_WINDOW_BYTES,
@@ -39,16 +44,91 @@ class Jitter(Protocol):
         """Return an integer between `low` and `high`, both included."""
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """It is to be sent, for the first time or again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A relay took it; whether it is stored there is not known."""
+
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    """Its relay says that it is stored there."""
+
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """It has left the window."""
+
+
+State = Waiting | Sent | Relayed | Gone
+
+
+class Event(Enum):
+    """What happens to a message of the window."""
+
+    SENT = "a relay takes it"
+    RELAYED = "its relay says that it is stored"
+    CUT = "the connection to its relay is lost"
+    RETRY = "no acknowledgement in time"
+    MISSING = "an acknowledgement shows that it is missing"
+    ACKNOWLEDGED = "its recipient holds it"
+    WITHDRAWN = "the queue no longer holds it"
+
+
+MESSAGE: Transitions[Event] = {
+    Waiting: {
+        Event.SENT: Sent,
+        Event.RELAYED: Waiting,  # late, of an earlier try
+        Event.CUT: Waiting,
+        Event.RETRY: Waiting,
+        Event.ACKNOWLEDGED: Gone,
+        Event.WITHDRAWN: Gone,
+    },
+    Sent: {
+        Event.SENT: Sent,  # the last time counts
+        Event.RELAYED: Relayed,
+        Event.CUT: Waiting,
+        Event.RETRY: Waiting,
+        Event.MISSING: Waiting,
+        Event.ACKNOWLEDGED: Gone,
+        Event.WITHDRAWN: Gone,
+    },
+    Relayed: {
+        Event.SENT: Sent,
+        Event.RELAYED: Relayed,
+        Event.CUT: Relayed,  # rule 1
+        Event.RETRY: Waiting,
+        Event.MISSING: Waiting,
+        Event.ACKNOWLEDGED: Gone,
+        Event.WITHDRAWN: Gone,
+    },
+    Gone: {Event.SENT: Gone},  # its acknowledgement was quicker than the relay's word
+}
+
+_WAITING, _GONE = Waiting(), Gone()
+
+
 @dataclass(slots=True)
 class InFlight:
-    """One message of the window."""
+    """One message of the window; `relay` is the one that took it last."""
 
     link_seq: int
     message: bytes = field(repr=False)
-    sent_at_us: int | None = None
+    state: State = _WAITING
     sends: int = 0
-    relayed: bool = False
     relay: str = ""
+
+    def follow(self, event: Event, state: State) -> None:
+        """Go where the table says."""
+        self.state = follow(MESSAGE, self.state, event, state)
 
 
 class Wanted(NamedTuple):
@@ -103,9 +183,9 @@ class SendLink:
         """Note that the store may hold more than was offered."""
         self._exhausted = False
 
-    def to_send(self) -> Iterator[InFlight]:
+    def messages_to_send(self) -> Iterator[InFlight]:
         """Yield messages that may go now, in link order. Call `sent` for each that the relay took."""
-        waiting = [entry for entry in self._window.values() if entry.sent_at_us is None]
+        waiting = [entry for entry in self._window.values() if isinstance(entry.state, Waiting)]
         room = self._allowed - (len(self._window) - len(waiting))
         if room < len(waiting):
             waiting.sort(key=lambda entry: (max(1, entry.sends), entry.link_seq))  # rule 3
@@ -114,10 +194,9 @@ class SendLink:
 
     def sent(self, entry: InFlight, now_us: int, relay: str = "") -> None:
         """Note that a relay took the message."""
+        entry.follow(Event.SENT, _GONE if isinstance(entry.state, Gone) else Sent(now_us))
         entry.relay = relay
-        entry.sent_at_us = now_us
         entry.sends += 1
-        entry.relayed = False
         if self._deadline_us is None:
             self._deadline_us = now_us + self._retry_us
 
@@ -125,20 +204,20 @@ class SendLink:
         """Note that the relay has stored the message, as it says (rule 1)."""
         entry = self._window.get(link_seq)
         if entry is not None:
-            entry.relayed = True
+            entry.follow(Event.RELAYED, Relayed(entry.state.at_us) if isinstance(entry.state, Sent) else entry.state)
 
     def connection_lost(self, relay: str | None = None) -> None:
         """Send again what a relay had not answered; without a name, what none had: no retry runs without a relay."""
         for entry in self._window.values():
-            if not entry.relayed and relay in {None, entry.relay}:
-                entry.sent_at_us = None
+            if relay in {None, entry.relay}:
+                entry.follow(Event.CUT, entry.state if isinstance(entry.state, Relayed) else _WAITING)
         if relay is None:
             self._deadline_us = None
 
     def connected(self, now_us: int) -> None:
         """Let retries run again."""
         self._connected_at_us = now_us
-        if any(entry.sent_at_us is not None for entry in self._window.values()):
+        if self._in_flight():
             self._deadline_us = now_us + self._retry_us
 
     def receive_acknowledgement(self, received: SequenceSet, now_us: int) -> bool:
@@ -148,8 +227,10 @@ class SendLink:
         for link_seq in freed:
             entry = self._window.pop(link_seq)
             self._window_bytes -= len(entry.message)
-            if entry.sends == 1 and entry.sent_at_us is not None and entry.sent_at_us >= self._connected_at_us:
-                round_trip_us = now_us - entry.sent_at_us
+            state = entry.state
+            if entry.sends == 1 and isinstance(state, Sent | Relayed) and state.at_us >= self._connected_at_us:
+                round_trip_us = now_us - state.at_us
+            entry.follow(Event.ACKNOWLEDGED, _GONE)
         if round_trip_us is not None:
             self._measure(round_trip_us)
         self._resend_holes(received, now_us)
@@ -158,14 +239,15 @@ class SendLink:
         self._allowed = min(LINK_WINDOW_MESSAGES, 2 * self._allowed + len(freed))
         self._retry_us = self._base_retry_us()
         self.retries = 0
-        in_flight = any(entry.sent_at_us is not None for entry in self._window.values())
-        self._deadline_us = now_us + self._retry_us if in_flight else None
+        self._deadline_us = now_us + self._retry_us if self._in_flight() else None
         return True
 
     def withdraw(self, first: int, last: int) -> None:
         """Drop messages that the queue no longer holds."""
         for link_seq in [each for each in self._window if first <= each <= last]:
-            self._window_bytes -= len(self._window.pop(link_seq).message)
+            entry = self._window.pop(link_seq)
+            self._window_bytes -= len(entry.message)
+            entry.follow(Event.WITHDRAWN, _GONE)
 
     def next_deadline(self) -> int | None:
         """Return when `handle_deadline` wants to be called, in microseconds of the caller's clock."""
@@ -176,11 +258,14 @@ class SendLink:
         if self._deadline_us is None or now_us < self._deadline_us:
             return
         for entry in self._window.values():
-            entry.sent_at_us = None
+            entry.follow(Event.RETRY, _WAITING)
         self._allowed = 1
         self.retries += 1
         self._retry_us = min(RETRY_US_MAX, jitter(RETRY_US_MIN, max(RETRY_US_MIN, 3 * self._retry_us)))
         self._deadline_us = now_us + self._retry_us if self._window else None
+
+    def _in_flight(self) -> bool:
+        return any(isinstance(entry.state, Sent | Relayed) for entry in self._window.values())
 
     def _resend_holes(self, received: SequenceSet, now_us: int) -> None:
         highest = received.highest()
@@ -188,10 +273,10 @@ class SendLink:
         for link_seq, entry in self._window.items():
             if link_seq > highest:
                 return
-            if entry.sent_at_us is not None:
+            if isinstance(entry.state, Sent | Relayed):
                 patience = min(RETRY_US_MAX, base << min(entry.sends - 1, 16))
-                if now_us - entry.sent_at_us >= patience:
-                    entry.sent_at_us = None
+                if now_us - entry.state.at_us >= patience:
+                    entry.follow(Event.MISSING, _WAITING)
 
     def _measure(self, round_trip_us: int) -> None:
         if self._round_trip_us is None:

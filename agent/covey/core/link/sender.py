@@ -275,7 +275,7 @@ class Sending:
                 link.offer(self._as_sent(link.recipient, self._records.outbox.queued(link.recipient, *wanted)), wanted)
             address = self._address(link.recipient)
             if address is not None:
-                for entry in link.to_send():
+                for entry in link.messages_to_send():
                     self._links[link.recipient] = self._links.pop(link.recipient)
                     yield self._enveloped(link.recipient, entry, address, now)
             if link.idle:

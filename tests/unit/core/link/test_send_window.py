@@ -28,7 +28,7 @@ class Queue:
                     rows.append(row)
             self.link.offer(rows, wanted)
         gone = []
-        for entry in self.link.to_send():
+        for entry in self.link.messages_to_send():
             gone.append(entry.link_seq)
             self.link.sent(entry, self.now)
         return gone
