@@ -53,13 +53,14 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
             "covey.adapters.files",
         ),  # it reads the vault, and replaces files, as the agent does
     ),
+    "pyspark_covey": ("covey_ingest.source",),
     "broker_conf": ("covey.errors", "covey.adapters.broker.mosquitto_passwords", "broker_conf"),
 }
 """Of our own packages. What is not listed (demo, bench, hil, tests) stands at the end of the way and may import all."""
 
 _ENDS = {
     "covey.cli": ("covey.cli", "demo", "bench"),
-    "covey_ingest": ("covey_ingest", "hil", "demo", "bench"),
+    "covey_ingest": ("covey_ingest", "pyspark_covey", "hil", "demo", "bench"),
     "hil": ("hil", "demo", "bench"),
     "demo": ("demo", "bench"),
     "bench": ("bench",),
@@ -163,7 +164,7 @@ _BOARD_EXCEPTIONS = {
     "covey_boards.device.uart": {"machine"},
 }
 
-_OURS = ("covey", "covey_ingest", "covey_boards", "broker_conf", "demo", "bench", "hil", "tests")
+_OURS = ("covey", "covey_ingest", "pyspark_covey", "covey_boards", "broker_conf", "demo", "bench", "hil", "tests")
 
 
 def _package(source: Source) -> str | None:
