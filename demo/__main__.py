@@ -161,8 +161,8 @@ def rows_in(table: Path) -> int:
 
 
 def _conclude(fleet: Fleet, screen: Screen) -> int:
-    from covey_ingest.audit import audit
     from covey_ingest.session import spark_session
+    from demo.audit import audit
 
     screen.say("reading the table back through Spark …")
     spark = spark_session("covey-demo-audit")

@@ -114,7 +114,10 @@ _SOLE_IMPORTERS = {
     "serial": ("covey_boards.serial_link",),
     "nacl": ("covey.core.crypto", "covey_boards.shared.tweetnacl_sodium"),
     "cbor2": ("covey.core.wire.cbor", "covey.core.telemetry.senml"),
-    "pyspark": tuple(f"covey_ingest.{part}" for part in ("source", "job", "tables", "session", "audit", "devices")),
+    "pyspark": (
+        *(f"covey_ingest.{part}" for part in ("source", "job", "tables", "session", "devices")),
+        "demo.audit",
+    ),
     "numpy": ("covey_ingest",),
     "pyarrow": ("covey_ingest", "demo"),
     "pandas": ("covey_ingest",),

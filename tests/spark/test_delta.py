@@ -11,11 +11,12 @@ import pytest
 pytest.importorskip("deltalake", reason="the delta extra is not installed")
 
 from covey.errors import ConfigurationError
-from covey_ingest.audit import audit
-from covey_ingest.job import Progress, run
+from covey_ingest.progress import Progress
 from covey_ingest.table_files import table_files
 from covey_ingest.tables import Sink
+from demo.audit import audit
 from tests.spark.fleet import Collector, Device
+from tests.spark.ingesting import ingest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,43 +33,31 @@ def test_delta_tables_hold_each_reading_once_through_replays(spark: SparkSession
     device = Device(collector, 1)
     sizes = [collector.land(device.measure(20)).size for _ in range(3)]
 
-    def ingest(sink: Sink = Sink.DELTA) -> list[Progress]:
-        told: list[Progress] = []
-        run(
-            str(collector.vault),
-            collector.key_file,
-            tables,
-            tables / ".checkpoint",
-            available_now=True,
-            on_progress=told.append,
-            bytes_per_trigger=2 * max(sizes),
-            sink=sink,
-            spark=spark,
-        )
-        return told
+    def ingest_as(sink: Sink = Sink.DELTA) -> list[Progress]:
+        return ingest(spark, collector.vault, tables, bytes_per_trigger=2 * max(sizes), sink=sink)
 
     # Tables that begin as Parquet become Delta tables, with all that they hold.
-    assert [each.readings for each in ingest(Sink.PARQUET)] == [40, 20]
+    assert [each.readings for each in ingest_as(Sink.PARQUET)] == [40, 20]
     collector.land(device.loss(7, 9), b"no message")
-    (third,) = ingest()
+    (third,) = ingest_as()
     assert (third.losses, third.quarantined) == (1, 1)
     assert [_count(tables, name) for name in ("readings", "losses", "quarantine", "devices")] == [60, 1, 1, 1]
     assert (tables / "gaps" / "_delta_log").is_dir()
     assert _count(tables, "gaps") == 0
     with pytest.raises(ConfigurationError, match="are Delta tables"):
-        ingest(Sink.PARQUET)
+        ingest_as(Sink.PARQUET)
 
     # Killed after all was written and before Spark noted it; then before the log had it.
     for last_entry_is_lost in (False, True):
         collector.land(device.measure(5))
         before = _count(tables, "readings")
-        (told,) = ingest()
+        (told,) = ingest_as()
         (tables / ".checkpoint" / "commits" / str(told.batch_id)).unlink()
         (tables / ".checkpoint" / "commits" / f".{told.batch_id}.crc").unlink(missing_ok=True)
         if last_entry_is_lost:
             max((tables / "readings" / "_delta_log").glob("*.json")).unlink()
             assert _count(tables, "readings") == before
-        ingest()
+        ingest_as()
         assert _count(tables, "readings") == before + 5
     (found,) = audit(spark, tables)
     assert (found.rows, found.duplicates, found.missing) == (70, 0, 0)

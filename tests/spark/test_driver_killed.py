@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow.dataset as ds
 import pytest
 
-from covey_ingest.audit import audit
 from covey_ingest.job import run
+from demo.audit import audit
 from tests.spark.fleet import Collector, Device
 from tests.waiting import Patience
 

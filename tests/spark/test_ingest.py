@@ -16,14 +16,15 @@ from covey.core.telemetry.batch import ClockKind
 from covey.core.wire.message import Loss, LossReason, MessageType
 from covey.errors import ConfigurationError
 from covey_ingest import devices, gaps
-from covey_ingest.audit import audit
-from covey_ingest.job import Progress, run
+from covey_ingest.job import run
 from covey_ingest.merging import FOLDERS_PER_MERGE
 from covey_ingest.progress import Lag
 from covey_ingest.report import make_report
 from covey_ingest.source import FORMAT
 from covey_ingest.tables import Tables, readings
+from demo.audit import audit
 from tests.spark.fleet import BOOTED_US, NOW_US, Collector, Device
+from tests.spark.ingesting import ingest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,21 +37,6 @@ KEY = ["author", "incarnation", "seq", "index"]
 @pytest.fixture
 def collector(tmp_path: Path) -> Collector:
     return Collector(tmp_path / "vault")
-
-
-def _ingest(spark: SparkSession, collector: Collector, tables: Path, segments: int = 256) -> list[Progress]:
-    told: list[Progress] = []
-    run(
-        str(collector.vault),
-        collector.key_file,
-        tables,
-        tables / ".checkpoint",
-        available_now=True,
-        on_progress=told.append,
-        segments_per_trigger=segments,
-        spark=spark,
-    )
-    return told
 
 
 def _table(tables: Path, name: str) -> pa.Table:
@@ -73,7 +59,7 @@ def test_every_kind_of_reading_arrives_with_honest_time(
     values = [("door", "", BOOTED_US, True), ("t", "Cel", BOOTED_US, 21.5), ("s", "", BOOTED_US, "on")]
     collector.land(device.telemetry(values), device.telemetry([("raw", "", BOOTED_US, b"\x00")]), device.loss(7, 9))
     collector.land(lost.telemetry([("t", "Cel", 0, -1.0)], lost.clock(ClockKind.UNSYNCHRONISED, wall_us=0)))
-    (progress,) = _ingest(spark, collector, tables)
+    (progress,) = ingest(spark, collector.vault, tables)
     assert (progress.readings, progress.messages, progress.losses, progress.quarantined) == (5, 3, 1, 0)
 
     rows = [row for row in _readings(tables) if row["author"] == device.author]
@@ -99,7 +85,7 @@ def test_each_reading_once_whatever_a_kill_left_behind(spark: SparkSession, coll
     fleet = [Device(collector, seed) for seed in range(3)]
     for _ in range(4):
         collector.land(*(device.measure(50) for device in fleet))
-    _ingest(spark, collector, tables, segments=2)
+    ingest(spark, collector.vault, tables, segments_per_trigger=2)
     expected, expected_devices = _readings(tables), _device_rows(tables)
     assert len(expected) == 4 * 3 * 50
     checkpoint = tables / ".checkpoint"
@@ -110,13 +96,13 @@ def test_each_reading_once_whatever_a_kill_left_behind(spark: SparkSession, coll
 
     # Killed after all was written, before Spark noted it.
     forget_commit()
-    _ingest(spark, collector, tables)
+    ingest(spark, collector.vault, tables)
     assert (_readings(tables), _device_rows(tables)) == (expected, expected_devices)
 
     # Killed after the readings were renamed, before `devices` followed.
     forget_commit()
     _devices_of_batch_0(tables)
-    _ingest(spark, collector, tables)
+    ingest(spark, collector.vault, tables)
     assert (_readings(tables), _device_rows(tables)) == (expected, expected_devices)
 
     # Killed while the readings were being written.
@@ -124,7 +110,7 @@ def test_each_reading_once_whatever_a_kill_left_behind(spark: SparkSession, coll
     _devices_of_batch_0(tables)
     (tables / ".staging").mkdir(exist_ok=True)
     (tables / "readings" / "batch=1").rename(tables / ".staging" / "readings-1-half")
-    told = _ingest(spark, collector, tables)
+    told = ingest(spark, collector.vault, tables)
     assert [(each.batch_id, each.readings) for each in told] == [(1, 300)]
     assert (_readings(tables), _device_rows(tables)) == (expected, expected_devices)
     assert not list((tables / ".staging").glob("*"))
@@ -145,13 +131,13 @@ def test_a_message_that_landed_twice_is_in_the_table_once(
     messages = [device.measure(20) for _ in range(4)]
     collector.land(*messages[:2])
     other.land(*messages[1:3], received_at_us=NOW_US + 1_000_000)
-    (first,) = _ingest(spark, collector, tables)
+    (first,) = ingest(spark, collector.vault, tables)
     assert (first.messages, first.readings, first.repeats) == (3, 60, 1)
     came_first = {row["collector"] for row in _readings(tables) if row["seq"] == 2}
     assert came_first == {collector.identity.signing_public.hex()}
 
     other.land(*messages)
-    (second,) = _ingest(spark, collector, tables)
+    (second,) = ingest(spark, collector.vault, tables)
     assert (second.messages, second.readings, second.repeats) == (1, 20, 3)
     expected, expected_devices = _readings(tables), _device_rows(tables)
     assert [(row["seq"], row["index"]) for row in expected] == [
@@ -162,7 +148,7 @@ def test_a_message_that_landed_twice_is_in_the_table_once(
     (tables / ".checkpoint" / "commits" / "1").unlink()
     (tables / ".checkpoint" / "commits" / ".1.crc").unlink(missing_ok=True)
     shutil.rmtree(tables / "readings" / "batch=1")
-    _ingest(spark, collector, tables)
+    ingest(spark, collector.vault, tables)
     assert (_readings(tables), _device_rows(tables)) == (expected, expected_devices)
 
 
@@ -195,7 +181,7 @@ def test_damage_lands_in_the_quarantine_and_the_job_goes_on(
     good = other.manifest_path.read_bytes()
     other.put(other.manifest_path, good[:-1])
 
-    (progress,) = _ingest(spark, collector, tables)
+    (progress,) = ingest(spark, collector.vault, tables)
     assert (progress.readings, progress.quarantined) == (3, 5)
     found = [
         (row["node"] == collector.node.hex(), row["segment"], row["record"], row["reason"])
@@ -213,12 +199,12 @@ def test_damage_lands_in_the_quarantine_and_the_job_goes_on(
     )
     hidden = collector.manifest_path.read_bytes()
     collector.manifest_path.unlink()
-    (lost,) = _ingest(spark, collector, tables)
+    (lost,) = ingest(spark, collector.vault, tables)
     assert (lost.readings, lost.quarantined) == (0, 1)
     collector.put(collector.manifest_path, hidden)
-    assert [(each.readings, each.quarantined) for each in _ingest(spark, collector, tables)] == [(0, 0)]
+    assert [(each.readings, each.quarantined) for each in ingest(spark, collector.vault, tables)] == [(0, 0)]
     other.put(other.manifest_path, good)
-    (healed,) = _ingest(spark, collector, tables)
+    (healed,) = ingest(spark, collector.vault, tables)
     assert (healed.readings, healed.quarantined) == (1, 0)
     assert sum(each.rows for each in audit(spark, tables)) == 4
     assert sum(each.duplicates for each in audit(spark, tables)) == 0
@@ -238,7 +224,7 @@ def test_boots_and_latest_state_of_a_device_survive_late_data(
     device.boot_id = bytes(8)
     collector.land(device.measure(3), received_at_us=NOW_US + 2_000_000)
     collector.land(early, received_at_us=NOW_US + 1_000_000)
-    assert len(_ingest(spark, collector, tables, segments=1)) == 4
+    assert len(ingest(spark, collector.vault, tables, segments_per_trigger=1)) == 4
     (row,) = [row for row in _device_rows(tables) if row["author"] == device.author]
     (other,) = [row for row in _device_rows(tables) if row["author"] == gateway.author]
     assert (row["firmware"], row["gateway"]) == ("board 7", gateway.author)
@@ -255,7 +241,7 @@ def test_small_files_are_merged_and_what_is_known_can_still_be_made_anew(
     for number in range(batches):
         late = device.measure(1)
         collector.land(device.measure(2), *([device.loss(7, 9)] if number % 3 == 0 else [late]))
-    assert len(_ingest(spark, collector, tables, segments=1)) == batches
+    assert len(ingest(spark, collector.vault, tables, segments_per_trigger=1)) == batches
     assert len(list((tables / "readings").iterdir())) == len(list((tables / "losses").iterdir())) + 1 == 2
     (row,) = _device_rows(tables)
     assert len(_readings(tables)) == row["readings"]
@@ -266,7 +252,7 @@ def test_small_files_are_merged_and_what_is_known_can_still_be_made_anew(
         shutil.rmtree(tables / state)
     gaps.path_in(tables).unlink()
     collector.land(device.measure(1))
-    (last,) = _ingest(spark, collector, tables)
+    (last,) = ingest(spark, collector.vault, tables)
     assert (last.readings, last.repeats) == (1, 0)
     again = pq.read_table(gaps.path_in(tables)).to_pylist()
     assert [gap["first"] for gap in again] == [gap["first"] for gap in told]
@@ -301,7 +287,7 @@ def test_what_is_missing_stands_in_gaps_until_late_data_fills_it(
     assert told() == [(device.author, 2, 3, "open", None), (device.author, 4, 4, "lost", "expired")]
     assert [row["open_gaps"] for row in _device_rows(tables)] == [2]
     collector.land(*messages[1:3])
-    (progress,) = _ingest(spark, collector, tables)
+    (progress,) = ingest(spark, collector.vault, tables)
     assert progress.bytes > 0
     assert told() == [(device.author, 2, 3, "closed", None), (device.author, 4, 4, "lost", "expired")]
     assert [row["open_gaps"] for row in _device_rows(tables)] == [0]
@@ -326,7 +312,7 @@ def test_what_does_not_belong_together_is_refused_before_anything_starts(
             run(str(vault), key_file, tables, tmp_path / "checkpoint", available_now=True, spark=spark)
 
     with pytest.raises(ConfigurationError, match="maxSegmentsPerTrigger"):
-        _ingest(spark, collector, tables, segments=0)
+        ingest(spark, collector.vault, tables, segments_per_trigger=0)
     refused("no vault", vault=tmp_path / "nowhere")
     refused("cannot be read", key_file=tmp_path / "no.key")
     with Tables(tables) as held:

@@ -15,12 +15,13 @@ from deltalake import DeltaTable
 from obstore.store import from_url
 
 from covey.errors import ConfigurationError
-from covey_ingest.job import Progress, run
-from covey_ingest.progress import Published
+from covey_ingest.job import run
+from covey_ingest.progress import Progress, Published
 from covey_ingest.report import make_report
 from covey_ingest.tables import Sink
 from tests.integration.s3_server import s3_server, s3_vault
 from tests.spark.fleet import NOW_US, Collector, Device
+from tests.spark.ingesting import ingest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,26 +41,14 @@ def test_published_tables_hold_each_reading_once_through_replays(
     sizes = [collector.land(device.measure(20)).size for _ in range(3)]
     told: list[Published] = []
 
-    def ingest(tables: Path = tables, checkpoint: Path = checkpoint) -> list[Progress]:
-        written: list[Progress] = []
-        run(
-            str(collector.vault),
-            collector.key_file,
-            tables,
-            checkpoint,
-            available_now=True,
-            on_progress=written.append,
-            bytes_per_trigger=2 * max(sizes),
-            sink=Sink.DELTA,
-            publish=s3_vault,
-            on_published=told.append,
-            spark=spark,
-        )
-        return written
+    def publish(tables: Path = tables, checkpoint: Path = checkpoint) -> list[Progress]:
+        size = 2 * max(sizes)
+        options = {"bytes_per_trigger": size, "sink": Sink.DELTA, "publish": s3_vault, "on_published": told.append}
+        return ingest(spark, collector.vault, tables, checkpoint, **options)
 
-    assert [each.readings for each in ingest()] == [40, 20]
+    assert [each.readings for each in publish()] == [40, 20]
     collector.land(device.loss(7, 9), b"no message")
-    (last,) = ingest()
+    (last,) = publish()
 
     # Killed after all was written and before Spark noted it, with the last entry of the log still to be written.
     (checkpoint / "commits" / str(last.batch_id)).unlink()
@@ -67,7 +56,7 @@ def test_published_tables_hold_each_reading_once_through_replays(
     version = DeltaTable(f"{s3_vault}/readings").version()
     obstore.delete(from_url(s3_vault), f"readings/_delta_log/{version:020}.json")
     collector.land(device.measure(5))
-    ingest()
+    publish()
     here = ds.dataset(tables / "readings").to_table(_KEY).to_pylist()
     there = DeltaTable(f"{s3_vault}/readings").to_pyarrow_table(columns=_KEY).to_pylist()
     assert sorted(map(str, there)) == sorted(map(str, here))
@@ -80,6 +69,6 @@ def test_published_tables_hold_each_reading_once_through_replays(
     assert report.sections == make_report(str(tables), NOW_US, None).sections
 
     with pytest.raises(ConfigurationError, match="another ingest"):
-        ingest(tmp_path / "others", tmp_path / "other-checkpoint")
+        publish(tmp_path / "others", tmp_path / "other-checkpoint")
     with pytest.raises(ConfigurationError, match="are Delta tables"):
         run(str(collector.vault), collector.key_file, tables, checkpoint, available_now=True, spark=spark)

@@ -12,9 +12,9 @@ import pytest
 
 from covey.errors import CoveyError, TransientError
 from covey_ingest import dedup, repairs
-from covey_ingest.job import Progress, run
 from covey_ingest.report import make_report
 from tests.spark.fleet import NOW_US, Collector, Device
+from tests.spark.ingesting import ingest
 from tests.spark.tally import Tally, tally
 
 if TYPE_CHECKING:
@@ -30,20 +30,6 @@ def collector(tmp_path: Path) -> Collector:
     shutil.move(collector.key_file, tmp_path / "vault.key")
     collector.key_file = tmp_path / "vault.key"
     return collector
-
-
-def _ingest(spark: SparkSession, collector: Collector, tables: Path) -> list[Progress]:
-    told: list[Progress] = []
-    run(
-        str(collector.vault),
-        collector.key_file,
-        tables,
-        tables / ".checkpoint",
-        available_now=True,
-        on_progress=told.append,
-        spark=spark,
-    )
-    return told
 
 
 def _quarantine(tables: Path) -> list[tuple[Any, ...]]:
@@ -75,14 +61,14 @@ def test_a_segment_that_failed_is_read_when_it_is_whole_again(  # accepts: 004.2
     paths[1].unlink()
     paths[2].write_bytes(good[2][:-1])
     paths[3].write_bytes(good[4])
-    (first,) = _ingest(spark, collector, tables)
+    (first,) = ingest(spark, collector.vault, tables)
     assert (first.readings, first.quarantined, first.repaired) == (6, 3, 0)
     assert _failed(tables) == [(2, 2), (3, 3), (4, 4)]
-    assert _ingest(spark, collector, tables) == [], "nothing is any better"
+    assert ingest(spark, collector.vault, tables) == [], "nothing is any better"
 
     collector.put(paths[1], good[1])
     collector.put(paths[2], good[2])
-    (healed,) = _ingest(spark, collector, tables)
+    (healed,) = ingest(spark, collector.vault, tables)
     assert (healed.readings, healed.quarantined, healed.repaired) == (6, 0, 2)
     assert _failed(tables) == [(4, 4)]
     assert [row["reason"] for row in make_report(str(tables), NOW_US, None).sections["quarantine"]] == ["decryption"]
@@ -91,7 +77,7 @@ def test_a_segment_that_failed_is_read_when_it_is_whole_again(  # accepts: 004.2
     _replay(tables, 1)
     shutil.rmtree(repairs.path_in(tables).parent)
     collector.put(paths[3], good[3])
-    again = _ingest(spark, collector, tables)
+    again = ingest(spark, collector.vault, tables)
     assert [(each.batch_id, each.readings, each.repaired) for each in again] == [(1, 6, 2), (2, 3, 1)]
     assert tally(tables) == {device.author: Tally(15, 0)}
     assert _failed(tables) == []
@@ -114,13 +100,13 @@ def test_a_repaired_segment_that_was_merged_meanwhile_is_read_once(
     path = collector.segment_path(entries[1])
     good = path.read_bytes()
     path.unlink()
-    _ingest(spark, collector, tables)
+    ingest(spark, collector.vault, tables)
     assert _failed(tables) == [(2, 2)]
     collector.put(path, good)
     collector.compact()
     collector.compact()  # deletes what the first one replaced
     assert not path.exists()
-    (healed,) = _ingest(spark, collector, tables)
+    (healed,) = ingest(spark, collector.vault, tables)
     assert (healed.readings, healed.repaired, healed.repeats) == (2, 1, 0)
     assert tally(tables) == {device.author: Tally(8, 0)}
 
@@ -131,19 +117,19 @@ def test_a_vault_that_is_not_mounted_costs_no_reading(
 ) -> None:
     device, mounted = Device(collector, 1), collector.vault.with_name("mounted")
     collector.land(device.measure(2))
-    _ingest(spark, collector, tables)
+    ingest(spark, collector.vault, tables)
     collector.land(device.measure(3))
-    _ingest(spark, collector, tables)
+    ingest(spark, collector.vault, tables)
     _replay(tables, 1)
     collector.vault.rename(mounted)
     if empty:
         collector.vault.mkdir()
     with pytest.raises(CoveyError, match="empty" if empty else "no vault"):
-        _ingest(spark, collector, tables)
+        ingest(spark, collector.vault, tables)
     if empty:
         collector.vault.rmdir()
     mounted.rename(collector.vault)
-    assert [each.readings for each in _ingest(spark, collector, tables)] == [3]
+    assert [each.readings for each in ingest(spark, collector.vault, tables)] == [3]
     assert tally(tables) == {device.author: Tally(5, 0)}
     assert not (tables / "quarantine").exists()
 
@@ -163,7 +149,7 @@ def test_a_vault_that_changes_between_two_looks_commits_nothing(
     with monkeypatch.context() as patched:
         patched.setattr(dedup, "find", and_then_a_segment_fails)
         with pytest.raises(TransientError, match="the vault changed"):
-            _ingest(spark, collector, tables)
+            ingest(spark, collector.vault, tables)
     assert not list((tables / "readings").glob("batch=*"))
 
     # What a killed run had committed of the others is not taken for this one's.
@@ -171,7 +157,7 @@ def test_a_vault_that_changes_between_two_looks_commits_nothing(
     stale.mkdir(parents=True)
     (stale / "part-0.parquet").write_bytes(b"of another attempt")
     collector.put(path, good)
-    (written,) = _ingest(spark, collector, tables)
+    (written,) = ingest(spark, collector.vault, tables)
     assert (written.readings, written.losses, written.quarantined) == (5, 1, 0)
     assert not stale.exists()
     assert tally(tables) == {device.author: Tally(5, 0)}

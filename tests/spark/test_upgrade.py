@@ -20,11 +20,11 @@ pytest.importorskip("deltalake", reason="the delta extra is not installed")
 from deltalake import DeltaTable
 
 from covey.errors import ConfigurationError
-from covey_ingest.job import Progress, run
 from covey_ingest.report import make_report
 from covey_ingest.rows import Verify
 from covey_ingest.tables import Sink
 from tests.spark.fleet import NOW_US, Collector, Device
+from tests.spark.ingesting import ingest
 from tests.spark.make_layout import READINGS, SEEDS
 from tests.spark.tally import Tally, tally
 
@@ -43,26 +43,6 @@ def layout(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     with tarfile.open(request.param) as archive:
         archive.extractall(tmp_path, filter="data")
     return tmp_path / "layout"
-
-
-def _ingest(
-    spark: SparkSession, layout: Path, sink: Sink = Sink.PARQUET, segments: int = 256, verify: Verify = Verify.ALL
-) -> list[int]:
-    """Take in what is there; return the number of readings of each micro-batch."""
-    told: list[Progress] = []
-    run(
-        str(layout / "vault"),
-        layout / "vault" / "vault.key",
-        layout / "tables",
-        layout / "tables" / ".checkpoint",
-        available_now=True,
-        on_progress=told.append,
-        segments_per_trigger=segments,
-        sink=sink,
-        verify=verify,
-        spark=spark,
-    )
-    return [each.readings for each in told]
 
 
 def _expected(layout: Path, messages: int) -> dict[str, Tally]:
@@ -87,7 +67,8 @@ def test_an_earlier_layout_goes_on_with_a_column_more_and_other_options(spark: S
     shutil.rmtree(tables / ".checkpoint" / "commits")
     shutil.rmtree(tables / ".heard")
     shutil.rmtree(tables / ".numbers")
-    assert _ingest(spark, layout, segments=1, verify=Verify.SAMPLE) == [0, each]
+    told = ingest(spark, layout / "vault", layout / "tables", segments_per_trigger=1, verify=Verify.SAMPLE)
+    assert [progress.readings for progress in told] == [0, each]
     assert tally(tables) == _expected(layout, messages=3)
     rows = ds.dataset([*map(str, sorted(tables.glob("readings/*/*.parquet")))], schema=_with_site(tables)).to_table()
     assert rows["site"].to_pylist().count("north") == 2 * each
@@ -95,7 +76,7 @@ def test_an_earlier_layout_goes_on_with_a_column_more_and_other_options(spark: S
     assert make_report(str(tables), NOW_US, None).traffic["readings"] == 3 * each
 
     # The same tables under a log; a further start has nothing to do.
-    assert _ingest(spark, layout, Sink.DELTA) == []
+    assert ingest(spark, layout / "vault", layout / "tables", sink=Sink.DELTA) == []
     assert tally(tables) == _expected(layout, messages=3)
     held = DeltaTable(tables / "readings").to_pyarrow_table(columns=["site"])
     assert (len(held), held["site"].null_count) == (3 * each, each)
@@ -104,7 +85,7 @@ def test_an_earlier_layout_goes_on_with_a_column_more_and_other_options(spark: S
     newest.write_text(newest.read_text().replace("v1", "v9", 1))
     newest.with_name(f".{newest.name}.crc").unlink()
     with pytest.raises(ConfigurationError, match="a newer Spark has written the checkpoint"):
-        _ingest(spark, layout, Sink.DELTA)
+        ingest(spark, layout / "vault", layout / "tables", sink=Sink.DELTA)
 
 
 def _with_site(tables: Path) -> pa.Schema:
