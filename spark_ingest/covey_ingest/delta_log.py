@@ -36,7 +36,7 @@ import pyarrow.parquet as pq
 from covey.adapters.objects.cloud import brief
 from covey.errors import ConfigurationError, StorageError
 from covey_ingest.file_statistics import statistics
-from covey_ingest.places import Folder, Place, open_table
+from covey_ingest.places import Folder, TableLocation, open_table
 from covey_ingest.state_file import read_state
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def is_delta(folder: Path) -> bool:
 class DeltaLog:
     """The logs of all tables in one place, written by one ingest."""
 
-    def __init__(self, root: Path, ingest: str, place: Place | None = None) -> None:
+    def __init__(self, root: Path, ingest: str, place: TableLocation | None = None) -> None:
         """Name the working tables, the ingest that numbers micro-batches, and the place (default: the same folder).
 
         Raises:

@@ -72,7 +72,7 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ArrivedNumbers:
     """A micro-batch by incarnation: who named it last, and its numbers, each once and ascending."""
 
     links: pa.Table
@@ -82,7 +82,7 @@ class Batch:
     numbers: Integers
 
     @classmethod
-    def of(cls, messages: pa.Table) -> Batch:
+    def of(cls, messages: pa.Table) -> ArrivedNumbers:
         """Take a row for each message; of those that came at the same time the last one's collector counts."""
         links, owners = links_of(messages)
         heard = messages["received_at"].cast(pa.int64()).to_numpy()
@@ -114,12 +114,12 @@ class Batch:
         apart = numbers > before + 1
         return Ranges(owners[apart], before[apart] + 1, numbers[apart] - 1)
 
-    def where(self, wanted: Mask) -> Batch:
+    def where(self, wanted: Mask) -> ArrivedNumbers:
         """Return it with some incarnations alone."""
         mask, links = pa.array(wanted), np.cumsum(wanted) - 1
         kept = wanted[self.owners]
         owners = links[self.owners[kept]]
-        return Batch(
+        return ArrivedNumbers(
             self.links.filter(mask), self.collectors.filter(mask), self.heard_us[wanted], owners, self.numbers[kept]
         )
 
@@ -131,7 +131,7 @@ def take_in_steady(
 
     `messages` has a row for each message, `losing` the authors of loss records.
     """
-    spans, batch, gaps = Spans.of(numbers), Batch.of(messages), GapColumns.of(rows, numbers)
+    spans, batch, gaps = Spans.of(numbers), ArrivedNumbers.of(messages), GapColumns.of(rows, numbers)
     row = rows_of(numbers.select(_LINK), batch.links)
     fresh = ~spans.ranges().hold(row[batch.owners], batch.numbers)
     top = np.append(spans.highest, 0)[row]
@@ -172,7 +172,7 @@ def _of_author(numbers: pa.Table, values: Integers) -> Integers:
     return found
 
 
-def _alone(numbers: pa.Table, batch: Batch) -> Mask:
+def _alone(numbers: pa.Table, batch: ArrivedNumbers) -> Mask:
     """Say of each incarnation whether its author is not known, and has no other one in the micro-batch."""
     authors = batch.links["author"].combine_chunks().dictionary_encode().indices.to_numpy()
     once: Mask = np.bincount(authors)[authors] == 1 if len(authors) else np.ones(0, np.bool_)
@@ -194,11 +194,11 @@ def recount(messages: ds.Scanner, schema: pa.Schema) -> pa.Table:
     for part in messages.to_batches():
         waiting.append(part)
         if sum(map(len, waiting)) >= _ROWS_TOGETHER:
-            numbers, waiting = _counted(numbers, Batch.of(pa.Table.from_batches(waiting))), []
-    return _counted(numbers, Batch.of(pa.Table.from_batches(waiting))) if waiting else numbers
+            numbers, waiting = _counted(numbers, ArrivedNumbers.of(pa.Table.from_batches(waiting))), []
+    return _counted(numbers, ArrivedNumbers.of(pa.Table.from_batches(waiting))) if waiting else numbers
 
 
-def _counted(numbers: pa.Table, batch: Batch) -> pa.Table:
+def _counted(numbers: pa.Table, batch: ArrivedNumbers) -> pa.Table:
     """Return the state with a batch's numbers, wherever they lie."""
     row = rows_of(numbers.select(_LINK), batch.links)
     new = np.flatnonzero(row < 0)

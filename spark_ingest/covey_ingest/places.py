@@ -30,7 +30,7 @@ _LIBRARY = {"timeout": "60s", "connect_timeout": "10s", "max_retries": "3", "ret
 """How long the Delta library tries; whoever waits for it tries again later."""
 
 
-class Place(Protocol):
+class TableLocation(Protocol):
     """What a log has to know of its tables' place."""
 
     @property

@@ -30,7 +30,7 @@ _UNPACKED = frozenset({"time_quality", "booleans_from", "booleans_until"})
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Selection:
     """Columns by rule 1 and times by rule 2, in microseconds of the collector's wall clock."""
 
     schema: pa.Schema = MESSAGE_SCHEMA
@@ -54,7 +54,7 @@ class Wanted:
                 yield replace(work, entries=kept)
 
 
-EVERYTHING = Wanted()
+EVERYTHING = Selection()
 
 
 class ChosenNodes(VaultReader):

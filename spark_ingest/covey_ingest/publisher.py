@@ -39,7 +39,7 @@ class Publishing:
     """Set by whoever wants the ingest to end soon."""
 
 
-def open_log(root: Path, ingest: str, vault_id: str, publishing: Publishing | None) -> DeltaLog | Publisher:
+def open_log(root: Path, ingest: str, vault_id: str, publishing: Publishing | None) -> DeltaLog | TablePublisher:
     """Return the log of Delta tables: of those at `root`, or of those that are published.
 
     Raises:
@@ -74,7 +74,7 @@ def open_log(root: Path, ingest: str, vault_id: str, publishing: Publishing | No
             ) from error
         before = _Memory(place.url)
         before.keep(root)
-    return Publisher(root, log, claim, before, publishing)
+    return TablePublisher(root, log, claim, before, publishing)
 
 
 def is_published(root: Path) -> bool:
@@ -82,7 +82,7 @@ def is_published(root: Path) -> bool:
     return _memory_in(root).exists()
 
 
-class Publisher:
+class TablePublisher:
     """Keeps the published tables close behind the working tables."""
 
     def __init__(

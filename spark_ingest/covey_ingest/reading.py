@@ -16,12 +16,12 @@ from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
 from covey.errors import MissingObjectError, RemoteError, StorageError
 from covey_ingest.offsets import Work
-from covey_ingest.pruning import EVERYTHING, Wanted
+from covey_ingest.pruning import EVERYTHING, Selection
 from covey_ingest.rows import Origin, Verify, quarantine_rows, record_rows, repaired_rows
 
 
 def work_rows(
-    keys: KeyRing, reader: VaultReader, work: Work, verify: Verify, wanted: Wanted = EVERYTHING
+    keys: KeyRing, reader: VaultReader, work: Work, verify: Verify, wanted: Selection = EVERYTHING
 ) -> Iterator[pa.RecordBatch]:
     """Yield a task's rows.
 

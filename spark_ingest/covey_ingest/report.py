@@ -94,7 +94,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class FleetReport:
     """What the tables tell; times in microseconds since 1970."""
 
     tables: str
@@ -109,7 +109,7 @@ class Report:
     sections: dict[str, list[Row]]
 
 
-def make_report(location: str, now_us: int, window_us: int | None, author: str = "") -> Report:
+def make_report(location: str, now_us: int, window_us: int | None, author: str = "") -> FleetReport:
     """Read the tables of a folder, or at a URL; a window of None reaches back to the first reading.
 
     `author` is the beginning of a device's key in hex, and leaves the others out.
@@ -163,14 +163,14 @@ def _view(database: duckdb.DuckDBPyConnection, root: Path | Bucket, table: str, 
         )
 
 
-def _report(database: duckdb.DuckDBPyConnection, tables: str, author: str, now: int, since: int) -> Report:
+def _report(database: duckdb.DuckDBPyConnection, tables: str, author: str, now: int, since: int) -> FleetReport:
     (arrivals,) = _rows(database, "SELECT min(epoch_us(received_at)) AS first FROM readings", {})
     first = since or arrivals["first"] or now
     width = max((now - first) // PLOTTED, 1)
     given = {"since": since, "first": first, "width": width, "now": now}
     quantiles = {"landed": _LANDED, "ingested": _INGESTED}
     names = {0.5: "p50", 0.95: "p95", 0.99: "p99", 1: "max"}
-    return Report(
+    return FleetReport(
         tables,
         author,
         now,

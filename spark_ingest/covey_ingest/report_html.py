@@ -9,7 +9,7 @@ import pygal
 from pygal.style import CleanStyle
 
 from covey.core.ids import printable
-from covey_ingest.report import PLOTTED, Report
+from covey_ingest.report import PLOTTED, FleetReport
 from covey_ingest.report_text import Table, facts, moment, tables
 
 _STYLE = """
@@ -20,7 +20,7 @@ svg { width: 100%; height: auto }
 """
 
 
-def html(report: Report) -> str:
+def html(report: FleetReport) -> str:
     """Return the whole file."""
     title = "Covey: the fleet and its telemetry"
     parts = [
@@ -43,7 +43,7 @@ def _table(table: Table) -> str:
     return f"<h2>{escape(table.title)}</h2>{shown}"
 
 
-def _plots(report: Report) -> list[str]:
+def _plots(report: FleetReport) -> list[str]:
     found = {row["interval"]: row for row in report.sections["intervals"]}
     if not found:
         return []

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from covey.core.ids import printable
-from covey_ingest.report import Report, Row
+from covey_ingest.report import FleetReport, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Table:
     empty: str
 
 
-def text(report: Report) -> str:
+def text(report: FleetReport) -> str:
     """Return the report for a terminal."""
     lines = [*facts(report)]
     for table in tables(report):
@@ -29,7 +29,7 @@ def text(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def facts(report: Report) -> Iterator[str]:
+def facts(report: FleetReport) -> Iterator[str]:
     """Yield the sentences at the top."""
     fleet, traffic = report.fleet, report.traffic
     of = f" of devices {report.author}…" if report.author else ""
@@ -44,7 +44,7 @@ def facts(report: Report) -> Iterator[str]:
     yield f"{traffic['readings']} readings in {traffic['messages']} messages of {traffic['devices']} devices"
 
 
-def tables(report: Report) -> Iterator[Table]:
+def tables(report: FleetReport) -> Iterator[Table]:
     """Yield the sections."""
     found = report.sections
     points = ("p50", "p95", "p99", "max")

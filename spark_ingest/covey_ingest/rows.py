@@ -23,7 +23,7 @@ from covey.core.wire.message import Loss, MessageType, read_message
 from covey.errors import MalformedError, RemoteError
 from covey.limits import MAXIMUM_COUNTER
 from covey_ingest.decode import alike, batch_values, column_integers
-from covey_ingest.pruning import EVERYTHING, Wanted
+from covey_ingest.pruning import EVERYTHING, Selection
 from covey_ingest.schema import MESSAGE_SCHEMA, TIMESTAMP, RowKind
 from covey_ingest.time_quality import honest_times_together
 
@@ -78,7 +78,7 @@ def record_rows(
     records: Sequence[SegmentRecord],
     verify: Verify,
     span: tuple[int, int] = (0, MAXIMUM_COUNTER),
-    wanted: Wanted = EVERYTHING,
+    wanted: Selection = EVERYTHING,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of an opened segment's positions in `span`, in Arrow batches of bounded size.
 
@@ -97,19 +97,19 @@ def record_rows(
 
 
 def quarantine_rows(
-    wanted: Wanted, origin: Origin, reason: str, detail: str, span: tuple[int, int] | None = None
+    wanted: Selection, origin: Origin, reason: str, detail: str, span: tuple[int, int] | None = None
 ) -> pa.RecordBatch:
     """Return one row that tells of something damaged as a whole, and of the positions that it holds."""
     return _whole(wanted, origin, RowKind.QUARANTINE, reason, detail, span)
 
 
-def repaired_rows(wanted: Wanted, origin: Origin, span: tuple[int, int]) -> pa.RecordBatch:
+def repaired_rows(wanted: Selection, origin: Origin, span: tuple[int, int]) -> pa.RecordBatch:
     """Return one row that says: these positions were passed over, and have been read now."""
     return _whole(wanted, origin, RowKind.REPAIRED, RowKind.REPAIRED.value, "what was passed over has been read", span)
 
 
 def _whole(
-    wanted: Wanted, origin: Origin, kind: RowKind, reason: str, detail: str, span: tuple[int, int] | None
+    wanted: Selection, origin: Origin, kind: RowKind, reason: str, detail: str, span: tuple[int, int] | None
 ) -> pa.RecordBatch:
     rows = Rows(wanted)
     first, last = span or (None, None)
@@ -192,7 +192,7 @@ class _Row:
 class Rows:
     """Rows on their way into an Arrow batch, in the order of their messages."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Selection) -> None:
         self._schema, self._unpacks = wanted.schema, wanted.unpacks
         self._rows: list[_Row] = []
         self._packed: dict[tuple[int, int, int], list[tuple[_Row, Telemetry]]] = {}

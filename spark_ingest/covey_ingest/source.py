@@ -52,7 +52,7 @@ from covey.limits import MAXIMUM_COUNTER
 from covey_ingest.key_file import read_key_file
 from covey_ingest.manifest_memory import FolderMemory
 from covey_ingest.offsets import Offset, Position, Work, latest_offset, nodes_of, ranges
-from covey_ingest.pruning import ChosenNodes, Wanted
+from covey_ingest.pruning import ChosenNodes, Selection
 from covey_ingest.reading import work_rows
 from covey_ingest.repairs import Prober
 from covey_ingest.rows import Verify
@@ -243,7 +243,7 @@ class VaultBatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, columns: pa.Schema = MESSAGE_SCHEMA) -> None:
         self._options = options
-        self._wanted = Wanted(columns, *options.received_us)
+        self._wanted = Selection(columns, *options.received_us)
 
     def partitions(self) -> list[InputPartition]:
         """Plan tasks over all nodes."""
@@ -260,7 +260,7 @@ class VaultStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions, columns: pa.Schema = MESSAGE_SCHEMA) -> None:
         self._options = options
-        self._wanted = Wanted(columns, *options.received_us)
+        self._wanted = Selection(columns, *options.received_us)
         self._planner: VaultReader | None = None
         self._key_file_ns = 0
         self._prober = Prober(options.failed)
@@ -327,7 +327,7 @@ def _spare_imports() -> None:
         gc.freeze()
 
 
-def _read(options: SourceOptions, wanted: Wanted, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+def _read(options: SourceOptions, wanted: Selection, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """Open, verify and decode a task's segments. A store that fails raises, so that Spark tries again."""
     _spare_imports()
     if isinstance(partition, Segments):  # not Spark's own empty partition for an empty plan

@@ -49,7 +49,7 @@ from covey.errors import ConfigurationError, StorageError, TransientError
 from covey_ingest import dedup, devices, gaps, merging, repairs
 from covey_ingest.dedup import Repeats
 from covey_ingest.delta_log import DeltaLog, is_delta
-from covey_ingest.publisher import Publisher, Publishing, is_published, open_log
+from covey_ingest.publisher import Publishing, TablePublisher, is_published, open_log
 from covey_ingest.schema import MESSAGE_SCHEMA, RowKind
 from covey_ingest.session import spark_path
 
@@ -159,7 +159,7 @@ class Tables:
         self.root = root
         self._sink = sink
         self._publishing = publishing
-        self._log: DeltaLog | Publisher | None = None
+        self._log: DeltaLog | TablePublisher | None = None
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> Self:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.relays import Relays
 from covey.app.roles.collector import Collector
-from covey.app.runtime import Role, Runtime
+from covey.app.runtime import AgentRole, Runtime
 from covey.core.crypto import Identity
 from covey.core.ids import INCARNATION_BYTES, node_id
 from covey.core.link.link_keys import LinkTerms
@@ -136,7 +136,7 @@ class Device:
         self.store = self._open(crashes=True)
         self.incarnation = self.store.incarnations.present()
         try:
-            roles: list[Role] = [Application(self)]
+            roles: list[AgentRole] = [Application(self)]
             if self._collects:
                 roles.append(
                     Collector(

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from covey.adapters.objects.folder import DirectoryStore
-from covey.app.roles.compactor import Compactor, Outcome
+from covey.app.roles.compactor import Compaction, Compactor
 from covey.app.roles.node_vault import NodeVault
 from covey.core.crypto import Identity
 from covey.core.ids import node_id
@@ -141,7 +141,7 @@ class Collector:
         self.publish(self.manifest)
         return path
 
-    def compact(self, *, grace_us: int = 0, target_bytes: int = 1_000_000) -> Outcome:
+    def compact(self, *, grace_us: int = 0, target_bytes: int = 1_000_000) -> Compaction:
         """Merge all but the newest segment, and delete what was replaced longer ago than the grace time."""
         keys, floor = KeyRing((self.key,)), _Floor()
         node = NodeVault(self.identity, lambda: keys, floor, DirectoryStore(self.vault), self._rng.randbytes)

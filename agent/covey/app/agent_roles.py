@@ -13,16 +13,16 @@ from covey.errors import ConfigurationError
 if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.app.roles.collector import Collector
-    from covey.app.runtime import Role
+    from covey.app.runtime import AgentRole
     from covey_boards.bridge import Bridge
 
 
-def configured_roles(device: Device, *, sensors: bool = True) -> list[Role]:
+def configured_roles(device: Device, *, sensors: bool = True) -> list[AgentRole]:
     """Return the roles of every agent: this machine's sensors, unless they are not wanted, and its boards."""
     return [*(sensor_roles(device) if sensors else []), *board_roles(device)]
 
 
-def sensor_roles(device: Device) -> list[Role]:
+def sensor_roles(device: Device) -> list[AgentRole]:
     """Return the sensors role where the configuration wants it."""
     if not device.config.sensors.enabled:
         return []
@@ -35,7 +35,7 @@ def sensor_roles(device: Device) -> list[Role]:
     return [Sensors(lambda: [*sensors.sample(), *firmware.sample()], device.publisher(), interval_us, report)]
 
 
-def board_roles(device: Device) -> list[Role]:
+def board_roles(device: Device) -> list[AgentRole]:
     """Return the bridge to boards where the configuration names ports."""
     ports = device.config.bridge.ports
     return [bridge_role(device, ports)] if ports else []

@@ -52,7 +52,7 @@ _CONNECTING = "connecting"
 _ENDED = "not connected"
 
 
-class Role(Protocol):
+class AgentRole(Protocol):
     """What an agent does beyond a plain member."""
 
     def turn(self, node: Node, now: Now) -> int | None:
@@ -93,7 +93,7 @@ class Runtime:
         relays: Relays,
         clock: Clock,
         make_node: Callable[[], Node],
-        roles: Sequence[Role],
+        roles: Sequence[AgentRole],
         report: Report,
         supervisor: Supervisor | None = None,
         rendezvous: Callable[[str, bytes], None] = lambda _topic, _payload: None,

@@ -22,7 +22,7 @@ from covey.limits import MAXIMUM_SEGMENT_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from covey.app.roles.vault_survey import Finding, NodeState, Progress, VaultSurvey
+    from covey.app.roles.vault_survey import NodeState, Progress, VaultFinding, VaultSurvey
     from covey.ports import ObjectStore
 
 _LONGEST_US = 3_650 * 86_400_000_000
@@ -190,7 +190,7 @@ def _push(options: argparse.Namespace) -> int:
     return 0
 
 
-def _tell(findings: list[Finding], as_json: bool, well: str) -> int:
+def _tell(findings: list[VaultFinding], as_json: bool, well: str) -> int:
     rows = [{"node": each.node, "segment": each.segment, "code": each.code, "reason": each.reason} for each in findings]
     if as_json:
         print_json({"findings": rows})

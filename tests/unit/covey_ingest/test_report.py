@@ -17,7 +17,7 @@ from deltalake import write_deltalake
 from covey.config.ingest_options import SINKS, VERIFY
 from covey.errors import ConfigurationError, StorageError
 from covey_ingest.__main__ import main
-from covey_ingest.report import Report, make_report
+from covey_ingest.report import FleetReport, make_report
 from covey_ingest.report_html import html
 from covey_ingest.report_text import text
 from covey_ingest.rows import Verify
@@ -71,7 +71,7 @@ def tables(tmp_path: Path) -> Path:
     return root
 
 
-def _report(tables: Path, window_us: int | None = 24 * HOUR_US, author: str = "") -> Report:
+def _report(tables: Path, window_us: int | None = 24 * HOUR_US, author: str = "") -> FleetReport:
     return make_report(str(tables), NOW_US, window_us, author)
 
 

@@ -11,8 +11,8 @@ import itertools
 import threading
 from typing import TYPE_CHECKING
 
-from covey.adapters.mqtt.connection import DISCONNECT_S, Connection, Inbox
-from covey.adapters.mqtt.settings import Backoff, ClientCertificate, Settings, parse_url, tls_context
+from covey.adapters.mqtt.connection import DISCONNECT_S, Connection, Subscriptions
+from covey.adapters.mqtt.settings import Backoff, ClientCertificate, RelaySettings, parse_url, tls_context
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class MqttRelay:
         """
         host, port, encrypted = parse_url(url)
         self.name = name
-        self._settings = Settings(
+        self._settings = RelaySettings(
             host=host,
             port=port,
             tls=tls_context(ca_file, client) if encrypted else None,
@@ -87,7 +87,7 @@ class MqttRelay:
         )
         self._stable_s = stable_s
         self._backoff = Backoff(retry_s_min, retry_s_max, refused_s_min)
-        self._inbox = Inbox(inbox_topic)
+        self._inbox = Subscriptions(inbox_topic)
         self._handles = itertools.count(1)
         self._connection: Connection | None = None
         self._will: LastWill | None = None

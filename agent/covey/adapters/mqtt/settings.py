@@ -25,7 +25,7 @@ PACKET_BYTES_MAX = 1 + 4 + 268_435_455
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RelaySettings:
     """How a relay is reached, and the bounds on doing so."""
 
     host: str
@@ -42,7 +42,7 @@ class Settings:
 
     def __repr__(self) -> str:
         """Return where it is, and never the password."""
-        return f"Settings({self.host}:{self.port})"
+        return f"RelaySettings({self.host}:{self.port})"
 
 
 class Backoff:

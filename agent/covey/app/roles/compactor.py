@@ -35,7 +35,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(slots=True)
-class Outcome:
+class Compaction:
     """What a compaction did, or would do."""
 
     segments: int = 0
@@ -71,10 +71,10 @@ class Compactor:
         self._reader = VaultReader(node.objects, node.read_keys())
         self._name = node.node.hex()
 
-    def plan(self, target_bytes: int, before_us: int, grace_us: int, now_us: int) -> Outcome:
+    def plan(self, target_bytes: int, before_us: int, grace_us: int, now_us: int) -> Compaction:
         """Return what `compact` would do: `merged` and `deleted` count, `bytes_after` is unknown and 0."""
         self._vault.load()
-        outcome = Outcome()
+        outcome = Compaction()
         listing = self._listing()
         if listing is None:
             return outcome
@@ -88,7 +88,7 @@ class Compactor:
                 outcome.waiting += count
         return outcome
 
-    def compact(self, target_bytes: int, before_us: int, grace_us: int, now_us: int, progress: Progress) -> Outcome:
+    def compact(self, target_bytes: int, before_us: int, grace_us: int, now_us: int, progress: Progress) -> Compaction:
         """Delete what has waited long enough, then merge.
 
         Raises:
@@ -96,7 +96,7 @@ class Compactor:
             StorageError: the store refused; whatever was published stands.
         """
         self._vault.load()
-        outcome = Outcome()
+        outcome = Compaction()
         self._bury(grace_us, now_us, outcome)
         listing = self._listing()
         if listing is None:
@@ -114,7 +114,7 @@ class Compactor:
 
     # -- merging ------------------------------------------------------------------------------------------------------
 
-    def _merge(self, batch: list[Group], now_us: int, outcome: Outcome) -> None:
+    def _merge(self, batch: list[Group], now_us: int, outcome: Compaction) -> None:
         """Put the merged segments of some groups, and the manifest that lists them."""
         merged: list[SegmentEntry] = []
         replaced: list[SegmentEntry] = []
@@ -131,7 +131,7 @@ class Compactor:
         if merged:
             self._publish(lambda: self._rewritten(merged, tuple(replaced), now_us))
 
-    def _parts(self, group: Group, outcome: Outcome) -> list[SegmentPart] | None:
+    def _parts(self, group: Group, outcome: Compaction) -> list[SegmentPart] | None:
         """Return everything that a group holds, or None where a segment of it is not what the manifest lists."""
         parts: list[SegmentPart] = []
         for entry in group:
@@ -168,7 +168,7 @@ class Compactor:
 
     # -- deleting -----------------------------------------------------------------------------------------------------
 
-    def _bury(self, grace_us: int, now_us: int, outcome: Outcome) -> None:
+    def _bury(self, grace_us: int, now_us: int, outcome: Compaction) -> None:
         """Delete what tombstones name whose grace time is over, then the tombstones."""
         listing = self._listing()
         if listing is None:
@@ -255,7 +255,7 @@ def _is_over(named: Tombstone, grace_us: int, now_us: int) -> bool:
     return named.created_at_us + grace_us <= now_us
 
 
-def _count(outcome: Outcome, group: Group) -> None:
+def _count(outcome: Compaction, group: Group) -> None:
     outcome.segments += len(group)
     outcome.merged += 1
     outcome.bytes_before += sum(entry.size for entry in group)

@@ -57,7 +57,7 @@ class NodeState:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class VaultFinding:
     """Something in a vault that is not as its manifest says. `segment` is None for what concerns a whole node."""
 
     node: str
@@ -105,16 +105,16 @@ class VaultSurvey:
             else:
                 yield NodeState(node, found, "")
 
-    def verify(self, nodes: Iterable[str], progress: Progress) -> Iterator[Finding]:
+    def verify(self, nodes: Iterable[str], progress: Progress) -> Iterator[VaultFinding]:
         """Open everything that is listed, verify every signature inside, and yield what is wrong."""
         for state in self.states(nodes):
             if state.trouble:
-                yield Finding(state.node, None, state.trouble, "the manifest was not followed")
+                yield VaultFinding(state.node, None, state.trouble, "the manifest was not followed")
             if state.manifest is None:
                 continue
             entries = self._reader.entries(state.node, state.manifest, 1, state.manifest.last_number)
             if isinstance(entries, Trouble):
-                yield Finding(state.node, None, entries.code, "a range of older segments cannot be read")
+                yield VaultFinding(state.node, None, entries.code, "a range of older segments cannot be read")
                 continue
             for done, entry in enumerate(entries, 1):
                 yield from self._verify_segment(state.node, entry)
@@ -122,26 +122,26 @@ class VaultSurvey:
             for named in state.manifest.tombstones:
                 buried = self._reader.tombstone(state.node, named)
                 if isinstance(buried, Trouble):
-                    yield Finding(state.node, None, buried.code, "a tombstone cannot be read")
+                    yield VaultFinding(state.node, None, buried.code, "a tombstone cannot be read")
 
-    def _verify_segment(self, node: str, entry: SegmentEntry) -> Iterator[Finding]:
+    def _verify_segment(self, node: str, entry: SegmentEntry) -> Iterator[VaultFinding]:
         content = self._reader.segment(node, entry)
         if content is None:
-            yield Finding(node, entry.number, "missing", "the manifest lists this segment, and it is not there")
+            yield VaultFinding(node, entry.number, "missing", "the manifest lists this segment, and it is not there")
             return
         try:
             key = self._keys.for_object(content)
             records = documents.open_segment(key, bytes.fromhex(node), entry, content)
         except RemoteError as error:
-            yield Finding(node, entry.number, error.code, str(error))
+            yield VaultFinding(node, entry.number, error.code, str(error))
             return
         for record in records:
             try:
                 read_message(record.message)
             except RemoteError as error:
-                yield Finding(node, entry.number, error.code, str(error))
+                yield VaultFinding(node, entry.number, error.code, str(error))
 
-    def pull(self, nodes: Iterable[str], mirror: ObjectStore, progress: Progress) -> Iterator[Finding]:
+    def pull(self, nodes: Iterable[str], mirror: ObjectStore, progress: Progress) -> Iterator[VaultFinding]:
         """Bring a mirror up to date: segments first, then the manifest that lists them. Yield what cannot be had.
 
         What the mirror has is not fetched again; a pull that was interrupted goes on where it was. A node with
@@ -155,7 +155,7 @@ class VaultSurvey:
             key = documents.manifest_key(self._keys.vault_id, bytes.fromhex(node))
             found = self._reader.manifest(node, Floor())
             if isinstance(found, Trouble):
-                yield Finding(node, None, found.code, "the manifest was not followed")
+                yield VaultFinding(node, None, found.code, "the manifest was not followed")
                 continue
             mirrored = VaultReader(mirror, self._keys)
             there = mirrored.manifest(node, Floor())
@@ -163,7 +163,7 @@ class VaultSurvey:
             before = None if isinstance(there, Trouble) else self._listing(mirrored, node, there, common)
             after = self._listing(self._reader, node, found, common)
             if after is None:
-                yield Finding(node, None, "missing", "a range of older segments, or a tombstone, cannot be read")
+                yield VaultFinding(node, None, "missing", "a range of older segments, or a tombstone, cannot be read")
                 continue
             missing = list(self._pull_objects(node, after, before, mirror, progress))
             yield from missing
@@ -210,7 +210,7 @@ class VaultSurvey:
 
     def _pull_objects(
         self, node: str, after: _Listing, before: _Listing | None, mirror: ObjectStore, progress: Progress
-    ) -> Iterator[Finding]:
+    ) -> Iterator[VaultFinding]:
         wanted = [key for key in after.segments if before is None or key not in before.segments]
         for done, key in enumerate(wanted, 1):
             yield from self._pull_segment(node, key, after.segments[key], mirror)
@@ -219,18 +219,18 @@ class VaultSurvey:
             if before is None or key not in before.others or mirror.get(key, MAXIMUM_VAULT_MANIFEST_BYTES) is None:
                 content = self._objects.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
                 if content is None:
-                    yield Finding(node, None, "missing", "a range of older segments, or a tombstone, is not there")
+                    yield VaultFinding(node, None, "missing", "a range of older segments, or a tombstone, is not there")
                 else:
                     mirror.put(key, content)
 
-    def _pull_segment(self, node: str, key: str, entry: SegmentEntry, mirror: ObjectStore) -> Iterator[Finding]:
+    def _pull_segment(self, node: str, key: str, entry: SegmentEntry, mirror: ObjectStore) -> Iterator[VaultFinding]:
         there = mirror.get(key, MAXIMUM_SEGMENT_BYTES)
         if there is not None and documents.is_segment(entry, there):
             return
         content = self._reader.segment(node, entry)
         if content is None:
-            yield Finding(node, entry.number, "missing", "the manifest lists this segment, and it is not there")
+            yield VaultFinding(node, entry.number, "missing", "the manifest lists this segment, and it is not there")
         elif not documents.is_segment(entry, content):
-            yield Finding(node, entry.number, "decryption", "the segment is not the one that the manifest lists")
+            yield VaultFinding(node, entry.number, "decryption", "the segment is not the one that the manifest lists")
         else:
             mirror.put(key, content)

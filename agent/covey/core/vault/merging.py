@@ -140,7 +140,7 @@ def _tombstone_binding(vault_id: bytes, node: bytes, first: int, last: int) -> b
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SegmentLayout:
     """How a manifest is to name a node's segments: ranges that stay, runs that become new ranges, the newest listed."""
 
     ranges: tuple[SegmentRange | Group, ...]
@@ -148,7 +148,9 @@ class Layout:
     dropped: tuple[SegmentRange, ...]
 
 
-def layout(ranges: Sequence[tuple[SegmentRange, Group]], listed: Group, merged: Sequence[SegmentEntry]) -> Layout:
+def layout(
+    ranges: Sequence[tuple[SegmentRange, Group]], listed: Group, merged: Sequence[SegmentEntry]
+) -> SegmentLayout:
     """Put merged segments in the place of those that they stand for.
 
     A range stays as it is where nothing in it is replaced. But one that names less than half the usual number of
@@ -173,7 +175,7 @@ def layout(ranges: Sequence[tuple[SegmentRange, Group]], listed: Group, merged: 
     tail = substituted([*run, *listed], merged)
     folded = max(0, len(tail) // VAULT_RANGE_SEGMENTS - 1) * VAULT_RANGE_SEGMENTS
     dropped = tuple([named for (named, _), anew in zip(ranges, rewritten, strict=False) if anew])
-    return Layout((*kept, *_cut(tail[:folded])), tail[folded:], dropped)
+    return SegmentLayout((*kept, *_cut(tail[:folded])), tail[folded:], dropped)
 
 
 def _touched(entries: Group, firsts: list[int], merged: Sequence[SegmentEntry]) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.app.roles.compactor import Compactor, Outcome
+from covey.app.roles.compactor import Compaction, Compactor
 from covey.app.roles.node_vault import NodeVault
 from covey.core.ids import node_id
 from covey.core.now import Now
@@ -46,7 +46,7 @@ def _compactor(site: Site, *keys: VaultKey) -> Compactor:
     return Compactor(node, site.gate.store, site.gate.rng)
 
 
-def _compact(site: Site, after_us: int = 0, target: int = TARGET) -> Outcome:
+def _compact(site: Site, after_us: int = 0, target: int = TARGET) -> Compaction:
     now_us = site.gate.now.wall_us + after_us
     return _compactor(site).compact(target, now_us, 7 * DAY_US, now_us, lambda *_: None)
 
