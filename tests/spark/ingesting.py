@@ -12,13 +12,21 @@ from covey_ingest.progress import Progress
 
 
 def ingest(
-    spark: SparkSession, vault: Path, tables: Path, checkpoint: Path | None = None, **options: Any
+    spark: SparkSession,
+    vault: Path,
+    tables: Path,
+    checkpoint: Path | None = None,
+    key_file: Path | None = None,
+    **options: Any,
 ) -> list[Progress]:
-    """Take in what is there and return what was told of each micro-batch; further options are those of `job.run`."""
+    """Take in what is there and return what was told of each micro-batch.
+
+    Checkpoint and key file lie below tables and vault unless they are named; further options are those of `job.run`.
+    """
     told: list[Progress] = []
     run(
         str(vault),
-        vault / "vault.key",
+        key_file or vault / "vault.key",
         tables,
         checkpoint or tables / ".checkpoint",
         available_now=True,

@@ -61,14 +61,14 @@ def test_a_segment_that_failed_is_read_when_it_is_whole_again(  # accepts: 004.2
     paths[1].unlink()
     paths[2].write_bytes(good[2][:-1])
     paths[3].write_bytes(good[4])
-    (first,) = ingest(spark, collector.vault, tables)
+    (first,) = ingest(spark, collector.vault, tables, key_file=collector.key_file)
     assert (first.readings, first.quarantined, first.repaired) == (6, 3, 0)
     assert _failed(tables) == [(2, 2), (3, 3), (4, 4)]
-    assert ingest(spark, collector.vault, tables) == [], "nothing is any better"
+    assert ingest(spark, collector.vault, tables, key_file=collector.key_file) == [], "nothing is any better"
 
     collector.put(paths[1], good[1])
     collector.put(paths[2], good[2])
-    (healed,) = ingest(spark, collector.vault, tables)
+    (healed,) = ingest(spark, collector.vault, tables, key_file=collector.key_file)
     assert (healed.readings, healed.quarantined, healed.repaired) == (6, 0, 2)
     assert _failed(tables) == [(4, 4)]
     assert [row["reason"] for row in make_report(str(tables), NOW_US, None).sections["quarantine"]] == ["decryption"]
@@ -77,7 +77,7 @@ def test_a_segment_that_failed_is_read_when_it_is_whole_again(  # accepts: 004.2
     _replay(tables, 1)
     shutil.rmtree(repairs.path_in(tables).parent)
     collector.put(paths[3], good[3])
-    again = ingest(spark, collector.vault, tables)
+    again = ingest(spark, collector.vault, tables, key_file=collector.key_file)
     assert [(each.batch_id, each.readings, each.repaired) for each in again] == [(1, 6, 2), (2, 3, 1)]
     assert tally(tables) == {device.author: Tally(15, 0)}
     assert _failed(tables) == []
@@ -100,13 +100,13 @@ def test_a_repaired_segment_that_was_merged_meanwhile_is_read_once(
     path = collector.segment_path(entries[1])
     good = path.read_bytes()
     path.unlink()
-    ingest(spark, collector.vault, tables)
+    ingest(spark, collector.vault, tables, key_file=collector.key_file)
     assert _failed(tables) == [(2, 2)]
     collector.put(path, good)
     collector.compact()
     collector.compact()  # deletes what the first one replaced
     assert not path.exists()
-    (healed,) = ingest(spark, collector.vault, tables)
+    (healed,) = ingest(spark, collector.vault, tables, key_file=collector.key_file)
     assert (healed.readings, healed.repaired, healed.repeats) == (2, 1, 0)
     assert tally(tables) == {device.author: Tally(8, 0)}
 
@@ -117,19 +117,19 @@ def test_a_vault_that_is_not_mounted_costs_no_reading(
 ) -> None:
     device, mounted = Device(collector, 1), collector.vault.with_name("mounted")
     collector.land(device.measure(2))
-    ingest(spark, collector.vault, tables)
+    ingest(spark, collector.vault, tables, key_file=collector.key_file)
     collector.land(device.measure(3))
-    ingest(spark, collector.vault, tables)
+    ingest(spark, collector.vault, tables, key_file=collector.key_file)
     _replay(tables, 1)
     collector.vault.rename(mounted)
     if empty:
         collector.vault.mkdir()
     with pytest.raises(CoveyError, match="empty" if empty else "no vault"):
-        ingest(spark, collector.vault, tables)
+        ingest(spark, collector.vault, tables, key_file=collector.key_file)
     if empty:
         collector.vault.rmdir()
     mounted.rename(collector.vault)
-    assert [each.readings for each in ingest(spark, collector.vault, tables)] == [3]
+    assert [each.readings for each in ingest(spark, collector.vault, tables, key_file=collector.key_file)] == [3]
     assert tally(tables) == {device.author: Tally(5, 0)}
     assert not (tables / "quarantine").exists()
 
@@ -149,7 +149,7 @@ def test_a_vault_that_changes_between_two_looks_commits_nothing(
     with monkeypatch.context() as patched:
         patched.setattr(dedup, "find", and_then_a_segment_fails)
         with pytest.raises(TransientError, match="the vault changed"):
-            ingest(spark, collector.vault, tables)
+            ingest(spark, collector.vault, tables, key_file=collector.key_file)
     assert not list((tables / "readings").glob("batch=*"))
 
     # What a killed run had committed of the others is not taken for this one's.
@@ -157,7 +157,7 @@ def test_a_vault_that_changes_between_two_looks_commits_nothing(
     stale.mkdir(parents=True)
     (stale / "part-0.parquet").write_bytes(b"of another attempt")
     collector.put(path, good)
-    (written,) = ingest(spark, collector.vault, tables)
+    (written,) = ingest(spark, collector.vault, tables, key_file=collector.key_file)
     assert (written.readings, written.losses, written.quarantined) == (5, 1, 0)
     assert not stale.exists()
     assert tally(tables) == {device.author: Tally(5, 0)}
