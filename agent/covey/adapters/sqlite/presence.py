@@ -18,7 +18,7 @@ def _peer_presence(
     return PeerPresence(counter, State(state), interval_s, held, since_us, heard_us)
 
 
-class Presence:
+class PresenceCounters:
     """Signs of life of other devices, and the counters of this device's own."""
 
     def __init__(self, database: Database) -> None:

@@ -30,7 +30,7 @@ from covey.adapters.sqlite.losses import Losses
 from covey.adapters.sqlite.migrations import migrate
 from covey.adapters.sqlite.outbox import Outbox
 from covey.adapters.sqlite.pairing import GroupRequests, Invites, Joins, Pairings
-from covey.adapters.sqlite.presence import Presence
+from covey.adapters.sqlite.presence import PresenceCounters
 from covey.adapters.sqlite.progress import moving
 from covey.adapters.sqlite.quarantine import Quarantine
 from covey.adapters.sqlite.received import Received
@@ -100,7 +100,7 @@ class SqliteStore:
         self.inbox = Inbox(database, self.received)
         self.landing = Landing(database)
         self.link_keys = LinkKeys(database)
-        self.presence = Presence(database)
+        self.presence = PresenceCounters(database)
         self.collectors = SilentCollectors(database)
         self.groups = GroupTables(database)
         self.votes = Votes(database)
