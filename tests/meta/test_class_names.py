@@ -15,7 +15,7 @@ _SHARED = {
     "LinkKeys": "as Inbox",
     "Outbox": "as Inbox",
     "Comparing": "the two sides of a pairing have states of the same name, in a transition table each",
-    "Event": "as Comparing",
+    "Event": "each transition table's own",
     "Over": "as Comparing",
 }
 """Names that stand twice, each with the reason."""

@@ -41,13 +41,13 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, Settings, plain_words, publish_bytes
+from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, RelaySettings, plain_words, publish_bytes
 from covey.adapters.mqtt.states import (
     CONNECTION,
     Accepting,
     Closing,
+    ConnectionEnding,
     Ended,
-    Ending,
     Event,
     Opening,
     State,
@@ -80,7 +80,7 @@ _TICK_S = 5.0
 """How often paho looks after its keep-alive; a fraction of it, and rare enough to let a small machine sleep."""
 
 
-class Inbox:
+class Subscriptions:
     """The topic that is ours, others that we read for a while, and what we refused to take from them."""
 
     def __init__(self, topic: str) -> None:
@@ -142,8 +142,8 @@ class Connection:
         self,
         name: str,
         generation: int,
-        settings: Settings,
-        inbox: Inbox,
+        settings: RelaySettings,
+        inbox: Subscriptions,
         handles: Iterator[int],
         deliver: Callable[[RelayEvent], None],
         will: LastWill | None = None,
@@ -220,7 +220,7 @@ class Connection:
 
     # --- the network thread --------------------------------------------------------------------------
 
-    def run(self) -> Ending:
+    def run(self) -> ConnectionEnding:
         """Connect, serve until the connection ends, and say why it did."""
         try:
             self._connect()
@@ -244,7 +244,7 @@ class Connection:
         state = self._state
         if not isinstance(state, Ended):
             up_s = time.monotonic() - state.since_s if isinstance(state, Up) else 0.0
-            state = Ended(Ending(reason, refused, up_s))
+            state = Ended(ConnectionEnding(reason, refused, up_s))
         self._move(event, state)
         return state
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ConnectionEnding:
     """Why a connection ended, in plain words; whether the server said no; how long we were up."""
 
     reason: str
@@ -69,7 +69,7 @@ class Ended:
     """It is over."""
 
     AWAITED: ClassVar[str] = "end"
-    ending: Ending
+    ending: ConnectionEnding
     deadline_s: float = math.inf
 
 

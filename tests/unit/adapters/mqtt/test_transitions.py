@@ -20,8 +20,8 @@ from covey.adapters.mqtt.states import (
     CONNECTION,
     Accepting,
     Closing,
+    ConnectionEnding,
     Ended,
-    Ending,
     Event,
     Opening,
     State,
@@ -49,7 +49,7 @@ STATES: Mapping[type, State] = {
     Subscribing: Subscribing(math.inf),
     Up: Up(math.inf, 0.0),
     Closing: Closing(math.inf),
-    Ended: Ended(Ending("the first reason", up_s=7.0)),
+    Ended: Ended(ConnectionEnding("the first reason", up_s=7.0)),
 }
 
 
