@@ -88,6 +88,11 @@ class _Floor:
     def __init__(self) -> None:
         self._highest = 0
 
+    @property
+    def landing(self) -> _Floor:
+        """The records that `FloorStore` asks for."""
+        return self
+
     def manifest_floor(self) -> int:
         """Return what was published."""
         return self._highest

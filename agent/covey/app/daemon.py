@@ -14,7 +14,7 @@ from covey.errors import LocalError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
-    from covey.app.runtime import Role
+    from covey.app.runtime import AgentRole
 
 _POLL_S = 0.1
 _PROBE_S = 0.5
@@ -23,7 +23,7 @@ _YIELD_S = 10.0
 """A command that waits notices a starting agent within a second; then it lets go of the relay."""
 
 
-def run_agent(device: Device, roles: Sequence[Role], *, lands_telemetry: bool = False) -> None:
+def run_agent(device: Device, roles: Sequence[AgentRole], *, lands_telemetry: bool = False) -> None:
     """Be the agent on this state until SIGTERM or Ctrl-C.
 
     Raises:

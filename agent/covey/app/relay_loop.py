@@ -20,7 +20,7 @@ from covey.errors import GroupDestroyedError
 if TYPE_CHECKING:
     from covey.adapters.systemd import Systemd
     from covey.app.device import Device
-    from covey.app.runtime import Role
+    from covey.app.runtime import AgentRole
 
 _POLL_S = 0.1
 _FRESH_REFUSED_S = 2.0
@@ -49,7 +49,7 @@ def wait_until(device: Device, condition: Callable[[], bool], seconds: float) ->
 
 def speak_with_relay(
     device: Device,
-    roles: Sequence[Role],
+    roles: Sequence[AgentRole],
     until: Callable[[], bool],
     *,
     lands_telemetry: bool = False,
