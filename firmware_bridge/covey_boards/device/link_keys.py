@@ -3,6 +3,8 @@
 1. A key lies in RAM only, and a start draws another: no counter is ever used twice with one.
 2. It is used when its LINK no longer waits: an acknowledgement alone frees that. What is sent again is sealed.
 3. It ends with the first doubt, with its age and with its count; the next one is drawn before that.
+
+The agent's are in core/link/link_keys.py; `device/__init__.py` says why they are not the same code.
 """
 
 try:

@@ -7,6 +7,8 @@
 3. Beyond `bytes_max` the oldest goes. What the gateway never took is lost, and a LOSS record says so as soon as it can
    be sent. What the gateway took is waited for: it is lost if acknowledgements still leave it out `MISSING_US` later.
 4. A restart forgets all of this, and begins a new incarnation: no sequence is ever given twice.
+
+The agent keeps the same promises in core/link/send_window.py; `device/__init__.py` says why in other code.
 """
 
 try:

@@ -16,7 +16,8 @@ The queue itself lies in the store; this machine holds a bounded window of it. R
        acknowledgement is one measurement: a whole window of late ones would have the retry time double each time.
 
 What becomes of one message of the window is in `MESSAGE`, the transition table; a link is as many of these machines as
-its window has messages, with one pace and one clock for all of them.
+its window has messages, with one pace and one clock for all of them. A board keeps the same promises in other code:
+`covey_boards/device/__init__.py` says why.
 """
 
 from __future__ import annotations
