@@ -14,7 +14,7 @@ import pytest
 from broker_conf.mosquitto import Broker
 from covey.adapters.clock import SystemClock
 from covey.adapters.state_folder import StateFolder
-from covey.app.checks.findings import Device, Level
+from covey.app.checks.findings import Examined, Level
 from covey.app.checks.local import CHECKS, clock, examine
 from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway
@@ -135,7 +135,7 @@ class _Clock(SystemClock):
     ],
 )
 def test_the_clock(alone: Gateway, wall_us: int, synchronised: bool, level: Level) -> None:
-    device = Device(StateFolder.at(alone.state), _Clock(wall_us, synchronised=synchronised))
+    device = Examined(StateFolder.at(alone.state), _Clock(wall_us, synchronised=synchronised))
     assert [seen[0] for seen in clock(device)] == [level]
 
 
@@ -148,7 +148,7 @@ def test_a_message_that_waits_for_days(new_gateway: Callable[[str], Gateway]) ->
     one.end()
     two.ok("send", "--text", "waits")
     later = _Clock(SystemClock().wall_us() + 3 * 86_400_000_000, synchronised=True)
-    device = Device(StateFolder.at(two.state), later)
+    device = Examined(StateFolder.at(two.state), later)
     (finding,) = [each for each in examine(device, offline=True) if each.check == "outbox"]
     device.close()
     assert finding.level is Level.WARNING

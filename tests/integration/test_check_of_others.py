@@ -12,7 +12,7 @@ from broker_conf.mosquitto import Broker
 from covey.adapters.clock import SystemClock
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_folder import StateFolder
-from covey.app.checks.findings import Device, Finding, Level
+from covey.app.checks.findings import Examined, Finding, Level
 from covey.app.checks.local import agreement, examine
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import read_manifest
@@ -99,7 +99,7 @@ def broker_has_answered(gateway: Gateway) -> bool:
 
 
 def _agreement(gateway: Gateway) -> list[Finding]:
-    device = Device(StateFolder.at(gateway.state), SystemClock())
+    device = Examined(StateFolder.at(gateway.state), SystemClock())
     found = [each for each in examine(device, offline=True) if each.check == agreement.__name__]
     device.close()
     return found

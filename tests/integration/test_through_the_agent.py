@@ -112,7 +112,7 @@ def test_commands_go_through_the_agent(guests: tuple[Guest, Guest, Gateway, Gate
     waiting = json.loads(second.ok("outbox", "ls", "--json"))
     assert [each["class"] for each in waiting["shown"]] == ["data"]
     assert second.client.outbox(0)["messages"] == waiting["messages"] == 1
-    assert "1 messages" in second.ok("outbox", "ls")
+    assert "1 message, " in second.ok("outbox", "ls")
     one.start("collect", "--no-sensors")
 
     wait_until(lambda: one.counters().get("landed_messages", 0) >= 2, "telemetry has landed")

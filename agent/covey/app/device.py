@@ -26,6 +26,7 @@ from covey.errors import ConfigurationError, DamagedStateError, LocalError, Malf
 
 if TYPE_CHECKING:
     from covey.core.crypto import Identity
+    from covey.ports import Clock
 
 _PATIENCE_S = 2.0
 """After so long a person is told why a state takes time to open."""
@@ -38,7 +39,7 @@ class Device:
     folder: StateFolder
     config: Config
     store: SqliteStore
-    clock: SystemClock
+    clock: Clock
     node: Node
     fresh_account: bool = False
 

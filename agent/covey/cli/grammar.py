@@ -16,8 +16,6 @@ from covey.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from _typeshed import SupportsWrite
-
 Act: TypeAlias = "Callable[[argparse.Namespace], int | None]"
 """What does a command or an action; None is the exit code 0."""
 
@@ -49,7 +47,7 @@ class Parser(argparse.ArgumentParser):
             return super().format_help()
         return f"{super().format_help()}\nWithout an ACTION:\n\n{self.actions[self.default_action].format_help()}"
 
-    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+    def print_help(self, file: Any = None) -> None:
         """Print the help; unlike argparse, tell of it where that cannot be written."""
         print(self.format_help(), end="", file=file)
 

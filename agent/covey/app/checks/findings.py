@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,8 @@ class Examined:
         from covey.app.device import device_on
         from covey.app.queries import status_of
 
-        self.opened = self._open_now.enter_context(device_on(self.folder, self.identity, self.configuration.config))
+        opened = self._open_now.enter_context(device_on(self.folder, self.identity, self.configuration.config))
+        self.opened = replace(opened, clock=self.clock)
         self.status = status_of(self.opened)
 
     def close(self) -> None:

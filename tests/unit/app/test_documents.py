@@ -1,0 +1,75 @@
+"""A device's documents survive the way through JSON, and say nothing that is only known on the device itself."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from covey.app.documents import (
+    BytesByClass,
+    MemberStatus,
+    Outbox,
+    OutboxStatus,
+    RelayStatus,
+    SalvageStatus,
+    Status,
+    WaitingMessage,
+    from_json,
+    to_json,
+)
+
+_NAME = "0123abcd"
+
+
+def _status() -> Status:
+    return Status(
+        device=_NAME,
+        label="gate",
+        agent="running",
+        relay=RelayStatus("mqtt://a", "up", 5),
+        relays=(RelayStatus("mqtt://a", "up", 5), RelayStatus("mqtt://b", "refused", 1)),
+        clock_synchronised=True,
+        outbox=OutboxStatus(1, 90, 100, BytesByClass(0, 90, 0), 90_000),
+        queues=(),
+        members=(MemberStatus(_NAME, "", None, "unknown", None),),
+        groups=(),
+        boards=(),
+        salvage=SalvageStatus(3, {"outbox": 1, "inbox": None}, "aside"),
+        pending_joins=0,
+        waiting_invitations=0,
+        landing_bytes=0,
+        counters={"duplicates": 2},
+        troubles=("the outbox is nearly full",),
+    )
+
+
+def test_a_status_comes_back_from_json() -> None:
+    status = _status()
+    assert from_json(Status, json.loads(json.dumps(to_json(status)))) == status
+
+
+def test_a_word_of_python_is_a_key_without_its_underscore() -> None:
+    outbox = Outbox(1, 9, (WaitingMessage(_NAME, 1, "data", 9, 0),))
+    assert to_json(outbox)["shown"][0]["class"] == "data"
+    assert from_json(Outbox, to_json(outbox)) == outbox
+
+
+def test_what_is_known_on_the_device_alone_is_not_told() -> None:
+    told = to_json(OutboxStatus(1, 9, 100, BytesByClass(0, 9, 0), 2, oldest_us=2_345_678))
+    assert set(told) == {"messages", "bytes", "maximum_bytes", "bytes_by_class", "oldest_seconds"}
+    assert set(to_json(RelayStatus("mqtt://a", "agent not running", 0, noted="up"))) == {"url", "state", "seconds"}
+
+
+def test_what_a_later_agent_says_is_left_out_and_what_an_earlier_one_lacks_is_missed() -> None:
+    told = to_json(_status())
+    assert from_json(Status, {**told, "weather": "fine"}) == _status()
+    del told["counters"]
+    with pytest.raises(KeyError):
+        from_json(Status, told)
+
+
+@pytest.mark.parametrize(("size", "full", "nearly"), [(80, False, False), (81, False, True), (100, True, True)])
+def test_an_outbox_says_how_full_it_is(size: int, full: bool, nearly: bool) -> None:
+    outbox = OutboxStatus(1, size, 100, BytesByClass(0, size, 0), None)
+    assert (outbox.full, outbox.nearly_full) == (full, nearly)
