@@ -1,4 +1,4 @@
-"""The `gaps` table by columns: what `steady` opens in it and closes without a Python object for each gap."""
+"""The `gaps` table by columns: what `gap_fast_path` opens in it and closes without a Python object for each gap."""
 
 from __future__ import annotations
 

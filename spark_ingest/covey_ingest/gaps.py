@@ -290,7 +290,7 @@ def open_gaps(tables: Path) -> pa.Table:
 
 
 def _with_batch(numbers: pa.Table, rows: pa.Table, messages: pa.Table, losses: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return state and table after a micro-batch; only what has to be judged becomes Python objects: see `steady`."""
+    """Return state and table after a micro-batch; what need not be judged stays in columns (`gap_fast_path`)."""
     numbers, rows, judged = take_in_steady(numbers, rows, messages, losses["author"])
     authors = pc.field("author").isin(judged)
     return _judged(numbers, rows, _news(messages.filter(authors), losses), judged)

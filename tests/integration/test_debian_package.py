@@ -22,7 +22,7 @@ from tests.integration.debian_root import DebianRoot, missing_for_root, need
 from tests.meta.source_tree import ROOT
 from tests.waiting import GUARD_S, wait_until
 
-_NEEDS = ("python3", "python3-nacl", "python3-cbor2", "python3-psutil", "systemd")
+_NEEDS = ("python3", "python3-nacl", "python3-cbor2", "python3-psutil", "python3-tomlkit", "systemd")
 """What the package depends on, and nothing else beside Debian's essential packages: what it forgot would be missing."""
 
 _AS_AGENT = ("setpriv", "--reuid=covey", "--regid=covey", "--init-groups", "covey")

@@ -129,6 +129,7 @@ _SOLE_IMPORTERS = {
     "cryptography": ("covey.adapters.broker.fleet_ca",),
     "spake2": ("covey.core.pake",),
     "mnemonic": ("covey.adapters.word_list",),
+    "tomlkit": ("covey.config.file",),
     "segno": ("covey.adapters.qr_code",),
     "obstore": ("covey.adapters.objects.cloud", "covey_ingest.table_files"),
 }

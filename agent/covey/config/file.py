@@ -140,48 +140,47 @@ def config_text(values: Mapping[str, Value]) -> str:
 def changed_text(text: str, key: str, value: Value | None) -> str:
     """Return a file's text with one setting changed, or at its default again; everything else stays as it is.
 
+    A line that shows the default is the one that changes, and a setting at its default is shown so again.
+
     Raises:
-        ConfigurationError: no such setting, a wrong value, or the file is written in a way that this cannot change.
+        ConfigurationError: no such setting, a wrong value, or a file that is none of ours.
     """
-    wanted = parse(text, "config.toml")
-    wanted.pop(key, None)
+    import tomlkit
+    from tomlkit.items import InlineTable
+
+    parse(text, "config.toml")
+    about = setting(key)
+    section, _, name = key.rpartition(".")
+    document = tomlkit.parse(text)
+    if section and section not in document:
+        if value is None:
+            return text
+        document[section] = tomlkit.table()
+    table: Any = document[section] if section else document
     if value is not None:
-        wanted[key] = setting(key).check(value, key)
-    lines = text.splitlines()
-    start, end = _section_lines(lines, key.rpartition(".")[0])
-    line = _line(setting(key), value)
-    name = re.escape(key.rpartition(".")[2])
-    for pattern in (rf"\s*{name}\s*=", rf"#\s*{name}\s*="):  # what holds, or else the default that is shown
-        place = next((each for each in range(start, end) if re.match(pattern, lines[each])), None)
-        if place is not None:
-            lines[place] = line
-            break
-    else:
-        lines.insert(end, line)
-    changed = "\n".join(lines) + "\n"
-    try:
-        right = parse(changed, "config.toml") == wanted
-    except ConfigurationError:
-        right = False
-    if not right:
-        raise ConfigurationError(f"the line of {key} in config.toml is not a simple one", hint="change it by hand")
-    return changed
+        written = tomlkit.value(toml_value(about.check(value, key)))
+        if name in table or isinstance(table, InlineTable) or not _show(table, about, (tomlkit.key(name), written)):
+            table[name] = written
+    elif name in table and (
+        isinstance(table, InlineTable) or not _show(table, about, (None, tomlkit.comment(_line(about, None)[2:])))
+    ):
+        del table[name]
+    return tomlkit.dumps(document)
 
 
-def _section_lines(lines: list[str], section: str) -> tuple[int, int]:
-    """Return where a section's lines are; one that is not there is begun at the end."""
-    heads = [place for place, line in enumerate(lines) if re.match(r"\s*\[", line)]
-    if not section:
-        start, end = 0, heads[0] if heads else len(lines)
-    else:
-        head = next((place for place in heads if re.match(rf"\s*\[\s*{section}\s*\]", lines[place])), None)
-        if head is None:
-            lines += ["", f"[{section}]"]
-            head = len(lines) - 1
-        start, end = head + 1, next((place for place in heads if place > head), len(lines))
-    while end > start and not lines[end - 1].strip():
-        end -= 1
-    return start, end
+def _show(table: Any, about: Setting, item: tuple[Any, Any]) -> bool:
+    """Put an item in the line where a table has a setting, or shows its default; return False where it has no such."""
+    from tomlkit.container import Container
+
+    container = table if isinstance(table, Container) else table.value
+    body = container.body if isinstance(container, Container) else []  # not of a table that stands in several parts
+    name = about.key.rpartition(".")[2]
+    shown = re.compile(rf"#\s*{re.escape(name)}\s*=")
+    for place, (key, value) in enumerate(body):
+        if key.key == name if key is not None else shown.match(value.as_string().strip()):
+            body[place] = item
+            return True
+    return False
 
 
 def _line(about: Setting, value: Value | None) -> str:

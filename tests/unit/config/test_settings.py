@@ -125,11 +125,26 @@ def test_the_line_that_shows_the_default_is_the_one_that_changes() -> None:
     assert changed_text(changed, "telemetry.batch_seconds", None) == text
 
 
-@pytest.mark.parametrize("text", ['relay = {url = "mqtt://a"}\n', '[relay]\n"url" = "mqtt://a"\n', "relay.url = 'x'\n"])
-def test_a_file_written_in_another_way_is_not_damaged(text: str) -> None:
-    with pytest.raises(ConfigurationError) as raised:
-        changed_text(text, "relay.url", "mqtt://b")
-    assert "by hand" in raised.value.hint
+@pytest.mark.parametrize(
+    "text",
+    [
+        'relay = {url = "mqtt://a"}\n',
+        'relay = {url = "mqtt://a", ca_file = "/ca"} # mine\n',
+        '[relay]\n"url" = "mqtt://a"\n',
+        '[relay]\n"url" = "mqtt://a" # why\nca_file = "/ca"\n[vault]\n',
+        "relay.url = 'x'\n",
+        "label = 'a'\nrelay.ca_file = '/ca'\nrelay.url = 'x' # why\n",
+        '[relay]\nurl = """\nmqtt://a"""\n',
+    ],
+)
+def test_a_file_written_in_another_way_is_changed_as_well(text: str) -> None:
+    before = parse(text, "x")
+    changed = changed_text(text, "relay.url", "mqtt://b")
+    assert parse(changed, "x") == before | {"relay.url": "mqtt://b"}
+    assert [word for word in ("# mine", "# why") if word in text] == [w for w in ("# mine", "# why") if w in changed]
+    gone = changed_text(changed, "relay.url", None)
+    assert parse(gone, "x") == {key: value for key, value in before.items() if key != "relay.url"}
+    assert parse(changed_text(gone, "relay.url", "mqtt://c"), "x") == before | {"relay.url": "mqtt://c"}
 
 
 @given(
