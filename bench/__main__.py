@@ -6,7 +6,9 @@ import argparse
 import sys
 from importlib import import_module
 
-_BENCHES = {
+from bench.smoke import shrink
+
+BENCHES = {
     "throughput": "readings/s and bytes on the wire, against paho with JSON",
     "small": "messages/s of 200 bytes, one by one, against raw paho and a crash-safe bridge of two brokers",
     "outage": "envelopes sent for each message of a backlog, after an hour without the relay or the recipient",
@@ -24,17 +26,21 @@ def main() -> int:
     """Run the named benchmarks, or all; return the worst exit code."""
     parser = argparse.ArgumentParser(
         prog="./dev bench",
-        description="\n".join(f"{name:<20} {what}" for name, what in _BENCHES.items()),
+        description="\n".join(f"{name:<20} {what}" for name, what in BENCHES.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="*", choices=[*_BENCHES, []], metavar="NAME", help="default: all")
+    parser.add_argument("names", nargs="*", choices=[*BENCHES, []], metavar="NAME", help="default: all")
     parser.add_argument("--short", action="store_true", help="size: look for seconds, not for half an hour")
+    parser.add_argument("--smoke", action="store_true", help="show that they run: small sizes, no figures to quote")
     options = parser.parse_args()
     worst = 0
-    for name in options.names or _BENCHES:
-        print(f"\n== {name}: {_BENCHES[name]}", flush=True)
-        patience = {"short": True} if options.short and name == "size" else {}
-        worst = max(worst, import_module(f"bench.{name}").main(**patience) or 0)
+    for name in options.names or BENCHES:
+        print(f"\n== {name}: {BENCHES[name]}", flush=True)
+        bench = import_module(f"bench.{name}")
+        arguments = shrink(name, bench) if options.smoke else {}
+        if options.short and name == "size":
+            arguments = {"short": True}
+        worst = max(worst, bench.main(**arguments) or 0)
     return worst
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core import crypto
-from covey.core.crypto import DeviceKeys, Identity
+from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member, genesis, secret_id, sign_manifest
 from covey.core.group.trust import GroupTrust
 from covey.core.link.send_window import Jitter
@@ -38,7 +38,7 @@ def _crowd(count: int, chance: random.Random) -> tuple[GroupManifest, Identity]:
     """Return a manifest of `count` members, and one who may issue the next."""
     issuer = _identity(chance)
     first = genesis(chance.randbytes(32), Member(issuer.keys, "gateway"), secret_id(b""))
-    others = [Member(DeviceKeys(chance.randbytes(32), chance.randbytes(32)), "kitchen") for _ in range(count - 1)]
+    others = [Member(_identity(chance).keys, "kitchen") for _ in range(count - 1)]
     members = sorted([*first.members, *others], key=lambda member: member.keys.signing_public)
     grown = GroupManifest(
         first.group_id, 2, (bytes(32),), first.mode, None, tuple(members), (), 1, first.epoch_id, (), first.issuer

@@ -1,0 +1,31 @@
+"""Sizes with which each benchmark only shows that it runs: `./dev bench --smoke`. Its figures then mean nothing."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+_SIZES: dict[str, dict[str, Any]] = {
+    "throughput": {"_OURS": 6_000, "_PEER": 300, "_ROUNDS": 1},
+    "small": {"_OURS": 300, "_PAHO": 300, "_BRIDGED": 100, "_ROUNDS": 1},
+    "outage": {"_OUTAGE_S": 60, "_QUEUE": 300, "_ROUNDS": 1},
+    "ingest": {"SIZES": (1_000,)},
+    "manifests": {"_REPEATS": 1, "_SPLIT_MEMBERS": 6},
+    "board": {"_SAMPLES": 30, "_ROUNDS": 1},
+    "crypto_instructions": {},
+    "outbox": {"_MESSAGES": 1_000, "_LONG": 10_000},
+    "footprint": {"_QUEUED": 200, "_LOOKS": 1},
+    "size": {"_QUEUED": 10_000, "_STARTS": 1},
+}
+_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "ingest": {"readings_in_all": 100_000, "rounds": 1},
+    "size": {"short": True},
+}
+
+
+def shrink(name: str, bench: ModuleType) -> dict[str, Any]:
+    """Make a benchmark's sizes small; return what its `main` is to be told."""
+    for constant, size in _SIZES[name].items():
+        assert hasattr(bench, constant), f"{bench.__name__} has no {constant} any more"
+        setattr(bench, constant, size)
+    return _ARGUMENTS.get(name, {})
