@@ -8,7 +8,7 @@ import re
 import sqlite3
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -112,9 +112,9 @@ def _open_by_link(envelope: bytes, key: bytes) -> bytes:
     return padded.rstrip(b"\0")[:-1]
 
 
-def _plain(envelopes: list[bytes], noise_secret: bytes) -> tuple[list[list[object]], dict[bytes, bytes]]:
+def _plain(envelopes: list[bytes], noise_secret: bytes) -> tuple[list[list[Any]], dict[bytes, bytes]]:
     """Return what the collector reads in the envelopes, and the link keys that it was given, by their tags."""
-    opened: list[list[object]] = []
+    opened: list[list[Any]] = []
     keys: dict[bytes, bytes] = {}
     for envelope in envelopes:
         if _version(envelope) == SEALED:

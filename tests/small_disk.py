@@ -73,7 +73,7 @@ def live_on_a_full_disk(folder: Path) -> None:
         assert store.outbox.totals() == (0, 0)
         queue(MessageClass.CONTROL)
         (folder / "filler").unlink()
-        store._reserved = ReservedSpace(reserved)  # as after ten seconds
+        store.database._reserved = ReservedSpace(reserved)  # as after ten seconds
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         queue()
         assert reserved.stat().st_size == RESERVED_BYTES

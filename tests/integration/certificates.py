@@ -36,9 +36,9 @@ def make_certificate(folder: Path, begins_days: int, ends_days: int) -> tuple[Pa
     )
     for words in (
         ["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=127.0.0.1",
-         "-keyout", key, "-out", request],
-        ["ca", "-config", folder / "ca.cnf", "-batch", "-selfsign", "-keyfile", key, "-in", request, "-out", chain,
-         "-notext", "-startdate", begins, "-enddate", ends],
+         "-keyout", str(key), "-out", str(request)],
+        ["ca", "-config", str(folder / "ca.cnf"), "-batch", "-selfsign", "-keyfile", str(key), "-in", str(request),
+         "-out", str(chain), "-notext", "-startdate", begins, "-enddate", ends],
     ):  # fmt: skip
         subprocess.run(["openssl", *words], check=True, capture_output=True)
     return chain, key

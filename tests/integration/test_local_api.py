@@ -51,7 +51,7 @@ class _Client:
             return answer.status, [json.loads(line) for line in content.splitlines() if line]
         return answer.status, json.loads(content) if kind == "application/json" else content.decode()
 
-    def ok(self, *words: Any, **headers: str) -> Any:
+    def ok(self, *words: Any, **headers: Any) -> Any:
         """Return the JSON of what must succeed."""
         status, value = self.ask(*words, **headers)
         assert status == 200, value

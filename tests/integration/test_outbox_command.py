@@ -46,7 +46,7 @@ class Shell:
         """Take what has come."""
         import base64
 
-        texts = []
+        texts: list[str] = []
         while True:
             code, blob = self.run(name, "recv", *how)
             if code:

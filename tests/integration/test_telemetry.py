@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -27,11 +28,11 @@ def _fleet(new_gateway: Callable[[str], Gateway]) -> tuple[Gateway, Gateway]:
     return collector, gateway
 
 
-def _landed(collector: Gateway) -> Counter[tuple[str, str, int, object]]:
+def _landed(collector: Gateway) -> Counter[tuple[str, str, int, Any]]:
     """Open the whole vault and count its readings."""
     key = keys.key_from_file_text((collector.state / "vault.key").read_text())[0]
     store = DirectoryStore(collector.state / "vault")
-    readings: Counter[tuple[str, str, int, object]] = Counter()
+    readings: Counter[tuple[str, str, int, Any]] = Counter()
     for name in store.keys(documents.manifest_prefix(key.vault_id)):
         node = documents.node_of_manifest_key(name)
         content = store.get(name, MAXIMUM_VAULT_MANIFEST_BYTES)

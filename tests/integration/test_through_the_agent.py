@@ -293,7 +293,7 @@ def test_a_socket_in_use(new_gateway: Callable[[str], Gateway], run_folder: Path
 
 def _told_a_stranger(words: list[str]) -> tuple[int, str]:
     """Run a command as somebody else; return its exit code and stderr. All it needs is loaded: they may not read it."""
-    assert cmd_status.run
+    assert callable(cmd_status.run)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

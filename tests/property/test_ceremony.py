@@ -85,10 +85,10 @@ def test_whatever_the_relay_does_nobody_else_is_believed(steps: list[tuple[str, 
         elif what == "accept":
             pair.accept()
         elif pair.said:
-            raw = bytearray(pair.said[number % len(pair.said)])
+            carried = bytearray(pair.said[number % len(pair.said)])
             if what == "change":
-                raw[number % len(raw)] ^= 1 << number % 8
-            pair.deliver(bytes(raw), to_inviter)
+                carried[number % len(carried)] ^= 1 << number % 8
+            pair.deliver(bytes(carried), to_inviter)
         pair.check()
 
 

@@ -21,6 +21,7 @@ from covey.core.link.link_keys import LinkKey
 from covey.core.pairing import invite
 from covey.core.telemetry import decoding
 from covey.core.vault import documents
+from covey.core.vault.keys import VaultKey
 from covey.core.wire import cbor, envelope, message
 from covey.errors import LocalError, RemoteError
 from tests.replay import replay
@@ -31,7 +32,7 @@ _BOUND = 1_000_000
 _FEWER = settings(max_examples=settings().max_examples // 3)
 """For what runs once for every reader."""
 
-_KEY = documents.VaultKey(seeded("vault id", 16), seeded("vault key"))
+_KEY = VaultKey(seeded("vault id", 16), seeded("vault key"))
 _NODE = bytes(16)
 
 integers = st.integers(-(2**63), 2**63 - 1)

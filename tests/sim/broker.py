@@ -113,7 +113,7 @@ class Broker:
     def acknowledge(self, client: str, generation: int, packet_id: int) -> None:
         """Forget a delivery."""
         session = self._sessions.get(client)
-        if session is not None and session.generation == generation and session.in_flight.pop(packet_id, None):
+        if session is not None and session.generation == generation and session.in_flight.pop(packet_id, False):
             self.pump(session)
 
     def wipe(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 
@@ -54,7 +55,7 @@ def draw(source: random.Random) -> Plan:
         return source.randint(least_us, most_us) if source.random() < often else 0
 
     def spread(least: int, most: int) -> int:
-        return round(least * (most / least) ** (source.random() ** 3))  # most worlds are small: more of them fit
+        return round(least * math.pow(most / least, source.random() ** 3))  # most worlds are small: more of them fit
 
     joiner = source.random() < 0.15
     relived = not joiner and source.random() < 0.05  # a copy that does not know of its other life: rare, and deep

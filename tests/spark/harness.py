@@ -177,7 +177,8 @@ class Harness:
 
     def strike_for(self, seconds: float) -> None:
         """Let something fail again and again: everything once before anything twice."""
-        end, bag = time.monotonic() + seconds, []
+        bag: list[str] = []
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
             bag = bag or self._dice.sample(sorted(self._strikes), len(self._strikes))
             self.strike(bag.pop())

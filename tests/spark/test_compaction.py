@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset as ds
 import pytest
 
-from covey_ingest.job import Progress, run
+from covey_ingest.job import run
+from covey_ingest.progress import Progress
 from tests.spark.fleet import Collector, Device
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def _rows(tables: Path) -> list[tuple[object, ...]]:
 def test_a_compaction_in_the_middle_of_a_stream_changes_no_row(spark: SparkSession, tmp_path: Path) -> None:
     collector = Collector(tmp_path / "vault")
     devices = [Device(collector, seed) for seed in range(3)]
-    compactions = []
+    compactions: list[Any] = []
 
     def ingest(tables: Path, *, compacts: bool) -> None:
         def between(_: Progress) -> None:

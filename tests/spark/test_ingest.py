@@ -45,7 +45,8 @@ def _table(tables: Path, name: str) -> pa.Table:
 
 
 def _readings(tables: Path) -> list[dict[str, Any]]:
-    return _table(tables, "readings").sort_by([(name, "ascending") for name in KEY]).to_pylist()
+    rows: list[dict[str, Any]] = _table(tables, "readings").sort_by([(name, "ascending") for name in KEY]).to_pylist()
+    return rows
 
 
 def _device_rows(tables: Path) -> list[dict[str, Any]]:
@@ -56,7 +57,7 @@ def test_every_kind_of_reading_arrives_with_honest_time(
     spark: SparkSession, collector: Collector, tables: Path
 ) -> None:
     device, lost = Device(collector, 1), Device(collector, 2)
-    values = [("door", "", BOOTED_US, True), ("t", "Cel", BOOTED_US, 21.5), ("s", "", BOOTED_US, "on")]
+    values: list[Given] = [("door", "", BOOTED_US, True), ("t", "Cel", BOOTED_US, 21.5), ("s", "", BOOTED_US, "on")]
     collector.land(device.telemetry(values), device.telemetry([("raw", "", BOOTED_US, b"\x00")]), device.loss(7, 9))
     collector.land(lost.telemetry([("t", "Cel", 0, -1.0)], lost.clock(ClockKind.UNSYNCHRONISED, wall_us=0)))
     (progress,) = ingest(spark, collector.vault, tables)

@@ -43,7 +43,7 @@ def test_a_schema_names_the_columns(spark: SparkSession, collector: Collector, t
     narrow, full = _load(spark, collector, schema), _load(spark, collector)
     assert narrow.columns == ["seq", "author", "received_at"]
     assert sorted(narrow.collect()) == sorted(full.select(*narrow.columns).collect())
-    assert _load(spark, collector, "times array<timestamp>").selectExpr("sum(size(times))").first()[0] == 24
+    assert _load(spark, collector, "times array<timestamp>").selectExpr("sum(size(times))").collect()[0][0] == 24
     stream = spark.readStream.format(FORMAT).schema("kind string, node string")
     rows = stream.option("keyFile", str(collector.key_file)).load(str(collector.vault))
     query = (

@@ -49,7 +49,8 @@ EVERYTHING = [(number, place, 2 * number + place - 1) for number in range(1, SEG
 @pytest.mark.parametrize("grace_us", [0, 10**12])
 @pytest.mark.parametrize("step", [1, 3, 5])
 def test_a_stream_that_is_compacted_between_its_micro_batches(collector: Collector, step: int, grace_us: int) -> None:
-    stream, offset, rows = _stream(collector), {}, []
+    stream, rows = _stream(collector), []
+    offset: dict[str, Any] = {}
     targets = iter((2_000, 4_000, 8_000, 1_000_000))
     for _ in range(3 * SEGMENTS):
         after = stream.latestOffset(offset, ReadMaxFiles(step))
@@ -95,7 +96,8 @@ def test_a_micro_batch_ends_where_a_merged_segment_ends(collector: Collector) ->
     manifest = collector.manifest
     assert manifest is not None
     ends = [entry.number for entry in manifest.segments]
-    stream, offset, met = _stream(collector), {}, []
+    stream, met = _stream(collector), []
+    offset: dict[str, Any] = {}
     for _ in ends:
         offset = stream.latestOffset(offset, ReadMaxFiles(1))
         met.append(offset[collector.node.hex()][1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -222,7 +223,8 @@ def test_bytes_bound_a_step_and_a_segment_beyond_the_bound_goes_alone(collector:
     other = Collector(collector.vault, seed=7, key=collector.key)
     for _ in range(3):
         other.land(*(Device(other, seed).measure(9) for seed in range(8)))
-    reader, offset = _reader(collector), {}
+    reader = _reader(collector)
+    offset: dict[str, Any] = {}
     large = max(entry.size for entry in other.manifest.segments) if other.manifest else 0
     small = max(entry.size for entry in collector.manifest.segments) if collector.manifest else 0
     assert 4 * small < large

@@ -61,7 +61,7 @@ def _batches(collector: Collector, columns: StructType | None = None, **more: st
         yield from reader.read(partition)
 
 
-def _rows(collector: Collector, columns: StructType | None = None, **more: str) -> list[dict[str, Any]]:
+def _rows(collector: Collector, columns: StructType | None = None, **more: Any) -> list[dict[str, Any]]:
     return [row for batch in _batches(collector, columns, **more) for row in batch.to_pylist()]
 
 
@@ -132,7 +132,7 @@ def test_times_are_those_of_a_full_read_and_older_segments_are_not_opened(
     collector: Collector, first: int, until: int
 ) -> None:
     since_us, until_us = NOW_US + first * MINUTE_US, NOW_US + until * MINUTE_US
-    bounds = {"receivedSince": _moment(since_us), "receivedUntil": _moment(until_us)}
+    bounds: dict[str, Any] = {"receivedSince": _moment(since_us), "receivedUntil": _moment(until_us)}
     expected = [row for row in _rows(collector) if since_us <= (row["received_at"] - EPOCH) // MICROSECOND < until_us]
     assert _opened(collector, **bounds) == [1, 2, 3, 4][first:]
     assert collector.manifest is not None
@@ -143,7 +143,10 @@ def test_times_are_those_of_a_full_read_and_older_segments_are_not_opened(
 
 
 def test_times_are_the_same_whatever_was_merged(collector: Collector) -> None:
-    bounds = {"receivedSince": _moment(NOW_US + MINUTE_US), "receivedUntil": _moment(NOW_US + 2 * MINUTE_US)}
+    bounds: dict[str, Any] = {
+        "receivedSince": _moment(NOW_US + MINUTE_US),
+        "receivedUntil": _moment(NOW_US + 2 * MINUTE_US),
+    }
     before = _rows(collector, **bounds)
     assert collector.compact().merged == 1
     assert _opened(collector, **bounds) == [3, 4], "one to three are one"
@@ -169,7 +172,8 @@ def test_a_stream_is_narrowed_alike(collector: Collector) -> None:
     source = CoveySource(_options(collector, receivedSince=_moment(NOW_US + 2 * MINUTE_US)))
     stream = source.streamReader(_struct(seq=LongType()))
     end = stream.latestOffset({}, stream.getDefaultReadLimit())
-    rows = [row for each in stream.partitions({}, end) for batch in stream.read(each) for row in batch.to_pylist()]
+    batches: Any = [batch for each in stream.partitions({}, end) for batch in stream.read(each)]
+    rows = [row for batch in batches for row in batch.to_pylist()]
     assert [row["seq"] for row in rows if row["seq"]] == [5, 6, 6, 7, 8, 8]
 
 

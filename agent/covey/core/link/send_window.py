@@ -41,7 +41,7 @@ from covey.limits import (
 class Jitter(Protocol):
     """A source of uniform integers."""
 
-    def __call__(self, low: int, high: int) -> int:
+    def __call__(self, low: int, high: int, /) -> int:
         """Return an integer between `low` and `high`, both included."""
 
 

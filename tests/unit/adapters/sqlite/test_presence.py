@@ -89,7 +89,8 @@ def test_what_an_earlier_covey_has_queued_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "state.sqlite"
     with closing(sqlite3.connect(path)) as database:
         scripts = sorted(
-            each for each in resources.files("covey.adapters.sqlite.schema").iterdir() if each.name < "006"
+            (each for each in resources.files("covey.adapters.sqlite.schema").iterdir() if each.name < "006"),
+            key=lambda each: each.name,
         )
         for script in scripts:
             database.executescript(script.read_text() if script.name.endswith(".sql") else "")

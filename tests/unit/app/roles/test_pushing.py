@@ -183,5 +183,5 @@ def _crash_at(world: World, step: int) -> None:
     except _CrashError:
         pass
     finally:
-        del world.ann.store.transaction  # type: ignore[attr-defined]
-        del world.objects.put  # type: ignore[attr-defined]
+        del world.ann.store.transaction
+        del world.objects.put

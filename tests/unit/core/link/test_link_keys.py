@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import pytest
 
@@ -266,7 +266,7 @@ def test_a_restart_of_either_side(ann: Talker, ben: Talker, group_id: bytes, who
     assert not _codes(ben)
 
 
-def _linked(envelope: object) -> bool:
+def _linked(envelope: object) -> TypeGuard[LinkEnvelope]:
     return isinstance(envelope, LinkEnvelope)
 
 

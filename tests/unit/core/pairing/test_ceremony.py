@@ -450,6 +450,8 @@ def test_secrets_are_not_shown() -> None:
 
 
 def test_a_message_of_another_version_is_refused(meeting: Meeting) -> None:
-    for item in ([2, 1, bytes(32), 0], [1, 9, bytes(32)], [1], {}, [1, True, bytes(32), 0], [1, 1, bytes(32), 2]):
+    zeros = bytes(32)
+    items: tuple[Any, ...] = ([2, 1, zeros, 0], [1, 9, zeros], [1], {}, [1, True, zeros, 0], [1, 1, zeros, 2])
+    for item in items:
         with pytest.raises(MalformedError):
             meeting.inviting.receive_message(cbor.encode(item), START_US)

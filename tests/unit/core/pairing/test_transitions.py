@@ -14,6 +14,8 @@ from covey.core.pairing.inviter import INVITER, Inviter
 from covey.core.pairing.joiner import JOINER, Joiner
 from covey.core.pairing.messages import (
     Answer,
+    Farewell,
+    Offer,
     Outcome,
     Proof,
     Reason,
@@ -63,7 +65,7 @@ class Script(Meeting):
 WHOLE = Script().go(upto=7).said
 """Every message of a meeting; with the same seeds each other meeting has the same ones."""
 
-[OFFER, PROOF, FAREWELL] = [WHOLE[kind] for kind in (inviter.Offer, inviter.Proof, inviter.Farewell)]
+[OFFER, PROOF, FAREWELL] = [WHOLE[kind] for kind in (Offer, Proof, Farewell)]
 SESSION = from_wire(OFFER).session
 LATE_US = START_US + INVITE_US
 

@@ -90,7 +90,7 @@ def test_losses(vector: dict[str, Any]) -> None:
     if _refused(vector, lambda: Loss.from_wire(body)):
         return
     reason, places, numbers, *earlier = vector["loss"]
-    spans = (tuple((first, last) for first, last in each) for each in (places, numbers))
+    spans: Any = [tuple((first, last) for first, last in each) for each in (places, numbers)]
     loss = Loss(LossReason(reason), *spans, *map(bytes.fromhex, earlier))
     assert Loss.from_wire(body) == loss
     assert loss.to_wire() == body
