@@ -23,7 +23,7 @@ from covey_ingest.report import make_report
 from covey_ingest.source import FORMAT
 from covey_ingest.tables import Tables, readings
 from demo.audit import audit
-from tests.spark.fleet import BOOTED_US, NOW_US, Collector, Device
+from tests.spark.fleet import BOOTED_US, NOW_US, Collector, Device, Given
 from tests.spark.ingesting import ingest
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def _readings(tables: Path) -> list[dict[str, Any]]:
 
 
 def _device_rows(tables: Path) -> list[dict[str, Any]]:
-    return pq.read_table(devices.path_in(tables)).to_pylist()
+    rows: list[dict[str, Any]] = pq.read_table(devices.path_in(tables)).to_pylist()
+    return rows
 
 
 def test_every_kind_of_reading_arrives_with_honest_time(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -43,7 +43,12 @@ def test_published_tables_hold_each_reading_once_through_replays(
 
     def publish(tables: Path = tables, checkpoint: Path = checkpoint) -> list[Progress]:
         size = 2 * max(sizes)
-        options = {"bytes_per_trigger": size, "sink": Sink.DELTA, "publish": s3_vault, "on_published": told.append}
+        options: dict[str, Any] = {
+            "bytes_per_trigger": size,
+            "sink": Sink.DELTA,
+            "publish": s3_vault,
+            "on_published": told.append,
+        }
         return ingest(spark, collector.vault, tables, checkpoint, **options)
 
     assert [each.readings for each in publish()] == [40, 20]

@@ -14,8 +14,8 @@ import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
-from covey.adapters.mqtt.connection import Connection, Inbox
-from covey.adapters.mqtt.settings import Settings
+from covey.adapters.mqtt.connection import Connection, Subscriptions
+from covey.adapters.mqtt.settings import RelaySettings
 from covey.adapters.mqtt.states import (
     CONNECTION,
     Accepting,
@@ -30,7 +30,7 @@ from covey.adapters.mqtt.states import (
 )
 from covey.errors import LocalError
 
-SETTINGS = Settings(
+SETTINGS = RelaySettings(
     host="127.0.0.1",
     port=1,
     tls=None,
@@ -55,7 +55,7 @@ STATES: Mapping[type, State] = {
 
 @contextmanager
 def _connection(state: State) -> Iterator[Connection]:
-    made = Connection("relay", 1, SETTINGS, Inbox("covey/1/in/x"), itertools.count(1), lambda _: None)
+    made = Connection("relay", 1, SETTINGS, Subscriptions("covey/1/in/x"), itertools.count(1), lambda _: None)
     made._state = state
     try:
         yield made

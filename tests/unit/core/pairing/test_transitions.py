@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -144,7 +145,9 @@ def _wrong_welcome(machine: Joiner) -> None:
 
 
 def _decline(machine: Joiner) -> None:
-    keys = getattr(machine._state, "keys", None) or Script().go(upto=3).joining._state.keys
+    state: Any = machine._state
+    other: Any = Script().go(upto=3).joining._state
+    keys = getattr(state, "keys", None) or other.keys
     machine.receive_message(to_wire(Outcome(SESSION, keys.seal(Side.INVITER, Outcome.KIND, refused(Reason.FAILED)))), 0)
 
 
