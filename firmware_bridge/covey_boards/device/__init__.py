@@ -9,8 +9,8 @@
 18) as `send_window.py` and `link_keys.py` in the agent's core/link, in other code. They are not shared on purpose.
 The agent's serve many recipients out of a store, with windows, rollback and types; a board has one collector, a list
 in RAM and a heap of 24 to 64 KiB, and MicroPython has neither dataclasses nor enumerations. What must be the same is
-the bytes, which tests/vectors hold both sides to, and a link key's bounds, which a unit test compares with the agent's
-limits. Whoever changes a rule changes it in both places.
+the bytes, which tests/vectors hold both sides to, and a link key's bounds, which a unit test compares with the
+agent's limits. Whoever changes a rule changes it in both places.
 
 Read `core.py`, `outbox.py`, `inbox.py` and `received.py` (what comes from the collector), `link_keys.py`, then the rest.
 """
