@@ -98,7 +98,7 @@ def _measure_merging(chance: random.Random, folder: Path) -> tuple[float, int, i
     for issuer, target in ((devices[0], devices[3]), (devices[1], devices[2])):
         with issuer.store.transaction():
             key = target.identity.signing_public
-            issuer.node.change_group(group_id, _removing(key), Now(0, _START_US))
+            issuer.node.actions.change(group_id, _removing(key), Now(0, _START_US))
     inside = [device for place, device in enumerate(devices) if place not in {2, 3}]
     by_inbox = {inbox_topic(device.identity.signing_public): device for device in devices}
     now_us = messages = 0

@@ -77,7 +77,7 @@ class _Pair:
         with self.sender.store.transaction():
             self._group_id = self.sender.node.membership.create("", (), _START_US).group_id
             member = Member(self.recipient.identity.keys)
-            self.sender.node.change_group(self._group_id, lambda draft, _: draft.adding(member), self.now)
+            self.sender.node.actions.change(self._group_id, lambda draft, _: draft.adding(member), self.now)
         manifests = self.sender.store.groups.manifests()
         secret = self.sender.node.membership.secret(self._group_id)
         current = self.sender.node.membership.group(self._group_id)

@@ -70,7 +70,7 @@ def enrol(board: Board, gateway: Device, group_id: bytes) -> None:
         return draft.adding(board.member)
 
     with gateway.store.transaction():
-        gateway.node.change_group(group_id, edit, gateway.now)
+        gateway.node.actions.change(group_id, edit, gateway.now)
 
 
 class BoardOnLine(Board):

@@ -12,7 +12,8 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
 from covey.core.events import Event
 from covey.core.group.manifest import COLLECTOR
-from covey.core.link.sender import Outgoing
+from covey.core.link.sealer import Outgoing
+from covey.core.link.state import LinkState
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.errors import DiskFullError
@@ -55,8 +56,17 @@ class Device:
         if hasattr(self, "store"):
             self.store.close()
         self.store = SqliteStore(self.path, self.rng(8), self._outbox_bytes)
-        self.node = Node(self.identity, self.store, self.rng, self._source.randint, lands_telemetry=self.collects)
+        self.node = self._make_node()
         self.node.connected(self.now)
+
+    def _make_node(self, state: LinkState | None = None) -> Node:
+        return Node(
+            self.identity, self.store, self.rng, self._source.randint, lands_telemetry=self.collects, state=state
+        )
+
+    def replace_node(self) -> None:
+        """Go on as the runtime does after a transaction that was rolled back."""
+        self.node = self._make_node(self.node.state)
 
     def rng(self, length: int) -> bytes:
         """Return bytes that the name determines."""
@@ -76,7 +86,7 @@ class Device:
     def batch(self, group_id: bytes, content: bytes) -> None:
         """Queue a batch for the collector."""
         with self.store.transaction():
-            self.node.send_telemetry(group_id, content, 1, self.now)
+            self.node.telemetry.send(group_id, content, 1, self.now)
 
     def sends(self) -> list[Outgoing]:
         """Hand everything that may go to a relay that takes it all."""
@@ -96,7 +106,7 @@ class Device:
         with suppress(DiskFullError), self.store.transaction():
             work()
             raise DiskFullError("no room")
-        self.node.rolled_back()
+        self.replace_node()
 
     def inbox(self) -> list[bytes]:
         """Return the bodies that the application would find."""
@@ -142,5 +152,5 @@ def admit(inviter: Device, joiner: Device, group_id: bytes, *others: Device) -> 
     with inviter.store.transaction():
         invite = inviter.node.membership.invite(group_id, capabilities, "mqtt://fleet", inviter.now.wall_us)
     with joiner.store.transaction():
-        joiner.node.request_join(invite, joiner.name, joiner.now)
+        joiner.node.actions.request_join(invite, joiner.name, joiner.now)
     carry(*{device.name: device for device in (inviter, joiner, *others)}.values())

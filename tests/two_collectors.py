@@ -76,7 +76,7 @@ class World:
     def remove(self, device: Device, by: Device) -> None:
         """Take a device out of the group."""
         with by.store.transaction():
-            by.node.change_group(self.group_id, lambda draft, epoch: draft.removing(device.key, epoch), by.now)
+            by.node.actions.change(self.group_id, lambda draft, epoch: draft.removing(device.key, epoch), by.now)
 
     def appoint(self, device: Device) -> None:
         """Make a member a collector."""
@@ -84,7 +84,7 @@ class World:
             member = self.ann.node.membership.group(self.group_id).member(device.key)
             assert member is not None
             collector = replace(member, capabilities=(COLLECTOR,))
-            self.ann.node.change_group(self.group_id, lambda draft, _: draft.changing(collector), self.ann.now)
+            self.ann.node.actions.change(self.group_id, lambda draft, _: draft.changing(collector), self.ann.now)
         device.collects = True
         device.restart()
 

@@ -233,11 +233,11 @@ class Bridge:
             with self._store.transaction():
                 node.forward(board.keys.signing_public, recipient, envelope, now)
         except OutboxFullError as error:
-            node.rolled_back()
+            node.discard()
             self._tell_once(line, f"waits: {error}")
             return False
         except LocalError as error:
-            node.rolled_back()
+            node.discard()
             self._tell_once(line, f"is not carried for: {error}" + (f" ({error.hint})" if error.hint else ""))
         return True
 

@@ -13,6 +13,7 @@ from covey.app.runtime import AgentRole, Runtime
 from covey.core.crypto import Identity
 from covey.core.ids import INCARNATION_BYTES, node_id
 from covey.core.link.link_keys import LinkTerms
+from covey.core.link.state import LinkState
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.pairing.invite import Invite
@@ -203,7 +204,7 @@ class Device:
         """Set the wall clock wrong, for good."""
         self.skew_us = self._clock.skew_us = by_us
 
-    def _make_node(self) -> Node:
+    def _make_node(self, state: LinkState | None) -> Node:
         jitter = self.world.random.randint
         return Node(
             self.identity,
@@ -211,7 +212,7 @@ class Device:
             self.world.rng,
             jitter,
             lands_telemetry=self._collects,
-            link_terms=_LINK_TERMS,
+            state=state or LinkState.of_start(self.identity, self.world.rng, _LINK_TERMS),
         )
 
     def _bury(self, pause_us: int, *, boots: bool = True) -> None:
@@ -293,7 +294,7 @@ class Device:
         try:
             with store.transaction():
                 if action.telemetry:
-                    node.send_telemetry(world.group_id, action.body, 1, now)
+                    node.telemetry.send(world.group_id, action.body, 1, now)
                     recipients = {world.collector.identity.signing_public}
                 else:
                     node.send_blob(world.group_id, action.body, now)
@@ -356,7 +357,7 @@ class Device:
 
         def ask(store: SimStore, node: Node, now: Now) -> None:
             with store.transaction():
-                node.request_join(invites[0], self.name, now)
+                node.actions.request_join(invites[0], self.name, now)
 
         inviter.in_another_process(invite)
         if invites:

@@ -16,14 +16,17 @@ from covey.adapters.sqlite.outbox import Outbox
 from covey.app.relays import Relays
 from covey.app.roles.collector import Collector
 from covey.app.runtime import Runtime
-from covey.core import receiving as receiving_module
+from covey.core import receiver as receiver_module
 from covey.core.crypto import Secret
-from covey.core.link import sender as sending_module
+from covey.core.link import sealer as sealer_module
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.link_keys import LinkKey, SendingLinks
 from covey.core.link.receiver import Arrival, ReceiveLink
+from covey.core.link.sealer import Outgoing, Sealer
+from covey.core.link.send_queue import SendQueue
 from covey.core.link.send_window import InFlight, SendLink
-from covey.core.link.sender import Outgoing, Sending
+from covey.core.node import Node
+from covey.core.now import Now
 from covey.core.vault.landing import LandingPlan
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import read_message
@@ -48,34 +51,33 @@ class Mutant:
             yield
 
 
-def _close_on_puback(sending: Sending, recipient: bytes, link_seq: int) -> None:
-    records: Any = sending._records
-    received = SequenceSet().add(link_seq)
+def _close_on_puback(node: Node, recipient: bytes, place: int) -> None:
+    records: Any = node._records
+    received = SequenceSet().add(place)
     with records.transaction():
         records.outbox.free(recipient, received)
-    sending._link(recipient).receive_acknowledgement(received, 0)
+    node.state.windows.of(recipient).receive_acknowledgement(received, 0)
 
 
-def _forget_before_commit(sending: Sending, recipient: bytes, received: SequenceSet, now: Any) -> None:
-    _free(sending, recipient, received, now)
-    if recipient in sending._links:
-        sending._links[recipient].receive_acknowledgement(received, 0)
+def _forget_before_commit(queue: SendQueue, recipient: bytes, received: SequenceSet, now: Any) -> int:
+    freed = _free(queue, recipient, received, now)
+    queue._windows.acknowledged(recipient, received, now)
+    return freed
 
 
-_free = Sending.free
+_free = SendQueue.free
 
 
-def _start_over(sending: Sending) -> None:
-    """Roll back by building everything anew, as if nothing were in flight."""
-    _rolled_back(sending)
-    sending._links.clear()
-    sending.refresh()
-    if sending.is_connected:
-        for link in sending._links.values():
-            link.connected(0)
+def _start_over(runtime: Runtime) -> None:
+    """Replace the node as if nothing were in flight."""
+    windows = runtime.node.state.windows
+    windows.clear()
+    _replace_node(runtime)
+    if windows.is_connected:
+        windows.connected(Now(0, 0))
 
 
-_rolled_back = Sending.rolled_back
+_replace_node = Runtime._replace_node
 
 
 def _acknowledge_before_commit(runtime: Runtime, events: list[Any], now: Any) -> None:
@@ -121,7 +123,7 @@ def _acknowledge_before_landing(collector: Collector, node: Any, now: Any) -> No
         with store.transaction():
             store.landing.finish(plan, store.landing.manifest_floor())
         for message in messages:
-            node.landed(message.author, message.incarnation, {message.link_seq}, now)
+            node.landing.landed(message.author, message.incarnation, {message.link_seq}, now)
         collector._write(plan, messages, now)
 
 
@@ -158,8 +160,8 @@ def _use_at_once(links: SendingLinks, recipient: bytes, link: LinkKey, address: 
 _begin = SendingLinks.begin
 
 
-def _by_link_for_ever(sending: Sending, recipient: bytes, entry: InFlight, address: bytes, now: Any) -> Outgoing:
-    return sending.by_link(recipient, entry.message, address, now, entry)
+def _by_link_for_ever(sealer: Sealer, recipient: bytes, entry: InFlight, address: bytes, now: Any) -> Outgoing:
+    return sealer.by_link(recipient, entry.message, address, now, entry)
 
 
 def _present_span_only(incarnations: Incarnations, recipient: bytes) -> list[IncarnationSpan]:
@@ -181,30 +183,30 @@ def _nothing(*_arguments: object, **_named: object) -> None:
 
 
 MUTANTS = (
-    Mutant("close on PUBACK", {(Sending, "relayed"): _close_on_puback}),
+    Mutant("close on PUBACK", {(Node, "relayed"): _close_on_puback}),
     Mutant("no timed resend", {(SendLink, "handle_deadline"): _nothing, (SendLink, "next_deadline"): _nothing}),
     Mutant("acknowledge before the commit", {(Runtime, "_take"): _acknowledge_before_commit}),
     Mutant("acknowledge before the landing", {(ReceiveLink, "take"): _take_as_landed}),
     Mutant("no dedup", {(ReceiveLink, "classify"): lambda _link, _link_seq: Arrival.NEW}),
     Mutant("sequences in RAM", {(Outbox, "allocate"): _sequences_in_ram()}),
     Mutant("never subscribe again", {(Link, "_renew_later"): _nothing}),
-    Mutant("forget before the delete commits", {(Sending, "free"): _forget_before_commit}),
-    Mutant("start over when the disk is full", {(Sending, "rolled_back"): _start_over}),
+    Mutant("forget before the delete commits", {(SendQueue, "free"): _forget_before_commit}),
+    Mutant("start over when the disk is full", {(Runtime, "_replace_node"): _start_over}),
     Mutant("finish before the manifest is put", {(Collector, "_land"): _acknowledge_before_landing}),
     Mutant("the plan is not committed", {(Collector, "_plan"): _plan_in_ram}),
     Mutant(
         "signatures are not verified",
-        {(receiving_module, "read_message"): lambda raw: read_message(raw, verify=False)},
+        {(receiver_module, "read_message"): lambda raw: read_message(raw, verify=False)},
     ),
-    Mutant("a loss that nobody is told of", {(Sending, "_report_losses"): _nothing}),
-    Mutant("strangers may speak", {(receiving_module, "authorise"): _nothing}),
-    Mutant("one nonce for all", {(sending_module, "seal"): _same_nonce}),
+    Mutant("a loss that nobody is told of", {(SendQueue, "_report_losses"): _nothing}),
+    Mutant("strangers may speak", {(receiver_module, "authorise"): _nothing}),
+    Mutant("one nonce for all", {(sealer_module, "seal"): _same_nonce}),
     Mutant("a link's key survives a crash, its counter does not", {(SendingLinks, "draw"): _keys_of_a_life()}),
     Mutant(
         "a link is used before its recipient has the key, and for what is repeated",
-        {(SendingLinks, "begin"): _use_at_once, (Sending, "_enveloped"): _by_link_for_ever},
+        {(SendingLinks, "begin"): _use_at_once, (Sealer, "queued"): _by_link_for_ever},
     ),
-    Mutant("no encryption", {(sending_module, "seal"): lambda message, *_keys: message}),
+    Mutant("no encryption", {(sealer_module, "seal"): lambda message, *_keys: message}),
     Mutant("a restored device goes on as before", {(Incarnations, "renew"): _nothing}),
     Mutant("an acknowledgement of another life is ignored", {(Incarnations, "replace"): lambda *_: False}),
     Mutant("an earlier life's messages are forgotten", {(Incarnations, "spans"): _present_span_only}),

@@ -11,7 +11,7 @@ import pytest
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity, NoiseKey
 from covey.core.group.manifest import GroupManifest
-from covey.core.link.sender import Outgoing
+from covey.core.link.sealer import Outgoing
 from covey.core.membership.events import RemovedFromGroup
 from covey.core.node import Node
 from covey.core.now import Now
@@ -85,7 +85,7 @@ class World:
         with inviter.store.transaction():
             invite = inviter.node.membership.invite(self.group_id, (), "", self.now.wall_us)
         with joiner.store.transaction():
-            joiner.node.request_join(invite, "", self.now)
+            joiner.node.actions.request_join(invite, "", self.now)
 
     def change(self, device: Device, verb: str, target: Device) -> bool:
         """Let a device issue a change, if it may think itself a member."""
@@ -93,9 +93,9 @@ class World:
         try:
             with device.store.transaction():
                 if verb == "remove":
-                    device.node.change_group(self.group_id, lambda draft, epoch: draft.removing(key, epoch), self.now)
+                    device.node.actions.change(self.group_id, lambda draft, epoch: draft.removing(key, epoch), self.now)
                 else:
-                    device.node.leave_group(self.group_id, self.now)
+                    device.node.actions.leave(self.group_id, self.now)
         except (LocalError, RemoteError):
             return False
         return True
@@ -226,7 +226,7 @@ def test_a_member_that_was_away_for_many_versions_catches_up(tmp_path: Path) -> 
 
         issuer = (first, second)[version % 2]
         with issuer.store.transaction():
-            issuer.node.change_group(world.group_id, relabel, world.now)
+            issuer.node.actions.change(world.group_id, relabel, world.now)
         world.run(lambda: _same(world, first, second))
     # What the outboxes hold for it is lost, except for the last manifest: the rest is asked for.
     second.store.connection.execute("DELETE FROM outbox WHERE link_seq < (SELECT max(link_seq) FROM outbox)")

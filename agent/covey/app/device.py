@@ -20,6 +20,7 @@ from covey.app.roles.publisher import Publisher, telemetry_group
 from covey.config.settings import Config
 from covey.core.group.manifest import GroupManifest
 from covey.core.ids import GROUP_ID_BYTES, from_hex
+from covey.core.link.state import LinkState
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.errors import ConfigurationError, DamagedStateError, LocalError, MalformedError, RemoteError
@@ -47,8 +48,8 @@ class Device:
         """Return both clocks."""
         return Now(self.clock.monotonic_us(), self.clock.wall_us())
 
-    def make_node(self, *, lands_telemetry: bool = False, presence_us: int = 0) -> Node:
-        """Return a node over the committed state."""
+    def make_node(self, *, lands_telemetry: bool = False, presence_us: int = 0, state: LinkState | None = None) -> Node:
+        """Return a node over the committed state; one that takes another's place gets its link state."""
         node = Node(
             self.node.identity,
             self.store,
@@ -57,8 +58,9 @@ class Device:
             lands_telemetry=lands_telemetry,
             presence_us=presence_us,
             silent_us=int(self.config.telemetry.takeover_minutes * 6e7),
+            state=state,
         )
-        node.keep_telemetry(self.config.telemetry.keep_days)
+        node.telemetry.keep(self.config.telemetry.keep_days)
         return node
 
     def publisher(self, batch_readings: int | None = None) -> Publisher:
@@ -158,7 +160,7 @@ def device_on(folder: StateFolder, identity: Identity, config: Config) -> Iterat
     try:
         try:
             node = Node(identity, store, secrets.token_bytes, _jitter)
-            node.keep_telemetry(config.telemetry.keep_days)
+            node.telemetry.keep(config.telemetry.keep_days)
         except (RemoteError, ValueError) as error:  # what was checked when it was stored
             raise DamagedStateError(f"the state database is damaged: {error}") from error
         yield Device(folder, config, store, SystemClock(), node)

@@ -78,7 +78,7 @@ def speak_with_relay(
         device.store,
         relays,
         device.clock,
-        lambda: device.make_node(lands_telemetry=lands_telemetry, presence_us=presence_us),
+        lambda state: device.make_node(lands_telemetry=lands_telemetry, presence_us=presence_us, state=state),
         [*roles, KeyReload(device.folder, device.store, report), host, teardown],
         report,
         supervisor,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from covey.core.link.sender import Outgoing
+from covey.core.link.sealer import Outgoing
 from covey.core.presence.heartbeat import LastWill
 from covey.core.wire.topics import inbox_topic
 from covey.ports import Delivered, PublishRefusal, Relay, RelayEvent, Released

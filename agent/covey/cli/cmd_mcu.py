@@ -337,7 +337,7 @@ def _add(device: Device, group: GroupManifest, board: AttachedBoard, label: str)
         return draft.adding(member)
 
     with device.store.transaction():
-        device.node.change_group(group.group_id, edit, device.now())
+        device.node.actions.change(group.group_id, edit, device.now())
 
 
 def _reset(device: Device, options: argparse.Namespace) -> None:

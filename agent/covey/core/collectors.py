@@ -13,22 +13,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR
 from covey.core.link.records import CounterRecords
-from covey.core.link.sender import Sending
+from covey.core.link.send_queue import SendQueue
+from covey.core.link.sender import Sender
+from covey.core.link.windows import Windows
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.message import Message, MessageType, read_message
-from covey.errors import LocalError, MalformedError, RemoteError, UnknownGroupError
+from covey.errors import MalformedError, RemoteError, UnknownGroupError
 from covey.limits import COLLECTOR_CHECK_US, REDIRECTED_AT_ONCE
-
-if TYPE_CHECKING:
-    from covey.core.records import Records
 
 
 class CollectorQueues(Protocol):
@@ -73,25 +70,30 @@ class CollectorRecords(Protocol):
 class Collectors:
     """Watches the collectors of this device, and moves what waits for those that are none any more."""
 
-    def __init__(self, own: bytes, records: CollectorRecords, sending: Sending, silent_us: int) -> None:
+    def __init__(
+        self,
+        own: bytes,
+        records: CollectorRecords,
+        queue: SendQueue,
+        sender: Sender,
+        windows: Windows,
+        waiting_since_us: dict[bytes, int],
+        silent_us: int,
+    ) -> None:
         self._own = own
         self._records = records
-        self._sending = sending
+        self._queue = queue
+        self._sender = sender
+        self._windows = windows
         self._silent_us = silent_us
         self._check_at_us = 0
-        self._waiting_since_us: dict[bytes, int] = {}
+        self._waiting_since_us = waiting_since_us
         self._looked_at: dict[bytes, tuple[int, bool]] = {}
         self._stuck: dict[bytes, set[bytes]] = {}
 
     def has_work(self, now: Now) -> bool:
         """Say whether `maintain` has something to do."""
         return now.monotonic_us >= self._check_at_us
-
-    def rolled_back(self) -> None:
-        """Look again: what the last look wrote may not be there."""
-        self._check_at_us = 0
-        self._looked_at.clear()
-        self._stuck.clear()
 
     def answered(self, device: bytes, now: Now) -> None:
         """Note that a device has acknowledged something. Inside a transaction."""
@@ -118,11 +120,12 @@ class Collectors:
         silent = self._records.collectors.silent()
         for device in silent - waited_for:
             self._records.collectors.set_silent(device, None)
-        if not self._sending.is_connected:
+        if not self._windows.is_connected:
             self._waiting_since_us.clear()
             return
         since = {device: self._waiting_since_us.get(device, now.monotonic_us) for device in waited_for}
-        self._waiting_since_us = since
+        self._waiting_since_us.clear()
+        self._waiting_since_us.update(since)
         for device in waited_for - silent:
             if now.monotonic_us - since[device] >= self._silent_us:
                 self._records.collectors.set_silent(device, now.wall_us)
@@ -131,7 +134,7 @@ class Collectors:
     def _redirect(self, membership: Membership, recipient: bytes, collectors: set[bytes], now: Now) -> bool:
         """Look through the next window of a queue, and move its telemetry; return whether there is more (rule 4)."""
         after, left = self._looked_at.pop(recipient, (0, False))
-        rows, moved = self._sending.waiting(recipient, after), 0
+        rows, moved = self._sender.waiting(recipient, after), 0
         for place, raw in rows:
             if moved >= REDIRECTED_AT_ONCE:
                 break
@@ -156,7 +159,7 @@ class Collectors:
         if collector is None:
             return False
         content = message.raw if message.type is MessageType.TELEMETRY else message.body
-        self._sending.redirect(
+        self._queue.redirect(
             recipient, place, collector.keys.signing_public, message.group_id, content, _number(content), now
         )
         self._records.counters.count("redirected_messages")
@@ -187,49 +190,3 @@ def read_redirected(message: Message) -> bytes:
     if inner.type is not MessageType.TELEMETRY or (inner.author, inner.group_id) != (message.author, message.group_id):
         raise MalformedError("only telemetry of the same author and group is redirected")
     return inner.raw
-
-
-class Collecting:
-    """Part of `Node`."""
-
-    identity: Identity
-    membership: Membership
-    _records: Records
-    _sending: Sending
-
-    def queued_telemetry(self) -> Iterator[tuple[bytes, int, Message]]:
-        """Yield (recipient, place, message) of this device's telemetry that waits for others, as it was signed."""
-        for recipient in self._records.outbox.recipients():
-            after = 0
-            while rows := self._sending.waiting(recipient, after):
-                after = rows[-1][0]
-                for place, raw in rows:
-                    message = read_message(raw, verify=False)
-                    if message.type is MessageType.REDIRECTED:
-                        message = read_message(message.body, verify=False)
-                    if message.type is MessageType.TELEMETRY and recipient != self.identity.signing_public:
-                        yield recipient, place, message
-
-    def pushed(self, recipient: bytes, place: int) -> None:
-        """Take telemetry out of a queue: this device has landed it itself. Inside a transaction."""
-        self._sending.moved(recipient, place)
-
-    def keep_telemetry(self, days: float) -> None:
-        """Let telemetry expire after so many days of running time; 0: never."""
-        self._sending.telemetry_lifetime_us = int(days * 86_400_000_000) or None
-
-    def send_telemetry(self, group_id: bytes, batch: bytes, readings: int, now: Now) -> None:
-        """Queue one batch for this device's collector, and count its readings as published.
-
-        Where the outbox is full, the oldest telemetry goes, and a signed loss record says so.
-
-        Raises:
-            LocalError: the group has no collector, or the outbox is full: then the caller rolls back.
-            UnknownGroupError: this device is not in the group.
-        """
-        collector = self.membership.collector_of(group_id)
-        if collector is None:
-            raise LocalError("the group has no collector", hint="invite one: covey invite --capability collector")
-        self._sending.queue_batch(collector.keys.signing_public, group_id, batch, now)
-        self._records.counters.count("published_readings", readings)
-        self._records.counters.count("published_messages")

@@ -11,6 +11,7 @@ import pytest
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.relays import Relays
 from covey.app.runtime import Runtime
+from covey.core.link.state import LinkState
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.presence.heartbeat import LastWill
@@ -110,8 +111,8 @@ class Agent:
         )
         self.runtime.turn([RelayUp("relay", False, 1_000_000)])
 
-    def _node(self) -> Node:
-        return Node(self.ben.identity, self.store, self.ben.rng, lambda low, _high: low)
+    def _node(self, state: LinkState | None) -> Node:
+        return Node(self.ben.identity, self.store, self.ben.rng, lambda low, _high: low, state=state)
 
     def turn(self, *events: RelayEvent, seconds: float = 0) -> int | None:
         """Let time pass and the loop turn once; return in how many microseconds it wants to turn again."""
@@ -181,6 +182,34 @@ def test_a_full_disk_takes_nothing_says_so_once_and_recovers(agent: Agent) -> No
     assert agent.said[-1] == ("notice", "the disk takes writes again")
     agent.turn(event)
     assert agent.ben.inbox() == [b"hello"]
+
+
+def test_what_the_disk_refuses_is_acknowledged_when_it_is_committed_and_not_before(agent: Agent) -> None:
+    agent.store.full = True
+    event = agent.delivery(b"hello")
+    agent.turn(event)
+    for _ in range(5):
+        agent.turn(seconds=10)
+    assert agent.relay.acknowledged == []
+    agent.store.full = False
+    agent.turn(seconds=10)
+    agent.turn(seconds=10)
+    assert agent.ben.inbox() == [b"hello"]
+    assert agent.relay.acknowledged == [event]
+
+
+def test_what_was_not_acknowledged_is_left_to_the_next_connection(agent: Agent) -> None:
+    agent.store.full = True
+    event = agent.delivery(b"hello")
+    agent.turn(event)
+    agent.turn(RelayDown("relay", "cut"), RelayUp("relay", True, 1_000_000))
+    agent.store.full = False
+    for _ in range(3):
+        agent.turn(seconds=10)
+    assert agent.ben.inbox() == []
+    agent.turn(event)
+    assert agent.ben.inbox() == [b"hello"]
+    assert agent.relay.acknowledged == [event]
 
 
 def test_acknowledgements_on_a_full_disk_cause_no_storm(agent: Agent) -> None:

@@ -81,14 +81,14 @@ class _World:
             store,
             Relays([self.relay]),  # type: ignore[list-item] # nobody moves its inbox
             self.clock,
-            lambda: Node(identity, store, secrets.token_bytes, lambda low, _high: low),
+            lambda state: Node(identity, store, secrets.token_bytes, lambda low, _high: low, state=state),
             [],
             lambda _level, _line: None,
         )
         inviter = Identity.from_seeds(bytes([2]) * 32, bytes([3]) * 32)
         now = Now(self.clock.now_us, self.clock.now_us)
         with store.transaction():
-            self.runtime.node.request_join(
+            self.runtime.node.actions.request_join(
                 Invite(bytes(32), inviter.keys, bytes(SECRET_BYTES), now.wall_us + INVITE_US, ""), "asker", now
             )
 

@@ -37,7 +37,7 @@ class Fleet:
         assert waiting is not None
         with collector.store.transaction():
             for landed in collector.store.landing.until(waiting[0]):
-                collector.node.landed(landed.author, landed.incarnation, {landed.link_seq}, collector.now)
+                collector.node.landing.landed(landed.author, landed.incarnation, {landed.link_seq}, collector.now)
             plan = LandingPlan(1, b"incarnat", waiting[0], 1, bytes(24))
             collector.store.landing.begin(plan)
             collector.store.landing.finish(plan, 1)

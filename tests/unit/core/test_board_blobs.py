@@ -84,6 +84,6 @@ def test_what_waits_for_a_removed_board_goes(fleet: Fleet) -> None:
         return draft.removing(fleet.board.key, epoch_id)
 
     with fleet.gate.store.transaction():
-        fleet.gate.node.change_group(fleet.group_id, edit, fleet.gate.now)
+        fleet.gate.node.actions.change(fleet.group_id, edit, fleet.gate.now)
     fleet.carry()
     assert fleet.collector.store.outbox.recipients() == []

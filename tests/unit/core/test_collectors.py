@@ -127,11 +127,11 @@ def test_nobody_redirects_what_is_not_its_own(world: World) -> None:
     collector = world.bob.node.membership.collector_of(world.group_id)
     assert collector is not None
     with world.bob.store.transaction():
-        world.bob.node.send_telemetry(world.group_id, b"bob's", 1, world.bob.now)
+        world.bob.node.telemetry.send(world.group_id, b"bob's", 1, world.bob.now)
     foreign = [raw for _, raw in world.bob.store.outbox.queued(collector.keys.signing_public, 0, 9, 10_000)]
     for body in (foreign[-1], b"no message"):
         with world.ann.store.transaction():
-            world.ann.node._sending.queue(world.second.key, MessageType.REDIRECTED, world.group_id, body, world.ann.now)
+            world.ann.node._queue.queue(world.second.key, MessageType.REDIRECTED, world.group_id, body, world.ann.now)
     world.pass_time(CHECK_S, world.second)
     assert world.landed(world.second) == []
     assert world.second.store.counters.values()["quarantined_malformed"] == 2

@@ -78,7 +78,7 @@ def test_a_wall_clock_that_jumps_ends_nothing(make: Make, jump_us: int) -> None:
 def test_telemetry_is_kept_as_long_as_configured(make: Make) -> None:
     ann, collector = make("ann"), make("collector", collects=True)
     group_id = found(ann, collector)
-    ann.node.keep_telemetry(1 / 24)
+    ann.node.telemetry.keep(1 / 24)
     for number in range(3):
         ann.batch(group_id, b"%d" % number)
     _maintenance(ann, 3 * _HOUR_US)

@@ -30,7 +30,7 @@ def _wrapped(fleet: Fleet, author: Device, to: bytes, envelope: bytes) -> None:
     """Let a member forward whatever it likes to the collector, as no node of ours would."""
     body = Forward(to, envelope).to_wire()
     with author.store.transaction():
-        author.node._sending.queue_telemetry(fleet.collector.key, MessageType.FORWARD, fleet.group_id, body, author.now)
+        author.node._queue.queue_telemetry(fleet.collector.key, MessageType.FORWARD, fleet.group_id, body, author.now)
     fleet.carry()
 
 
@@ -100,7 +100,7 @@ def test_a_board_that_was_removed_is_not_carried_and_hears_nothing(fleet: Fleet)
         return draft.removing(fleet.board.key, epoch_id)
 
     with fleet.collector.store.transaction():
-        fleet.collector.node.change_group(fleet.group_id, edit, fleet.collector.now)
+        fleet.collector.node.actions.change(fleet.group_id, edit, fleet.collector.now)
     fleet.carry()
     assert fleet.landed() == [BATCH]
     assert "not_a_member" in codes(fleet.collector)
@@ -187,7 +187,7 @@ def test_boards_that_carry_for_each_other_move_nothing(fleet: Fleet) -> None:
     fleet.forward(fleet.telemetry())
     fleet.carry()
     with fleet.gate.store.transaction():
-        fleet.gate.node.change_group(fleet.group_id, edit, fleet.gate.now)
+        fleet.gate.node.actions.change(fleet.group_id, edit, fleet.gate.now)
     fleet.carry()
     second = Board("second")
     with fleet.collector.store.transaction():

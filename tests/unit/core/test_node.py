@@ -9,7 +9,7 @@ import pytest
 
 from covey.core.crypto import NoiseKey
 from covey.core.events import BlobArrived, EnvelopeDropped
-from covey.core.link.sender import Outgoing
+from covey.core.link.sealer import Outgoing
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import (
@@ -255,7 +255,7 @@ def test_telemetry_waits_for_its_landing(make: Make) -> None:
     carry(ann, collector)
     assert ann.store.outbox.totals()[0] == 1
     [waiting] = collector.store.landing.until(1_000)
-    collector.node.landed(ann.key, waiting.incarnation, {waiting.link_seq}, collector.now)
+    collector.node.landing.landed(ann.key, waiting.incarnation, {waiting.link_seq}, collector.now)
     ann.wait(RETRY_US_INITIAL / 1e6)
     carry(ann, collector)
     assert ann.store.outbox.totals()[0] == 0
@@ -307,7 +307,7 @@ def test_a_full_outbox_drops_the_oldest_telemetry_and_says_so(make: Make) -> Non
         carry(ann, collector)
         rows = collector.store.landing.until(1_000)
         for row in rows:
-            collector.node.landed(row.author, row.incarnation, {row.link_seq}, collector.now)
+            collector.node.landing.landed(row.author, row.incarnation, {row.link_seq}, collector.now)
     assert ann.store.outbox.totals() == (0, 0)
     landed = [read_message(row.message) for row in rows]
     losses = [Loss.from_wire(message.body) for message in landed if message.type is MessageType.LOSS]
@@ -363,7 +363,7 @@ def test_nobody_is_kept_waiting_for_an_answer_that_has_no_address(make: Make) ->
     twin.identity.noise.take((NoiseKey.of(ben.identity.noise_secret),))
     twin.restart()
     with twin.store.transaction():
-        twin.node.request_join(invite, "twin", twin.now)
+        twin.node.actions.request_join(invite, "twin", twin.now)
     for outgoing in twin.sends():
         ann.receive(outgoing.envelope)
     ann.wait(1)

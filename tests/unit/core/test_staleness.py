@@ -50,7 +50,7 @@ def test_a_stale_member_does_not_filter_who_was_removed_until_it_hears(make: Mak
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     with ann.store.transaction():
-        ann.node.change_group(group_id, lambda draft, epoch: draft.removing(cem.key, epoch), ann.now)
+        ann.node.actions.change(group_id, lambda draft, epoch: draft.removing(cem.key, epoch), ann.now)
     news = [outgoing.envelope for outgoing in ann.sends() if outgoing.recipient == ben.key]
     cem.blob(group_id, b"one")
     cem.blob(group_id, b"two")

@@ -71,7 +71,7 @@ class Gateway:
         if waiting is not None:
             with store.transaction():
                 for landed in store.landing.until(waiting[0]):
-                    node.landed(landed.author, landed.incarnation, {landed.link_seq}, self.collector.now)
+                    node.landing.landed(landed.author, landed.incarnation, {landed.link_seq}, self.collector.now)
                 plan = LandingPlan(1, b"incarnat", waiting[0], 1, bytes(24))
                 store.landing.begin(plan)
                 store.landing.finish(plan, 1)
@@ -150,7 +150,7 @@ def test_the_board_hears_of_a_carry_after_the_commit_and_not_before(gateway: Gat
         patch.setattr(device.store.counters, "count", lambda *_: refused())  # the last word of the transaction
         with pytest.raises(DiskFullError):
             gateway.turn()
-        device.node.rolled_back()
+        device.replace_node()
     assert device.store.transaction == real
     assert device.store.outbox.totals()[0] == 0
     gateway.line.pass_bytes(100)
@@ -191,7 +191,7 @@ def test_a_disk_that_refuses_holds_the_message_until_it_takes_writes_again(gatew
         patch.setattr(gateway.device.store.counters, "count", refuse)
         with pytest.raises(DiskFullError):
             gateway.turn()
-        gateway.device.node.rolled_back()
+        gateway.device.replace_node()
         gateway.turn()  # not at once again
     gateway.device.wait(2)
     gateway.run(0.2)
@@ -224,7 +224,7 @@ def test_telemetry_of_a_board_that_was_removed_is_refused_and_said_once(gateway:
         return draft.removing(gateway.board.key, epoch_id)
 
     with gateway.device.store.transaction():
-        gateway.device.node.change_group(gateway.group_id, edit, gateway.device.now)
+        gateway.device.node.actions.change(gateway.group_id, edit, gateway.device.now)
     queued = gateway.device.store.outbox.totals()[0]
     for _ in range(5):
         gateway.board.measure()
@@ -377,7 +377,7 @@ def test_a_board_behind_the_collector_itself(tmp_path: Path) -> None:
     [landed] = store.landing.until(waiting[0])
     assert landed.author == gateway.board.key
     with store.transaction():
-        node.landed(landed.author, landed.incarnation, {landed.link_seq}, gateway.device.now)
+        node.landing.landed(landed.author, landed.incarnation, {landed.link_seq}, gateway.device.now)
     gateway.device.node.connection_lost()  # no relay is needed for that
     gateway.run(0.5)
     assert gateway.board.acknowledged_up_to == 1

@@ -87,8 +87,8 @@ class Outbox:
         number: int | None = None,
         *,
         beyond: bool = False,
-    ) -> None:
-        """Append a signed message to the outbox; `number` is a telemetry batch's own.
+    ) -> int:
+        """Append a signed message to the outbox; return its place. `number` is a telemetry batch's own.
 
         Raises:
             DiskFullError: the disk is full, or was a moment ago; control messages are tried.
@@ -124,16 +124,17 @@ class Outbox:
                 message,
             ),
         )
+        return int(place)
 
-    def limit_life(self, recipient: bytes, link_seq: int, lifetime_us: int) -> None:
+    def limit_life(self, recipient: bytes, place: int, lifetime_us: int) -> None:
         """Let a message that was just queued expire when this state has aged by its lifetime, and not before.
 
         The age is told every `MAINTENANCE_US`; what it may lack now is added.
         """
+        key, _ = self._places(recipient, place, place)
         self._database.run(
-            "UPDATE outbox SET expires = (SELECT aged FROM device) + ? "  # noqa: S608 - our names
-            f"WHERE id = (SELECT id << {PLACE_BITS} | base + ? FROM peer WHERE signing_public = ?)",
-            (lifetime_us + MAINTENANCE_US, link_seq, recipient),
+            "UPDATE outbox SET expires = (SELECT aged FROM device) + ? WHERE id = ?",
+            (lifetime_us + MAINTENANCE_US, key),
         )
 
     # -- out of it ----------------------------------------------------------------------------------------------------

@@ -81,13 +81,13 @@ def _export_to(device: Device, recipient: bytes, folder: Path) -> tuple[int, lis
     """Write what waits for a recipient; return (messages, names of the files)."""
     own = device.node.identity.signing_public
     stem = f"{device_name(own)}-to-{device_name(recipient)}"
-    answers = [ExportEntry(recipient, each) for each in device.node.answers_for(recipient, device.now())]
+    answers = [ExportEntry(recipient, each) for each in device.node.export.answers_for(recipient, device.now())]
     files = []
     if answers:
         files.append(_write(device, folder / f"{stem}-answers{_SUFFIX}", answers))
     after = messages = 0
     life = device.store.incarnations.present().hex()[:8]
-    while entries := device.node.carried(recipient, after):
+    while entries := device.node.export.waiting(recipient, after):
         first, after = entries[0][0], entries[-1][0]
         messages += len(entries)
         path = folder / f"{stem}-{life}-{first}-{after}{_SUFFIX}"

@@ -101,7 +101,9 @@ def add_device(
         raise UsageError(f"{error}", hint="'covey key show' on the new device prints its two keys") from error
     newcomer = Member(keys, truncate_utf8(label or "", MAXIMUM_LABEL_BYTES), capabilities=_capabilities(capabilities))
     with device.store.transaction():
-        return newcomer, device.node.add_device(manifest.group_id, newcomer, device.config.relay.url, device.now())
+        return newcomer, device.node.actions.add_device(
+            manifest.group_id, newcomer, device.config.relay.url, device.now()
+        )
 
 
 def removal(target: bytes) -> Edit:
@@ -152,7 +154,7 @@ def _capabilities(named: list[str]) -> tuple[str, ...]:
 def change_group(device: Device, manifest: GroupManifest, edit: Edit) -> GroupManifest:
     """Sign and queue a changed manifest; return it."""
     with device.store.transaction():
-        device.node.change_group(manifest.group_id, edit, device.now())
+        device.node.actions.change(manifest.group_id, edit, device.now())
     return device.node.membership.group(manifest.group_id)
 
 
@@ -164,20 +166,20 @@ def votes_on(manifest: GroupManifest, action: Action) -> bool:
 def vote(device: Device, manifest: GroupManifest, action: Action, target: bytes) -> tuple[int, int]:
     """Vote to ban or unban a device; return how many votes there are, and how many it needs."""
     with device.store.transaction():
-        voting = device.node.vote(manifest.group_id, action, target, device.now())
+        voting = device.node.actions.vote(manifest.group_id, action, target, device.now())
     return voting.votes, voting.needed
 
 
 def leave_group(device: Device, manifest: GroupManifest) -> None:
     """Leave; the others are told as soon as the relay is there."""
     with device.store.transaction():
-        device.node.leave_group(manifest.group_id, device.now())
+        device.node.actions.leave(manifest.group_id, device.now())
 
 
 def destroy_group(device: Device, manifest: GroupManifest) -> None:
     """Have every member forget the group."""
     with device.store.transaction():
-        device.node.destroy_group(manifest.group_id, device.now())
+        device.node.actions.destroy(manifest.group_id, device.now())
 
 
 # -- history ----------------------------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def invite_member(device: Device, group: str | None, name: str, capabilities: tu
         )
     ((key, member),) = found.items()
     with device.store.transaction():
-        device.node.invite_member(group_id, key, capabilities, device.now())
+        device.node.actions.invite_member(group_id, key, capabilities, device.now())
     return member, group_id
 
 

@@ -117,7 +117,7 @@ def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tu
         witness.relay_taken(invite.relay_url)
         device = replace(device, config=device.folder.config())
     with device.store.transaction():
-        device.node.request_join(invite, device.config.label, device.now())
+        device.node.actions.request_join(invite, device.config.label, device.now())
     return device, invite.group_id
 
 
@@ -242,7 +242,7 @@ def _keep(device: Device, meeting: _Meeting, admission: Admission, *, needs: boo
         if admission.credential:
             keep_credential(folder, admission.credential)
     with device.store.transaction():
-        device.node.request_join(admission.invite, device.config.label, device.now())
+        device.node.actions.request_join(admission.invite, device.config.label, device.now())
 
 
 def _reachable(told: str, used: str) -> str:
@@ -287,7 +287,7 @@ def pick_invitation(requests: list[GroupRequest], name: str | None) -> GroupRequ
 def accept_invitation(device: Device, request: GroupRequest) -> None:
     """Ask the inviter to let this device in."""
     with device.store.transaction():
-        device.node.accept_request(request, device.config.label, device.now())
+        device.node.actions.accept_request(request, device.config.label, device.now())
 
 
 def decline_invitation(device: Device, request: GroupRequest) -> None:

@@ -22,7 +22,7 @@ def rotate_noise_key(device: Device) -> None:
     with device.store.transaction():
         device.node.refresh()
         device.folder.rotate_noise(device.node.identity, device.clock.wall_us())
-        device.node.rotate_noise_key(device.now())
+        device.node.actions.rotate_noise_key(device.now())
 
 
 def retired_keys(device: Device) -> list[RetiredKey]:

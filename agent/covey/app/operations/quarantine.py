@@ -45,7 +45,7 @@ def release(device: Device, held: Quarantined) -> None:
         OutboxFullError: there is no room for it.
     """
     with device.store.transaction():
-        if not device.node.release(held, device.now()):
+        if not device.node.export.release(held, device.now()):
             raise OutboxFullError("there is no room for it now", hint="covey status shows what takes the room")
         device.store.quarantine.remove(held.id)
 

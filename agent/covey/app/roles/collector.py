@@ -162,7 +162,7 @@ class Collector:
         Raises:
             StorageError: the vault refused; what is not landed stays where it was.
         """
-        own = node.queued_telemetry()
+        own = node.telemetry.queued()
         pushed, more = 0, True
         while more:
             self._land_everything(node, now)
@@ -198,7 +198,7 @@ class Collector:
             self._store.landing.finish(plan, self._vault.manifest.manifest_seq)
             for message in messages:
                 if message.recipient is not None:
-                    node.pushed(message.recipient, message.link_seq)
+                    node.telemetry.pushed(message.recipient, message.link_seq)
             self._store.counters.count("landed_messages", len(messages))
         links = defaultdict(set)
         for message in messages:
@@ -206,7 +206,7 @@ class Collector:
                 continue
             links[message.author, message.incarnation].add(message.link_seq)
         for (author, incarnation), link_seqs in links.items():
-            node.landed(author, incarnation, link_seqs, now)
+            node.landing.landed(author, incarnation, link_seqs, now)
 
     def _plan(self, now: Now) -> LandingPlan | None:
         """Return the plan that is committed, by this process or another one of the device, or commit one."""

@@ -47,7 +47,7 @@ class KeyReload:
             return None
         if now.monotonic_us >= self._look_at_us:
             self._look_at_us = now.monotonic_us + _LOOK_US
-            publics = node.noise_keys_to_wipe(now)
+            publics = node.actions.noise_keys_to_wipe(now)
             if publics:
                 with self._store.transaction():
                     self._file.forget_noise(node.identity, publics)

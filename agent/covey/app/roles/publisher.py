@@ -81,7 +81,7 @@ class Publisher:
         with self._store.transaction():
             group_id = self._group(node)
             for body, count in self._closed:
-                node.send_telemetry(group_id, body, count, now)
+                node.telemetry.send(group_id, body, count, now)
         readings = self.waiting
         self._closed = []
         self._opened_us = None

@@ -239,7 +239,7 @@ class SendingLinks:
         return LinkKey(self._author, self._rng(TAG_BYTES), Secret(self._rng(KEY_BYTES)))
 
     def begin(self, recipient: bytes, link: LinkKey, address: bytes, place: int, now_us: int) -> None:
-        """Note that a key's LINK is queued."""
+        """Note that a key's LINK is queued, durably."""
         self._begun[recipient] = _SendKey(link, address, now_us, place)
 
     def is_link(self, recipient: bytes, place: int) -> bool:
@@ -259,13 +259,6 @@ class SendingLinks:
         key = self._begun.get(recipient)
         if key is not None and first <= key.place <= last:
             self._begun.pop(recipient).link.key.wipe()
-
-    def rolled_back(self) -> None:
-        """Forget keys whose LINK may not have been committed."""
-        for key in self._begun.values():
-            key.link.key.wipe()
-        self._begun.clear()
-        self._wanted.clear()
 
     def end(self, recipient: bytes) -> None:
         """Use a key no more (rule 4)."""

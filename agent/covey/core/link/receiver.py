@@ -17,8 +17,10 @@ A link is one author and one of its incarnations. Rules (docs/protocol.md, "The 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
 
+from covey.core.link.after_commit import AfterCommit
 from covey.core.link.records import ReceiverRecords
 from covey.core.now import Now
 from covey.core.wire.sequences import SequenceSet
@@ -126,18 +128,22 @@ class ReceiveLink:
         self._deadline_us = None
 
 
+@dataclass(slots=True)
+class StartReport:
+    """Whether the links' standing is to be acknowledged again, as an earlier process may not have (rule 5)."""
+
+    due: bool = False
+    begun: bool = False
+
+
 class ReceiveLinks:
     """The receiving sides that wait for something; of the others the store remembers all there is."""
 
-    def __init__(self, records: ReceiverRecords) -> None:
+    def __init__(self, records: ReceiverRecords, report: StartReport, after_commit: AfterCommit) -> None:
         self._records = records
         self._links: dict[tuple[bytes, bytes], ReceiveLink] = {}
-        self.unreported = False
-        self._begun = False
-
-    def clear(self) -> None:
-        """Forget what was not committed."""
-        self._links.clear()
+        self._report = report
+        self._after_commit = after_commit
 
     def of(self, author: bytes, incarnation: bytes) -> ReceiveLink:
         """Return a link as it stands.
@@ -159,7 +165,7 @@ class ReceiveLinks:
             link.unlanded = self._records.landing.unlanded(author, incarnation)
         return link
 
-    def restarted(self, board: bytes, incarnation: bytes) -> None:
+    def make_room(self, board: bytes, incarnation: bytes) -> None:
         """Make room for a board's incarnation (rule 6). What is repeated of one that is forgotten lands again; tables
         know it by its sequence."""
         if self._records.received.count(board) >= INCARNATIONS:
@@ -167,17 +173,25 @@ class ReceiveLinks:
 
     def connected(self) -> None:
         """Note that a relay can be reached: with the first one, it is to be told where links stand."""
-        self.unreported |= not self._begun
-        self._begun = True
+        self._report.due |= not self._report.begun
+        self._report.begun = True
+
+    @property
+    def has_work(self) -> bool:
+        """Say whether `reacknowledge` has something to do."""
+        return self._report.due
 
     def reacknowledge(self, now: Now) -> None:
-        """Where that is to be told, ask for acknowledgements of the links heard last (rule 5)."""
-        if self.unreported:
-            for author, incarnation in self._records.presence.links_seen(
-                now.wall_us - RETRY_US_MAX, ACKNOWLEDGED_AT_START
-            ):
-                self.of(author, incarnation).answer_soon(now.monotonic_us)
-            self.unreported = False
+        """Where that is due, ask for acknowledgements of the links seen last (rule 5). Inside a transaction."""
+        if not self._report.due:
+            return
+        since_us = now.wall_us - RETRY_US_MAX
+        for author, incarnation in self._records.presence.links_seen(since_us, ACKNOWLEDGED_AT_START):
+            self.of(author, incarnation).answer_soon(now.monotonic_us)
+        self._after_commit.do(lambda _now: self._reported())
+
+    def _reported(self) -> None:
+        self._report.due = False
 
     def answer_now(self, now_us: int) -> None:
         """Let acknowledgements that wait for company go at once."""

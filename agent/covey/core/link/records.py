@@ -71,14 +71,14 @@ class OutboxRecords(Protocol):
         number: int | None = None,
         *,
         beyond: bool = False,
-    ) -> None:
-        """Append a signed message to the outbox; `number` is a telemetry batch's own.
+    ) -> int:
+        """Append a signed message to the outbox; return its place. `number` is a telemetry batch's own.
 
         Raises:
             OutboxFullError: the outbox has reached its bound; control messages may exceed it.
         """
 
-    def limit_life(self, recipient: bytes, link_seq: int, lifetime_us: int) -> None:
+    def limit_life(self, recipient: bytes, place: int, lifetime_us: int) -> None:
         """Let a message that was just queued expire when this state has aged by its lifetime, and not before."""
 
     def grow_older(self, elapsed_us: int) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from covey.core.link.sender import Sending
+from covey.core.link.send_queue import SendQueue
 from covey.core.membership.events import JoinExpired
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import ExpiryRecords, PendingJoin
@@ -20,21 +20,21 @@ from covey.core.wire.message import MessageType, read_message
 from covey.limits import JOIN_GRACE_US, JOIN_MEMORY_US
 
 
-def give_up(membership: Membership, records: ExpiryRecords, sending: Sending, now: Now) -> Iterator[JoinExpired]:
+def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, now: Now) -> Iterator[JoinExpired]:
     """Do what is due, and yield what a person should know. Writes, so inside a transaction."""
     for recipient in membership.end_departures(now.wall_us):
-        _drop(recipient, "dropped_farewells", records, sending, but_telemetry=True)
+        _drop(recipient, "dropped_farewells", records, queue, but_telemetry=True)
     told = {key for key, _ in records.departures.addresses()} | {
         each.inviter.signing_public for each in records.joins.pending()
     }
     former = {member.keys.signing_public for group in membership.removed_from() for member in group.members}
     for recipient in former.intersection(records.outbox.recipients()) - told:
         if membership.shares_nothing_with(recipient):
-            _drop(recipient, "dropped_after_removal", records, sending)
+            _drop(recipient, "dropped_after_removal", records, queue)
     for pending in records.joins.pending():
         if now.wall_us <= pending.expires_at_us + JOIN_GRACE_US:
             continue
-        if _withdraw_request(pending, membership, records, sending, now):
+        if _withdraw_request(pending, membership, records, queue, now):
             records.counters.count("expired_joins")
             yield JoinExpired(pending.group_id, pending.inviter.signing_public)
         if now.wall_us > pending.expires_at_us + JOIN_GRACE_US + JOIN_MEMORY_US:
@@ -43,22 +43,22 @@ def give_up(membership: Membership, records: ExpiryRecords, sending: Sending, no
 
 
 def _drop(
-    recipient: bytes, counter: str, records: ExpiryRecords, sending: Sending, *, but_telemetry: bool = False
+    recipient: bytes, counter: str, records: ExpiryRecords, queue: SendQueue, *, but_telemetry: bool = False
 ) -> None:
-    dropped = sending.forget(recipient, but_telemetry=but_telemetry)
+    dropped = queue.forget(recipient, but_telemetry=but_telemetry)
     if dropped:
         records.counters.count(counter, dropped)
 
 
 def _withdraw_request(
-    pending: PendingJoin, membership: Membership, records: ExpiryRecords, sending: Sending, now: Now
+    pending: PendingJoin, membership: Membership, records: ExpiryRecords, queue: SendQueue, now: Now
 ) -> bool:
     """Take a join request out of the outbox; return False where none waits (rule 3)."""
     inviter = pending.inviter.signing_public
-    for link_seq, raw in records.outbox.control_messages(inviter):
+    for place, raw in records.outbox.control_messages(inviter):
         message = read_message(raw, verify=False)
         if message.type is MessageType.JOIN and message.group_id == pending.group_id:
             tell = not membership.shares_nothing_with(inviter)  # a stranger would not take a loss record
-            sending.withdraw(inviter, link_seq, now, "expired", tell=tell)
+            queue.withdraw(inviter, place, now, "expired", tell=tell)
             return True
     return False

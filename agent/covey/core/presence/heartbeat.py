@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from covey.core import crypto
-from covey.core.link.sender import Sending
+from covey.core.link.after_commit import AfterCommit
+from covey.core.link.sealer import Sealer
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
-from covey.core.presence.status import PeerPresence, Presence, State, first_told
+from covey.core.presence.status import PeerPresence, Presence, SignsOfLife, State, first_told
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.topics import inbox_topic
@@ -55,37 +56,41 @@ class Heartbeat:
     """This device's own presence, and what it knows of others'. Without an interval it says nothing of itself."""
 
     def __init__(
-        self, own: bytes, records: PresenceRecords, sending: Sending, rng: Callable[[int], bytes], interval_us: int
+        self,
+        own: bytes,
+        records: PresenceRecords,
+        sealer: Sealer,
+        rng: Callable[[int], bytes],
+        interval_us: int,
+        signs: SignsOfLife,
+        after_commit: AfterCommit,
     ) -> None:
         self._own = own
         self._records = records
-        self._sending = sending
+        self._sealer = sealer
         self._rng = rng
         self._interval_us = interval_us
         self._next = self._floor = 0
-        self._up: dict[str, int] = {}
         self._due_us: dict[bytes, int] = {}
-        self._ends = False
-        self._told: dict[bytes, PeerPresence] = {}
-        self._unwritten: set[bytes] = set()
-        self._written: set[bytes] = set()
-        self._write_at_us: int | None = None
+        self._signs = signs
+        self._after_commit = after_commit
+        self._write_at_us: int | None = 0 if signs.unwritten else None
 
     # -- one's own ----------------------------------------------------------------------------------------------------
 
     def connected(self, relay: str, connection: int | None) -> None:
         """Note that a relay is reached, and whose will it holds, if any: all are told."""
-        self._up[relay] = connection or (self._count() if self._left else 0)
+        self._signs.relays[relay] = connection or (self._count() if self._left else 0)
         self._due_us.clear()
 
     def connection_lost(self, relay: str) -> None:
         """Note that a relay is lost: the others are told by those that are left."""
-        if self._up.pop(relay, None) is not None:
+        if self._signs.relays.pop(relay, None) is not None:
             self._due_us.clear()
 
     def end(self) -> None:
         """Say from now on that this device goes: it will be off on purpose."""
-        self._ends = True
+        self._signs.going = True
         self._due_us.clear()
 
     def spoke(self, recipient: bytes, now: Now) -> None:
@@ -95,7 +100,7 @@ class Heartbeat:
 
     def due(self, membership: Membership, now: Now) -> Iterator[tuple[bytes, bytes]]:
         """Yield (collector, body) of the beats that are due; going on says that one has gone."""
-        if not self._interval_us or not self._up or not self._left:
+        if not self._interval_us or not self._signs.relays or not self._left:
             return
         collectors = self._collectors(membership)
         self._due_us = {each: self._due_us.get(each, now.monotonic_us) for each in collectors}
@@ -105,9 +110,9 @@ class Heartbeat:
                 self._due_us[collector] = now.monotonic_us + self._interval_us
 
     def _beat(self) -> Presence:
-        if self._ends:
+        if self._signs.going:
             return Presence(self._count(), State.GOING, self._interval_s)
-        return Presence(self._count(), State.HERE, self._interval_s, tuple(sorted(set(self._up.values()))))
+        return Presence(self._count(), State.HERE, self._interval_s, tuple(sorted(set(self._signs.relays.values()))))
 
     def next_deadline(self) -> int | None:
         """Return when a beat is due, in monotonic microseconds."""
@@ -123,7 +128,7 @@ class Heartbeat:
         if collector is None or address is None:
             return None
         will = Presence(self._count(), State.GONE, self._interval_s)
-        message = self._sending.unsequenced(collector, MessageType.PRESENCE, will.to_wire(), now)
+        message = self._sealer.unsequenced(collector, MessageType.PRESENCE, will.to_wire(), now)
         envelope = seal(message, address, self._rng(32), self._rng(crypto.NONCE_BYTES))
         delay_s = max(1, min(self._interval_us, WILL_DELAY_US) // 1_000_000)
         return LastWill(inbox_topic(collector), envelope, will.counter, delay_s)
@@ -157,7 +162,7 @@ class Heartbeat:
         if membership.shares_nothing_with(message.author):
             raise NotAMemberError("a PRESENCE by a stranger")
         presence = Presence.from_wire(message.body)
-        before = self._told.get(message.author) or self._records.of_peer(message.author)
+        before = self._signs.peers.get(message.author) or self._records.of_peer(message.author)
         if before is not None:
             after = before.told(presence, now.wall_us)
         elif presence.state is State.GONE:
@@ -169,8 +174,8 @@ class Heartbeat:
         soon = before is not None and (before.state, before.connections) == (after.state, after.connections)
         write_at_us = now.monotonic_us + (PRESENCE_WRITE_US if soon else 0)
         self._write_at_us = write_at_us if self._write_at_us is None else min(write_at_us, self._write_at_us)
-        self._told[message.author] = after
-        self._unwritten.add(message.author)
+        self._signs.peers[message.author] = after
+        self._signs.unwritten.add(message.author)
         return presence.state is not State.GONE
 
     # -- the store ----------------------------------------------------------------------------------------------------
@@ -183,16 +188,17 @@ class Heartbeat:
     def write(self, now: Now) -> None:
         """Write what is to be durable (rules 2 and 3), inside a transaction."""
         if self._interval_us and self._left < PRESENCE_BLOCK // 4:
-            self._next = max(self._next, self._records.floor(), now.wall_us // 1_000_000)
-            self._floor = self._next + PRESENCE_BLOCK
-            self._records.set_floor(self._floor)
-        for device in self._unwritten:
-            self._records.note(device, self._told[device])
-        self._unwritten, self._written = set(), self._unwritten
-        self._write_at_us = None
+            first = max(self._next, self._records.floor(), now.wall_us // 1_000_000)
+            self._records.set_floor(first + PRESENCE_BLOCK)
+            self._after_commit.do(lambda _now: self._reserved(first))
+        written = {device: self._signs.peers[device] for device in self._signs.unwritten}
+        for device, presence in written.items():
+            self._records.note(device, presence)
+        self._after_commit.do(lambda _now: self._written(written))
 
-    def rolled_back(self) -> None:
-        """Take back what was not committed."""
-        self._floor = self._next
-        self._unwritten |= self._written
-        self._write_at_us = 0 if self._unwritten else None
+    def _reserved(self, first: int) -> None:
+        self._next, self._floor = first, first + PRESENCE_BLOCK
+
+    def _written(self, written: dict[bytes, PeerPresence]) -> None:
+        self._signs.unwritten -= {device for device, each in written.items() if self._signs.peers[device] == each}
+        self._write_at_us = 0 if self._signs.unwritten else None

@@ -7,7 +7,7 @@ device whose last connection has ended is gone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -110,3 +110,16 @@ def condition(told: PeerPresence | None, heard_at_us: int | None, now_us: int) -
     if now_us - last_us > told.interval_s * 2_500_000 + PRESENCE_WRITE_US:
         return "silent", last_us
     return "online", told.since_us
+
+
+@dataclass(slots=True)
+class SignsOfLife:
+    """What relays and peers have told this process: no transaction undoes it."""
+
+    relays: dict[str, int] = field(default_factory=dict)
+    """The connection that our will speaks of, for each relay that is reached."""
+    going: bool = False
+    """Whether this device is about to be off on purpose."""
+    peers: dict[bytes, PeerPresence] = field(default_factory=dict)
+    unwritten: set[bytes] = field(default_factory=set)
+    """The peers whose presence is newer here than in the store."""

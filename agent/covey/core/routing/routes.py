@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from covey.core.crypto import Identity
-from covey.core.link.sender import Outgoing, Sending
+from covey.core.link.sealer import Outgoing, Sealer
+from covey.core.link.windows import Windows
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import CarrierRecords
 from covey.core.now import Now
@@ -29,10 +29,13 @@ def may_link(membership: Membership, device: bytes) -> bool:
 class Routing:
     """What a node puts on its way."""
 
-    def __init__(self, identity: Identity, records: CarrierRecords, sending: Sending, routes: BoardRoutes) -> None:
-        self._own = identity.signing_public
+    def __init__(
+        self, own: bytes, records: CarrierRecords, sealer: Sealer, windows: Windows, routes: BoardRoutes
+    ) -> None:
+        self._own = own
         self._records = records
-        self._sending = sending
+        self._sealer = sealer
+        self._windows = windows
         self._routes = routes
 
     def unsequenced(
@@ -48,14 +51,14 @@ class Routing:
         noise_public = membership.address(recipient)
         if noise_public is None:
             return
-        message = self._sending.unsequenced(recipient, kind, body, now, incarnation)
+        message = self._sealer.unsequenced(recipient, kind, body, now, incarnation)
         if board_member(membership, recipient) is None:
             if kind is MessageType.ACK:  # one that is lost is asked for again, and ends the link key
-                yield self._sending.by_link(recipient, message, noise_public, now)
+                yield self._sealer.by_link(recipient, message, noise_public, now)
             else:
-                yield self._sending.seal(recipient, message, address=noise_public)
+                yield self._sealer.seal(recipient, message, address=noise_public)
             return
-        outgoing = self._sending.seal(recipient, message, address=noise_public)
+        outgoing = self._sealer.seal(recipient, message, address=noise_public)
         for carrier in sorted(self._routes.ways(recipient)):
             yield from self._carried(membership, outgoing, carrier, now)
 
@@ -66,8 +69,8 @@ class Routing:
             yield outgoing
             return
         yield from self._carried(membership, outgoing, carrier, now)
-        if carrier == self._own:
-            self._sending.sent(outgoing, now)
+        if carrier == self._own and outgoing.entry is not None:
+            self._windows.sent(outgoing.recipient, outgoing.entry, now, "")
 
     def _carried(self, membership: Membership, outgoing: Outgoing, carrier: bytes, now: Now) -> Iterator[Outgoing]:
         """Hand an envelope to a board of this device, or yield the FORWARD in which another gateway gets it."""

@@ -171,7 +171,7 @@ def test_an_accepted_joiner_gets_an_invite_of_its_own(inn: Inn) -> None:  # acce
     assert inn.wire.topics == frozenset()
     inn.restart()  # the code is over; what the joiner has is durable on both sides
     with inn.ben.store.transaction():
-        inn.ben.node.request_join(own, "ben", inn.ben.now)
+        inn.ben.node.actions.request_join(own, "ben", inn.ben.now)
     carry(inn.ann, inn.ben)
     inn.turn()
     assert (inn.row().ended, inn.row().secret, inn.row().code) == ("paired", b"", None)
@@ -186,7 +186,7 @@ def test_nobody_else_can_use_that_invite(inn: Inn, tmp_path: Path) -> None:
     own = inn.admitted()
     eve = Device("eve", tmp_path)
     with eve.store.transaction():
-        eve.node.request_join(own, "eve", eve.now)
+        eve.node.actions.request_join(own, "eve", eve.now)
     carry(inn.ann, eve)
     assert inn.ann.store.counters.values()["dropped_invite"] >= 1
     assert inn.ann.node.membership.group(inn.group_id).member(eve.key) is None
@@ -252,7 +252,7 @@ def test_who_has_an_account_comes_by_the_uri_and_ends_the_code(inn: Inn) -> None
     inn.round()
     carol = Device("carol", inn.ann.path.parent)
     with carol.store.transaction():
-        carol.node.request_join(inn.invite, "carol", carol.now)
+        carol.node.actions.request_join(inn.invite, "carol", carol.now)
     carry(inn.ann, carol)
     inn.round()
     assert (inn.row().ended, inn.row().joiner) == ("paired", carol.key)

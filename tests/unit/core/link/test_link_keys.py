@@ -11,7 +11,8 @@ import pytest
 from covey.core.crypto import NoiseKey, Secret
 from covey.core.events import EnvelopeDropped
 from covey.core.link.link_keys import KeptKey, LinkKey, LinkTerms, open_envelope
-from covey.core.link.sender import Outgoing
+from covey.core.link.sealer import Outgoing
+from covey.core.link.state import LinkState
 from covey.core.node import Node
 from covey.core.wire.envelope import LINKED, SEALED, LinkEnvelope, read_envelope, seal, seal_by_link
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
@@ -39,7 +40,8 @@ class Talker(Device):
 
     def restart(self) -> None:
         super().restart()
-        self.node = Node(self.identity, self.store, self.rng, self._source.randint, link_terms=self.terms)
+        state = LinkState.of_start(self.identity, self.rng, self.terms)
+        self.node = Node(self.identity, self.store, self.rng, self._source.randint, state=state)
         self.node.connected(self.now)
 
     def sends(self) -> list[Outgoing]:
@@ -139,12 +141,12 @@ def test_a_link_begins_with_the_eighth_envelope_and_not_before_it_is_acknowledge
 
     ann, ben = Usual("ann", tmp_path), Usual("ben", tmp_path)
     group = found(ann, ben)
-    first = ann.node._sending.link_keys._sealed[ben.key][0]
+    first = ann.node.state.link_keys._sealed[ben.key][0]
     for number in range(LINK_AFTER_ENVELOPES - first):
         carry(ann, ben)
-        assert not ann.node._sending.link_keys.wanted
+        assert not ann.node.state.link_keys.wanted
         assert [_version(each) for each in ann.speaks(group, b"%d" % number)] == [SEALED]
-    assert ann.node._sending.link_keys.wanted
+    assert ann.node.state.link_keys.wanted
     [again, link] = [*ann.sends(), *ann.speaks(group, b"while the key is under way")]
     assert [_version(again), _version(link)] == [SEALED, SEALED]
     ann.wait(RETRY_US_INITIAL / 1e6)
@@ -341,19 +343,19 @@ def test_strangers_give_no_keys(make: Callable[[str], Talker], ben: Talker, grou
 def test_keys_go_with_the_group(ann: Talker, ben: Talker, group_id: bytes) -> None:
     assert _keys_held(ann)
     with ann.store.transaction():
-        ann.node.leave_group(group_id, ann.now)
+        ann.node.actions.leave(group_id, ann.now)
     carry(ann, ben)
     for device in (ann, ben):
         device.wait(MAINTENANCE_US / 1e6)
         device.sends()
         assert not _keys_held(device)
-        assert not device.node._sending.link_keys._used
+        assert not device.node.state.link_keys._used
 
 
 def test_keys_go_with_time_and_with_the_noise_key(ann: Talker, ben: Talker, group_id: bytes) -> None:
     held = _keys_held(ben)
     with ben.store.transaction():
-        ben.node.forget_link_keys(ben.now)
+        ben.node._forget_link_keys(ben.now)
     assert _keys_held(ben) == held
     ben.identity.noise.take((NoiseKey.of(bytes(range(32))),))
     ben.wait(MAINTENANCE_US / 1e6)
@@ -385,7 +387,7 @@ def test_keys_lie_under_the_noise_key_and_leave_nothing_when_they_go(
 def test_another_noise_key_begins_another_link(ann: Talker, ben: Talker, group_id: bytes) -> None:
     ben.identity.noise.take((NoiseKey.of(bytes(range(32))), *ben.identity.noise.keys))
     with ben.store.transaction():
-        ben.node.rotate_noise_key(ben.now)
+        ben.node.actions.rotate_noise_key(ben.now)
     carry(ann, ben)
     [outgoing] = ann.speaks(group_id, b"sealed to the new key")
     assert _version(outgoing) == SEALED
@@ -402,9 +404,9 @@ def test_a_full_disk_begins_no_link(ann: Talker, ben: Talker) -> None:
     for number in range(4):
         ann.blob(group, b"%d" % number)
         Device.sends(ann)
-    assert ann.node._sending.link_keys.wanted
+    assert ann.node.state.link_keys.wanted
     ann.on_a_full_disk(lambda: ann.node.maintain(ann.now))
-    assert not ann.node._sending.link_keys.wanted
+    assert not ann.node.state.link_keys.wanted
     ann.wait(RETRY_US_INITIAL / 1e6)
     carry(ann, ben)
     assert ben.inbox() == [b"0", b"1", b"2", b"3"]
@@ -412,7 +414,9 @@ def test_a_full_disk_begins_no_link(ann: Talker, ben: Talker) -> None:
 
 def test_files_and_answers_by_hand_are_sealed(ann: Talker, ben: Talker, group_id: bytes) -> None:
     ann.blob(group_id, b"on a stick")
-    letters = [envelope for _, envelope in ann.node.carried(ben.key, 0)] + list(ann.node.answers_for(ben.key, ann.now))
+    letters = [envelope for _, envelope in ann.node.export.waiting(ben.key, 0)] + list(
+        ann.node.export.answers_for(ben.key, ann.now)
+    )
     assert {envelope[1] for envelope in letters} == {SEALED}
 
 

@@ -34,7 +34,7 @@ def _later(device: Device, microseconds: int) -> None:
 
 def _remove(remover: Device, target: Device, group_id: bytes) -> None:
     with remover.store.transaction():
-        remover.node.change_group(group_id, lambda draft, epoch: draft.removing(target.key, epoch), remover.now)
+        remover.node.actions.change(group_id, lambda draft, epoch: draft.removing(target.key, epoch), remover.now)
 
 
 def _invite(inviter: Device, group_id: bytes) -> Invite:
@@ -44,7 +44,7 @@ def _invite(inviter: Device, group_id: bytes) -> Invite:
 
 def _ask(joiner: Device, invite: Invite) -> None:
     with joiner.store.transaction():
-        joiner.node.request_join(invite, joiner.name, joiner.now)
+        joiner.node.actions.request_join(invite, joiner.name, joiner.now)
 
 
 def test_a_removed_device_that_knows_is_forgotten(make: Make) -> None:
@@ -92,7 +92,7 @@ def test_who_leaves_goes_on_telling_until_all_know(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     with ben.store.transaction():
-        ben.node.leave_group(group_id, ben.now)
+        ben.node.actions.leave(group_id, ben.now)
     ben.sends()  # and ann is away
     _later(ben, 86_400_000_000)
     assert ben.store.outbox.totals()[0] == 1

@@ -32,7 +32,7 @@ def create(device: Device) -> bytes:
 
 def invite(inviter: Device, member: Device, group_id: bytes) -> None:
     with inviter.store.transaction():
-        inviter.node.invite_member(group_id, member.key, (), inviter.now)
+        inviter.node.actions.invite_member(group_id, member.key, (), inviter.now)
 
 
 def forge(author: Device, to: Device, number: int, body: bytes, group_id: bytes = bytes(32)) -> None:
@@ -62,7 +62,7 @@ def test_an_invitation_waits_for_a_person_and_survives_a_restart(make: Make) -> 
     assert (request.group_id, request.inviter) == (second, ann.identity.keys)
     assert len(ben.node.membership.groups()) == 1
     with ben.store.transaction():
-        ben.node.accept_request(request, "ben", ben.now)
+        ben.node.actions.accept_request(request, "ben", ben.now)
     carry(ann, ben)
     assert {group.group_id for group in ben.node.membership.groups()} >= {second}
     assert ben.store.requests.pending() == []
@@ -76,7 +76,7 @@ def test_an_invitation_is_one_devices_alone(make: Make) -> None:
     carry(ann, ben)
     [request] = ben.store.requests.pending()
     with cleo.store.transaction():
-        cleo.node.accept_request(request, "cleo", cleo.now)
+        cleo.node.actions.accept_request(request, "cleo", cleo.now)
     carry(ann, cleo)
     assert codes(ann) == ["invite"]
     assert ann.node.membership.group(second).member(cleo.key) is None
@@ -108,7 +108,7 @@ def test_they_end_by_themselves(make: Make) -> None:
     assert request.expires_at_us == ben.now.wall_us + GROUP_REQUEST_US
     ben.now = Now(ben.now.monotonic_us, ben.now.wall_us + GROUP_REQUEST_US + 1)
     with pytest.raises(LocalError, match="expired"), ben.store.transaction():
-        ben.node.accept_request(request, "ben", ben.now)
+        ben.node.actions.accept_request(request, "ben", ben.now)
     forge(ann, ben, 2, body(ann, 2**60), b"b" * 32)
     assert [each.group_id for each in ben.store.requests.pending()] == [b"b" * 32]
 
@@ -141,4 +141,4 @@ def test_whom_nobody_can_invite(make: Make) -> None:
     first = found(ann, ben)
     for member, words in ((ben, "in that group already"), (eve, "in no group with this one")):
         with pytest.raises(LocalError, match=words), ann.store.transaction():
-            ann.node.invite_member(first, member.key, (), ann.now)
+            ann.node.actions.invite_member(first, member.key, (), ann.now)

@@ -42,7 +42,7 @@ class Rotating(Device):
         """Do what `covey key rotate` does."""
         with self.store.transaction():
             self.files.rotate_noise(self.identity, self.now.wall_us)
-            self.node.rotate_noise_key(self.now)
+            self.node.actions.rotate_noise_key(self.now)
 
     def turn(self) -> None:
         """Do what the runtime does between messages."""
@@ -164,7 +164,7 @@ def test_an_invite_that_was_printed_before_a_rotation_still_works(make: Make, an
         invite = ann.node.membership.invite(group_id, (), "mqtt://fleet", ann.now.wall_us)
     ann.rotate()
     with dan.store.transaction():
-        dan.node.request_join(invite, "dan", dan.now)
+        dan.node.actions.request_join(invite, "dan", dan.now)
     carry(ann, dan)
     assert ann.listed_by(dan, group_id) == ann.identity.noise_public
     assert not dan.store.outbox.totals()[0]
@@ -176,7 +176,7 @@ def test_who_joins_under_a_key_that_it_has_replaced_meanwhile_tells_the_new_one(
     with ben.store.transaction():
         invite = ben.node.membership.invite(group_id, (), "mqtt://fleet", ben.now.wall_us)
     with ann.store.transaction():
-        ann.node.request_join(invite, "ann", ann.now)
+        ann.node.actions.request_join(invite, "ann", ann.now)
     ann.rotate()
     carry(ann, ben)
     assert ann.listed_by(ben, group_id) == ann.identity.noise.retired[0].public
@@ -190,7 +190,7 @@ def test_a_rotation_and_another_change_at_the_same_time_are_both_meant(make: Mak
     group_id = found(ben, ann, cem)
     ann.rotate()
     with ben.store.transaction():
-        ben.node.change_group(group_id, lambda draft, epoch: draft.removing(cem.key, epoch), ben.now)
+        ben.node.actions.change(group_id, lambda draft, epoch: draft.removing(cem.key, epoch), ben.now)
     carry(ann, ben, cem)
     for device in (ann, ben):
         assert ann.listed_by(device, group_id) == ann.identity.noise_public
@@ -238,14 +238,14 @@ def test_in_every_mode_a_member_changes_its_own_key_and_nobody_elses(make: Make,
     assert (member.keys.noise_public, member.role) == (new.public, Role.MEMBER)
     foreign = replace(member, keys=replace(member.keys, noise_public=NoiseKey.of(b"\x43" * 32).public))
     with pytest.raises(LocalError, match="its owner alone"):
-        ann.node.change_group(group_id, lambda draft, _: draft.changing(foreign), ann.now)
+        ann.node.actions.change(group_id, lambda draft, _: draft.changing(foreign), ann.now)
 
 
 def test_a_removed_device_gains_nothing_by_its_keys(make: Make, ann: Rotating) -> None:
     ben = make("ben")
     group_id = found(ben, ann)
     with ben.store.transaction():
-        ben.node.change_group(group_id, lambda draft, epoch: draft.removing(ann.key, epoch), ben.now)
+        ben.node.actions.change(group_id, lambda draft, epoch: draft.removing(ann.key, epoch), ben.now)
     ann.rotate()
     carry(ann, ben)
     group = ben.node.membership.group(group_id)
@@ -272,7 +272,7 @@ def test_a_running_agent_takes_up_what_a_command_has_rotated(make: Make, ann: Ro
     node = Node(command, ann.store, ann.rng, lambda low, _high: low)
     with ann.store.transaction():
         ann.files.rotate_noise(command, ann.now.wall_us)
-        node.rotate_noise_key(ann.now)
+        node.actions.rotate_noise_key(ann.now)
     assert command != ann.identity
     ann.node.refresh()
     ann.turn()

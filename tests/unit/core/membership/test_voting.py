@@ -41,7 +41,7 @@ def _promoted(draft: GroupManifest, key: bytes) -> GroupManifest:
 
 def _change(device: Device, group_id: bytes, edit: Callable[[GroupManifest], GroupManifest]) -> None:
     with device.store.transaction():
-        device.node.change_group(group_id, lambda draft, _: edit(draft), device.now)
+        device.node.actions.change(group_id, lambda draft, _: edit(draft), device.now)
 
 
 def _cast(voter: Device, recipient: Device, group_id: bytes, target: Device, since: int) -> list[object]:
@@ -49,7 +49,7 @@ def _cast(voter: Device, recipient: Device, group_id: bytes, target: Device, sin
     recipient.events()
     raw = sign_vote(group_id, Action.BAN, target.key, since, voter.identity).raw
     with voter.store.transaction():
-        voter.node._sending.queue(recipient.key, MessageType.GROUP_VOTE, group_id, raw, voter.now)
+        voter.node._queue.queue(recipient.key, MessageType.GROUP_VOTE, group_id, raw, voter.now)
     carry(voter, recipient)
     return [event.code if isinstance(event, EnvelopeDropped) else event for event in recipient.events()]
 
@@ -69,14 +69,14 @@ def test_a_vote_counts_only_as_the_rules_say(group: Group) -> None:  # accepts: 
 def test_the_target_is_not_told_and_two_of_three_decide(group: Group) -> None:  # accepts: 003.34, 003.35, 003.37
     group_id, ann, ben, cem, dan = group
     with ben.store.transaction():
-        voting = ben.node.vote(group_id, Action.BAN, dan.key, ben.now)
+        voting = ben.node.actions.vote(group_id, Action.BAN, dan.key, ben.now)
     assert (voting.votes, voting.needed, voting.decided) == (1, 2, False)
     assert {outgoing.recipient for outgoing in ben.sends()} == {ann.key, cem.key}
     ben.wait(300)
     carry(ann, ben, cem, dan)
     assert not [event for event in dan.events() if isinstance(event, VoteArrived)]
     with ann.store.transaction():
-        assert ann.node.vote(group_id, Action.BAN, dan.key, ann.now).decided
+        assert ann.node.actions.vote(group_id, Action.BAN, dan.key, ann.now).decided
     carry(ann, ben, cem, dan)
     for device in (ann, ben, cem):
         assert device.node.membership.group(group_id).ban(dan.key)
@@ -92,4 +92,4 @@ def test_what_a_person_may_not_vote_about(group: Group, voter: str, target: str,
     devices = {device.name: device for device in everybody}
     key = devices[target].key if target in devices else bytes(32)
     with pytest.raises(LocalError, match=reason):
-        devices[voter].node.vote(group_id, Action.BAN, key, devices[voter].now)
+        devices[voter].node.actions.vote(group_id, Action.BAN, key, devices[voter].now)

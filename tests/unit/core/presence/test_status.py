@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from covey.core.link.sender import Outgoing
+from covey.core.link.sealer import Outgoing
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.presence.heartbeat import LastWill
@@ -40,6 +40,7 @@ class Teller(Device):
         """Write what is due, as each turn of the loop does."""
         with self.store.transaction():
             self.node.maintain(self.now)
+        self.node.committed(self.now)
 
     def up(self, relay: str = "first") -> LastWill:
         """Reach a relay, which holds a will; return it."""
@@ -68,6 +69,7 @@ class Pair:
         self.ann.maintain()
         with self.cat.store.transaction():
             self.cat.node.maintain(self.cat.now)
+        self.cat.node.committed(self.cat.now)
 
     def tells(self, *envelopes: bytes) -> str:
         """Let envelopes come to the collector; return how it sees the device."""
@@ -216,7 +218,7 @@ def test_strangers_and_the_removed_are_not_heard(pair: Pair, tmp_path: Path) -> 
     pair.ann.up()
     beats = [each.envelope for each in pair.ann.beats()]
     with pair.cat.store.transaction():
-        pair.cat.node.change_group(
+        pair.cat.node.actions.change(
             pair.group_id, lambda draft, epoch: draft.removing(pair.ann.key, epoch), pair.cat.now
         )
     assert pair.tells(*beats) == "unknown"

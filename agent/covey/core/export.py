@@ -1,0 +1,87 @@
+"""What people do with messages by hand: carry envelopes where no relay does, give a quarantined one another try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from covey.core.link.records import LandingRecords, Quarantined, ReceivedRecords
+from covey.core.link.sealer import Sealer
+from covey.core.link.send_queue import SendQueue
+from covey.core.link.sender import Sender
+from covey.core.membership.membership import Membership
+from covey.core.now import Now
+from covey.core.receiver import Receiver
+from covey.core.routing.forwarding import board_member
+from covey.core.telemetry.batch import split_number
+from covey.core.wire.message import Acknowledgement, MessageType, read_message
+
+
+class ExportRecords(Protocol):
+    """What an export tells of what has come."""
+
+    @property
+    def received(self) -> ReceivedRecords:
+        """What has come over each link."""
+
+    @property
+    def landing(self) -> LandingRecords:
+        """Messages on their way into the vault."""
+
+
+class Export:
+    """Gives out envelopes to be carried, and takes back what was set aside."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        records: ExportRecords,
+        queue: SendQueue,
+        sender: Sender,
+        sealer: Sealer,
+        receiver: Receiver,
+    ) -> None:
+        self._membership = membership
+        self._records = records
+        self._queue = queue
+        self._sender = sender
+        self._sealer = sealer
+        self._receiver = receiver
+
+    def waiting(self, recipient: bytes, after: int) -> list[tuple[int, bytes]]:
+        """Return the next (place, envelope) that waits for a recipient, for a carrier that is no relay.
+
+        Nothing where the recipient may hear nothing, or is a board, which hears through its gateway only.
+        """
+        if self._membership.address(recipient) is None or board_member(self._membership, recipient) is not None:
+            return []
+        return self._sender.exported(recipient, after)
+
+    def answers_for(self, device: bytes, now: Now) -> Iterator[bytes]:
+        """Yield envelopes that tell a device what has come from it, and where what waits for it begins."""
+        if self._membership.address(device) is None or board_member(self._membership, device) is not None:
+            return
+        for incarnation, received in self._records.received.links(device):
+            durable = received.without(self._records.landing.unlanded(device, incarnation))
+            body = Acknowledgement(incarnation, durable).to_wire()
+            message = self._sealer.unsequenced(device, MessageType.ACK, body, now)
+            yield self._sealer.seal(device, message).envelope
+        yield from self._sender.resumptions(device, now)
+
+    def release(self, quarantined: Quarantined, now: Now) -> bool:
+        """Give a message that was set aside another try; return False where there is no room for it now.
+
+        One of ours is queued anew, under new numbers; one that had come is dealt with again, by its type's rules.
+
+        Raises:
+            RemoteError: it breaks these still.
+            LocalError: the outbox is full: then the caller rolls back.
+        """
+        message = read_message(quarantined.message, verify=False)
+        if quarantined.recipient is not None:
+            if message.type is MessageType.TELEMETRY:  # its number was told lost
+                self._queue.queue_batch(message.recipient, message.group_id, split_number(message.body)[1], now)
+            else:
+                self._queue.queue(message.recipient, message.type, message.group_id, message.body, now)
+            return True
+        return self._receiver.handle_again(message, now)

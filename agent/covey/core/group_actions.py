@@ -1,0 +1,147 @@
+"""What a person or a role does with this device's groups; what others have to hear of it is queued with it.
+
+Every call writes, so it belongs inside a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from covey.core.crypto import Identity
+from covey.core.group.manifest import Member
+from covey.core.group.messages import GroupSend
+from covey.core.group.policy import Action
+from covey.core.link.records import CounterRecords
+from covey.core.link.send_queue import SendQueue
+from covey.core.membership.membership import Edit, Membership
+from covey.core.membership.records import CarrierRecords, ControlRecords, JoinRecords, RequestRecords, VoteRecords
+from covey.core.membership.requests import as_invite, invite_member
+from covey.core.membership.rotation import announce_everywhere, wiped
+from covey.core.membership.voting import Voting
+from covey.core.membership.voting import vote as cast_vote
+from covey.core.now import Now
+from covey.core.pairing.invite import Invite, JoinRequest
+from covey.core.pairing.records import GroupRequest
+from covey.core.wire.message import MessageType
+
+
+class ActionRecords(Protocol):
+    """What these actions read and write beside the groups themselves."""
+
+    @property
+    def votes(self) -> VoteRecords:
+        """Votes that have not decided anything yet."""
+
+    @property
+    def requests(self) -> RequestRecords:
+        """Invitations to further groups."""
+
+    @property
+    def outbox(self) -> ControlRecords:
+        """Messages that wait for their recipients."""
+
+    @property
+    def joins(self) -> JoinRecords:
+        """Groups that this device has asked to join."""
+
+    @property
+    def carriers(self) -> CarrierRecords:
+        """Which gateway carries for which board."""
+
+    @property
+    def counters(self) -> CounterRecords:
+        """Counters that `covey status` shows."""
+
+
+class GroupActions:
+    """Changes groups, and queues what that makes necessary."""
+
+    def __init__(self, identity: Identity, membership: Membership, records: ActionRecords, queue: SendQueue) -> None:
+        self._identity = identity
+        self._membership = membership
+        self._records = records
+        self._queue = queue
+
+    def request_join(self, invite: Invite, label: str, now: Now) -> None:
+        """Ask the inviter to let this device into its group (003.16).
+
+        Raises:
+            LocalError: expired, our own invite, or a group that this device is in.
+        """
+        self._membership.begin_join(invite, now.wall_us)
+        request = JoinRequest(invite.secret, self._identity.noise_public, label)
+        self._queue.queue(invite.inviter.signing_public, MessageType.JOIN, invite.group_id, request.to_wire(), now)
+
+    def invite_member(self, group_id: bytes, member: bytes, capabilities: tuple[str, ...], now: Now) -> None:
+        """Invite a device that shares a group with this one to a further group; a person there answers.
+
+        Raises:
+            LocalError: not that device, or not to that group.
+            UnknownGroupError: this device is not in the group.
+        """
+        body = invite_member(self._membership, group_id, member, capabilities, now.wall_us).to_wire()
+        self._queue.queue(member, MessageType.GROUP_INVITE, group_id, body, now)
+
+    def accept_request(self, request: GroupRequest, label: str, now: Now) -> None:
+        """Accept an invitation to a further group: ask its inviter to be let in.
+
+        Raises:
+            LocalError: expired, or a group that this device is in.
+        """
+        self.request_join(as_invite(request), label, now)
+        self._records.requests.drop(request.group_id)
+
+    def add_device(self, group_id: bytes, newcomer: Member, relay_url: str, now: Now) -> Invite:
+        """Let a device in by its keys, and tell everybody; the invite is for it alone.
+
+        Raises:
+            LocalError: it is a member already, one of its keys stands in the group, or the group does not let us.
+            UnknownGroupError: this device is not in the group.
+        """
+        invite, sends = self._membership.add_device(group_id, newcomer, relay_url, now.wall_us)
+        self.tell(sends, now)
+        return invite
+
+    def change(self, group_id: bytes, edit: Edit, now: Now) -> None:
+        """Issue a group's next version and queue it for everybody.
+
+        Raises:
+            LocalError: this device may not do that, or it cannot be done.
+            UnknownGroupError: this device is not in the group.
+        """
+        self.tell(self._membership.change(group_id, edit, now.wall_us), now)
+
+    def vote(self, group_id: bytes, action: Action, target: bytes, now: Now) -> Voting:
+        """Vote for a ban or its end, which happens where that decides it.
+
+        Raises:
+            LocalError: this device may not, or there is nothing to vote about.
+            UnknownGroupError: this device is not in the group.
+        """
+        manifest = self._membership.group(group_id)
+        voting, sends = cast_vote(
+            self._membership, self._identity, self._records.votes, manifest, action, target, now.wall_us
+        )
+        self.tell(sends, now)
+        return voting
+
+    def destroy(self, group_id: bytes, now: Now) -> None:
+        """Destroy a group for everybody in it; `UnknownGroupError` where this device is not."""
+        self.tell(self._membership.destroy(group_id, now.wall_us), now)
+
+    def leave(self, group_id: bytes, now: Now) -> None:
+        """Leave a group and tell the others; `UnknownGroupError` where this device is not in it."""
+        self.tell(self._membership.leave(group_id, now.wall_us), now)
+
+    def rotate_noise_key(self, now: Now) -> None:
+        """Tell every group the noise key that is current now; it must be stored already."""
+        self.tell(announce_everywhere(self._membership, self._identity, self._records, now.wall_us), now)
+
+    def noise_keys_to_wipe(self, now: Now) -> list[bytes]:
+        """Return the retired noise keys that nothing needs any more."""
+        return wiped(self._membership, self._identity, self._records, now.wall_us)
+
+    def tell(self, sends: Iterable[GroupSend], now: Now) -> None:
+        """Queue what others have to hear of a change; what waits for those who left by it is withdrawn."""
+        self._queue.queue_all(sends, self._membership.take_departed(), now)

@@ -1,0 +1,86 @@
+"""The handlers of telemetry and of the records of lost messages: a collector lands them before they are acknowledged.
+
+What lands is acknowledged only when a role says that the vault has it (`TelemetryLanding.landed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from covey.core.collectors import read_redirected
+from covey.core.link.receiver import ReceiveLinks
+from covey.core.link.records import CounterRecords, LandingRecords, ReceivedRecords
+from covey.core.now import Now
+from covey.core.outcome import Delivery, Handler, Outcome
+from covey.core.wire.message import Loss, Message, MessageType
+from covey.errors import LimitError, MalformedError
+
+
+class TelemetryRecords(Protocol):
+    """What these handlers keep."""
+
+    @property
+    def landing(self) -> LandingRecords:
+        """Messages on their way into the vault."""
+
+    @property
+    def received(self) -> ReceivedRecords:
+        """What has come over each link."""
+
+    @property
+    def counters(self) -> CounterRecords:
+        """Counters that `covey status` shows."""
+
+
+class TelemetryLanding:
+    """Keeps telemetry for a vault where a collector empties the landing; elsewhere it stays with its sender."""
+
+    def __init__(self, records: TelemetryRecords, links: ReceiveLinks, *, lands: bool) -> None:
+        self._records = records
+        self._links = links
+        self._lands = lands
+
+    def handlers(self) -> Mapping[MessageType, Handler]:
+        """Return the handlers by message type."""
+        return {
+            MessageType.TELEMETRY: self._telemetry,
+            MessageType.REDIRECTED: self._redirected,
+            MessageType.LOSS: self._loss,
+        }
+
+    def landed(self, author: bytes, incarnation: bytes, link_seqs: set[int], now: Now) -> None:
+        """Acknowledge what the collector has put into its vault."""
+        link = self._links.of(author, incarnation)
+        link.landed(link_seqs)
+        link.answer_soon(now.monotonic_us)
+        link.answer_now(now.monotonic_us)
+
+    def _telemetry(self, delivery: Delivery, now: Now) -> Outcome:
+        return self._land(delivery.message, now)
+
+    def _redirected(self, delivery: Delivery, now: Now) -> Outcome:
+        return self._land(replace(delivery.message, raw=read_redirected(delivery.message)), now)
+
+    def _land(self, message: Message, now: Now) -> Outcome:
+        return Outcome(taken=self._lands and self._records.landing.land(message, now.wall_us), lands_later=True)
+
+    def _loss(self, delivery: Delivery, now: Now) -> Outcome:
+        """Go on without what is lost: an author says so of its present incarnation, or of an earlier one."""
+        message = delivery.message
+        loss = Loss.from_wire(message.body)
+        if loss.incarnation == message.incarnation:
+            raise MalformedError("a loss record names its own incarnation")
+        if loss.incarnation is None and loss.last >= message.link_seq:
+            raise LimitError("a loss record speaks of messages before it")
+        if self._lands and not self._records.landing.land(message, now.wall_us):
+            return Outcome(taken=False)
+        link = delivery.link if loss.incarnation is None else self._links.of(message.author, loss.incarnation)
+        for first, last in loss.places:
+            self._records.counters.count("lost_messages", link.received.missing(first, last))
+            link.take(first, last)
+        if link is not delivery.link:
+            self._records.received.set(message.author, loss.incarnation or b"", link.received)
+            link.answer_soon(now.monotonic_us)
+        return Outcome(lands_later=self._lands)

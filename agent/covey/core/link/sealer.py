@@ -1,0 +1,85 @@
+"""Envelopes: a message sealed for its recipient's noise key, or written under a link key of this device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from covey.core import crypto
+from covey.core.crypto import Identity
+from covey.core.link.incarnations import span_of
+from covey.core.link.link_keys import SendingLinks
+from covey.core.link.records import IncarnationRecords
+from covey.core.link.send_window import InFlight
+from covey.core.now import Now
+from covey.core.wire.envelope import seal
+from covey.core.wire.message import NO_GROUP, MessageType, write_message
+from covey.core.wire.topics import inbox_topic
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One envelope for the relay. Tell `Node.sent` when the relay took it; an acknowledgement has no `entry`."""
+
+    topic: str
+    envelope: bytes = field(repr=False)
+    recipient: bytes
+    entry: InFlight | None
+
+
+class Sealer:
+    """Makes envelopes. `address` gives a device's noise key, None for a device that nothing is sent to."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        incarnations: IncarnationRecords,
+        address: Callable[[bytes], bytes | None],
+        rng: Callable[[int], bytes],
+        link_keys: SendingLinks,
+    ) -> None:
+        self._identity = identity
+        self._incarnations = incarnations
+        self._rng = rng
+        self._link_keys = link_keys
+        self.address = address
+
+    def seal(
+        self, recipient: bytes, message: bytes, entry: InFlight | None = None, address: bytes | None = None
+    ) -> Outgoing:
+        """Return a message's envelope, for a device that has an address: the one given, or the one known."""
+        address = address or self.address(recipient)
+        assert address is not None
+        envelope = seal(message, address, self._rng(32), self._rng(crypto.NONCE_BYTES))
+        return Outgoing(inbox_topic(recipient), envelope, recipient, entry)
+
+    def by_link(
+        self, recipient: bytes, message: bytes, address: bytes, now: Now, entry: InFlight | None = None
+    ) -> Outgoing:
+        """Return a message's envelope under the recipient's link key, or sealed where there is none."""
+        envelope = self._link_keys.seal(recipient, message, address, now.monotonic_us)
+        if envelope is None:
+            return self.seal(recipient, message, entry, address)
+        return Outgoing(inbox_topic(recipient), envelope, recipient, entry)
+
+    def queued(self, recipient: bytes, entry: InFlight, address: bytes, now: Now) -> Outgoing:
+        """Return a queued message's envelope (`link_keys.py`, rules 3 and 4)."""
+        if entry.sends:
+            self._link_keys.end(recipient)
+        elif not self._link_keys.is_link(recipient, entry.link_seq):
+            return self.by_link(recipient, entry.message, address, now, entry)
+        return self.seal(recipient, entry.message, entry, address)
+
+    def unsequenced(
+        self, recipient: bytes, kind: MessageType, body: bytes, now: Now, incarnation: bytes | None = None
+    ) -> bytes:
+        """Return a signed message about a link, which no outbox keeps."""
+        incarnation = incarnation or self._incarnations.present()
+        return write_message(self._identity, kind, recipient, NO_GROUP, incarnation, 0, 0, now.wall_us, body)
+
+    def as_sent(self, recipient: bytes, rows: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        """Return queued messages as they go out; each must be its place's own (`incarnations.py`, rule 2)."""
+        spans = self._incarnations.spans(recipient)
+        if not any(span.anew for span in spans):
+            return rows
+        return [(place, span_of(spans, place).as_sent(place, raw, self._identity)) for place, raw in rows]

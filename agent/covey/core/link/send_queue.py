@@ -1,0 +1,206 @@
+"""The sending side of the store: messages into the outbox, out of it again, and what is told of those that are lost.
+
+Every call writes, so it belongs inside a transaction. Places are counted on through incarnations (`incarnations.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from covey.core.crypto import Identity
+from covey.core.group.messages import GroupSend
+from covey.core.link.after_commit import AfterCommit
+from covey.core.link.incarnations import losses
+from covey.core.link.link_keys import SendingLinks
+from covey.core.link.records import MessageClass, SenderRecords
+from covey.core.link.windows import Windows
+from covey.core.now import Now
+from covey.core.telemetry.batch import numbered
+from covey.core.wire.message import NO_GROUP, LossReason, MessageType, write_message
+from covey.core.wire.sequences import Range, SequenceSet
+from covey.limits import EXPIRED_AT_ONCE, MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
+
+_CLASSES = {
+    MessageType.BLOB: MessageClass.DATA,
+    MessageType.GROUP_MANIFEST: MessageClass.CONTROL,
+    MessageType.GROUP_PULL: MessageClass.CONTROL,
+    MessageType.GROUP_VOTE: MessageClass.CONTROL,
+    MessageType.GROUP_INVITE: MessageClass.CONTROL,
+    MessageType.REVOKE: MessageClass.CONTROL,
+    MessageType.JOIN: MessageClass.CONTROL,
+    MessageType.LINK: MessageClass.CONTROL,
+    MessageType.TELEMETRY: MessageClass.TELEMETRY,
+    MessageType.LOSS: MessageClass.CONTROL,
+    MessageType.FORWARD: MessageClass.TELEMETRY,
+    MessageType.COLLECTOR_KEY: MessageClass.CONTROL,
+    MessageType.REDIRECTED: MessageClass.TELEMETRY,
+}
+
+
+class SendQueue:
+    """The outbox as this device's machines fill and empty it.
+
+    `address` gives a device's noise key, None for a device that nothing is sent to.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        records: SenderRecords,
+        address: Callable[[bytes], bytes | None],
+        windows: Windows,
+        link_keys: SendingLinks,
+        after_commit: AfterCommit,
+    ) -> None:
+        self._identity = identity
+        self._records = records
+        self._address = address
+        self._windows = windows
+        self._link_keys = link_keys
+        self._after_commit = after_commit
+        self.telemetry_lifetime_us: int | None = None
+        """How long telemetry waits before it expires; None: for ever."""
+
+    def queue(
+        self,
+        recipient: bytes,
+        kind: MessageType,
+        group_id: bytes,
+        body: bytes,
+        now: Now,
+        number: int | None = None,
+        *,
+        beyond: bool = False,
+        lifetime_us: int | None = None,
+    ) -> int:
+        """Queue a message, perhaps `beyond` the outbox's bound; return its place. `number` stands in a batch's body.
+
+        Without a lifetime it waits until it is acknowledged. A batch has the one of all telemetry.
+
+        Raises:
+            LocalError: the outbox is full: then the caller rolls back.
+        """
+        seq, link_seq = self._records.outbox.allocate(recipient)
+        message = write_message(
+            self._identity,
+            kind,
+            recipient,
+            group_id,
+            self._records.incarnations.present(),
+            seq,
+            link_seq,
+            now.wall_us,
+            body,
+        )
+        place = self._records.outbox.queue(
+            recipient, seq, link_seq, _CLASSES[kind], message, now.wall_us, number, beyond=beyond
+        )
+        lifetime_us = self.telemetry_lifetime_us if kind is MessageType.TELEMETRY else lifetime_us
+        if lifetime_us is not None:
+            self._records.outbox.limit_life(recipient, place, lifetime_us)
+        self._windows.of(recipient).queue_grew()
+        return place
+
+    def queue_batch(self, recipient: bytes, group_id: bytes, batch: bytes, now: Now) -> None:
+        """Queue a telemetry batch under its author's next number; room is made as by `queue_telemetry`."""
+        number = self._records.outbox.allocate_number()
+        self.queue_telemetry(recipient, MessageType.TELEMETRY, group_id, numbered(number, batch), now, number)
+
+    def queue_telemetry(
+        self, recipient: bytes, kind: MessageType, group_id: bytes, body: bytes, now: Now, number: int | None = None
+    ) -> None:
+        """Queue a message of telemetry. Where the outbox is full, the oldest goes, and a signed record says so."""
+        dropped = self._records.outbox.make_room(recipient, len(body) + MESSAGE_OVERHEAD_BYTES)
+        self.queue(recipient, kind, group_id, body, now, number)
+        if dropped:
+            self._lost(recipient, dropped, now)
+
+    def queue_all(self, sends: Iterable[GroupSend], departed: Iterable[bytes], now: Now) -> None:
+        """Queue what a change of a group makes necessary; what waits for those who left is withdrawn.
+
+        Those who are not even told that they are out, as boards, are told of no loss either.
+        """
+        for recipient in departed:
+            if self._address(recipient) is None:
+                self.forget(recipient)
+                continue
+            self._lost(recipient, self._records.outbox.withdraw_all(recipient), now)
+        for each in sends:
+            self.queue(each.recipient, each.type, each.group_id, each.body, now)
+
+    def withdraw(self, recipient: bytes, place: int, now: Now, code: str = "too_large", *, tell: bool = True) -> None:
+        """Set a message aside that nobody would carry or take; its recipient is told, if it may be."""
+        reason = LossReason.DAMAGED if code == "too_large" else LossReason.EXPIRED
+        if self._records.outbox.withdraw(recipient, place, code, now.wall_us, reason if tell else None):
+            self._lost(recipient, [(place, place)], now)
+
+    def forget(self, recipient: bytes, *, but_telemetry: bool = False) -> int:
+        """Forget whatever waits for a recipient; return how many messages that was."""
+        self._withdrawn(recipient, 0, MAXIMUM_COUNTER)
+        return self._records.outbox.forget(recipient, but_telemetry=but_telemetry)
+
+    def remove(self, recipient: bytes, place: int) -> None:
+        """Take a message out of a queue, as it goes another way; its link hears of a resumption where it asks."""
+        self._withdrawn(recipient, place, place)
+        self._records.outbox.remove(recipient, place)
+
+    def redirect(
+        self, recipient: bytes, place: int, to: bytes, group_id: bytes, content: bytes, number: int | None, now: Now
+    ) -> None:
+        """Queue for another collector what waits for one; the outbox may exceed its bound by what that adds."""
+        self.remove(recipient, place)
+        self.queue(to, MessageType.REDIRECTED, group_id, content, now, number, beyond=True)
+
+    def grow_older(self, elapsed_us: int) -> None:
+        """Add to this state's age, by the monotonic clock: a wall clock that jumps ends nothing."""
+        self._records.outbox.grow_older(elapsed_us)
+
+    def expire(self, now: Now) -> bool:
+        """Let go of what has outlived its lifetime; return whether there is more."""
+        expired = self._records.outbox.expire()
+        for recipient, places in expired:
+            self._lost(recipient, places, now)
+        return sum(last - first + 1 for _, places in expired for first, last in places) >= EXPIRED_AT_ONCE
+
+    def report_losses(self, now: Now) -> None:
+        """Queue signed records of what is lost and may be told now."""
+        for recipient in self._records.losses.recipients():
+            self._report_losses(recipient, now)
+
+    def _lost(self, recipient: bytes, places: list[Range], now: Now) -> None:
+        """Note that some places of a queue never come; the store remembers what is to be told of them."""
+        for first, last in places:
+            self._withdrawn(recipient, first, last)
+        self._report_losses(recipient, now)
+
+    def _report_losses(self, recipient: bytes, now: Now) -> None:
+        gone = self._records.losses.unreported(recipient)
+        if gone:
+            for loss in losses(self._records.incarnations.spans(recipient), gone):
+                self.queue(recipient, MessageType.LOSS, NO_GROUP, loss.to_wire(), now)
+            self._records.losses.reported(recipient, gone[-1].last)
+
+    def _withdrawn(self, recipient: bytes, first: int, last: int) -> None:
+        """Let a link forget places that the queue no longer holds."""
+
+        def change(_now: Now) -> None:
+            self._link_keys.withdrawn(recipient, first, last)
+            self._windows.withdrawn(recipient, first, last)
+
+        self._after_commit.do(change)
+
+    def free(self, recipient: bytes, received: SequenceSet, now: Now) -> int:
+        """Delete the places that a recipient has, and return how many messages that were.
+
+        Its link forgets them once that is committed. It may have been told of one loss now, and hear of the next.
+        """
+
+        def change(then: Now) -> None:
+            self._link_keys.acknowledged(recipient, received)
+            self._windows.acknowledged(recipient, received, then)
+
+        freed = self._records.outbox.free(recipient, received)
+        self._after_commit.do(change)
+        if freed:
+            self._report_losses(recipient, now)
+        return freed

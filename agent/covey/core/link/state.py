@@ -1,0 +1,35 @@
+"""What a transaction that failed does not undo: the link state of a process, handed from a node to the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from covey.core.crypto import Identity
+from covey.core.link.link_keys import DEFAULT_TERMS, LinkTerms, SendingLinks
+from covey.core.link.receiver import StartReport
+from covey.core.link.windows import Windows
+from covey.core.presence.status import SignsOfLife
+
+
+@dataclass(slots=True)
+class LinkState:
+    """What is in flight, and what the network has told this process. Only what was committed changes the rest of it.
+
+    A node is made from the store and this. Where a commit fails, the node is dropped, and another one is made from
+    the same two (ADR 4): nothing has to be taken back, and nothing that is in flight is sent again for it.
+    """
+
+    link_keys: SendingLinks
+    windows: Windows = field(default_factory=Windows)
+    report: StartReport = field(default_factory=StartReport)
+    signs: SignsOfLife = field(default_factory=SignsOfLife)
+    waiting_since_us: dict[bytes, int] = field(default_factory=dict)
+    """Since when each collector has left something without an answer."""
+    aged_at_us: int | None = None
+    """Up to when this process's running time is counted."""
+
+    @classmethod
+    def of_start(cls, identity: Identity, rng: Callable[[int], bytes], terms: LinkTerms = DEFAULT_TERMS) -> LinkState:
+        """Return the state of a process that begins: nothing is in flight."""
+        return cls(SendingLinks(identity.signing_public, rng, terms))

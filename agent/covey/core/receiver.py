@@ -1,0 +1,215 @@
+"""What a node does with an envelope that has come.
+
+An envelope is dealt with in this order, and the first failure ends it:
+
+    1. size, shape, decryption; shape and signature of the message; it names us as its recipient;
+    2. the author may speak: a member of the group named, an address that this device knows for what belongs to a
+       link, the inviter whose answer is awaited, or the bearer of an open invite (000.24);
+    3. the link sequence is new (`link/receiver.py`);
+    4. the type's own rules: the handler of its type. An authentic message that breaks these is quarantined and
+       acknowledged: the link goes on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from covey.core.acknowledgements import Acknowledgements
+from covey.core.crypto import NONCE_BYTES, Identity
+from covey.core.events import BlobArrived, EnvelopeDropped, Event
+from covey.core.link.link_keys import KeptKey, LinkKey, SendingLinks, open_envelope
+from covey.core.link.receiver import Arrival, ReceiveLinks
+from covey.core.link.send_queue import SendQueue
+from covey.core.membership.authorisation import authorise
+from covey.core.membership.membership import Membership
+from covey.core.now import Now
+from covey.core.outcome import Delivery, Handler, Outcome, Seen
+from covey.core.presence.heartbeat import Heartbeat
+from covey.core.records import Records
+from covey.core.routing.forwarding import BoardRoutes, Forward, check_carried, read_downward
+from covey.core.wire.message import Message, MessageType, read_message
+from covey.errors import LimitError, NotForUsError, RemoteError
+
+
+@dataclass(frozen=True, slots=True)
+class _Reception:
+    """What became of an envelope: `taken` is false where there was no room for what it held."""
+
+    taken: bool = True
+    seen: Seen | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivingParts:
+    """The machines that an envelope may concern."""
+
+    membership: Membership
+    links: ReceiveLinks
+    link_keys: SendingLinks
+    queue: SendQueue
+    acknowledgements: Acknowledgements
+    heartbeat: Heartbeat
+    routes: BoardRoutes
+
+
+class Receiver:
+    """Opens envelopes, and hands each new message to the handler of its type."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        records: Records,
+        rng: Callable[[int], bytes],
+        parts: ReceivingParts,
+        events: deque[Event],
+        handlers: Mapping[MessageType, Handler],
+    ) -> None:
+        self._identity = identity
+        self._records = records
+        self._rng = rng
+        self._parts = parts
+        self._events = events
+        self._handlers = {
+            **handlers,
+            MessageType.BLOB: self._blob,
+            MessageType.LINK: self._link_key,
+            MessageType.FORWARD: self._forward,
+        }
+
+    def receive(self, raw: bytes, now: Now) -> Seen | None:
+        """Deal with one envelope from a relay; return whose it was, where that one wants an answer or was heard."""
+        return self._receive(raw, None, now).seen
+
+    def receive_from(self, carrier: bytes, raw: bytes, now: Now) -> bool:
+        """Deal with an envelope that a gateway brought; return False where there is no room for it."""
+        return self._receive(raw, carrier, now).taken
+
+    def handle_again(self, message: Message, now: Now) -> bool:
+        """Deal with a message that was set aside by its type's rules; return False where there is no room for it.
+
+        Raises:
+            RemoteError: it breaks them still.
+        """
+        delivery = Delivery(message, self._parts.links.of(message.author, message.incarnation))
+        return self._handle(delivery, now).taken
+
+    def _receive(self, raw: bytes, carrier: bytes | None, now: Now) -> _Reception:
+        author = None
+        parts = self._parts
+        try:
+            opened = open_envelope(raw, self._identity.noise, self._records.link_keys)
+            message = read_message(opened.message)
+            author = message.author
+            opened.check_author(message)
+            if message.recipient != self._identity.signing_public:
+                raise NotForUsError("the message names another recipient")
+            if carrier is not None:
+                check_carried(parts.membership, message, carrier)
+            if message.type is MessageType.ACK:
+                return self._receive_acknowledgement(message, now)
+            invite = authorise(parts.membership, message, now.wall_us)
+            parts.link_keys.heard(message.author)
+            if not message.link_seq:
+                return self._receive_unsequenced(message, now)
+            if carrier is not None:
+                parts.links.make_room(message.author, message.incarnation)
+            link = parts.links.of(message.author, message.incarnation)
+            return self._receive_sequenced(Delivery(message, link, invite, opened.sealed_for), carrier, now)
+        except RemoteError as error:
+            self._drop(error, author)
+            return _Reception()
+
+    def _drop(self, error: RemoteError, author: bytes | None) -> None:
+        self._records.counters.count(f"dropped_{error.code}")
+        self._events.append(EnvelopeDropped(error.code, str(error), author))
+
+    def _receive_acknowledgement(self, message: Message, now: Now) -> _Reception:
+        found = self._parts.acknowledgements.acknowledge(message, now)
+        if found is None or isinstance(found, Seen):
+            return _Reception(seen=found)
+        self._events.append(found)
+        return _Reception()
+
+    def _receive_unsequenced(self, message: Message, now: Now) -> _Reception:
+        parts = self._parts
+        if message.type is MessageType.RESUME:
+            parts.acknowledgements.resume(message, now)
+        elif message.type is MessageType.PRESENCE:
+            if parts.heartbeat.receive(parts.membership, message, now):
+                return _Reception(seen=Seen(message.author, news=True))
+        else:
+            parts.routes.keep(message.author, read_downward(parts.membership, message))
+        return _Reception()
+
+    def _receive_sequenced(self, delivery: Delivery, carrier: bytes | None, now: Now) -> _Reception:
+        """Deal with a message of a link: each is taken once, and answered whenever it comes."""
+        message, link = delivery.message, delivery.link
+        known = Seen(message.author, news=False)
+        try:
+            arrival = link.classify(message.link_seq)
+        except LimitError as error:
+            link.answer_soon(now.monotonic_us)  # it shows the sender where this link stands
+            self._drop(error, message.author)
+            return _Reception(seen=known)
+        if carrier is not None and arrival is Arrival.DUPLICATE:
+            self._parts.routes.brought(message.author, carrier, new=False)
+        if arrival is Arrival.DUPLICATE:
+            self._records.counters.count("duplicates")
+            if delivery.sealed_for is not None and link.has_answered(message.link_seq):
+                self._parts.link_keys.end(message.author)  # our acknowledgement may not have opened there
+            link.answer_soon(now.monotonic_us)
+            return _Reception(seen=known)
+        outcome = self._handle_or_quarantine(delivery, now)
+        if not outcome.taken:
+            self._records.counters.count("refused_full")
+            return _Reception(taken=False, seen=known)
+        if carrier is not None:
+            self._parts.routes.brought(message.author, carrier, new=True)
+        link.take(message.link_seq, message.link_seq, lands_later=outcome.lands_later)
+        self._records.received.set(message.author, message.incarnation, link.received)
+        self._records.presence.seen(message.author, now.wall_us)
+        if not outcome.lands_later:
+            link.answer_soon(now.monotonic_us)
+        return _Reception(seen=Seen(message.author, news=True))
+
+    def _handle_or_quarantine(self, delivery: Delivery, now: Now) -> Outcome:
+        try:
+            return self._handle(delivery, now)
+        except RemoteError as error:
+            message = delivery.message
+            self._records.quarantine.add(error.code, message.raw, now.wall_us)
+            self._records.counters.count(f"quarantined_{error.code}")
+            self._events.append(EnvelopeDropped(error.code, str(error), message.author))
+            return Outcome()
+
+    def _handle(self, delivery: Delivery, now: Now) -> Outcome:
+        """Hand a new message to its type's handler, and carry out what that returns. Others' types mean nothing."""
+        handler = self._handlers.get(delivery.message.type)
+        outcome = Outcome() if handler is None else handler(delivery, now)
+        self._parts.queue.queue_all(outcome.sends, self._parts.membership.take_departed(), now)
+        self._events.extend(outcome.events)
+        return outcome
+
+    # -- the types that belong to no family ---------------------------------------------------------------------------
+
+    def _blob(self, delivery: Delivery, now: Now) -> Outcome:
+        message = delivery.message
+        if not self._records.inbox.deliver(message, now.wall_us):
+            return Outcome(taken=False)
+        return Outcome(events=(BlobArrived(message.author, len(message.body)),))
+
+    def _link_key(self, delivery: Delivery, now: Now) -> Outcome:
+        """Keep a link key that came sealed. Of one that did not, its author has no use (`link_keys.py`, rule 3)."""
+        link = LinkKey.from_wire(delivery.message.author, delivery.message.body)
+        if delivery.sealed_for is not None:
+            kept = KeptKey.of(link, delivery.sealed_for, self._rng(NONCE_BYTES))
+            self._records.link_keys.save(kept, now.wall_us)
+        return Outcome()
+
+    def _forward(self, delivery: Delivery, now: Now) -> Outcome:
+        forward = Forward.from_wire(delivery.message.body)
+        if forward.to != self._identity.signing_public:
+            raise NotForUsError("a forwarded envelope for another device")
+        return Outcome(taken=self.receive_from(delivery.message.author, forward.envelope, now))
