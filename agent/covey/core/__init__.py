@@ -1,0 +1,20 @@
+"""What a device decides: bytes and `now` in, events and bytes out. No socket, file, clock, thread or randomness.
+
+Rules: whatever is durable goes through the small Protocols beside each machine (`records.py` joins them); a machine
+changes its memory for what a transaction decides only after the commit (`link/after_commit.py`); hostile bytes give a
+value or a `RemoteError`.
+
+Read `node.py` first, which holds the machines; then the way in (`receiver.py`, `outcome.py`, and the handlers
+`group_messages.py`, `landing.py`, `acknowledgements.py`) and the way out (`group_actions.py`, `publishing.py`,
+`collectors.py`, `export.py`, and `link/`).
+
+    wire        bytes: CBOR, messages, envelopes, sequences, topics, export files
+    link        one author and one recipient: queues, windows, what was received, link keys, incarnations
+    group       documents: manifests, trust, the resolver of rivals; pure functions
+    membership  this device's groups: joining, changing, voting, rotating keys
+    pairing     the ceremony that lets a stranger in
+    telemetry   batches of readings
+    presence    who is there, by beats and wills
+    vault       segments and manifests at rest
+    routing     boards behind gateways
+"""

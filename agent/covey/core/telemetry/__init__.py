@@ -1,0 +1,4 @@
+"""Batches of readings: packed tightly, numbered, read by whoever collects them.
+
+Read `batch.py` (writing), `decoding.py` (reading), `senml.py` (what programs hand in).
+"""

@@ -13,6 +13,7 @@ from covey.adapters.state_folder import StateFolder
 from covey.app.roles.key_reload import KeyReload
 from covey.core.crypto import NoiseKey
 from covey.core.group.manifest import Mode, Role
+from covey.core.group_actions import GroupActions
 from covey.core.node import Node
 from covey.errors import LocalError, StorageError
 from covey.limits import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN, RETIRED_NOISE_KEYS
@@ -141,7 +142,7 @@ def test_a_power_cut_at_any_step_leaves_a_device_that_works(
         if crash == "before the file":
             patch.setattr("covey.adapters.state_folder.write_secret", cut)
         elif crash == "after the file":
-            patch.setattr(Node, "rotate_noise_key", cut)
+            patch.setattr(GroupActions, "rotate_noise_key", cut)
         ann.rotate()
     if crash == "after the first envelope":
         ben.receive(next(ann.node.envelopes_to_send(ann.now)).envelope)
@@ -205,7 +206,7 @@ def test_of_two_rotations_of_one_device_the_later_one_holds(make: Make, ann: Rot
         with suppress(StorageError), ann.store.transaction():
             ann.files.rotate_noise(ann.identity, ann.now.wall_us)
             rival = Node(ann.identity, ann.store, ann.rng, lambda low, _high: low)
-            rival.rotate_noise_key(ann.now)
+            rival.actions.rotate_noise_key(ann.now)
             rivals.append(rival.membership.group(group_id))
             raise StorageError("not committed")
     trust = node.membership.trust(group_id)
