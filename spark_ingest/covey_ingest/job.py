@@ -26,7 +26,7 @@ from covey.adapters.objects.location import absolute_location
 from covey.errors import ConfigurationError, CoveyError, TransientError
 from covey_ingest import repairs
 from covey_ingest.progress import OnLag, OnProgress, OnPublished, Progress, Teller, segments_behind
-from covey_ingest.publisher import Publishing
+from covey_ingest.publisher import PublishTarget
 from covey_ingest.rows import Verify
 from covey_ingest.session import spark_path, spark_session
 from covey_ingest.source import FORMAT, SEGMENTS_PER_TRIGGER, SourceOptions
@@ -74,7 +74,7 @@ def run(
     options = SourceOptions.parse(asked.to_options())
     keys, _ = options.open()
     stop = stop or threading.Event()
-    publishing = Publishing(publish, on_published or (lambda _: None), stop) if publish else None
+    publishing = PublishTarget(publish, on_published or (lambda _: None), stop) if publish else None
     with Tables(tables.absolute(), sink, publishing) as held:
         held.belong_to(checkpoint.absolute(), keys.vault_id)
         session = spark or spark_session("covey ingest")

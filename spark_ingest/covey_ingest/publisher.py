@@ -30,7 +30,7 @@ _PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Publishing:
+class PublishTarget:
     """What a person wants of it."""
 
     url: str
@@ -39,7 +39,7 @@ class Publishing:
     """Set by whoever wants the ingest to end soon."""
 
 
-def open_log(root: Path, ingest: str, vault_id: str, publishing: Publishing | None) -> DeltaLog | TablePublisher:
+def open_log(root: Path, ingest: str, vault_id: str, publishing: PublishTarget | None) -> DeltaLog | TablePublisher:
     """Return the log of Delta tables: of those at `root`, or of those that are published.
 
     Raises:
@@ -86,7 +86,7 @@ class TablePublisher:
     """Keeps the published tables close behind the working tables."""
 
     def __init__(
-        self, root: Path, log: DeltaLog, claim: Callable[[], None], memory: _Memory, publishing: Publishing
+        self, root: Path, log: DeltaLog, claim: Callable[[], None], memory: _Memory, publishing: PublishTarget
     ) -> None:
         """Begin."""
         self._root = root

@@ -49,7 +49,7 @@ from covey.errors import ConfigurationError, StorageError, TransientError
 from covey_ingest import dedup, devices, gaps, merging, repairs
 from covey_ingest.dedup import Repeats
 from covey_ingest.delta_log import DeltaLog, is_delta
-from covey_ingest.publisher import Publishing, TablePublisher, is_published, open_log
+from covey_ingest.publisher import PublishTarget, TablePublisher, is_published, open_log
 from covey_ingest.schema import MESSAGE_SCHEMA, RowKind
 from covey_ingest.session import spark_path
 
@@ -155,7 +155,7 @@ class BatchWritten:
 class Tables:
     """The tables' directory, held by one writer. Use as a context manager."""
 
-    def __init__(self, root: Path, sink: Sink = Sink.PARQUET, publishing: Publishing | None = None) -> None:
+    def __init__(self, root: Path, sink: Sink = Sink.PARQUET, publishing: PublishTarget | None = None) -> None:
         self.root = root
         self._sink = sink
         self._publishing = publishing

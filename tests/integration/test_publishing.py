@@ -27,7 +27,7 @@ from covey_ingest import delta_log, merging
 from covey_ingest.__main__ import main
 from covey_ingest.delta_log import DeltaLog
 from covey_ingest.progress import Published
-from covey_ingest.publisher import Publishing, TablePublisher, open_log
+from covey_ingest.publisher import PublishTarget, TablePublisher, open_log
 from covey_ingest.report import make_report
 from covey_ingest.schema import TIMESTAMP
 from covey_ingest.state_file import replace_state
@@ -118,7 +118,7 @@ class Ingest:
 
     def start(self) -> TablePublisher:
         """Begin to publish."""
-        log = open_log(self.root, self._name, VAULT, Publishing(self.url, self.told.append, self.stop))
+        log = open_log(self.root, self._name, VAULT, PublishTarget(self.url, self.told.append, self.stop))
         assert isinstance(log, TablePublisher)
         return log
 

@@ -12,7 +12,7 @@ from covey.core.membership.records import RequestRecords, VoteRecords
 from covey.core.membership.requests import receive_group_invite
 from covey.core.membership.voting import receive_vote
 from covey.core.now import Now
-from covey.core.outcome import Delivery, Handler, Outcome
+from covey.core.outcome import Delivery, Handler, HandlerOutcome
 from covey.core.wire.message import MessageType
 from covey.core.wire.sequences import SequenceSet
 from covey.limits import MAXIMUM_COUNTER
@@ -52,30 +52,30 @@ class GroupMessages:
             MessageType.REVOKE: self._revoke,
         }
 
-    def _join(self, delivery: Delivery, now: Now) -> Outcome:
+    def _join(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         if delivery.invite is None:
-            return Outcome()
-        return Outcome(sends=tuple(self._membership.admit(delivery.message, delivery.invite, now.wall_us)))
+            return HandlerOutcome()
+        return HandlerOutcome(sends=tuple(self._membership.admit(delivery.message, delivery.invite, now.wall_us)))
 
-    def _manifest(self, delivery: Delivery, now: Now) -> Outcome:
+    def _manifest(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         message = delivery.message
         sends = self._membership.receive_manifests(message, now.wall_us)
         sends += self._maintenance.ask(self._membership, message.group_id, message.author, now)
-        return Outcome(sends=tuple(sends))
+        return HandlerOutcome(sends=tuple(sends))
 
-    def _pull(self, delivery: Delivery, _now: Now) -> Outcome:
-        return Outcome(sends=tuple(self._maintenance.answer_pull(self._membership, delivery.message)))
+    def _pull(self, delivery: Delivery, _now: Now) -> HandlerOutcome:
+        return HandlerOutcome(sends=tuple(self._maintenance.answer_pull(self._membership, delivery.message)))
 
-    def _invite(self, delivery: Delivery, now: Now) -> Outcome:
+    def _invite(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         invited = receive_group_invite(self._membership, self._records.requests, delivery.message, now.wall_us)
-        return Outcome(events=() if invited is None else (invited,))
+        return HandlerOutcome(events=() if invited is None else (invited,))
 
-    def _vote(self, delivery: Delivery, _now: Now) -> Outcome:
-        return Outcome(events=(receive_vote(self._membership, self._records.votes, delivery.message),))
+    def _vote(self, delivery: Delivery, _now: Now) -> HandlerOutcome:
+        return HandlerOutcome(events=(receive_vote(self._membership, self._records.votes, delivery.message),))
 
-    def _revoke(self, delivery: Delivery, now: Now) -> Outcome:
+    def _revoke(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         author = delivery.message.author
         sends = self._membership.receive_revoke(delivery.message, now.wall_us)
         if self._membership.shares_nothing_with(author):  # it knows, and may be gone before it answers
             self._queue.free(author, SequenceSet(MAXIMUM_COUNTER), now)
-        return Outcome(sends=tuple(sends))
+        return HandlerOutcome(sends=tuple(sends))

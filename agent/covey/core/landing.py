@@ -13,7 +13,7 @@ from covey.core.collectors import read_redirected
 from covey.core.link.receiver import ReceiveLinks
 from covey.core.link.records import CounterRecords, LandingRecords, ReceivedRecords
 from covey.core.now import Now
-from covey.core.outcome import Delivery, Handler, Outcome
+from covey.core.outcome import Delivery, Handler, HandlerOutcome
 from covey.core.wire.message import Loss, Message, MessageType
 from covey.errors import LimitError, MalformedError
 
@@ -57,16 +57,16 @@ class TelemetryLanding:
         link.answer_soon(now.monotonic_us)
         link.answer_now(now.monotonic_us)
 
-    def _telemetry(self, delivery: Delivery, now: Now) -> Outcome:
+    def _telemetry(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         return self._land(delivery.message, now)
 
-    def _redirected(self, delivery: Delivery, now: Now) -> Outcome:
+    def _redirected(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         return self._land(replace(delivery.message, raw=read_redirected(delivery.message)), now)
 
-    def _land(self, message: Message, now: Now) -> Outcome:
-        return Outcome(taken=self._lands and self._records.landing.land(message, now.wall_us), lands_later=True)
+    def _land(self, message: Message, now: Now) -> HandlerOutcome:
+        return HandlerOutcome(taken=self._lands and self._records.landing.land(message, now.wall_us), lands_later=True)
 
-    def _loss(self, delivery: Delivery, now: Now) -> Outcome:
+    def _loss(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         """Go on without what is lost: an author says so of its present incarnation, or of an earlier one."""
         message = delivery.message
         loss = Loss.from_wire(message.body)
@@ -75,7 +75,7 @@ class TelemetryLanding:
         if loss.incarnation is None and loss.last >= message.link_seq:
             raise LimitError("a loss record speaks of messages before it")
         if self._lands and not self._records.landing.land(message, now.wall_us):
-            return Outcome(taken=False)
+            return HandlerOutcome(taken=False)
         link = delivery.link if loss.incarnation is None else self._links.of(message.author, loss.incarnation)
         for first, last in loss.places:
             self._records.counters.count("lost_messages", link.received.missing(first, last))
@@ -83,4 +83,4 @@ class TelemetryLanding:
         if link is not delivery.link:
             self._records.received.set(message.author, loss.incarnation or b"", link.received)
             link.answer_soon(now.monotonic_us)
-        return Outcome(lands_later=self._lands)
+        return HandlerOutcome(lands_later=self._lands)

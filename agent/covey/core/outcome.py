@@ -29,7 +29,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HandlerOutcome:
     """What a message leaves to be done: `sends` are to be queued, `events` told to whoever runs the node."""
 
     taken: bool = True
@@ -40,7 +40,7 @@ class Outcome:
     """Whether the acknowledgement waits until a role has put the message into a vault."""
 
 
-Handler = Callable[[Delivery, Now], Outcome]
+Handler = Callable[[Delivery, Now], HandlerOutcome]
 """Deals with a message of one type; raises `RemoteError` where it breaks the type's rules."""
 
 

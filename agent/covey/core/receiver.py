@@ -25,7 +25,7 @@ from covey.core.link.send_queue import SendQueue
 from covey.core.membership.authorisation import authorise
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
-from covey.core.outcome import Delivery, Handler, Outcome, Seen
+from covey.core.outcome import Delivery, Handler, HandlerOutcome, Seen
 from covey.core.presence.heartbeat import Heartbeat
 from covey.core.records import Records
 from covey.core.routing.forwarding import BoardRoutes, Forward, check_carried, read_downward
@@ -174,7 +174,7 @@ class Receiver:
             link.answer_soon(now.monotonic_us)
         return _Reception(seen=Seen(message.author, news=True))
 
-    def _handle_or_quarantine(self, delivery: Delivery, now: Now) -> Outcome:
+    def _handle_or_quarantine(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         try:
             return self._handle(delivery, now)
         except RemoteError as error:
@@ -182,34 +182,34 @@ class Receiver:
             self._records.quarantine.add(error.code, message.raw, now.wall_us)
             self._records.counters.count(f"quarantined_{error.code}")
             self._events.append(EnvelopeDropped(error.code, str(error), message.author))
-            return Outcome()
+            return HandlerOutcome()
 
-    def _handle(self, delivery: Delivery, now: Now) -> Outcome:
+    def _handle(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         """Hand a new message to its type's handler, and carry out what that returns. Others' types mean nothing."""
         handler = self._handlers.get(delivery.message.type)
-        outcome = Outcome() if handler is None else handler(delivery, now)
+        outcome = HandlerOutcome() if handler is None else handler(delivery, now)
         self._parts.queue.queue_all(outcome.sends, self._parts.membership.take_departed(), now)
         self._events.extend(outcome.events)
         return outcome
 
     # -- the types that belong to no family ---------------------------------------------------------------------------
 
-    def _blob(self, delivery: Delivery, now: Now) -> Outcome:
+    def _blob(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         message = delivery.message
         if not self._records.inbox.deliver(message, now.wall_us):
-            return Outcome(taken=False)
-        return Outcome(events=(BlobArrived(message.author, len(message.body)),))
+            return HandlerOutcome(taken=False)
+        return HandlerOutcome(events=(BlobArrived(message.author, len(message.body)),))
 
-    def _link_key(self, delivery: Delivery, now: Now) -> Outcome:
+    def _link_key(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         """Keep a link key that came sealed. Of one that did not, its author has no use (`link_keys.py`, rule 3)."""
         link = LinkKey.from_wire(delivery.message.author, delivery.message.body)
         if delivery.sealed_for is not None:
             kept = KeptKey.of(link, delivery.sealed_for, self._rng(NONCE_BYTES))
             self._records.link_keys.save(kept, now.wall_us)
-        return Outcome()
+        return HandlerOutcome()
 
-    def _forward(self, delivery: Delivery, now: Now) -> Outcome:
+    def _forward(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         forward = Forward.from_wire(delivery.message.body)
         if forward.to != self._identity.signing_public:
             raise NotForUsError("a forwarded envelope for another device")
-        return Outcome(taken=self.receive_from(delivery.message.author, forward.envelope, now))
+        return HandlerOutcome(taken=self.receive_from(delivery.message.author, forward.envelope, now))

@@ -128,6 +128,7 @@ class Core:
         self._reply = None  # (kind, body) for the collector
         self._inbox = None
         self._announced = False
+        self._event = None  # of the line, under way
 
     def _stored_collector(self):
         """Return [group id, signing key, noise key], or None."""
@@ -151,10 +152,11 @@ class Core:
         deadline = self.link.next_deadline()
         if deadline is not None and now >= deadline:
             self.link.handle_deadline(now)
-        event = self.link.next_event()
-        while event is not None:
-            self._handle(event, now_us)
-            event = self.link.next_event()
+        if self._event is None:
+            self._event = self.link.next_event()
+        while self._event is not None:
+            self._handle(self._event, now_us)  # where the heap ends in it, it is handled again
+            self._event = self.link.next_event()
         self._sample(now_us)
         self._speak(now_us)
         self._work(now_us)
@@ -258,6 +260,8 @@ class Core:
             for sensor in self._sensors:
                 try:
                     self._readings += [tuple(reading) + (now_us,) for reading in sensor.read()]
+                except MemoryError:
+                    raise
                 except Exception:  # one sensor must not stop the others
                     self.counters["sensor_errors"] += 1
         while self._readings:
@@ -265,7 +269,9 @@ class Core:
                 if not self._batch.add(*self._readings[0]):
                     return
                 self.counters["readings"] += 1
-            except (TypeError, ValueError):
+            except MemoryError:
+                raise
+            except Exception:  # it can be no reading of a batch, whatever a sensor says
                 self.counters["sensor_errors"] += 1
             self._readings.pop(0)
 

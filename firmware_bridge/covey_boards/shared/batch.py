@@ -58,7 +58,7 @@ class Batch:
 
     def __init__(self, size_max=BODY_BYTES_MAX):
         self._size_max = min(size_max, BODY_BYTES_MAX)
-        self._series = []  # [name, unit, kind, scale, times, values]; a board's dictionaries have no order
+        self._series = []  # [name, unit, kind, scale, count, times, values]; a board's dictionaries have no order
         self._places = {}  # of series by (kind, name, unit, scale)
         self._size = _HEAD_BYTES  # without times and numbers
         self._times, self._numbers = _Range(), _Range()
@@ -69,9 +69,12 @@ class Batch:
         """Take a reading; return whether there was room for it.
 
         Raises:
-            ValueError: a name, unit or value that no batch can hold.
+            TypeError, ValueError: a name, unit or value that no batch can hold; the batch is as it was.
         """
         kind = FLOAT if scale is None else DECIMAL
+        if not isinstance(name, str) or not isinstance(unit, str) or kind == DECIMAL and not isinstance(value, int):
+            raise TypeError("name, unit, or a value with a scale that is not whole")
+        value = float(value) if kind == FLOAT else int(value)
         key = (kind, name, unit, scale or 0)
         place = self._places.get(key)
         size = self._size
@@ -93,18 +96,25 @@ class Batch:
         return True
 
     def _take(self, key, place, value, time_us):
+        """Take a reading whole or not at all, also where the heap ends in between."""
         kind = key[0]
-        if place is None:
-            place = self._places[key] = len(self._series)
-            kept = [key[1], key[2], kind, key[3], array("q"), array("d" if kind == FLOAT else "q")]
-            self._series.append(kept)
-        if self.opened_us is None:
-            self.opened_us = time_us
-        self._series[place][4].append(time_us)
-        self._series[place][5].append(value)
         self._times.take(time_us)
         if kind == DECIMAL:
             self._numbers.take(value)
+        if place is None:
+            place = len(self._series)
+            self._series.append([key[1], key[2], kind, key[3], 0, array("q"), array("d" if kind == FLOAT else "q")])
+            self._places[key] = place
+        kept = self._series[place]
+        count = kept[4]
+        for column, number in ((kept[5], time_us), (kept[6], value)):
+            if len(column) > count:  # left by a reading that the heap had no room for
+                column[count] = number
+            else:
+                column.append(number)
+        kept[4] = count + 1
+        if self.opened_us is None:
+            self.opened_us = time_us
         self.count += 1
 
     def body(self, number, boot_id, clock, now_us, wall_us):
@@ -116,12 +126,16 @@ class Batch:
         for kind, column in ((DECIMAL, numbers), (FLOAT, floats)):
             for kept in self._series:
                 if kept[2] == kind:
-                    series.append(kept[:4] + [len(kept[4])])
-                    times.extend(kept[4])
-                    column.extend(kept[5])
+                    series.append(kept[:5])
+                    times.extend(_first(kept[5], kept[4]))
+                    column.extend(_first(kept[6], kept[4]))
         columns = encode([series, _column(times), _column(numbers), _planes_of_floats(floats), []])
         head = [1, boot_id, clock, now_us, wall_us, self.count, 0, len(columns), columns]
         return encode([number, head])
+
+
+def _first(column, count):
+    return column if len(column) == count else column[:count]
 
 
 def _column(values):

@@ -373,8 +373,8 @@ class Link:
 
     def _transmit(self, now):
         kind, payload = self._outstanding
+        self._repeat_at = now + self._timer.rto  # first: where the heap has no room for the frame, it goes later
         self._emit(kind, self._send_sequence, payload)
-        self._repeat_at = now + self._timer.rto
 
     def _repeat(self, now):
         self._repetitions += 1

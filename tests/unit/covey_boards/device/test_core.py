@@ -168,11 +168,11 @@ def test_a_sensor_that_fails_stops_no_other() -> None:
 
     class Nonsense:
         def read(self) -> list[object]:
-            return [("x", "", 0, float("nan")), ("", "", 0, 1), ("y", "", 99, 1)]
+            return [("x", "", 0, float("nan")), ("", "", 0, 1), ("y", "", 99, 1), (b"z", "", 0, 1), ("x", "", 0, 2.5)]
 
     world = simulation.World(11, **QUICK)
     world.board._sensors = [Broken(), Nonsense(), world.sensor]
     world.run(10)
     world.settle()
     assert world.collector.values() == list(range(1, world.sensor.count + 1))
-    assert world.board.counters["sensor_errors"] == 4 * world.sensor.count
+    assert world.board.counters["sensor_errors"] == 6 * world.sensor.count

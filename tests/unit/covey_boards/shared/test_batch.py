@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from array import array
+from typing import Any
 
 import pytest
 
@@ -43,12 +45,46 @@ def test_a_full_batch_is_read_whole_and_within_its_bound(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("name", "scale", "value"),
-    [("", 0, 1), ("x" * 129, 0, 1), ("x", 10, 1), ("x", 0, 1 << 53), ("x", None, float("nan"))],
+    [
+        ("", 0, 1),
+        ("x" * 129, 0, 1),
+        ("x", 10, 1),
+        ("x", 0, 1 << 53),
+        ("x", None, float("nan")),
+        ("fine", 0, 21.5),
+        ("fine", 0, "21"),
+        ("fine", None, "a"),
+        ("fine", None, None),
+        (b"fine", 0, 1),
+        (None, 0, 1),
+    ],
 )
-def test_what_no_batch_can_hold_is_refused_and_changes_nothing(name: str, scale: int | None, value: float) -> None:
+def test_what_no_batch_can_hold_is_refused_and_changes_nothing(name: Any, scale: int | None, value: Any) -> None:
     batch = Batch()
     assert batch.add("fine", "", DECIMAL, 1, 1)
-    with pytest.raises(ValueError):  # noqa: PT011 - a board has no more precise words
+    assert batch.add("fine", "", None, 1.5, 1)
+    with pytest.raises((TypeError, ValueError)):
         batch.add(name, "", scale, value, 2)
-    assert batch.count == 1
-    assert len(list(read_telemetry(batch.body(1, BOOT_ID, 0, 3, 3))[1].readings())) == 1
+    assert batch.count == 2
+    assert len(list(read_telemetry(batch.body(1, BOOT_ID, 0, 3, 3))[1].readings())) == 2
+
+
+class _FullHeap(array):
+    """An array that cannot grow: the heap ends between a reading's time and its value."""
+
+    def append(self, _number: object) -> None:
+        raise MemoryError
+
+
+@pytest.mark.parametrize("column", [5, 6])
+def test_a_heap_that_ends_in_a_reading_leaves_whole_ones(column: int) -> None:
+    batch = Batch()
+    assert batch.add("x", "", DECIMAL, 1, 1)
+    kept = batch._series[0]
+    roomy, kept[column] = kept[column], _FullHeap("q", kept[column])
+    with pytest.raises(MemoryError):
+        batch.add("x", "", DECIMAL, 2, 2)
+    kept[column] = roomy
+    assert batch.add("x", "", DECIMAL, 3, 3)
+    _, read = read_telemetry(batch.body(1, BOOT_ID, 0, 3, 3))
+    assert [(when_us, value) for _, _, when_us, value in read.readings()] == [(1, 1.0), (3, 3.0)]
