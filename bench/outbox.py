@@ -21,7 +21,7 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
 from covey.core.link.records import MessageClass
 from covey.core.wire.sequences import SequenceSet
-from covey.limits import KIB, MIB
+from covey.limits.units import KIB, MIB
 
 _MESSAGES = 20_000
 _LONG = 1_000_000

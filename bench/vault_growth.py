@@ -42,7 +42,7 @@ from covey.core.vault.documents import (
 from covey.core.vault.keys import KeyRing, VaultKey
 from covey.core.vault.reading import Floor, VaultReader
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
-from covey.limits import VAULT_RANGE_SEGMENTS
+from covey.limits.vault import VAULT_RANGE_SEGMENTS
 from covey_ingest import dedup, gaps
 from covey_ingest.offsets import Position, latest_offset, ranges
 from covey_ingest.reading import work_rows

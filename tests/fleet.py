@@ -17,7 +17,7 @@ from covey.core.link.state import LinkState
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.errors import DiskFullError
-from covey.limits import OUTBOX_BYTES
+from covey.limits.storage import OUTBOX_BYTES
 
 START = Now(1_000_000, 1_789_000_000_000_000)
 

@@ -18,7 +18,7 @@ from covey.adapters.sqlite.state_file import StateFile
 from covey.core.link.records import MessageClass
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import DiskFullError
-from covey.limits import RESERVED_BYTES
+from covey.limits.storage import RESERVED_BYTES
 from tests.durable import DurableDevice, folder_for
 from tests.fleet import found, identity
 

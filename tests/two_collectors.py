@@ -15,7 +15,8 @@ from covey.core.vault.documents import VaultManifest
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import Floor, VaultReader
 from covey.core.wire.message import Message, MessageType, read_message
-from covey.limits import COLLECTOR_CHECK_US, COLLECTOR_SILENT_US, SEGMENT_US
+from covey.limits.relay import COLLECTOR_CHECK_US, COLLECTOR_SILENT_US
+from covey.limits.vault import SEGMENT_US
 from tests.fleet import Device, carry, found
 from tests.vault_site import KEY, Objects
 

@@ -14,7 +14,7 @@ from covey.core.vault.keys import KeyRing, VaultKey
 from covey.core.vault.reading import Floor, VaultReader
 from covey.core.wire.message import read_message
 from covey.errors import ConflictError, StorageError
-from covey.limits import SEGMENT_US
+from covey.limits.vault import SEGMENT_US
 from tests.fleet import Device, carry, found
 
 KEY = VaultKey(bytes(16), bytes(range(32)))

@@ -36,7 +36,7 @@ class MalformedError(RemoteError):
 
 
 class LimitError(RemoteError):
-    """A bound of `limits.py` is exceeded."""
+    """A bound of `limits` is exceeded."""
 
     code = "limit"
 

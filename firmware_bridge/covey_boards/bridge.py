@@ -23,7 +23,8 @@ from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.routing.forwarding import board_member
 from covey.errors import LocalError, MalformedError, OutboxFullError
-from covey.limits import MAXIMUM_BOARD_NUMBERS, MAXIMUM_COUNTER, MAXIMUM_SOFTWARE_BYTES
+from covey.limits.board import MAXIMUM_BOARD_NUMBERS, MAXIMUM_SOFTWARE_BYTES
+from covey.limits.message import MAXIMUM_COUNTER
 from covey.ports import AttachedBoard, Report, SerialDown, SerialLink, SerialMessage, Transactions
 from covey_boards.shared import messages
 

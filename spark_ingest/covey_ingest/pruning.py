@@ -22,7 +22,7 @@ import pyarrow as pa
 from covey.core.vault.documents import SegmentRecord
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import ManifestMemory, VaultObjects, VaultReader
-from covey.limits import MAXIMUM_COUNTER
+from covey.limits.message import MAXIMUM_COUNTER
 from covey_ingest.offsets import Work
 from covey_ingest.schema import MESSAGE_SCHEMA
 

@@ -21,7 +21,7 @@ from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
 from covey.core.vault.documents import SegmentRecord
 from covey.core.wire.message import Loss, MessageType, read_message
 from covey.errors import MalformedError, RemoteError
-from covey.limits import MAXIMUM_COUNTER
+from covey.limits.message import MAXIMUM_COUNTER
 from covey_ingest.decode import alike, batch_values, column_integers
 from covey_ingest.pruning import EVERYTHING, Selection
 from covey_ingest.schema import MESSAGE_SCHEMA, TIMESTAMP, RowKind

@@ -48,7 +48,7 @@ from covey.core.ids import KEY_BYTES, NODE_ID_BYTES, from_hex, node_id
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
 from covey.errors import ConfigurationError, MalformedError
-from covey.limits import MAXIMUM_COUNTER
+from covey.limits.message import MAXIMUM_COUNTER
 from covey_ingest.key_file import read_key_file
 from covey_ingest.manifest_memory import FolderMemory
 from covey_ingest.offsets import Offset, Position, Work, latest_offset, nodes_of, ranges

@@ -14,7 +14,7 @@ import pytest
 from pyhocon import ConfigFactory
 
 from covey.adapters.mqtt.settings import publish_bytes
-from covey.limits import MAXIMUM_ENVELOPE_BYTES
+from covey.limits.message import MAXIMUM_ENVELOPE_BYTES
 
 _FOLDER = Path(__file__).parents[2] / "broker_conf"
 _PACKET_BYTES = publish_bytes(len("covey/1/in/") + 64, MAXIMUM_ENVELOPE_BYTES)

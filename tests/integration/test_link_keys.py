@@ -13,7 +13,7 @@ import pytest
 
 from covey.cli.main import main
 from covey.core.wire.envelope import LINKED, SEALED
-from covey.limits import LINK_AFTER_ENVELOPES
+from covey.limits.link_key import LINK_AFTER_ENVELOPES
 from covey.ports import Delivered
 from tests.integration.conftest import Device
 from tests.integration.gateway import Gateway

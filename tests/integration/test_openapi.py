@@ -20,7 +20,7 @@ from urllib3.connection import HTTPConnection
 
 from covey.app.api import _Answers
 from covey.app.api_operations import api_description
-from covey.limits import MAXIMUM_BATCH_READINGS
+from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 

@@ -13,7 +13,7 @@ from covey.adapters.objects.folder import DirectoryStore
 from covey.core.telemetry.decoding import read_telemetry
 from covey.core.vault import documents, keys
 from covey.core.wire.message import read_message
-from covey.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
+from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 

@@ -18,7 +18,7 @@ _LINK = (*_WIRE, *_LEAVES, "covey.core.link", "covey.core.presence.status")
 _MACHINES = (*_LINK, "covey.core.membership", "covey.core.presence", "covey.core.routing", "covey.core.collectors")
 _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.errors": (),
-    "covey.limits": (),
+    "covey.limits": ("covey.limits",),
     "covey.core.ids": _LOWEST,
     "covey.core.now": _LOWEST,
     "covey.core.transitions": _LOWEST,

@@ -14,7 +14,7 @@ from covey.core.pairing.inviter import Inviter
 from covey.core.pairing.joiner import Joiner
 from covey.core.pairing.messages import Admission, InviterIntroduction, JoinerIntroduction, Password
 from covey.errors import RemoteError
-from covey.limits import INVITE_US, PAIRING_RESEND_US
+from covey.limits.pairing import INVITE_US, PAIRING_RESEND_US
 from tests.fleet import identity
 
 ANN, BEN = identity("ann"), identity("ben")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from covey.core.wire import envelope
 from covey.errors import DecryptionError, MalformedError, RemoteError
-from covey.limits import MAXIMUM_MESSAGE_BYTES
+from covey.limits.message import MAXIMUM_MESSAGE_BYTES
 from tests.vectors.makers.cast import ALICE, BOB
 
 messages = st.binary(max_size=400) | st.binary(max_size=40).map(lambda raw: raw + b"\x80" + bytes(len(raw)))

@@ -16,7 +16,7 @@ from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
 from covey.core.wire import cbor, message, shapes
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.errors import RemoteError
-from covey.limits import MAXIMUM_COUNTER
+from covey.limits.message import MAXIMUM_COUNTER
 
 IDENTITY = Identity.from_seeds(bytes(32), bytes(range(32)))
 NEVER = re.compile(rb"(?!)")

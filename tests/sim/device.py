@@ -18,7 +18,7 @@ from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.pairing.invite import Invite
 from covey.errors import CoveyError, LocalError, StorageError, UnknownGroupError
-from covey.limits import SEGMENT_US
+from covey.limits.vault import SEGMENT_US
 from covey.ports import RelayEvent
 from tests.sim.agenda import SECOND
 from tests.sim.broker import Broker, Link

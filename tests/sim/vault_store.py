@@ -9,7 +9,7 @@ from covey.core.vault import documents
 from covey.core.vault.documents import VaultManifest
 from covey.core.vault.keys import KeyRing, VaultKey
 from covey.errors import ConflictError, StorageError
-from covey.limits import MAXIMUM_VAULT_MANIFEST_BYTES
+from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES
 from tests.sim.ledger import check
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 
 from covey.adapters.objects.cloud import open_cloud_store
 from covey.adapters.objects.folder import DirectoryStore
-from covey.limits import MAXIMUM_SEGMENT_BYTES
+from covey.limits.vault import MAXIMUM_SEGMENT_BYTES
 from tests.integration.s3_server import S3Server, s3_server, s3_vault
 from tests.spark.fleet import Collector, Device
 

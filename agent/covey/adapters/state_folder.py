@@ -37,7 +37,7 @@ from covey.config.settings import Config, Value
 from covey.core.crypto import Identity, NoiseKey, wipe
 from covey.core.vault.keys import KeyRing, VaultKey, key_file_text, key_from_file_text
 from covey.errors import ConfigurationError, LocalError
-from covey.limits import RETIRED_NOISE_KEYS
+from covey.limits.key import RETIRED_NOISE_KEYS
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.salvage_report import SalvageReport

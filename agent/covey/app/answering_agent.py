@@ -22,7 +22,7 @@ from covey.adapters.state_folder import SYSTEM_STATE
 from covey.app.documents import Outbox, Status, from_json
 from covey.client import SYSTEM_SOCKET, Blob, Client
 from covey.config.settings import TelemetryConfig
-from covey.limits import MIB
+from covey.limits.units import MIB
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder

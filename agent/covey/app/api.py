@@ -24,7 +24,8 @@ from covey.app.opened_device import OpenedDevice, blob_of
 from covey.app.operations.publishing import readings_of_lines
 from covey.core.telemetry.senml import Reading, readings_from_cbor, readings_from_json
 from covey.errors import UsageError
-from covey.limits import MAXIMUM_BLOB_BYTES, MIB
+from covey.limits.message import MAXIMUM_BLOB_BYTES
+from covey.limits.units import MIB
 
 if TYPE_CHECKING:
     from pathlib import Path

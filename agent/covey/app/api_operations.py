@@ -14,7 +14,7 @@ from covey.app.documents import (
 )
 from covey.app.metrics import FORMS
 from covey.app.openapi import Operation, Parameter, Schema, description
-from covey.limits import MAXIMUM_BATCH_READINGS
+from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 
 MOST_SHOWN = 1_000
 """Messages of each recipient."""

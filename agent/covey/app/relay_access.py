@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.roles.pairing_host import HostFacts
 from covey.core.wire.topics import inbox_topic
-from covey.limits import MAXIMUM_CERTIFICATES_BYTES
+from covey.limits.pairing import MAXIMUM_CERTIFICATES_BYTES
 
 if TYPE_CHECKING:
     from covey.adapters.mqtt.relay import MqttRelay

@@ -24,7 +24,7 @@ from covey.core.now import Now
 from covey.core.outcome import Seen
 from covey.core.wire.topics import is_rendezvous
 from covey.errors import DamagedStateError, StorageError
-from covey.limits import POISON_TRIES
+from covey.limits.link import POISON_TRIES
 from covey.ports import (
     Clock,
     Delivered,

@@ -9,7 +9,7 @@ from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_json, read_text_file
 from covey.core.ids import device_name, truncate_utf8
-from covey.limits import MAXIMUM_LABEL_BYTES
+from covey.limits.group import MAXIMUM_LABEL_BYTES
 
 
 def add_arguments(parser: Parser) -> None:

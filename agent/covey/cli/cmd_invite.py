@@ -19,7 +19,7 @@ from covey.core.ids import device_name, printable
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.records import Pairing
 from covey.errors import ConfigurationError
-from covey.limits import INVITE_US
+from covey.limits.pairing import INVITE_US
 
 
 def add_arguments(parser: Parser) -> None:

@@ -23,7 +23,7 @@ from covey.core.group.manifest import BOARD, GroupManifest, Member
 from covey.core.ids import device_name, fingerprint, printable, truncate_utf8
 from covey.core.routing.forwarding import board_member
 from covey.errors import ConfigurationError, LocalError, UsageError
-from covey.limits import MAXIMUM_LABEL_BYTES
+from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.ports import AttachedBoard
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_json, print_table, read_text_file
 from covey.errors import UsageError
-from covey.limits import MAXIMUM_RELAYS
+from covey.limits.relay import MAXIMUM_RELAYS
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder

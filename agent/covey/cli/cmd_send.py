@@ -11,7 +11,7 @@ from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.quantities import read_us
 from covey.cli.terminal import count, print_json
 from covey.errors import UsageError
-from covey.limits import MAXIMUM_BLOB_BYTES
+from covey.limits.message import MAXIMUM_BLOB_BYTES
 
 _LONGEST_US = 3_650 * 86_400_000_000
 

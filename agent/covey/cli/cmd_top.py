@@ -73,6 +73,8 @@ def _live(screen: curses.window, view: _View, interval_s: float) -> None:
                 return
             if key == curses.KEY_RESIZE:
                 _draw(screen, list(view.lines()))
+            elif key == curses.ERR and not sys.stdin.isatty():
+                return  # the terminal has gone, and with it whoever looked
 
 
 def _draw(screen: curses.window, lines: list[str]) -> None:

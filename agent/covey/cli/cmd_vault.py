@@ -17,7 +17,7 @@ from covey.cli.quantities import read_bytes, read_us
 from covey.cli.terminal import count, print_json, print_table
 from covey.core.ids import node_id
 from covey.errors import LocalError, UsageError
-from covey.limits import MAXIMUM_SEGMENT_BYTES
+from covey.limits.vault import MAXIMUM_SEGMENT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,16 +14,13 @@ from functools import cache
 from typing import Any
 
 from covey.errors import ConfigurationError
-from covey.limits import (
-    COLLECTOR_SILENT_US,
-    MAXIMUM_BATCH_READINGS,
-    MAXIMUM_LABEL_BYTES,
-    MAXIMUM_RELAY_URL_BYTES,
-    MAXIMUM_RELAYS,
-    MIB,
-    OUTBOX_BYTES,
-    SEGMENT_US,
-)
+from covey.limits.group import MAXIMUM_LABEL_BYTES
+from covey.limits.pairing import MAXIMUM_RELAY_URL_BYTES
+from covey.limits.relay import COLLECTOR_SILENT_US, MAXIMUM_RELAYS
+from covey.limits.storage import OUTBOX_BYTES
+from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
+from covey.limits.units import MIB
+from covey.limits.vault import SEGMENT_US
 
 Value = str | bool | int | float | tuple[str, ...]
 

@@ -25,7 +25,7 @@ from covey.core.now import Now
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.message import Message, MessageType, read_message
 from covey.errors import MalformedError, RemoteError, UnknownGroupError
-from covey.limits import COLLECTOR_CHECK_US, REDIRECTED_AT_ONCE
+from covey.limits.relay import COLLECTOR_CHECK_US, REDIRECTED_AT_ONCE
 
 
 class CollectorQueues(Protocol):

@@ -15,7 +15,7 @@ from covey.core.now import Now
 from covey.core.outcome import Delivery, Handler, HandlerOutcome
 from covey.core.wire.message import MessageType
 from covey.core.wire.sequences import SequenceSet
-from covey.limits import MAXIMUM_COUNTER
+from covey.limits.message import MAXIMUM_COUNTER
 
 
 class GroupMessageRecords(Protocol):

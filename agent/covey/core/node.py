@@ -39,13 +39,11 @@ from covey.core.routing.forwarding import BoardRoutes, Forward, blob_recipients,
 from covey.core.routing.routes import Routing, address, may_link
 from covey.core.wire.message import Acknowledgement, MessageType
 from covey.errors import LocalError, OutboxFullError
-from covey.limits import (
-    COLLECTOR_SILENT_US,
-    EXPIRE_AGAIN_US,
-    MAINTENANCE_US,
-    MAXIMUM_BLOB_BYTES,
-    MAXIMUM_BOARD_BLOB_BYTES,
-)
+from covey.limits.board import MAXIMUM_BOARD_BLOB_BYTES
+from covey.limits.group import MAINTENANCE_US
+from covey.limits.message import MAXIMUM_BLOB_BYTES
+from covey.limits.relay import COLLECTOR_SILENT_US
+from covey.limits.storage import EXPIRE_AGAIN_US
 
 
 class Node:

@@ -39,7 +39,7 @@ _REPETITIONS_MAX = const(8)  # some ten seconds of silence
 _BUSY_MS_MAX = const(10_000)  # a hostile or confused peer must not stop us for longer
 _MTU_MIN = const(48)  # bursts that a micro:bit's receive ring takes whole
 MTU_MAX = 4_096
-MESSAGE_BYTES_MAX = 4_096  # core/limits.py: the longest message of a board
+MESSAGE_BYTES_MAX = 4_096  # covey/limits/board.py: the longest message of a board
 QUEUE_BYTES_MAX = 8_192
 
 _HELLO = const(1)

@@ -13,7 +13,7 @@ except ImportError:
     import tweetnacl as nacl
     from cbor import UINT, WireError, decode, encode, record
 
-MESSAGE_BYTES_MAX = 4_096  # MAXIMUM_BOARD_MESSAGE_BYTES in agent/covey/limits.py
+MESSAGE_BYTES_MAX = 4_096  # MAXIMUM_BOARD_MESSAGE_BYTES in agent/covey/limits/
 LINE_BYTES_MAX = 4_096  # of link_machine
 ENVELOPE_BYTES_MAX = LINE_BYTES_MAX - 80  # what a line message leaves beside a key
 NO_GROUP = bytes(32)

@@ -16,7 +16,7 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.core.link.records import MessageClass
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.sequences import SequenceSet
-from covey.limits import MIB
+from covey.limits.units import MIB
 from tests.fleet import identity
 from tests.powercut import Recording, recorded
 

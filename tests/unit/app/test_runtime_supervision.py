@@ -15,7 +15,7 @@ from covey.core.crypto import Identity
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.pairing.invite import SECRET_BYTES, Invite
-from covey.limits import INVITE_US
+from covey.limits.pairing import INVITE_US
 from covey.ports import Delivered, PublishRefusal, RelayEvent, RelayUp, Released
 
 SECOND_US = 1_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.limits import LINK_WINDOW_MESSAGES
+from covey.limits.link import LINK_WINDOW_MESSAGES
 from tests.fleet import Device, carry, found
 
 Make = Callable[..., Device]

@@ -9,7 +9,7 @@ import pytest
 from covey.core.group.manifest import GroupManifest
 from covey.core.wire import cbor
 from covey.errors import LocalError
-from covey.limits import MAXIMUM_BOARD_BLOB_BYTES
+from covey.limits.board import MAXIMUM_BOARD_BLOB_BYTES
 from covey_boards.shared import messages
 from tests.fleet import Device, carry
 from tests.unit.core.board_fleet import Fleet

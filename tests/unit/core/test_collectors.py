@@ -8,7 +8,7 @@ import pytest
 
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.message import MessageType, read_message
-from covey.limits import DEPARTURE_US, MAINTENANCE_US
+from covey.limits.group import DEPARTURE_US, MAINTENANCE_US
 from tests.two_collectors import CHECK_S, SILENT_S, World
 
 

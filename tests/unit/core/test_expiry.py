@@ -11,7 +11,9 @@ from covey.cli.quantities import read_us
 from covey.core.now import Now
 from covey.core.wire.message import Loss, LossReason, MessageType, read_message
 from covey.errors import UsageError
-from covey.limits import EXPIRED_AT_ONCE, MAINTENANCE_US, MIB
+from covey.limits.group import MAINTENANCE_US
+from covey.limits.storage import EXPIRED_AT_ONCE
+from covey.limits.units import MIB
 from tests.fleet import Device, carry, found
 
 Make = Callable[..., Device]

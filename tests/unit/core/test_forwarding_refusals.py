@@ -13,7 +13,7 @@ from covey.core.wire.envelope import seal
 from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, write_message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import LimitError, LocalError, MalformedError, RemoteError
-from covey.limits import BOARD_ENVELOPES_WAITING, MAXIMUM_BOARD_MESSAGE_BYTES
+from covey.limits.board import BOARD_ENVELOPES_WAITING, MAXIMUM_BOARD_MESSAGE_BYTES
 from tests.board import BATCH, Board
 from tests.fleet import Device
 from tests.unit.core.board_fleet import Fleet, codes

@@ -23,7 +23,8 @@ from covey.core.wire.message import (
 )
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import LocalError, OutboxFullError, UnknownGroupError
-from covey.limits import ACKNOWLEDGE_DELAY_US, MAXIMUM_BLOB_BYTES, RETRY_US_INITIAL, RETRY_US_MAX
+from covey.limits.link import ACKNOWLEDGE_DELAY_US, RETRY_US_INITIAL, RETRY_US_MAX
+from covey.limits.message import MAXIMUM_BLOB_BYTES
 from tests.fleet import Device, admit, carry, found, identity
 
 Make = Callable[..., Device]

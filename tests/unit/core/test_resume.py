@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.limits import MAXIMUM_SEQUENCE_GAP, RETRY_US_INITIAL
+from covey.limits.link import MAXIMUM_SEQUENCE_GAP, RETRY_US_INITIAL
 from tests.fleet import Device, admit, carry, found
 
 Make = Callable[..., Device]

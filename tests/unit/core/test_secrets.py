@@ -16,7 +16,7 @@ import covey.core
 from covey.adapters.state_folder import StateFolder
 from covey.core import crypto
 from covey.core.crypto import Identity, NoiseKey, Secret, argon2id, wipe
-from covey.limits import ARGON2_MEMORY_KIB_MIN, ARGON2_PASSES_MIN
+from covey.limits.key import ARGON2_MEMORY_KIB_MIN, ARGON2_PASSES_MIN
 
 _SEED, _NOISE = b"\xa5" * 32, b"\x5a" * 32
 _SECRET_NAME = re.compile(r"(^|_)(secret|secrets|seed|passphrase|password)$")

@@ -12,7 +12,7 @@ from covey.core.group.manifest import GroupManifest
 from covey.core.now import Now
 from covey.core.vault.landing import LandingPlan
 from covey.errors import DiskFullError, OutboxFullError
-from covey.limits import MAXIMUM_BOARD_NUMBERS
+from covey.limits.board import MAXIMUM_BOARD_NUMBERS
 from covey_boards.bridge import Bridge, read_report
 from covey_boards.shared import link_machine, messages
 from tests.board import Board, BoardOnLine, MemoryLine, enrol

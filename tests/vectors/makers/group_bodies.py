@@ -9,7 +9,7 @@ from covey.core.crypto import Identity
 from covey.core.group.messages import Bundle, pull_to_wire
 from covey.core.group.policy import Action, sign_vote
 from covey.core.group.revocation import sign_revoke
-from covey.limits import MAXIMUM_MEMBERS
+from covey.limits.group import MAXIMUM_MEMBERS
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY, NAMES, cbor, flip, identity, keys, seeded
 from tests.vectors.makers.groups import ADMINS_GENESIS, GENESIS, WITH_BOB, WITH_CAROL
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from covey.core import crypto
-from covey.limits import ARGON2_MEMORY_KIB_MIN, ARGON2_PASSES_MIN
+from covey.limits.key import ARGON2_MEMORY_KIB_MIN, ARGON2_PASSES_MIN
 from tests.vectors.makers.cast import ALICE, BOB, NOW_US, cbor, flip, keys, seeded
 
 _PASSPHRASE = b"correct horse"

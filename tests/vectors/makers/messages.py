@@ -9,7 +9,7 @@ from covey.core.crypto import Identity
 from covey.core.routing.forwarding import Forward
 from covey.core.wire.message import Acknowledgement, Loss, LossReason, MessageType, write_message
 from covey.core.wire.sequences import SequenceSet
-from covey.limits import MAXIMUM_BOARD_MESSAGE_BYTES
+from covey.limits.board import MAXIMUM_BOARD_MESSAGE_BYTES
 from tests.vectors.makers.cast import (
     ALICE,
     BOB,

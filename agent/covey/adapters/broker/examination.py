@@ -19,7 +19,7 @@ from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT
 from covey.adapters.broker.visitor import BrokerAddress, Visitor
 from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, parse_url, publish_bytes, tls_context
 from covey.errors import CoveyError
-from covey.limits import MAXIMUM_ENVELOPE_BYTES
+from covey.limits.message import MAXIMUM_ENVELOPE_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path

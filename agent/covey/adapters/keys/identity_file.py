@@ -28,7 +28,7 @@ from covey.core import crypto
 from covey.core.crypto import NoiseKey, Secret, wipe
 from covey.core.wire import cbor
 from covey.errors import ConfigurationError, DecryptionError, RemoteError, UsageError
-from covey.limits import (
+from covey.limits.key import (
     ARGON2_MEMORY_KIB,
     ARGON2_MEMORY_KIB_MAX,
     ARGON2_MEMORY_KIB_MIN,

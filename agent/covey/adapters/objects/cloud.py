@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from covey.adapters.objects.keys import check_key
 from covey.errors import ConfigurationError, ConflictError, LimitError, StorageError
-from covey.limits import MAXIMUM_VAULT_MANIFEST_BYTES
+from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from covey.adapters.files import (
 )
 from covey.adapters.objects.keys import check_key, is_segment
 from covey.errors import ConflictError, LimitError
-from covey.limits import MAXIMUM_VAULT_MANIFEST_BYTES
+from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

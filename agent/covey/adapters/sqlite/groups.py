@@ -6,7 +6,7 @@ from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import OLDEST
 from covey.core.group.manifest import manifest_hash
 from covey.errors import DamagedStateError
-from covey.limits import MAXIMUM_EARLY_MANIFESTS, MAXIMUM_MEMBERS
+from covey.limits.group import MAXIMUM_EARLY_MANIFESTS, MAXIMUM_MEMBERS
 
 _OPEN, _EARLY, _SETTLED = 0, 1, 2
 

@@ -9,7 +9,7 @@ from covey.adapters.sqlite.received import Received
 from covey.adapters.sqlite.rows import check_digest, digest, take_room
 from covey.core.link.receiver import ready_in_order
 from covey.core.wire.message import Message
-from covey.limits import INBOX_BYTES
+from covey.limits.storage import INBOX_BYTES
 
 
 class Inbox:

@@ -6,7 +6,7 @@ from covey.adapters.sqlite.counters import Counters
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import OF_PEER, PLACE_BITS
 from covey.core.link.incarnations import IncarnationSpan
-from covey.limits import DOUBT_US
+from covey.limits.link import DOUBT_US
 
 
 class Incarnations:

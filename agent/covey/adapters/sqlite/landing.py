@@ -6,7 +6,7 @@ from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import digest, take_room
 from covey.core.vault.landing import LandedMessage, LandingPlan
 from covey.core.wire.message import Message
-from covey.limits import LANDING_BYTES
+from covey.limits.storage import LANDING_BYTES
 
 
 class Landing:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from covey.adapters.sqlite.database import Database
 from covey.core.link.link_keys import KeptKey
-from covey.limits import LINK_KEY_KEPT_US, LINK_KEYS_KEPT
+from covey.limits.link_key import LINK_KEY_KEPT_US, LINK_KEYS_KEPT
 
 
 class LinkKeys:

@@ -10,7 +10,7 @@ from covey.adapters.sqlite.rows import PLACE_BITS, extend
 from covey.core.link.incarnations import Gone
 from covey.core.wire.message import LossReason
 from covey.core.wire.sequences import Range
-from covey.limits import MAXIMUM_LOSS_RANGES
+from covey.limits.link import MAXIMUM_LOSS_RANGES
 
 _REPORTED_AT_ONCE = 16 * MAXIMUM_LOSS_RANGES
 """Runs of places that are reported at a time; the others with the next occasion."""

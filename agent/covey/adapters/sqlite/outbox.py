@@ -16,7 +16,9 @@ from covey.core.link.records import MessageClass, QueueSummary
 from covey.core.wire.message import LossReason
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import DiskFullError, OutboxFullError
-from covey.limits import EXPIRED_AT_ONCE, MAINTENANCE_US, MESSAGE_OVERHEAD_BYTES, OUTBOX_BYTES, OUTBOX_DROP_SHARE
+from covey.limits.group import MAINTENANCE_US
+from covey.limits.message import MESSAGE_OVERHEAD_BYTES
+from covey.limits.storage import EXPIRED_AT_ONCE, OUTBOX_BYTES, OUTBOX_DROP_SHARE
 
 BYTES_OF_CLASS = {
     MessageClass.CONTROL: "control_bytes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from covey.adapters.sqlite.database import Database
 from covey.core.link.records import Quarantined
-from covey.limits import QUARANTINED_MESSAGES
+from covey.limits.storage import QUARANTINED_MESSAGES
 
 
 class Quarantine:

@@ -12,7 +12,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from covey.limits import MIB, RESERVED_BYTES
+from covey.limits.storage import RESERVED_BYTES
+from covey.limits.units import MIB
 
 if TYPE_CHECKING:
     from pathlib import Path

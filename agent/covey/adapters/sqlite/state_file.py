@@ -29,7 +29,7 @@ from covey.adapters.sqlite.write_ahead_log import commits
 from covey.core.crypto import Identity
 from covey.core.ids import INCARNATION_BYTES
 from covey.errors import DamagedStateError, DiskFullError, StorageError
-from covey.limits import LOOKED_THROUGH_BYTES
+from covey.limits.storage import LOOKED_THROUGH_BYTES
 
 _MARK_BYTES = 16
 _PATIENCE_S = 10.0

@@ -36,7 +36,7 @@ from covey.adapters.sqlite.quarantine import Quarantine
 from covey.adapters.sqlite.received import Received
 from covey.adapters.sqlite.reserved_space import ReservedSpace
 from covey.core.ids import INCARNATION_BYTES
-from covey.limits import LOG_BYTES, OUTBOX_BYTES
+from covey.limits.storage import LOG_BYTES, OUTBOX_BYTES
 
 _BUSY_MS = 10_000
 _PAGE_CACHE_KIB = 512

@@ -18,7 +18,7 @@ from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, err
 from covey.app.checks.online import acl, credential, relay
 from covey.app.documents import DAY_S
 from covey.errors import CoveyError
-from covey.limits import MIB
+from covey.limits.units import MIB
 
 _OLDEST_CLOCK_US = 1_735_689_600_000_000
 """2025-01-01: a clock before the first release of Covey has not been set."""

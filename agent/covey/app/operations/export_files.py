@@ -11,7 +11,8 @@ from covey.app.device import Device
 from covey.core.ids import device_name
 from covey.core.wire.export import ExportEntry, read_export, write_export
 from covey.errors import LocalError, RemoteError, UsageError
-from covey.limits import LINK_WINDOW_BYTES, MAXIMUM_ENVELOPE_BYTES
+from covey.limits.link import LINK_WINDOW_BYTES
+from covey.limits.message import MAXIMUM_ENVELOPE_BYTES
 
 _SUFFIX = ".covey"
 _FILE_BYTES = 2 * LINK_WINDOW_BYTES + 2 * MAXIMUM_ENVELOPE_BYTES

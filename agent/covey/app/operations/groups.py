@@ -15,7 +15,7 @@ from covey.core.membership.invitations import check_capabilities
 from covey.core.membership.voting import VOTING_MODES
 from covey.core.pairing.invite import Invite
 from covey.errors import LocalError, MalformedError, UsageError
-from covey.limits import MAXIMUM_LABEL_BYTES
+from covey.limits.group import MAXIMUM_LABEL_BYTES
 
 Edit = Callable[[GroupManifest, bytes], GroupManifest]
 """From a draft and the id of the next epoch to the draft as it should be."""

@@ -15,7 +15,7 @@ from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.records import Pairing
 from covey.errors import UsageError
-from covey.limits import RENDEZVOUS_NUMBERS
+from covey.limits.pairing import RENDEZVOUS_NUMBERS
 
 _DELIVERY_S = 10.0
 """How long to wait for what follows to be acknowledged."""

@@ -26,7 +26,7 @@ from covey.core.pairing.records import GroupRequest
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
 from covey.errors import ConfigurationError, LocalError, PairingError, UsageError
-from covey.limits import INVITE_US
+from covey.limits.pairing import INVITE_US
 
 _NOBODY_YET_US = 15_000_000
 """After so long in vain a person wants to know what to look at."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from covey.app.device import Device
-from covey.limits import RETIRED_NOISE_KEY_US_MAX
+from covey.limits.key import RETIRED_NOISE_KEY_US_MAX
 
 
 @dataclass(frozen=True, slots=True)

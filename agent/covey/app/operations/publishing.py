@@ -10,7 +10,7 @@ from typing import BinaryIO
 from covey.app.device_api import Outlet
 from covey.core.telemetry.senml import Reading, readings_from_cbor, readings_from_json, readings_from_line
 from covey.errors import ReadingError
-from covey.limits import MAXIMUM_MESSAGE_BYTES
+from covey.limits.message import MAXIMUM_MESSAGE_BYTES
 
 _MAXIMUM_PACK_BYTES = 64 * 1024 * 1024
 _QUIET_S = 0.5

@@ -29,7 +29,7 @@ from covey.core.vault.keys import KeyRing, VaultKey
 from covey.core.vault.landing import LandedMessage, LandingPlan
 from covey.core.wire.message import Message
 from covey.errors import ConflictError, StorageError
-from covey.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS
+from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS
 from covey.ports import ObjectStore, Report, Transactions
 
 _RETRY_US = 5_000_000

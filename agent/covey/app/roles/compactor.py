@@ -25,7 +25,7 @@ from covey.core.vault.keys import VaultKey
 from covey.core.vault.merging import Group, Replaced
 from covey.core.vault.reading import Trouble, VaultReader
 from covey.errors import ConflictError, LocalError, RemoteError, StorageError
-from covey.limits import MAXIMUM_VAULT_TOMBSTONES, VAULT_RANGE_SEGMENTS
+from covey.limits.vault import MAXIMUM_VAULT_TOMBSTONES, VAULT_RANGE_SEGMENTS
 
 _TRIES = 10
 """A collector publishes every few seconds; one attempt takes a fraction of one."""

@@ -7,7 +7,7 @@ from typing import Protocol
 from covey.core.link.records import QueueSummary
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.limits import REVOKE_US
+from covey.limits.group import REVOKE_US
 from covey.ports import Transactions
 
 _FAREWELL_US = 3_000_000

@@ -30,7 +30,7 @@ from covey.core.pairing.records import Pairing, PairingRecords
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
 from covey.errors import CoveyError, RemoteError
-from covey.limits import INVITE_US, PAIRED_JOIN_US, RENDEZVOUS_WAITING
+from covey.limits.pairing import INVITE_US, PAIRED_JOIN_US, RENDEZVOUS_WAITING
 from covey.ports import Credentials, Report, Topics, Transactions
 
 

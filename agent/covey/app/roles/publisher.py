@@ -13,7 +13,7 @@ from covey.core.node import Node
 from covey.core.now import ABSOLUTE_US, Now
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value
 from covey.errors import LocalError
-from covey.limits import PUBLISH_BATCHES
+from covey.limits.telemetry import PUBLISH_BATCHES
 from covey.ports import Clock, Transactions
 
 

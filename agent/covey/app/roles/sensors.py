@@ -9,7 +9,7 @@ from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.telemetry.batch import Value
 from covey.errors import LocalError
-from covey.limits import MAXIMUM_BATCH_READINGS
+from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 from covey.ports import Report
 
 _COMPLAIN_EVERY_US = 600_000_000

@@ -15,7 +15,7 @@ from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import Floor, Trouble, VaultReader
 from covey.core.wire.message import read_message
 from covey.errors import LimitError, RemoteError
-from covey.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
+from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
 from covey.ports import ObjectStore
 
 Progress = Callable[[str, int, int], None]

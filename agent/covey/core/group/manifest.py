@@ -27,7 +27,7 @@ from covey.core.crypto import DeviceKeys, Identity
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, device_name
 from covey.core.wire import cbor
 from covey.errors import LimitError, LocalError, MalformedError
-from covey.limits import (
+from covey.limits.group import (
     MAXIMUM_CAPABILITIES,
     MAXIMUM_CAPABILITY_BYTES,
     MAXIMUM_LABEL_BYTES,

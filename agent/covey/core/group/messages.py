@@ -12,12 +12,8 @@ from dataclasses import dataclass, field
 
 from covey.core.wire import cbor
 from covey.core.wire.message import MessageType
-from covey.limits import (
-    MAXIMUM_BUNDLE_BYTES,
-    MAXIMUM_MANIFEST_BYTES,
-    MAXIMUM_MESSAGE_BYTES,
-    MAXIMUM_OPEN_MANIFESTS,
-)
+from covey.limits.group import MAXIMUM_BUNDLE_BYTES, MAXIMUM_MANIFEST_BYTES, MAXIMUM_OPEN_MANIFESTS
+from covey.limits.message import MAXIMUM_MESSAGE_BYTES
 
 SECRET_BYTES = 32
 _SECRETS = 16

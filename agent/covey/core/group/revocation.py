@@ -20,7 +20,7 @@ from covey.core.group.manifest import GroupManifest
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES
 from covey.core.wire import cbor
 from covey.errors import MalformedError, NotForUsError, RollbackError, UnknownIssuerError
-from covey.limits import MAXIMUM_MEMBERS, MAXIMUM_REVOKE_BYTES
+from covey.limits.group import MAXIMUM_MEMBERS, MAXIMUM_REVOKE_BYTES
 
 _DOMAIN = b"covey/1 revoke"
 _VERSION = 1

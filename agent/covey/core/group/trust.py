@@ -42,7 +42,7 @@ from covey.errors import (
     RollbackError,
     VersionGapError,
 )
-from covey.limits import MAXIMUM_OPEN_MANIFESTS
+from covey.limits.group import MAXIMUM_OPEN_MANIFESTS
 
 
 class Verdict(Enum):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from covey.core.crypto import Identity
 from covey.core.wire.message import Loss, LossReason, MessageType, read_message, write_message
 from covey.core.wire.sequences import Range, SequenceSet
-from covey.limits import MAXIMUM_LOSS_RANGES
+from covey.limits.link import MAXIMUM_LOSS_RANGES
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from covey.core.wire.envelope import TAG_BYTES, LinkEnvelope, read_envelope, sea
 from covey.core.wire.message import Message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import DecryptionError
-from covey.limits import LINK_AFTER_ENVELOPES, LINK_KEY_ENVELOPES, LINK_KEY_US
+from covey.limits.link_key import LINK_AFTER_ENVELOPES, LINK_KEY_ENVELOPES, LINK_KEY_US
 
 _LINK_BYTES = 64
 _WORN = 8

@@ -25,7 +25,7 @@ from covey.core.link.records import ReceiverRecords
 from covey.core.now import Now
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import LimitError
-from covey.limits import (
+from covey.limits.link import (
     ACKNOWLEDGE_DELAY_US,
     ACKNOWLEDGE_EVERY_MESSAGES,
     ACKNOWLEDGED_AT_START,

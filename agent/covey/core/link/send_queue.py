@@ -18,7 +18,8 @@ from covey.core.now import Now
 from covey.core.telemetry.batch import numbered
 from covey.core.wire.message import NO_GROUP, LossReason, MessageType, write_message
 from covey.core.wire.sequences import Range, SequenceSet
-from covey.limits import EXPIRED_AT_ONCE, MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
+from covey.limits.message import MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
+from covey.limits.storage import EXPIRED_AT_ONCE
 
 _CLASSES = {
     MessageType.BLOB: MessageClass.DATA,

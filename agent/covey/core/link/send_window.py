@@ -29,13 +29,7 @@ from typing import NamedTuple, Protocol
 
 from covey.core.transitions import Transitions, follow
 from covey.core.wire.sequences import SequenceSet
-from covey.limits import (
-    LINK_WINDOW_BYTES,
-    LINK_WINDOW_MESSAGES,
-    RETRY_US_INITIAL,
-    RETRY_US_MAX,
-    RETRY_US_MIN,
-)
+from covey.limits.link import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES, RETRY_US_INITIAL, RETRY_US_MAX, RETRY_US_MIN
 
 
 class Jitter(Protocol):

@@ -12,7 +12,7 @@ from covey.core.link.send_queue import SendQueue
 from covey.core.link.windows import Windows
 from covey.core.now import Now
 from covey.core.wire.message import NO_GROUP, MessageType, Resumption
-from covey.limits import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES
+from covey.limits.link import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES
 
 
 class Sender:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.membership.records import AddressRecords
-from covey.limits import DEPARTURE_US
+from covey.limits.group import DEPARTURE_US
 
 
 class Addresses:

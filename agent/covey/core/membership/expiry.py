@@ -17,7 +17,7 @@ from covey.core.membership.membership import Membership
 from covey.core.membership.records import ExpiryRecords, PendingJoin
 from covey.core.now import Now
 from covey.core.wire.message import MessageType, read_message
-from covey.limits import JOIN_GRACE_US, JOIN_MEMORY_US
+from covey.limits.pairing import JOIN_GRACE_US, JOIN_MEMORY_US
 
 
 def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, now: Now) -> Iterator[JoinExpired]:

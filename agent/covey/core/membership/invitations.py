@@ -10,13 +10,8 @@ from covey.core.membership.records import InvitationRecords, OpenInvite, Pending
 from covey.core.pairing.invite import SECRET_BYTES, Invite, JoinRequest, hash_secret
 from covey.core.wire.message import Message
 from covey.errors import InviteError, LocalError
-from covey.limits import (
-    INVITE_US,
-    MAXIMUM_CAPABILITIES,
-    MAXIMUM_CAPABILITY_BYTES,
-    MAXIMUM_GROUP_REQUESTS,
-    MAXIMUM_OPEN_INVITES,
-)
+from covey.limits.group import MAXIMUM_CAPABILITIES, MAXIMUM_CAPABILITY_BYTES
+from covey.limits.pairing import INVITE_US, MAXIMUM_GROUP_REQUESTS, MAXIMUM_OPEN_INVITES
 
 
 class Invitations:

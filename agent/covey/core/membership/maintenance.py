@@ -20,7 +20,7 @@ from covey.core.membership.rotation import announce_everywhere, outdated
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType
 from covey.errors import LocalError
-from covey.limits import MAINTENANCE_US, PULL_US, RECONCILE_ANYBODY_US, RECONCILE_ISSUER_US
+from covey.limits.group import MAINTENANCE_US, PULL_US, RECONCILE_ANYBODY_US, RECONCILE_ISSUER_US
 
 _PULLS_MAX = 6
 """Times that something is asked for which no member has."""

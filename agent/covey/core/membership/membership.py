@@ -50,7 +50,8 @@ from covey.errors import (
     RemoteError,
     UnknownGroupError,
 )
-from covey.limits import ADMISSION_US, MAXIMUM_GROUPS, VOID_DEVICES
+from covey.limits.group import MAXIMUM_GROUPS, VOID_DEVICES
+from covey.limits.pairing import ADMISSION_US
 
 Edit = Callable[[GroupManifest, bytes], GroupManifest]
 """Makes the next version of a draft; the bytes are the id of the new epoch's secret, where one begins."""

@@ -13,7 +13,7 @@ from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.trust import GroupTrust, Verdict
 from covey.core.membership.records import GroupRecords
 from covey.errors import RemoteError, RollbackError, VersionGapError
-from covey.limits import MAXIMUM_OPEN_MANIFESTS
+from covey.limits.group import MAXIMUM_OPEN_MANIFESTS
 
 _LOOK_BACK = (1, 8, 64, 512, MAXIMUM_OPEN_MANIFESTS)
 """How many versions a device goes back to find what a late rival follows."""

@@ -19,7 +19,7 @@ from covey.core.pairing.records import GroupRequest
 from covey.core.wire import cbor
 from covey.core.wire.message import Message
 from covey.errors import InviteError, LimitError, LocalError, NotAMemberError
-from covey.limits import GROUP_REQUEST_US, MAXIMUM_GROUP_REQUESTS, MAXIMUM_GROUP_REQUESTS_OF_ONE
+from covey.limits.pairing import GROUP_REQUEST_US, MAXIMUM_GROUP_REQUESTS, MAXIMUM_GROUP_REQUESTS_OF_ONE
 
 
 @dataclass(frozen=True, slots=True)

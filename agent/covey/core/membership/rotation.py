@@ -24,7 +24,7 @@ from covey.core.membership.membership import Membership
 from covey.core.membership.records import RotationRecords
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
-from covey.limits import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN
+from covey.limits.key import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN
 
 
 def outdated(membership: Membership, identity: Identity) -> list[bytes]:

@@ -18,12 +18,8 @@ from covey.core.crypto import DeviceKeys
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES
 from covey.core.wire import cbor
 from covey.errors import LocalError, MalformedError, RemoteError
-from covey.limits import (
-    MAXIMUM_INVITE_BYTES,
-    MAXIMUM_LABEL_BYTES,
-    MAXIMUM_RELAY_URL_BYTES,
-    RENDEZVOUS_NUMBERS,
-)
+from covey.limits.group import MAXIMUM_LABEL_BYTES
+from covey.limits.pairing import MAXIMUM_INVITE_BYTES, MAXIMUM_RELAY_URL_BYTES, RENDEZVOUS_NUMBERS
 
 URI_SCHEME = "covey:"
 _PREFIX = "covey://join/1/"

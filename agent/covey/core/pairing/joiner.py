@@ -34,7 +34,7 @@ from covey.core.pairing.messages import (
 from covey.core.pake import Pake, Side
 from covey.core.transitions import Transitions, follow
 from covey.errors import InviteError, LocalError, MalformedError, RemoteError
-from covey.limits import PAIRING_RESEND_US, PAIRING_SILENCE_US
+from covey.limits.pairing import PAIRING_RESEND_US, PAIRING_SILENCE_US
 
 
 @dataclass(frozen=True, slots=True)

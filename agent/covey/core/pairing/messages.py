@@ -17,11 +17,11 @@ from covey.core.pairing.invite import Invite
 from covey.core.pake import ELEMENT_BYTES, Side
 from covey.core.wire import cbor
 from covey.errors import MalformedError
-from covey.limits import (
+from covey.limits.group import MAXIMUM_LABEL_BYTES
+from covey.limits.pairing import (
     MAXIMUM_CERTIFICATES_BYTES,
     MAXIMUM_CREDENTIAL_BYTES,
     MAXIMUM_INVITE_BYTES,
-    MAXIMUM_LABEL_BYTES,
     MAXIMUM_RELAY_URL_BYTES,
     MAXIMUM_RENDEZVOUS_BYTES,
 )

@@ -23,7 +23,7 @@ from covey.core.wire.envelope import seal
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.topics import inbox_topic
 from covey.errors import NotAMemberError
-from covey.limits import PRESENCE_BLOCK, PRESENCE_WRITE_US, WILL_DELAY_US
+from covey.limits.relay import PRESENCE_BLOCK, PRESENCE_WRITE_US, WILL_DELAY_US
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from covey.core.wire import cbor
 from covey.errors import MalformedError
-from covey.limits import MAXIMUM_RELAYS, PRESENCE_WRITE_US
+from covey.limits.relay import MAXIMUM_RELAYS, PRESENCE_WRITE_US
 
 _LATE_US = 60_000_000
 """What was under way when a device ended may come so much later: it does not bring the device back."""

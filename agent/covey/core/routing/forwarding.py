@@ -30,7 +30,7 @@ from covey.core.membership.records import CarrierRecords
 from covey.core.wire import cbor
 from covey.core.wire.message import Message, MessageType
 from covey.errors import LocalError, MalformedError, NotAMemberError
-from covey.limits import BOARD_ENVELOPES_WAITING, MAXIMUM_BOARD_MESSAGE_BYTES
+from covey.limits.board import BOARD_ENVELOPES_WAITING, MAXIMUM_BOARD_MESSAGE_BYTES
 
 _OF_BOARDS = frozenset(
     {

@@ -31,7 +31,7 @@ from operator import sub
 
 from covey.core.wire import cbor
 from covey.errors import MalformedError, ReadingError
-from covey.limits import (
+from covey.limits.telemetry import (
     MAXIMUM_BATCH_BYTES,
     MAXIMUM_BATCH_READINGS,
     MAXIMUM_BATCH_SERIES,

@@ -23,11 +23,11 @@ from covey.core.telemetry.batch import (
 from covey.core.wire import cbor, shapes
 from covey.core.wire.shapes import integer, length, uint
 from covey.errors import LimitError, MalformedError
-from covey.limits import (
+from covey.limits.message import MAXIMUM_MESSAGE_BYTES
+from covey.limits.telemetry import (
     MAXIMUM_BATCH_BYTES,
     MAXIMUM_BATCH_READINGS,
     MAXIMUM_BATCH_SERIES,
-    MAXIMUM_MESSAGE_BYTES,
     MAXIMUM_NAME_BYTES,
     MAXIMUM_TEXT_VALUE_BYTES,
     MAXIMUM_UNIT_BYTES,

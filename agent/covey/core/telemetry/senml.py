@@ -33,7 +33,7 @@ from typing import Any, NoReturn, cast
 
 from covey.core.now import ABSOLUTE_US
 from covey.errors import ReadingError
-from covey.limits import MAXIMUM_NAME_BYTES, MAXIMUM_TEXT_VALUE_BYTES, MAXIMUM_UNIT_BYTES
+from covey.limits.telemetry import MAXIMUM_NAME_BYTES, MAXIMUM_TEXT_VALUE_BYTES, MAXIMUM_UNIT_BYTES
 
 Value = float | bool | str | bytes
 

@@ -49,10 +49,9 @@ from covey.errors import (
     RollbackError,
     WrongVaultError,
 )
-from covey.limits import (
-    MAXIMUM_CAPABILITIES,
-    MAXIMUM_CAPABILITY_BYTES,
-    MAXIMUM_MESSAGE_BYTES,
+from covey.limits.group import MAXIMUM_CAPABILITIES, MAXIMUM_CAPABILITY_BYTES
+from covey.limits.message import MAXIMUM_MESSAGE_BYTES
+from covey.limits.vault import (
     MAXIMUM_SEGMENT_BYTES,
     MAXIMUM_SEGMENT_PARTS,
     MAXIMUM_SEGMENT_RECORDS,

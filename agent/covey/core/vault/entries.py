@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from covey.core.ids import INCARNATION_BYTES, NODE_ID_BYTES, from_hex
 from covey.core.wire import cbor
 from covey.errors import MalformedError
-from covey.limits import (
+from covey.limits.vault import (
     MAXIMUM_SEGMENT_BYTES,
     MAXIMUM_SEGMENT_PARTS,
     MAXIMUM_SEGMENT_RECORDS,

@@ -23,7 +23,7 @@ from covey.core.vault.entries import SegmentEntry, SegmentPart, SegmentRange, To
 from covey.core.vault.keys import VaultKey
 from covey.core.wire import cbor
 from covey.errors import DecryptionError
-from covey.limits import (
+from covey.limits.vault import (
     MAXIMUM_SEGMENT_PARTS,
     MAXIMUM_SEGMENT_RECORDS,
     MAXIMUM_VAULT_ITEMS,

@@ -29,7 +29,7 @@ from covey.core.vault.documents import (
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.merging import Replaced, open_tombstone
 from covey.errors import CoveyError, MalformedError, RemoteError, RollbackError, StorageError
-from covey.limits import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
+from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
 
 _RANGES_HELD = 64
 """Opened ranges kept for the next time; about 20 MB at most."""

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import cbor2
 
 from covey.errors import LimitError, MalformedError
-from covey.limits import MAXIMUM_CBOR_DEPTH, MAXIMUM_CBOR_ITEMS, MAXIMUM_COUNTER
+from covey.limits.message import MAXIMUM_CBOR_DEPTH, MAXIMUM_CBOR_ITEMS, MAXIMUM_COUNTER
 
 T = TypeVar("T")
 Read = Callable[[object], T]

@@ -18,7 +18,7 @@ from covey.core import crypto
 from covey.core.ids import KEY_BYTES
 from covey.core.wire import cbor
 from covey.errors import DecryptionError, LimitError, MalformedError
-from covey.limits import MAXIMUM_ENVELOPE_BYTES, MAXIMUM_MESSAGE_BYTES
+from covey.limits.message import MAXIMUM_ENVELOPE_BYTES, MAXIMUM_MESSAGE_BYTES
 
 SEALED = 1
 LINKED = 2

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from covey.core.ids import KEY_BYTES
 from covey.core.wire import cbor
 from covey.errors import MalformedError, RemoteError
-from covey.limits import MAXIMUM_ENVELOPE_BYTES
+from covey.limits.message import MAXIMUM_ENVELOPE_BYTES
 
 _MAGIC = "covey/1 export"
 _ITEM_BYTES = MAXIMUM_ENVELOPE_BYTES + 64

@@ -22,7 +22,8 @@ from covey.core.ids import GROUP_ID_BYTES, INCARNATION_BYTES, KEY_BYTES
 from covey.core.wire import cbor, shapes
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import MalformedError
-from covey.limits import MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_LOSS_RANGES, MAXIMUM_MESSAGE_BYTES
+from covey.limits.link import MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_LOSS_RANGES
+from covey.limits.message import MAXIMUM_MESSAGE_BYTES
 
 _DOMAIN = b"covey/1 message"
 _VERSION = 1

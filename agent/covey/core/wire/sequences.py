@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from covey.core.wire import cbor
 from covey.errors import MalformedError
-from covey.limits import MAXIMUM_COUNTER
+from covey.limits.message import MAXIMUM_COUNTER
 
 Range = tuple[int, int]
 

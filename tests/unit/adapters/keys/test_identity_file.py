@@ -23,7 +23,7 @@ from covey.adapters.keys.identity_file import (
 from covey.core.crypto import NoiseKey
 from covey.core.wire import cbor
 from covey.errors import ConfigurationError
-from covey.limits import ARGON2_MEMORY_KIB_MAX, ARGON2_MEMORY_KIB_MIN, ARGON2_PASSES_MIN, RETIRED_NOISE_KEYS
+from covey.limits.key import ARGON2_MEMORY_KIB_MAX, ARGON2_MEMORY_KIB_MIN, ARGON2_PASSES_MIN, RETIRED_NOISE_KEYS
 from tests.vectors import load, vectors
 from tests.vectors.makers.cast import ALICE, BOB, identity
 

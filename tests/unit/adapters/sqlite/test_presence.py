@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.link.records import MessageClass
 from covey.core.wire.sequences import SequenceSet
-from covey.limits import MIB
+from covey.limits.units import MIB
 from tests.fleet import Device, carry, found
 
 BEN, CAT = b"b" * 32, b"c" * 32

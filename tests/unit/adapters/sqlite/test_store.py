@@ -18,7 +18,8 @@ from covey.core.link.records import MessageClass
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import ConfigurationError, DiskFullError, OutboxFullError, StorageError
-from covey.limits import KIB, MIB, OUTBOX_BYTES, QUARANTINED_MESSAGES
+from covey.limits.storage import OUTBOX_BYTES, QUARANTINED_MESSAGES
+from covey.limits.units import KIB, MIB
 
 BEN, CAT = b"b" * 32, b"c" * 32
 INCARNATION = b"incarnat"

@@ -15,7 +15,7 @@ from covey.core.vault import documents
 from covey.core.vault.keys import KeyRing
 from covey.core.wire.message import read_message
 from covey.errors import RollbackError, StorageError
-from covey.limits import SEGMENT_BYTES, SEGMENT_US
+from covey.limits.vault import SEGMENT_BYTES, SEGMENT_US
 from tests.fleet import Device, carry
 from tests.vault_site import KEY, Site
 

@@ -18,7 +18,7 @@ from covey.core.pairing.joiner import Joiner
 from covey.core.pairing.messages import JoinerIntroduction, Offer, Password, to_wire
 from covey.core.pairing.records import Pairing
 from covey.errors import ConfigurationError
-from covey.limits import INVITE_US, PAIRED_JOIN_US, PAIRING_SILENCE_US, RENDEZVOUS_WAITING
+from covey.limits.pairing import INVITE_US, PAIRED_JOIN_US, PAIRING_SILENCE_US, RENDEZVOUS_WAITING
 from covey.ports import Credentials, Delivered, PublishRefusal, RelayEvent
 from tests.fleet import START, Device, carry
 

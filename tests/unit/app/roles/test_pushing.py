@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from covey.errors import StorageError
-from covey.limits import MAXIMUM_SEQUENCE_GAP
+from covey.limits.link import MAXIMUM_SEQUENCE_GAP
 from tests.fleet import carry
 from tests.two_collectors import CHECK_S, World
 

@@ -9,7 +9,7 @@ import pytest
 from covey.app.roles.publisher import Publisher, telemetry_group
 from covey.app.roles.sensors import Sensors
 from covey.errors import DiskFullError
-from covey.limits import MAXIMUM_BATCH_READINGS
+from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 from tests.fleet import Device, found
 
 SECOND = 1_000_000

@@ -19,7 +19,7 @@ from covey.core.group.manifest import (
     sign_manifest,
 )
 from covey.errors import LimitError, LocalError, RemoteError
-from covey.limits import MAXIMUM_LABEL_BYTES, MAXIMUM_MANIFEST_BYTES, MAXIMUM_MEMBERS
+from covey.limits.group import MAXIMUM_LABEL_BYTES, MAXIMUM_MANIFEST_BYTES, MAXIMUM_MEMBERS
 from tests.vectors import load, vectors
 
 _KEYS = load("group_manifests")["keys"]

@@ -17,14 +17,9 @@ from covey.core.node import Node
 from covey.core.wire.envelope import LINKED, SEALED, LinkEnvelope, read_envelope, seal, seal_by_link
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.errors import DecryptionError, RemoteError
-from covey.limits import (
-    LINK_AFTER_ENVELOPES,
-    LINK_KEY_KEPT_US,
-    LINK_KEY_US,
-    LINK_KEYS_KEPT,
-    MAINTENANCE_US,
-    RETRY_US_INITIAL,
-)
+from covey.limits.group import MAINTENANCE_US
+from covey.limits.link import RETRY_US_INITIAL
+from covey.limits.link_key import LINK_AFTER_ENVELOPES, LINK_KEY_KEPT_US, LINK_KEY_US, LINK_KEYS_KEPT
 from tests.fleet import Device, carry, found, identity
 from tests.vectors import load, vectors
 

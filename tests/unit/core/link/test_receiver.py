@@ -7,7 +7,7 @@ import pytest
 from covey.core.link.receiver import Arrival, ReceiveLink
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import LimitError
-from covey.limits import ACKNOWLEDGE_DELAY_US, ACKNOWLEDGE_EVERY_MESSAGES, MAXIMUM_SEQUENCE_GAP
+from covey.limits.link import ACKNOWLEDGE_DELAY_US, ACKNOWLEDGE_EVERY_MESSAGES, MAXIMUM_SEQUENCE_GAP
 
 
 def test_a_sequence_is_new_once() -> None:

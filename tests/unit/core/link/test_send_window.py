@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from covey.core.link.send_window import SendLink
 from covey.core.wire.sequences import SequenceSet
-from covey.limits import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES, RETRY_US_INITIAL, RETRY_US_MAX, RETRY_US_MIN
+from covey.limits.link import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES, RETRY_US_INITIAL, RETRY_US_MAX, RETRY_US_MIN
 
 SECOND = 1_000_000
 

@@ -13,7 +13,8 @@ from covey.core.membership.events import JoinExpired, RemovedFromGroup
 from covey.core.pairing.invite import Invite
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import MessageType, read_message, write_message
-from covey.limits import DEPARTURE_US, INVITE_US, JOIN_GRACE_US, JOIN_MEMORY_US
+from covey.limits.group import DEPARTURE_US
+from covey.limits.pairing import INVITE_US, JOIN_GRACE_US, JOIN_MEMORY_US
 from tests.fleet import Device, carry, found
 
 Make = Callable[[str], Device]

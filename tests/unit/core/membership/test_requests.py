@@ -14,7 +14,7 @@ from covey.core.now import Now
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import MessageType, write_message
 from covey.errors import LocalError
-from covey.limits import GROUP_REQUEST_US, MAXIMUM_GROUP_REQUESTS, MAXIMUM_GROUP_REQUESTS_OF_ONE
+from covey.limits.pairing import GROUP_REQUEST_US, MAXIMUM_GROUP_REQUESTS, MAXIMUM_GROUP_REQUESTS_OF_ONE
 from tests.fleet import Device, carry, found
 
 Make = Callable[..., Device]

@@ -16,7 +16,7 @@ from covey.core.group.manifest import Mode, Role
 from covey.core.group_actions import GroupActions
 from covey.core.node import Node
 from covey.errors import LocalError, StorageError
-from covey.limits import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN, RETIRED_NOISE_KEYS
+from covey.limits.key import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN, RETIRED_NOISE_KEYS
 from covey_boards.shared import messages
 from tests.board import Board, enrol
 from tests.fleet import Device, admit, carry, found

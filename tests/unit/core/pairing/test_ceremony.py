@@ -41,7 +41,7 @@ from covey.errors import (
     RemoteError,
     SignatureError,
 )
-from covey.limits import INVITE_US, MAXIMUM_RENDEZVOUS_BYTES, PAIRING_RESEND_US, PAIRING_SILENCE_US
+from covey.limits.pairing import INVITE_US, MAXIMUM_RENDEZVOUS_BYTES, PAIRING_RESEND_US, PAIRING_SILENCE_US
 from tests.fleet import identity
 
 ANN, BEN, EVE = (identity(name) for name in ("ann", "ben", "eve"))

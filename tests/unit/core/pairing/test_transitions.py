@@ -29,7 +29,7 @@ from covey.core.pairing.messages import (
 )
 from covey.core.pake import Side
 from covey.errors import LocalError, RemoteError
-from covey.limits import INVITE_US, PAIRING_SILENCE_US
+from covey.limits.pairing import INVITE_US, PAIRING_SILENCE_US
 from tests.unit.core.pairing.test_ceremony import START_US, Meeting, admission
 from tests.unit.core.pairing.test_ceremony import inviter as new_inviter
 from tests.unit.core.pairing.test_ceremony import joiner as new_joiner

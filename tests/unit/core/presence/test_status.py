@@ -15,7 +15,7 @@ from covey.core.presence.status import PeerPresence, Presence, State, condition,
 from covey.core.wire.envelope import read_envelope
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import RemoteError
-from covey.limits import PRESENCE_BLOCK
+from covey.limits.relay import PRESENCE_BLOCK
 from tests.fleet import Device, carry, found
 from tests.vectors import vectors
 

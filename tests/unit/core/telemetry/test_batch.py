@@ -20,11 +20,11 @@ from covey.core.telemetry.batch import (
 )
 from covey.core.telemetry.decoding import read_batch, read_telemetry
 from covey.errors import LimitError, MalformedError, ReadingError, RemoteError
-from covey.limits import (
+from covey.limits.message import MAXIMUM_MESSAGE_BYTES
+from covey.limits.telemetry import (
     MAXIMUM_BATCH_BYTES,
     MAXIMUM_BATCH_READINGS,
     MAXIMUM_BATCH_SERIES,
-    MAXIMUM_MESSAGE_BYTES,
     MAXIMUM_TEXT_VALUE_BYTES,
 )
 from tests.vectors import from_json, to_json, vectors

@@ -8,7 +8,7 @@ import pytest
 
 from covey.core.wire import cbor
 from covey.errors import LimitError, MalformedError, RemoteError
-from covey.limits import MAXIMUM_CBOR_DEPTH, MAXIMUM_CBOR_ITEMS, MAXIMUM_COUNTER
+from covey.limits.message import MAXIMUM_CBOR_DEPTH, MAXIMUM_CBOR_ITEMS, MAXIMUM_COUNTER
 from tests.vectors import from_json, octets, vectors
 
 _BOUND = 1_000_000

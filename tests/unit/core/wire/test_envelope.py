@@ -9,7 +9,7 @@ import pytest
 from covey.core import crypto
 from covey.core.wire import cbor, envelope
 from covey.errors import DecryptionError, LimitError, MalformedError, RemoteError
-from covey.limits import MAXIMUM_ENVELOPE_BYTES, MAXIMUM_MESSAGE_BYTES
+from covey.limits.message import MAXIMUM_ENVELOPE_BYTES, MAXIMUM_MESSAGE_BYTES
 from tests.vectors import load, vectors
 
 _KEYS = load("envelopes")["keys"]

@@ -10,7 +10,7 @@ from covey.core.crypto import Identity
 from covey.core.wire.message import Acknowledgement, Loss, LossReason, MessageType, read_message, write_message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import LimitError, RemoteError, SignatureError
-from covey.limits import MAXIMUM_MESSAGE_BYTES
+from covey.limits.message import MAXIMUM_MESSAGE_BYTES
 from tests.vectors import load, vectors
 
 _KEYS = load("messages")["keys"]

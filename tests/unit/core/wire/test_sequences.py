@@ -6,7 +6,7 @@ import pytest
 
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import MalformedError
-from covey.limits import MAXIMUM_COUNTER
+from covey.limits.message import MAXIMUM_COUNTER
 
 
 def test_numbers_in_order_stay_one_run() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covey import limits
+from covey.limits import link_key as limits
 from covey_boards.device.link_keys import LinkKeys
 from covey_boards.device.outbox import Entry
 from covey_boards.shared import cbor, messages

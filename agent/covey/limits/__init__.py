@@ -1,0 +1,16 @@
+"""Every bound, by subject, with its unit and its reason. Nothing else in Covey invents a limit of its own.
+
+    message    Messages and envelopes: what is refused before it is parsed, and how deep it may be.
+    link       Links: windows, gaps, acknowledgements, retries, incarnations.
+    storage    What one device stores, and how much of its disk that takes: outbox, inbox, landing, log, quarantine.
+    board      Boards: small heaps behind a gateway.
+    relay      Relays and presence: how many, how often, and how long a silence means something.
+    link_key   Link keys: when one is worth it, and when it ends.
+    group      Groups: their manifests, members, votes and departures.
+    pairing    Joining a group: invites, ceremonies, requests.
+    key        Keys of a device: retired ones, and what a passphrase costs.
+    telemetry  Telemetry: batches and what stands in them.
+    vault      The vault: segments, manifests, ranges.
+
+`docs/protocol.md` lists the ones that a second implementation must share; a test holds the two together.
+"""

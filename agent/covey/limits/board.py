@@ -1,0 +1,20 @@
+"""Boards: small heaps behind a gateway."""
+
+from __future__ import annotations
+
+from covey.limits.units import KIB
+
+MAXIMUM_BOARD_MESSAGE_BYTES = 4 * KIB
+"""A board's envelope, in either direction: it must fit the board's heap several times over."""
+
+MAXIMUM_BOARD_BLOB_BYTES = 2 * KIB
+"""What one `send` carries to a board: leaves room in its envelope for header, signature and padding."""
+
+BOARD_ENVELOPES_WAITING = 64
+"""Envelopes kept in memory for boards of this machine: acknowledgements, which their senders tell again."""
+
+MAXIMUM_BOARD_NUMBERS = 32
+"""Numbers in one report of a board: what a person reads, and what its row in the store holds."""
+
+MAXIMUM_SOFTWARE_BYTES = 64
+"""A board's own name of its software in UTF-8: a name and a version."""

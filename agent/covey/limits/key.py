@@ -1,0 +1,33 @@
+"""Keys of a device: retired ones, and what a passphrase costs."""
+
+from __future__ import annotations
+
+RETIRED_NOISE_KEYS = 4
+"""Noise keys of before rotations that are kept at a time: each may have envelopes on the way to it."""
+
+RETIRED_NOISE_KEY_US_MIN = 3_600_000_000
+"""How long a retired noise key is kept at least: longer than an invite that was printed before lives."""
+
+RETIRED_NOISE_KEY_US_MAX = 7 * 86_400_000_000
+"""How long it is kept at most, whoever has not heard yet: relays hold envelopes no longer, and senders seal anew."""
+
+ARGON2_PASSES = 3
+"""Passes of Argon2id for a new passphrase: with the memory below, RFC 9106's second choice, 0.3 s on a Pi 4."""
+
+ARGON2_PASSES_MIN = 2
+"""OWASP's floor, with 19 MiB."""
+
+ARGON2_PASSES_MAX = 16
+"""A key file that asks for more was made to stop this machine."""
+
+ARGON2_MEMORY_KIB = 64 * 1024
+"""Memory of Argon2id for a new passphrase, in KiB: what the smallest Pi has to spare."""
+
+ARGON2_MEMORY_KIB_MIN = 19 * 1024
+"""OWASP's floor, with two passes."""
+
+ARGON2_MEMORY_KIB_MAX = 256 * 1024
+"""A key file that asks for more was made to stop this machine."""
+
+MAXIMUM_PASSPHRASE_BYTES = 1_024
+"""A passphrase: longer than any that a person types."""

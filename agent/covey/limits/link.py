@@ -1,0 +1,49 @@
+"""Links: windows, gaps, acknowledgements, retries, incarnations."""
+
+from __future__ import annotations
+
+from covey.limits.units import MIB
+
+LINK_WINDOW_MESSAGES = 1_024
+"""Messages in flight to one recipient. A collector answers after landing, a second or more later: enough to keep a link
+busy meanwhile, few enough to stay in memory."""
+
+LINK_WINDOW_BYTES = 4 * MIB
+"""Bytes in flight to one recipient; at least one message always goes."""
+
+MAXIMUM_SEQUENCE_GAP = 10_000
+"""How far ahead of the contiguous run a link sequence may be (002.34): bounds what a receiver remembers."""
+
+MAXIMUM_ACKNOWLEDGED_RANGES = 64
+"""Ranges in one acknowledgement. What does not fit is told by the next one, after the first holes closed."""
+
+MAXIMUM_LOSS_RANGES = 64
+"""Ranges of link sequences, and of telemetry numbers, in one loss record; more are told by another one."""
+
+ACKNOWLEDGE_DELAY_US = 200_000
+"""An acknowledgement waits this long for company."""
+
+ACKNOWLEDGE_EVERY_MESSAGES = 20
+"""...or for this many messages (measured: 5 % of the sender's CPU)."""
+
+ACKNOWLEDGED_AT_START = 256
+"""Links that are acknowledged anew when an agent starts, those heard last: less than a second of a small machine."""
+
+RETRY_US_MIN = 1_000_000
+"""Shortest wait for an acknowledgement before a resend."""
+
+RETRY_US_INITIAL = 5_000_000
+"""The wait before any round trip was measured: a collector answers only after landing."""
+
+RETRY_US_MAX = 300_000_000
+"""Longest wait: a recipient that comes back hears from us within five minutes even if the relay lost all."""
+
+DOUBT_US = 86_400_000_000
+"""How often one recipient may have a device begin another incarnation. Others remember 1,024 of a device: one hostile
+member must not use them up."""
+
+POISON_TRIES = 5
+"""How often a message that the relay calls too large is offered to it before it is set aside."""
+
+INCARNATIONS = 1_024
+"""Incarnations of one author whose links are remembered: a device that lost its state so often is broken or hostile."""

@@ -1,0 +1,25 @@
+"""Messages and envelopes: what is refused before it is parsed, and how deep it may be."""
+
+from __future__ import annotations
+
+MAXIMUM_MESSAGE_BYTES = 1_000_000
+"""A signed message; checked before parsing (002.37). Large content travels by reference instead."""
+
+MESSAGE_OVERHEAD_BYTES = 300
+"""What a message adds to its body at most: header, signature, framing. A whole loss record fits as well."""
+
+MAXIMUM_ENVELOPE_BYTES = 1_150_000
+"""A message of the largest size after padding (at most 12 %) and sealing; the broker's own bound lies above it."""
+
+MAXIMUM_BLOB_BYTES = 900_000
+"""What one `send` carries: leaves room in a message for header, signature and the vault's framing."""
+
+MAXIMUM_CBOR_DEPTH = 8
+"""Nesting of any wire structure; the deepest of ours is 5, and a parser's stack is finite."""
+
+MAXIMUM_CBOR_ITEMS = 65_536
+"""Items in one wire structure. The fullest of ours, a segment of 20,000 records, has 60,004; a hostile message of
+a million tiny items would cost a Pi seconds before anybody knew who wrote it."""
+
+MAXIMUM_COUNTER = 2**63 - 1
+"""Largest sequence, version or time: what SQLite, Spark and every language can hold as a signed integer."""

@@ -1,0 +1,60 @@
+"""Joining a group: invites, ceremonies, requests."""
+
+from __future__ import annotations
+
+from covey.limits.units import KIB
+
+INVITE_US = 600_000_000
+"""Life of an invite: ten minutes, as long as two people need to stand beside each other."""
+
+JOIN_GRACE_US = 600_000_000
+"""How long after its invite's end a join request is still repeated: the inviter's clock may be behind ours."""
+
+JOIN_MEMORY_US = 7 * 86_400_000_000
+"""How long after that an answer is still taken: no relay holds one longer."""
+
+ADMISSION_US = 90 * 86_400_000_000
+"""How long a device that was added by its keys has to take up its admission: it may lie in a box for a season."""
+
+MAXIMUM_INVITE_BYTES = 1_024
+"""An invite inside its URI; a QR code still holds it."""
+
+MAXIMUM_RELAY_URL_BYTES = 512
+"""The relay's URL in an invite."""
+
+MAXIMUM_OPEN_INVITES = 16
+"""Invites open at one time on one device."""
+
+PAIRED_JOIN_US = 3_600_000_000
+"""How long a device that was accepted in a ceremony has to come with its own account: a broker that has still to hear
+of it, a restart. The invite is bound to its key, so nobody else can use it."""
+
+PAIRING_SILENCE_US = 60_000_000
+"""A ceremony whose other side says nothing for so long is over: thirty messages in vain."""
+
+PAIRING_RESEND_US = 2_000_000
+"""How often the joiner repeats itself: a broker forgets what nobody listens to."""
+
+RENDEZVOUS_NUMBERS = 9_999
+"""Rendezvous of one relay: short to say, and two pairings at a time seldom meet."""
+
+RENDEZVOUS_WAITING = 64
+"""Rendezvous messages kept until the next turn; what a crowd says beyond is dropped."""
+
+MAXIMUM_RENDEZVOUS_BYTES = 32 * KIB
+"""A message of a ceremony; checked before parsing. The largest carries certificates and a credential."""
+
+MAXIMUM_CERTIFICATES_BYTES = 16 * KIB
+"""The PEM text of the authorities that a joiner is to trust at the relay."""
+
+MAXIMUM_CREDENTIAL_BYTES = 8 * KIB
+"""A credential for the relay: a password, or a private key with its certificate in PEM."""
+
+GROUP_REQUEST_US = 7 * 86_400_000_000
+"""Life of an invitation to a further group: a week for a person to see it. It is bound to one device."""
+
+MAXIMUM_GROUP_REQUESTS = 64
+"""Invitations to further groups that wait for a person..."""
+
+MAXIMUM_GROUP_REQUESTS_OF_ONE = 8
+"""...and from one member: it must not use up the room of all others."""

@@ -1,0 +1,24 @@
+"""Relays and presence: how many, how often, and how long a silence means something."""
+
+from __future__ import annotations
+
+MAXIMUM_RELAYS = 8
+"""Relays of one device at once: each costs a connection, a thread and a subscription for good."""
+
+WILL_DELAY_US = 60_000_000
+"""How long a relay holds a will back: a device that is back by then was not gone. Never longer than the interval."""
+
+COLLECTOR_SILENT_US = 1_800_000_000
+"""How long a collector may acknowledge nothing before new telemetry goes to the next one: longer than it restarts."""
+
+COLLECTOR_CHECK_US = 60_000_000
+"""Between two looks at the collectors, and at what waits for those that are none any more."""
+
+REDIRECTED_AT_ONCE = 256
+"""Messages that one commit moves to another collector: others are not held up for long."""
+
+PRESENCE_BLOCK = 256
+"""Counters of presence that are taken from the store at a time: at one beat in five minutes a write a day."""
+
+PRESENCE_WRITE_US = 60_000_000
+"""Signs of life of a fleet are written together, once in this time: an SD card has a budget."""

@@ -1,0 +1,36 @@
+"""What one device stores, and how much of its disk that takes: outbox, inbox, landing, log, quarantine."""
+
+from __future__ import annotations
+
+from covey.limits.units import KIB, MIB
+
+OUTBOX_BYTES = 512 * MIB
+"""Default bound of queued messages; months of telemetry on a small card, and configurable."""
+
+OUTBOX_DROP_SHARE = 64
+"""A full outbox drops at least this fraction of its bound at a time, so that loss records stay few."""
+
+EXPIRED_AT_ONCE = 1_000
+"""Messages that one step of maintenance lets expire: a commit of this size takes a fraction of a second on a Pi."""
+
+EXPIRE_AGAIN_US = 1_000_000
+"""Before the next such step, where more have expired."""
+
+LOG_BYTES = 1_600 * KIB
+"""The write-ahead log before it is folded into the database: small enough for the reserved space."""
+
+RESERVED_BYTES = 2 * MIB
+"""Room kept for what must be written on a full disk: the database grows by what its log holds, then the log is empty
+and may be written again. With 128 KiB a dozen acknowledgements came through (measured), and no more."""
+
+LOOKED_THROUGH_BYTES = 4 * MIB
+"""A state database up to here is looked through at every start, in a fraction of a second on a Pi."""
+
+INBOX_BYTES = 256 * MIB
+"""Messages stored for the application before further ones stay at the relay."""
+
+LANDING_BYTES = 64 * MIB
+"""Telemetry that a collector holds while its vault refuses writes, before the relay has to keep it."""
+
+QUARANTINED_MESSAGES = 1_000
+"""Authentic messages that could not be used, kept for a person to look at; the oldest go first."""
