@@ -34,7 +34,7 @@ def _identity(chance: random.Random) -> Identity:
     return Identity.from_seeds(chance.randbytes(32), chance.randbytes(32))
 
 
-def _crowd(count: int, chance: random.Random) -> tuple[GroupManifest, Identity]:
+def crowd(count: int, chance: random.Random) -> tuple[GroupManifest, Identity]:
     """Return a manifest of `count` members, and one who may issue the next."""
     issuer = _identity(chance)
     first = genesis(chance.randbytes(32), Member(issuer.keys, "gateway"), secret_id(b""))
@@ -48,7 +48,7 @@ def _crowd(count: int, chance: random.Random) -> tuple[GroupManifest, Identity]:
 
 def _measure_accepting(count: int, chance: random.Random) -> tuple[int, float, float]:
     """Return (bytes, seconds to accept, seconds of one signature's verification)."""
-    held, issuer = _crowd(count, chance)
+    held, issuer = crowd(count, chance)
     victim = next(each for each in held.members if each.keys.signing_public != issuer.signing_public)
     following = sign_manifest(held.removing(victim.keys.signing_public, secret_id(b"next")), issuer)
     best = bare = float("inf")
