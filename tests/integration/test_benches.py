@@ -15,7 +15,7 @@ from tests.waiting import GUARD_S
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 _ROOT = Path(__file__).parents[2]
-_FIGURE = re.compile(r"\s[\d,]*\d(\.\d+)?\)?$", re.MULTILINE)
+_FIGURE = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w])")
 _BY_HAND = {"ingest", "size", "board", "crypto_instructions"}
 """What takes minutes even when small, installs (see test_size.py), or needs an emulator or a cross compiler."""
 

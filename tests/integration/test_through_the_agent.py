@@ -22,7 +22,6 @@ from covey.cli import cmd_status
 from covey.cli.main import main
 from covey.client import Client
 from covey.errors import AgentUnreachableError, LocalError, ReadingError
-from tests import warm_covey
 from tests.integration.gateway import COVEY, Gateway
 from tests.waiting import GUARD_S, wait_until
 
@@ -42,7 +41,15 @@ class Guest:
 
     def covey(self, *words: str, feed: str = "") -> subprocess.CompletedProcess[str]:
         """Run one command without naming a state."""
-        return warm_covey.run(words, feed, self._environment)
+        return subprocess.run(
+            [*COVEY, *words],
+            input=feed,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=GUARD_S,
+            check=False,
+        )
 
     def ok(self, *words: str, feed: str = "") -> str:
         """Run one command that must succeed; return what it printed."""
@@ -65,7 +72,7 @@ def _served(gateway: Gateway, command: str) -> Guest:
     gateway.ok("config", "set", "api.socket", "api.sock")
     gateway.start(command, "--no-sensors")
     path = gateway.state / "api.sock"
-    wait_until(path.is_socket, "the API listens")
+    wait_until(Client(path).answers, "the API listens")
     home = gateway.state.parent / f"home-{gateway.name}"
     home.mkdir()
     return Guest(home, path)
@@ -283,7 +290,7 @@ def test_a_socket_in_use(new_gateway: Callable[[str], Gateway], run_folder: Path
     for gateway in (one, two):
         gateway.ok("config", "set", "api.socket", str(path))
     one.start("run", "--no-sensors")
-    wait_until(path.is_socket, "the API listens")
+    wait_until(Client(path).answers, "the API listens")
     message = two.fails("run", code=78)
     assert "another program answers on" in message
     assert "covey config set api.socket" in message
@@ -332,7 +339,7 @@ def test_a_socket_of_others(new_gateway: Callable[[str], Gateway], run_folder: P
     path = run_folder / "api.sock"
     gateway.ok("config", "set", "api.socket", str(path))
     gateway.start("run", "--no-sensors")
-    wait_until(path.is_socket, "the API listens")
+    wait_until(Client(path).answers, "the API listens")
     monkeypatch.setenv("COVEY_API_SOCKET", str(path))
     monkeypatch.setenv("XDG_STATE_HOME", str(run_folder))
     if os.geteuid() == 0:

@@ -459,6 +459,8 @@ class Connection:
             self._end(f"the server ended the connection: {reason}", refused=reason.value not in _PASSING)
         elif self._tls_alert:
             self._end(f"the server refuses our certificate: {self._tls_alert}", refused=True)
+        elif isinstance(self._state, Accepting):
+            self._end("the server ended the connection without an answer; perhaps it speaks no MQTT 5")
         else:
             self._end("the connection was lost")
 
