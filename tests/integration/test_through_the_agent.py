@@ -121,6 +121,7 @@ def test_commands_go_through_the_agent(guests: tuple[Guest, Guest, Gateway, Gate
     assert second.client.outbox(0)["messages"] == waiting["messages"] == 1
     assert "1 message, " in second.ok("outbox", "ls")
     one.start("collect", "--no-sensors")
+    wait_until(first.client.answers, "the API listens again")
 
     wait_until(lambda: one.counters().get("landed_messages", 0) >= 2, "telemetry has landed")
     members = json.loads(first.ok("status", "--json"))["members"]
