@@ -10,9 +10,6 @@ from collections.abc import Mapping
 
 from tests.meta.source_tree import PRODUCT, sources
 
-_BEING_DIVIDED = {"covey.core.collectors": {"covey.core.records"}}
-"""A slice of the node names all its records; it goes when the node holds its machines."""
-
 
 def _cycles(imports: Mapping[str, set[str]]) -> list[list[str]]:
     """Return the groups of files that reach each other (Tarjan's strongly connected components)."""
@@ -48,8 +45,5 @@ def test_a_circle_is_found() -> None:
 
 def test_no_files_import_each_other() -> None:
     files = {source.module: source for source in sources(*PRODUCT)}
-    imports = {
-        name: {other for other in source.imports if other in files} - {name} - _BEING_DIVIDED.get(name, set())
-        for name, source in files.items()
-    }
+    imports = {name: {other for other in source.imports if other in files} - {name} for name, source in files.items()}
     assert not _cycles(imports)
