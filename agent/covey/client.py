@@ -21,13 +21,13 @@ import json
 import socket
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from http import HTTPStatus
 from os import PathLike, fspath
 from typing import Any
 from urllib.parse import urlencode
 
-from covey.errors import AgentUnreachableError, CoveyError, LocalError
+from covey.errors import AgentUnreachableError, AgentVersionError, CoveyError, LocalError
 
 SYSTEM_SOCKET = "/run/covey/api.sock"
 """Where the packaged units let the machine's agent answer."""
@@ -54,6 +54,7 @@ class Client:
 
     Raises (all methods):
         AgentUnreachableError: no agent answers there, or this user may not ask it.
+        AgentVersionError: the agent is of another version, and does not say what is asked.
         CoveyError: the agent's own refusal.
     """
 
@@ -93,7 +94,7 @@ class Client:
         if not isinstance(lines, bytes):
             lines = "".join(json.dumps(each) + "\n" for each in lines).encode()
         answer = self._json("POST", "/v1/publish", {"batch": batch}, lines, "application/x-ndjson")
-        return int(answer["queued_readings"])
+        return _number(answer, "queued_readings")
 
     def send(
         self, content: bytes, group: str | None = None, to: str | None = None, expires_s: int | None = None
@@ -105,7 +106,7 @@ class Client:
         """
         query = {"group": group, "to": to, "expires": expires_s}
         answer = self._json("POST", "/v1/send", query, content, "application/octet-stream")
-        return int(answer["recipients"])
+        return _number(answer, "recipients")
 
     def inbox(self, follow_s: int = 0, after: int = 0, *, in_order: bool = False) -> Generator[Blob, None, None]:
         """Yield the blobs that have arrived, oldest first, then those of the next seconds. They stay until `forget`.
@@ -117,16 +118,14 @@ class Client:
             answer = connection.ask("GET", "/v1/inbox", query)
             while line := self._read(answer.readline):
                 if line.strip():  # an empty one is a sign of life
-                    found = json.loads(line)
-                    yield Blob(**{**found, "body": base64.b64decode(found["body"])})
+                    yield _blob(line)
 
     def forget(self, identifier: int) -> None:
         """Take a blob out of the inbox, for good."""
         self._ask("DELETE", f"/v1/inbox/{identifier}")
 
     def _json(self, *words: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(self._ask(*words))
-        return answer
+        return _document(self._ask(*words))
 
     def _ask(self, *words: Any) -> bytes:
         with closing(_Connection(self._path)) as connection:
@@ -190,6 +189,35 @@ class _Connection(http.client.HTTPConnection):
 
 def _gone(path: str) -> AgentUnreachableError:
     return AgentUnreachableError(f"the agent at {path} went away before it answered", hint="try again")
+
+
+def _document(content: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise AgentVersionError.lacking("a JSON object")
+    return found
+
+
+def _number(answer: Mapping[str, Any], name: str) -> int:
+    found = answer.get(name)
+    if not isinstance(found, int):
+        raise AgentVersionError.lacking(name)
+    return found
+
+
+def _blob(line: bytes) -> Blob:
+    """Read a line of the inbox; what only a later version says is left out."""
+    found = _document(line)
+    try:
+        known = {each.name: found[each.name] for each in fields(Blob)}
+        return Blob(**{**known, "body": base64.b64decode(known["body"])})
+    except KeyError as error:
+        raise AgentVersionError.lacking(str(error.args[0])) from error
+    except (ValueError, TypeError) as error:
+        raise AgentVersionError.lacking("a body") from error
 
 
 def _refused(content: bytes) -> CoveyError:

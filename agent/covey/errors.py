@@ -191,6 +191,18 @@ class AgentUnreachableError(TransientError):
     code = "agent_unreachable"
 
 
+class AgentVersionError(LocalError):
+    """What the agent answers is not what this version of Covey reads."""
+
+    code = "agent_version"
+
+    @classmethod
+    def lacking(cls, name: str) -> AgentVersionError:
+        """Return the error where an answer lacks something."""
+        hint = "restart the agent, if it was updated since it started; else update it: sudo systemctl restart covey"
+        return cls(f"the agent is of another version: its answer lacks {name}", hint=hint)
+
+
 class StorageError(CoveyError):
     """The disk refused. Nothing was released; what was stored stays stored."""
 

@@ -107,7 +107,7 @@ class AnsweringAgent:
     def waiting_after(self, seconds: float) -> int:
         """Return how many messages still wait after so long."""
         deadline = time.monotonic() + seconds
-        while (waiting := int(self._client.status()["outbox"]["messages"])) and time.monotonic() < deadline:
+        while (waiting := self.outbox(0).messages) and time.monotonic() < deadline:
             time.sleep(_LOOK_S)
         return waiting
 

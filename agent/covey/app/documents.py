@@ -7,12 +7,12 @@ is for those who draw the status on the device itself; JSON does not have it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from covey.core.presence.status import CONDITIONS
+from covey.errors import AgentVersionError
 
 
 class Says:
@@ -253,6 +253,9 @@ class Refusal:
 
 Document = TypeVar("Document")
 
+_IN_JSON: dict[Any, type] = {tuple: list, Literal: str}
+"""Types that JSON has another one for."""
+
 
 def to_json(value: Any) -> Any:
     """Return a document as JSON values."""
@@ -265,25 +268,34 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def from_json(kind: type[Document], value: Mapping[str, Any]) -> Document:
+def from_json(kind: type[Document], value: Any) -> Document:
     """Return JSON values of an agent as a document; what only a later version says is left out.
 
     Raises:
-        KeyError: an earlier version does not say it.
+        AgentVersionError: an earlier version does not say it, or a later one says it in another way.
     """
-    found: Document = _read(kind, value)
+    found: Document = _read(kind, value, "a document")
     return found
 
 
-def _read(kind: Any, value: Any) -> Any:
+def _read(kind: Any, value: Any, name: str) -> Any:
     if get_origin(kind) is Annotated:
-        return _read(get_args(kind)[0], value)
+        return _read(get_args(kind)[0], value, name)
     if get_origin(kind) in {Union, UnionType}:
         (inner,) = (each for each in get_args(kind) if each is not NoneType)
-        return None if value is None else _read(inner, value)
-    if get_origin(kind) is tuple:
-        return tuple(_read(get_args(kind)[0], each) for each in value)
-    if isinstance(kind, type) and is_dataclass(kind):
-        hints = get_type_hints(kind)
-        return kind(**{each.name: _read(hints[each.name], value[each.name.rstrip("_")]) for each in told(kind)})
+        return None if value is None else _read(inner, value, name)
+    form = get_origin(kind) or kind
+    in_json: Any = _IN_JSON.get(form, dict if is_dataclass(form) else form)
+    if not isinstance(value, in_json):
+        raise AgentVersionError.lacking(name)
+    if form is tuple:
+        return tuple(_read(get_args(kind)[0], each, name) for each in value)
+    if form is dict:
+        return {key: _read(get_args(kind)[1], each, f"{name}.{key}") for key, each in value.items()}
+    if is_dataclass(form):
+        hints = get_type_hints(kind, include_extras=True)
+        keys = {each.name: each.name.rstrip("_") for each in told(kind)}
+        if lacking := keys.values() - value.keys():
+            raise AgentVersionError.lacking(min(lacking))
+        return kind(**{field: _read(hints[field], value[key], key) for field, key in keys.items()})
     return value

@@ -18,6 +18,7 @@ from covey.app.documents import (
     from_json,
     to_json,
 )
+from covey.errors import AgentVersionError
 
 _NAME = "0123abcd"
 
@@ -65,7 +66,7 @@ def test_what_a_later_agent_says_is_left_out_and_what_an_earlier_one_lacks_is_mi
     told = to_json(_status())
     assert from_json(Status, {**told, "weather": "fine"}) == _status()
     del told["counters"]
-    with pytest.raises(KeyError):
+    with pytest.raises(AgentVersionError):
         from_json(Status, told)
 
 
