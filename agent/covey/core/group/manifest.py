@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import cached_property
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys, Identity
@@ -147,7 +148,7 @@ class Ban:
         return cls(*cbor.record(value, "ban", cbor.octets(KEY_BYTES), cbor.uint()))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GroupManifest:
     """One version of a group's membership; `raw` is the exact signed bytes, empty while unsigned."""
 
@@ -164,14 +165,18 @@ class GroupManifest:
     issuer: bytes
     raw: bytes = field(default=b"", repr=False)
 
-    @property
+    @cached_property
     def hash(self) -> bytes:
         """The 32-byte BLAKE2b hash that a later version's `prev` names."""
         return manifest_hash(self.raw)
 
     def member(self, signing_public: bytes) -> Member | None:
         """Return the member with that signing key."""
-        return next((member for member in self.members if member.keys.signing_public == signing_public), None)
+        return self._members_by_key.get(signing_public)
+
+    @cached_property
+    def _members_by_key(self) -> dict[bytes, Member]:
+        return {member.keys.signing_public: member for member in self.members}
 
     def ban(self, signing_public: bytes) -> Ban | None:
         """Return the ban of a device."""
