@@ -16,6 +16,7 @@ from covey_boards import flash
 from covey_boards.serial_link import catch_prompt
 from covey_boards.shared.messages import COLLECTOR_FILE, Identity
 from hil.drivers import Driver, UnixPort
+from tests.command import Here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,6 +108,16 @@ def test_files_are_written_verified_and_not_written_twice(plugged_in: PluggedIn)
     plugged_in.wait_for_start(3)
     assert (plugged_in.flash / "batch.py").read_bytes() == flash.firmware()["batch.py"]
     assert said[-1] == "writing batch.py"
+
+
+def test_the_command_flashes_waits_for_the_board_and_shows_its_fingerprint(
+    plugged_in: PluggedIn, tmp_path: Path
+) -> None:
+    device = Here(tmp_path, "gate")
+    device.ok("config", "set", "bridge.ports", plugged_in.port)
+    shown = device.json("mcu", "flash")
+    assert (shown["port"], shown["up"], shown["group"]) == (plugged_in.port, True, None)
+    assert device.ok("mcu", "stats").startswith(f"board    {shown['board']}")
 
 
 def test_a_board_forgets_its_group_and_keeps_its_identity(plugged_in: PluggedIn) -> None:

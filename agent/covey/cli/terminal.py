@@ -45,6 +45,15 @@ def confirm(question: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise UsageError("this cannot be undone", hint="--yes does it without asking")
+    ask(question)
+
+
+def ask(question: str) -> None:
+    """Ask a person who is there.
+
+    Raises:
+        LocalError: the answer is no.
+    """
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise LocalError("nothing was changed")
