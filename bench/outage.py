@@ -137,7 +137,7 @@ class _Pair:
             if len(queue) < _QUEUE:
                 queue.append(outgoing.envelope)
             if outgoing.entry is not None:
-                device.unanswered.append((outgoing.recipient, outgoing.entry.link_seq))
+                device.unanswered.append((outgoing.recipient, outgoing.entry.place))
                 self.sent += device is self.sender
             device.node.sent(outgoing, self.now)
 

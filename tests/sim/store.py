@@ -37,15 +37,13 @@ class SimOutbox(Outbox):
         self._store.on_commit(lambda: self._store.ledger.queue(message))
         return result
 
-    def withdraw(
-        self, recipient: bytes, link_seq: int, code: str, now_us: int, reason: LossReason | None = None
-    ) -> bool:
+    def withdraw(self, recipient: bytes, place: int, code: str, now_us: int, reason: LossReason | None = None) -> bool:
         """Set a message aside."""
-        rows = self.queued(recipient, link_seq - 1, 1, 1)
+        rows = self.queued(recipient, place - 1, 1, 1)
         spans = self._store.incarnations.spans(recipient)
-        done = super().withdraw(recipient, link_seq, code, now_us, reason)
+        done = super().withdraw(recipient, place, code, now_us, reason)
         if done:
-            sent = span_of(spans, link_seq).as_sent(link_seq, rows[0][1], self._store.identity)
+            sent = span_of(spans, place).as_sent(place, rows[0][1], self._store.identity)
             self._store.on_commit(lambda: self._store.ledger.withdraw(sent))
         return done
 

@@ -229,8 +229,8 @@ def test_a_member_that_was_away_for_many_versions_catches_up(tmp_path: Path) -> 
             issuer.node.actions.change(world.group_id, relabel, world.now)
         world.run(lambda: _same(world, first, second))
     # What the outboxes hold for it is lost, except for the last manifest: the rest is asked for.
-    second.store.connection.execute("DELETE FROM outbox WHERE link_seq < (SELECT max(link_seq) FROM outbox)")
-    first.store.connection.execute("DELETE FROM outbox WHERE link_seq < (SELECT max(link_seq) FROM outbox)")
+    second.store.connection.execute("DELETE FROM outbox WHERE place < (SELECT max(place) FROM outbox)")
+    first.store.connection.execute("DELETE FROM outbox WHERE place < (SELECT max(place) FROM outbox)")
     first.restart()
     second.restart()
     first.node.connected(world.now)

@@ -194,7 +194,7 @@ class WaitingMessage:
     """A message that waits for its recipient's acknowledgement."""
 
     recipient: DeviceName
-    link_seq: Annotated[int, Says(minimum=1, description="its place in that queue")]
+    place: Annotated[int, Says(minimum=1, description="its place in that queue")]
     class_: Literal["control", "data", "telemetry"]
     bytes: Count
     seconds: Annotated[Count, Says(description="since it was queued")]

@@ -165,12 +165,12 @@ def outbox_of(device: Device, limit: int) -> Outbox:
     shown = tuple(
         WaitingMessage(
             device_name(recipient),
-            link_seq,
+            place,
             MessageClass(kind).name.lower(),  # type: ignore[arg-type] # the names of the classes are these words
             length,
             _age(queued_at_us, now_us) or 0,
         )
         for recipient in device.store.outbox.recipients()
-        for link_seq, kind, length, queued_at_us in device.store.outbox.waiting(recipient, limit)
+        for place, kind, length, queued_at_us in device.store.outbox.waiting(recipient, limit)
     )
     return Outbox(messages, size, shown)

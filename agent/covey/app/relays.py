@@ -100,7 +100,7 @@ class Relays:
         self._published = {key: message for key, message in self._published.items() if key[0] != name}
 
     def released(self, event: Released) -> tuple[bytes, int] | None:
-        """Return the (recipient, link sequence) that a relay has answered; None for what no link waits for."""
+        """Return the (recipient, place in its queue) that a relay has answered; None for what no link waits for."""
         self._full_since.pop(event.relay, None)
         return self._published.pop((event.relay, event.handle), None)
 
@@ -122,14 +122,14 @@ class Relays:
         ways = self._routing(outgoing.topic, now_us)
         if outgoing.entry is None:
             return self._answer(outgoing, ways, now_us)
-        place = retries % len(ways) if ways else 0
+        first = retries % len(ways) if ways else 0
         if retries == 0 and outgoing.entry.sends and outgoing.entry.relay in ways[:1]:
-            place = 1 % len(ways)
+            first = 1 % len(ways)
         refusal = PublishRefusal.OFFLINE
-        for name in ways[place:] + ways[:place]:
+        for name in ways[first:] + ways[:first]:
             result = self._publish(name, outgoing, now_us)
             if not isinstance(result, PublishRefusal):
-                self._published[name, result] = (outgoing.recipient, outgoing.entry.link_seq)
+                self._published[name, result] = (outgoing.recipient, outgoing.entry.place)
                 return name
             refusal = result
             if refusal is PublishRefusal.WINDOW_FULL:

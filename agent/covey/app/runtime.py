@@ -344,7 +344,7 @@ class Runtime:
             self._report("warning", f"the relay's size limit refuses a message of {len(outgoing.envelope)} bytes")
             return
         with self._store.transaction():
-            self.node.withdraw(outgoing.recipient, outgoing.entry.link_seq, now)
+            self.node.withdraw(outgoing.recipient, outgoing.entry.place, now)
         self._report("error", f"a message of {len(outgoing.envelope)} bytes was set aside: no relay takes it")
 
     def _report_events(self) -> None:

@@ -49,5 +49,5 @@ def test_a_window_at_a_time_is_in_flight_and_in_order(make: Make) -> None:
             ann.node.send_blob(group_id, b"%d" % number, ann.now)
     sent = ann.sends()
     assert len(sent) == LINK_WINDOW_MESSAGES
-    places = [outgoing.entry.link_seq for outgoing in sent if outgoing.entry]
+    places = [outgoing.entry.place for outgoing in sent if outgoing.entry]
     assert places == sorted(places)

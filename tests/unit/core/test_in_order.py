@@ -60,7 +60,7 @@ def test_what_is_reported_lost_is_not_waited_for(make: Make) -> None:
     assert _in_order(ben) == []
     assert first.entry is not None
     with ann.store.transaction():
-        ann.node.withdraw(ben.key, first.entry.link_seq, ann.now)
+        ann.node.withdraw(ben.key, first.entry.place, ann.now)
     carry(ann, ben)
     assert _in_order(ben) == [b"after"]
 

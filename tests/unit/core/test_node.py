@@ -345,8 +345,8 @@ def test_a_message_that_is_set_aside_is_reported_to_its_recipient(make: Make) ->
     [refused] = ann.sends()
     assert refused.entry is not None
     with ann.store.transaction():
-        ann.node.withdraw(ben.key, refused.entry.link_seq, ann.now)
-        ann.node.withdraw(ben.key, refused.entry.link_seq, ann.now)
+        ann.node.withdraw(ben.key, refused.entry.place, ann.now)
+        ann.node.withdraw(ben.key, refused.entry.place, ann.now)
     ann.blob(group_id, b"small")
     carry(ann, ben)
     assert ben.inbox() == [b"small"]

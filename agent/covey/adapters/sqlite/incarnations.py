@@ -23,7 +23,7 @@ class Incarnations:
     def spans(self, recipient: bytes) -> list[IncarnationSpan]:
         """Return the incarnations of a recipient's queue, oldest first; none where nothing was ever queued."""
         peer = self._database.first(
-            "SELECT id, base, next_link_seq - 1, anew FROM peer WHERE signing_public = ?", (recipient,)
+            "SELECT id, base, next_place - 1, anew FROM peer WHERE signing_public = ?", (recipient,)
         )
         if peer is None:
             return []
@@ -35,7 +35,7 @@ class Incarnations:
     def renew(self, incarnation: bytes) -> None:
         """Begin another incarnation; what waits keeps its own."""
         self._database.run(
-            "INSERT INTO earlier SELECT id, (SELECT incarnation FROM device), base, next_link_seq - 1, anew FROM peer "  # noqa: S608
+            "INSERT INTO earlier SELECT id, (SELECT incarnation FROM device), base, next_place - 1, anew FROM peer "  # noqa: S608
             f"WHERE EXISTS (SELECT 1 FROM outbox WHERE {OF_PEER} AND outbox.id > peer.id << {PLACE_BITS} | base) "
             "OR EXISTS (SELECT 1 FROM untold_loss WHERE peer = peer.id AND last > peer.base)"
         )
@@ -45,7 +45,7 @@ class Incarnations:
             "AND NOT EXISTS (SELECT 1 FROM untold_loss "
             "WHERE untold_loss.peer = earlier.peer AND untold_loss.last > base AND first <= earlier.last)"
         )
-        self._database.run("UPDATE peer SET base = next_link_seq - 1, anew = 0")
+        self._database.run("UPDATE peer SET base = next_place - 1, anew = 0")
         self._database.run("UPDATE device SET incarnation = ?", (incarnation,))
         self._counters.count("incarnations")
 
@@ -62,11 +62,11 @@ class Incarnations:
         if doubted is None:
             return False
         self._database.run(
-            "UPDATE peer SET anew = next_link_seq - 1, base = min("  # noqa: S608 - our names
-            f"coalesce((SELECT link_seq FROM outbox WHERE {OF_PEER} AND outbox.id > peer.id << {PLACE_BITS} | base "
-            "ORDER BY outbox.id LIMIT 1), next_link_seq), "
+            "UPDATE peer SET anew = next_place - 1, base = min("  # noqa: S608 - our names
+            f"coalesce((SELECT place FROM outbox WHERE {OF_PEER} AND outbox.id > peer.id << {PLACE_BITS} | base "
+            "ORDER BY outbox.id LIMIT 1), next_place), "
             "coalesce((SELECT min(max(first, base + 1)) FROM untold_loss WHERE peer = peer.id AND last > base), "
-            "next_link_seq)) - 1"
+            "next_place)) - 1"
         )
         self._database.run("UPDATE device SET incarnation = ?", (incarnation,))
         self._counters.count("incarnations")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _COMPLAINTS = 10
-_KNOWN_SCHEMA = 10
+_KNOWN_SCHEMA = 14
 """Of files of before it nothing but their pages is looked at: they are about to be converted."""
 
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
@@ -31,8 +31,8 @@ _TOTALS = {
     "the number for each recipient": "SELECT coalesce(min(queued_messages = "  # noqa: S608 - our names
     f"(SELECT count(*) FROM outbox WHERE {OF_PEER})), 1) FROM peer",
     "who they are for": "SELECT NOT EXISTS (SELECT 1 FROM outbox WHERE peer NOT IN (SELECT id FROM peer))",
-    "the next places": "SELECT coalesce(min(next_link_seq > coalesce((SELECT link_seq FROM outbox "  # noqa: S608
-    f"WHERE {OF_PEER} ORDER BY outbox.id DESC LIMIT 1), 0) AND base < next_link_seq), 1) FROM peer",
+    "the next places": "SELECT coalesce(min(next_place > coalesce((SELECT place FROM outbox "  # noqa: S608
+    f"WHERE {OF_PEER} ORDER BY outbox.id DESC LIMIT 1), 0) AND base < next_place), 1) FROM peer",
     "the inbox's bytes": "SELECT inbox_bytes = (SELECT coalesce(sum(length(body)), 0) FROM inbox) FROM device",
     "the landing's bytes": "SELECT landing_bytes = (SELECT coalesce(sum(length(message)), 0) FROM landing) FROM device",
 }
@@ -105,7 +105,7 @@ def _wrong_rows(database: sqlite3.Connection, progress: Callable[[int], None]) -
     for row in database.execute("SELECT digest, author, incarnation, upto, ranges FROM received"):
         yield from _compared("what was received over a link", *row)
     (incarnation,) = database.execute("SELECT incarnation FROM device").fetchone()
-    peers = database.execute("SELECT id, signing_public, base, next_link_seq - 1, anew FROM peer").fetchall()
+    peers = database.execute("SELECT id, signing_public, base, next_place - 1, anew FROM peer").fetchall()
     looked_at = 0
     for peer, recipient, *present in peers:
         earlier = database.execute(
@@ -113,7 +113,7 @@ def _wrong_rows(database: sqlite3.Connection, progress: Callable[[int], None]) -
         )
         spans = [*(IncarnationSpan(*row) for row in earlier), IncarnationSpan(incarnation, *present)]
         for row in database.execute(
-            f"SELECT digest, link_seq, seq, class, message, size FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608
+            f"SELECT digest, place, seq, class, message, size FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608
             "WHERE peer.id = ? ORDER BY outbox.id",
             (peer,),
         ):

@@ -17,21 +17,25 @@ class Landing:
 
     def land(self, message: Message, now_us: int) -> bool:
         """Keep a message for the collector; False where too much waits for the vault."""
-        return self._land((message.author, message.incarnation, message.link_seq), message.raw, now_us)
+        return self._land(message, message.link_seq, now_us)
 
     def land_queued(self, recipient: bytes, place: int, message: Message, now_us: int) -> bool:
         """Keep a copy of what waits for a recipient, for this device's own node; False as for `land`."""
-        if self._database.first("SELECT 1 FROM landing WHERE recipient = ? AND link_seq = ?", (recipient, place)):
+        if self._database.first("SELECT 1 FROM landing WHERE recipient = ? AND place = ?", (recipient, place)):
             return True
-        return self._land((message.author, message.incarnation, place), message.raw, now_us, recipient)
+        return self._land(message, 0, now_us, recipient, place)
 
-    def _land(self, where: tuple[bytes, bytes, int], raw: bytes, now_us: int, recipient: bytes | None = None) -> bool:
+    def _land(
+        self, message: Message, link_seq: int, now_us: int, recipient: bytes | None = None, place: int | None = None
+    ) -> bool:
+        raw = message.raw
         if self._database.lean or not take_room(self._database, "landing_bytes", len(raw), LANDING_BYTES):
             return False
+        link = message.author, message.incarnation
         self._database.run(
-            "INSERT INTO landing (author, incarnation, link_seq, received_at, size, message, recipient, digest) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (*where, now_us, len(raw), raw, recipient, digest(*where, raw)),
+            "INSERT INTO landing (author, incarnation, link_seq, received_at, size, message, recipient, place, digest) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*link, link_seq, now_us, len(raw), raw, recipient, place, digest(*link, link_seq or place, raw)),
         )
         return True
 
@@ -77,7 +81,7 @@ class Landing:
         return [
             LandedMessage(*row)
             for row in self._database.run(
-                "SELECT author, incarnation, link_seq, received_at, message, recipient FROM landing "
+                "SELECT author, incarnation, link_seq, received_at, message, recipient, place FROM landing "
                 "WHERE id <= ? ORDER BY id",
                 (last_id,),
             )

@@ -44,7 +44,7 @@ class Losses:
     def reported(self, recipient: bytes, last_place: int) -> None:
         """Forget what is gone up to a place: signed records are queued, and the last one is what waits now."""
         self._database.run(f"DELETE FROM untold_loss WHERE peer = {_PEER} AND last <= ?", (recipient, last_place))  # noqa: S608
-        self._database.run("UPDATE peer SET told_place = next_link_seq - 1 WHERE signing_public = ?", (recipient,))
+        self._database.run("UPDATE peer SET told_place = next_place - 1 WHERE signing_public = ?", (recipient,))
 
     def note(self, recipient: bytes, reason: LossReason, rows: Sequence[tuple[int, int | None]]) -> list[Range]:
         """Note (place, number) of what will never come, ascending; return the places' ranges."""

@@ -1,6 +1,7 @@
 """The table of messages that wait for their recipients' acknowledgements.
 
-A place in a recipient's queue is counted on through all incarnations (`incarnations.py`); `outbox.link_seq` is a place.
+A place in a recipient's queue is counted on through all incarnations (`incarnations.py`); less the `base` of its
+incarnation it is the number on the wire, `link_seq`.
 A row's key joins recipient and place in one number, so that a queue is one range of keys.
 """
 
@@ -68,8 +69,8 @@ class Outbox:
         """Return the next (seq, link_seq) for a recipient, as they go on the wire."""
         seq = self._database.one("UPDATE device SET next_seq = next_seq + 1 RETURNING next_seq - 1")
         link_seq = self._database.one(
-            "INSERT INTO peer (signing_public, next_link_seq) VALUES (?, 2) "
-            "ON CONFLICT DO UPDATE SET next_link_seq = next_link_seq + 1 RETURNING next_link_seq - 1 - base",
+            "INSERT INTO peer (signing_public, next_place) VALUES (?, 2) "
+            "ON CONFLICT DO UPDATE SET next_place = next_place + 1 RETURNING next_place - 1 - base",
             recipient,
         )
         return seq, link_seq
@@ -141,15 +142,15 @@ class Outbox:
 
     # -- out of it ----------------------------------------------------------------------------------------------------
 
-    def queued(self, recipient: bytes, after_link_seq: int, limit: int, size: int) -> list[tuple[int, bytes]]:
-        """Return (place, message) of a recipient in order: up to `limit`, until their bytes reach `size`."""
+    def queued(self, recipient: bytes, after: int, limit: int, size: int) -> list[tuple[int, bytes]]:
+        """Return a recipient's (place, message) that follow a place: up to `limit`, until their bytes reach `size`."""
         rows: list[tuple[int, bytes]] = []
-        for link_seq, seq, kind, message, stored in self._database.each(
-            "SELECT link_seq, seq, class, message, digest FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
-            (*self._places(recipient, after_link_seq + 1), limit),
+        for place, seq, kind, message, stored in self._database.each(
+            "SELECT place, seq, class, message, digest FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
+            (*self._places(recipient, after + 1), limit),
         ):
-            check_digest(stored, link_seq, seq, kind, message)
-            rows.append((link_seq, message))
+            check_digest(stored, place, seq, kind, message)
+            rows.append((place, message))
             size -= len(message)
             if size <= 0:
                 break
@@ -165,7 +166,7 @@ class Outbox:
         lost: list[tuple[int, int | None]] = []
         freed = 0
         for place, number, row_size in self._database.each(
-            "SELECT link_seq, number, size FROM outbox WHERE id BETWEEN ? AND ? AND class = ? ORDER BY id",
+            "SELECT place, number, size FROM outbox WHERE id BETWEEN ? AND ? AND class = ? ORDER BY id",
             (*self._places(recipient), MessageClass.TELEMETRY),
         ):
             lost.append((place, number))
@@ -187,7 +188,7 @@ class Outbox:
     def expire(self) -> list[tuple[bytes, list[Range]]]:
         """Forget what has outlived its lifetime, a bounded number; return whose places, which are to be told."""
         rows = self._database.run(
-            "SELECT signing_public, link_seq, number FROM outbox JOIN peer ON peer.id = outbox.peer "
+            "SELECT signing_public, place, number FROM outbox JOIN peer ON peer.id = outbox.peer "
             "WHERE expires <= (SELECT aged FROM device) ORDER BY expires LIMIT ?",
             (EXPIRED_AT_ONCE,),
         )
@@ -216,29 +217,26 @@ class Outbox:
             self._database.run(_FORGOTTEN, (rows, size, *of_classes))
         return int(rows)
 
-    def withdraw(
-        self, recipient: bytes, link_seq: int, code: str, now_us: int, reason: LossReason | None = None
-    ) -> bool:
+    def withdraw(self, recipient: bytes, place: int, code: str, now_us: int, reason: LossReason | None = None) -> bool:
         """Move the message of a place from the outbox to quarantine; False where it is gone already.
 
         With a reason, its recipient is to be told.
         """
-        found = self.queued(recipient, link_seq - 1, 1, 1)
-        if not found or found[0][0] != link_seq:
+        found = self.queued(recipient, place - 1, 1, 1)
+        if not found or found[0][0] != place:
             return False
         self._quarantine.add(code, found[0][1], now_us, recipient)
         if reason is not None:
-            place, _ = self._places(recipient, link_seq, link_seq)
-            number = self._database.first("SELECT number FROM outbox WHERE id = ?", (place,))[0]
-            self._losses.note(recipient, reason, [(link_seq, number)])
-        self._drop(recipient, link_seq, link_seq)
+            key, _ = self._places(recipient, place, place)
+            number = self._database.first("SELECT number FROM outbox WHERE id = ?", (key,))[0]
+            self._losses.note(recipient, reason, [(place, number)])
+        self._drop(recipient, place, place)
         return True
 
     def withdraw_all(self, recipient: bytes) -> list[Range]:
         """Forget what waits for a recipient, control messages and batches apart; return its places, to be told."""
         lost = self._database.run(
-            "SELECT link_seq, number FROM outbox WHERE id BETWEEN ? AND ? AND class <> ? AND number IS NULL "
-            "ORDER BY id",
+            "SELECT place, number FROM outbox WHERE id BETWEEN ? AND ? AND class <> ? AND number IS NULL ORDER BY id",
             (*self._places(recipient), MessageClass.CONTROL),
         )
         places = self._losses.note(recipient, LossReason.WITHDRAWN, lost) if lost else []
@@ -252,7 +250,7 @@ class Outbox:
         if not but_telemetry:
             return self._drop(recipient)
         ranges: list[Range] = []
-        query = "SELECT link_seq FROM outbox WHERE id BETWEEN ? AND ? AND number IS NULL ORDER BY id"
+        query = "SELECT place FROM outbox WHERE id BETWEEN ? AND ? AND number IS NULL ORDER BY id"
         for (place,) in self._database.run(query, self._places(recipient)):
             extend(ranges, place, place)
         return sum(self._drop(recipient, first, last) for first, last in ranges)
@@ -277,8 +275,8 @@ class Outbox:
         return freed
 
     def let_go(self, recipient: bytes, span: IncarnationSpan, received: SequenceSet) -> list[Range]:
-        """Return the link sequences of an span that its recipient lacks and the outbox does not hold."""
-        query = "SELECT link_seq FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1"
+        """Return the link sequences of a span that its recipient lacks and the outbox does not hold."""
+        query = "SELECT place FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1"
         gone: list[Range] = []
         for first, last in (*received.holes(), (received.highest() + 1, span.last - span.base)):
             held = self._database.first(query, self._places(recipient, span.base + first))
@@ -304,7 +302,7 @@ class Outbox:
     def waiting(self, recipient: bytes, limit: int) -> list[tuple[int, int, int, int]]:
         """Return the oldest (place, class, bytes, queued_at_us) of a recipient."""
         return self._database.run(
-            "SELECT link_seq, class, size, queued_at FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
+            "SELECT place, class, size, queued_at FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
             (*self._places(recipient), limit),
         )
 
@@ -323,9 +321,9 @@ class Outbox:
         return bool(self._database.run("SELECT 1 FROM device WHERE control_bytes > 0"))
 
     def control_messages(self, recipient: bytes) -> list[tuple[int, bytes]]:
-        """Return (link_seq, message) of the control messages that wait for a recipient."""
+        """Return (place, message) of the control messages that wait for a recipient."""
         return self._database.run(
-            f"SELECT link_seq, message FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608 - our names
+            f"SELECT place, message FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608 - our names
             "WHERE signing_public = ? AND class = ? ORDER BY outbox.id",
             (recipient, MessageClass.CONTROL),
         )

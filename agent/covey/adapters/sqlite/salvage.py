@@ -148,10 +148,10 @@ def _sound_inbox(row: Row) -> None:
 
 
 def _sound_landing(row: Row) -> None:
-    message, place = read_message(row["message"]), (row["author"], row["incarnation"], row["link_seq"])
+    message, link = read_message(row["message"]), (row["author"], row["incarnation"])
     if row.get("digest") is not None:
-        check_digest(row["digest"], *place, row["message"])
-    elif (message.author, message.incarnation, message.link_seq) != place:
+        check_digest(row["digest"], *link, row["link_seq"] or row["place"], row["message"])
+    elif (message.author, message.incarnation, message.link_seq) != (*link, row["link_seq"]):
         raise MalformedError("not the message that the row speaks of")
 
 
@@ -167,6 +167,17 @@ def _sound_pairing(row: Row) -> None:
 def _sound_address(row: Row) -> None:
     if any(len(value) != KEY_BYTES for value in row.values() if isinstance(value, bytes)):
         raise MalformedError("not keys")
+
+
+def _as_now(table: str, row: Row) -> Row:
+    """Return a row as this Covey's schema has it: before version 14, places were called link sequences."""
+    if table == "outbox" and "link_seq" in row:
+        return {**row, "place": row["link_seq"]}
+    if table == "peer" and "next_link_seq" in row:
+        return {**row, "next_place": row["next_link_seq"]}
+    if table == "landing" and "place" not in row and row.get("recipient") is not None:
+        return {**row, "place": row["link_seq"], "link_seq": 0}
+    return row
 
 
 def _anything(_: Row) -> None:
@@ -293,7 +304,7 @@ class _Transfer:
             if self._visited.taken(key):
                 continue
             try:
-                if take(row):
+                if take(_as_now(table, row)):
                     self._visited.note(key, taken=True)
             except _KEPT_OUT:
                 self._visited.note(key, taken=False)

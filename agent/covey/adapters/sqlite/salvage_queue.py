@@ -58,10 +58,10 @@ class Queue:
     def take_peer(self, row: dict[str, Any]) -> bool:
         """Take a recipient's row."""
         key = bytes(row["signing_public"])
-        if len(key) != KEY_BYTES or row["next_link_seq"] < 1 or row["id"] in self._old_ids:
+        if len(key) != KEY_BYTES or row["next_place"] < 1 or row["id"] in self._old_ids:
             raise MalformedError("not a recipient's row")
         recipient = self._of(key)
-        recipient.next_place = row["next_link_seq"]
+        recipient.next_place = row["next_place"]
         recipient.acknowledged = max(0, row["acknowledged"])
         recipient.queued = row["queued_messages"]
         if self._incarnation is not None:
@@ -94,7 +94,7 @@ class Queue:
         Raises:
             CoveyError: it is not.
         """
-        raw, place = bytes(row["message"]), row["link_seq"]
+        raw, place = bytes(row["message"]), row["place"]
         check_digest(row.get("digest"), place, row["seq"], row["class"], raw)
         kind = MessageClass(row["class"])
         message = read_message(raw)
@@ -180,7 +180,7 @@ class Queue:
         execute = self._target.execute
         for each in self._recipients.values():
             execute(
-                "INSERT INTO peer (id, signing_public, next_link_seq, queued_messages, acknowledged, base) "
+                "INSERT INTO peer (id, signing_public, next_place, queued_messages, acknowledged, base) "
                 "VALUES (?, ?, ?, ?, ?, ?)",
                 (each.id, each.signing_public, each.next_place, each.held, each.acknowledged, each.next_place - 1),
             )
@@ -208,7 +208,7 @@ class Queue:
         base, wanted = recipient.present.base, missing
         above, number_above = recipient.next_place, self._next_number
         held = self._target.execute(
-            "SELECT link_seq, number FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id DESC",
+            "SELECT place, number FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id DESC",
             (recipient.id << PLACE_BITS, recipient.id << PLACE_BITS | LAST_PLACE),
         )
         for place, number in chain(held, [(0, None)]):

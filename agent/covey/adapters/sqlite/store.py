@@ -45,7 +45,7 @@ PAGE_BYTES = 1_024
 """Of a new file. Each commit writes some pages whole of which it changes a few bytes (measured, docs/adr/0020)."""
 
 _LEANED_ON = (
-    "SELECT count(incarnation), count(next_link_seq) FROM peer LEFT JOIN earlier ON earlier.peer = peer.id",
+    "SELECT count(incarnation), count(next_place) FROM peer LEFT JOIN earlier ON earlier.peer = peer.id",
     "SELECT count(digest) FROM received",
     "SELECT count(length(raw)) FROM group_manifest WHERE state <> 2",
     "SELECT count(length(secret)) FROM epoch_secret",

@@ -197,8 +197,8 @@ class Collector:
         with self._store.transaction():
             self._store.landing.finish(plan, self._vault.manifest.manifest_seq)
             for message in messages:
-                if message.recipient is not None:
-                    node.telemetry.pushed(message.recipient, message.link_seq)
+                if message.recipient is not None and message.place is not None:
+                    node.telemetry.pushed(message.recipient, message.place)
             self._store.counters.count("landed_messages", len(messages))
         links = defaultdict(set)
         for message in messages:

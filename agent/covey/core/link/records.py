@@ -87,8 +87,8 @@ class OutboxRecords(Protocol):
     def expire(self) -> list[tuple[bytes, list[Range]]]:
         """Forget what has outlived its lifetime, a bounded number; return whose places, which are to be told."""
 
-    def queued(self, recipient: bytes, after_link_seq: int, limit: int, size: int) -> list[tuple[int, bytes]]:
-        """Return (place, message) of a recipient in order: up to `limit`, until their bytes reach `size`."""
+    def queued(self, recipient: bytes, after: int, limit: int, size: int) -> list[tuple[int, bytes]]:
+        """Return a recipient's (place, message) that follow a place: up to `limit`, until their bytes reach `size`."""
 
     def make_room(self, recipient: bytes, size: int) -> list[Range]:
         """Where `size` more bytes would not fit, forget the recipient's oldest telemetry; return the places.
@@ -96,9 +96,7 @@ class OutboxRecords(Protocol):
         They are to be told. Where that would not suffice, nothing is forgotten: `queue` will refuse.
         """
 
-    def withdraw(
-        self, recipient: bytes, link_seq: int, code: str, now_us: int, reason: LossReason | None = None
-    ) -> bool:
+    def withdraw(self, recipient: bytes, place: int, code: str, now_us: int, reason: LossReason | None = None) -> bool:
         """Move the message of a place from the outbox to quarantine; False where it is gone already.
 
         With a reason, its recipient is to be told.

@@ -66,7 +66,7 @@ class Sealer:
         """Return a queued message's envelope (`link_keys.py`, rules 3 and 4)."""
         if entry.sends:
             self._link_keys.end(recipient)
-        elif not self._link_keys.is_link(recipient, entry.link_seq):
+        elif not self._link_keys.is_link(recipient, entry.place):
             return self.by_link(recipient, entry.message, address, now, entry)
         return self.seal(recipient, entry.message, entry, address)
 

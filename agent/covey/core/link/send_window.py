@@ -4,7 +4,7 @@ The queue itself lies in the store; this machine holds a bounded window of it. R
 
     1. A message is forgotten when its recipient's acknowledgement covers it. The relay's answer proves nothing: it only
        says that this publish need not be repeated when the connection comes back.
-    2. Messages go in link order; at most `allowed` of the window are unacknowledged.
+    2. Messages go in the order of their places; at most `allowed` of the window are unacknowledged.
     3. When no acknowledgement moves the window for the retry time, everything in flight counts as lost: `allowed` falls
        to one, one message goes again, and the retry time grows with decorrelated jitter up to five minutes. A recipient
        that is away so costs one message for each retry, however much is waiting. It is the oldest of those tried least:
@@ -115,7 +115,7 @@ _WAITING, _GONE = Waiting(), Gone()
 class InFlight:
     """One message of the window; `relay` is the one that took it last."""
 
-    link_seq: int
+    place: int
     message: bytes = field(repr=False)
     state: State = _WAITING
     sends: int = 0
@@ -165,12 +165,12 @@ class SendLink:
         return Wanted(self._loaded_upto, messages, size)
 
     def offer(self, rows: list[tuple[int, bytes]], wanted: Wanted) -> None:
-        """Take queued messages that `wanted` asked for, in link order; where there is room left, they are the last."""
+        """Take queued messages that `wanted` asked for, in order; where there is room left, they are the last."""
         size = 0
-        for link_seq, message in rows:
-            self._window[link_seq] = InFlight(link_seq, message)
+        for place, message in rows:
+            self._window[place] = InFlight(place, message)
             size += len(message)
-            self._loaded_upto = link_seq
+            self._loaded_upto = place
         self._window_bytes += size
         self._exhausted = len(rows) < wanted.messages and size < wanted.size
 
@@ -179,12 +179,12 @@ class SendLink:
         self._exhausted = False
 
     def messages_to_send(self) -> Iterator[InFlight]:
-        """Yield messages that may go now, in link order. Call `sent` for each that the relay took."""
+        """Yield messages that may go now, in order. Call `sent` for each that the relay took."""
         waiting = [entry for entry in self._window.values() if isinstance(entry.state, Waiting)]
         room = self._allowed - (len(self._window) - len(waiting))
         if room < len(waiting):
-            waiting.sort(key=lambda entry: (max(1, entry.sends), entry.link_seq))  # rule 3
-            waiting = sorted(waiting[: max(0, room)], key=lambda entry: entry.link_seq)
+            waiting.sort(key=lambda entry: (max(1, entry.sends), entry.place))  # rule 3
+            waiting = sorted(waiting[: max(0, room)], key=lambda entry: entry.place)
         yield from waiting
 
     def sent(self, entry: InFlight, now_us: int, relay: str = "") -> None:
@@ -195,9 +195,9 @@ class SendLink:
         if self._deadline_us is None:
             self._deadline_us = now_us + self._retry_us
 
-    def relayed(self, link_seq: int) -> None:
+    def relayed(self, place: int) -> None:
         """Note that the relay has stored the message, as it says (rule 1)."""
-        entry = self._window.get(link_seq)
+        entry = self._window.get(place)
         if entry is not None:
             entry.follow(Event.RELAYED, Relayed(entry.state.at_us) if isinstance(entry.state, Sent) else entry.state)
 
@@ -217,10 +217,10 @@ class SendLink:
 
     def receive_acknowledgement(self, received: SequenceSet, now_us: int) -> bool:
         """Drop what the recipient holds; return whether anything was freed (rules 1, 4, 5)."""
-        freed = [link_seq for link_seq in self._window if link_seq in received]
+        freed = [place for place in self._window if place in received]
         round_trip_us: int | None = None
-        for link_seq in freed:
-            entry = self._window.pop(link_seq)
+        for place in freed:
+            entry = self._window.pop(place)
             self._window_bytes -= len(entry.message)
             state = entry.state
             if entry.sends == 1 and isinstance(state, Sent | Relayed) and state.at_us >= self._connected_at_us:
@@ -239,8 +239,8 @@ class SendLink:
 
     def withdraw(self, first: int, last: int) -> None:
         """Drop messages that the queue no longer holds."""
-        for link_seq in [each for each in self._window if first <= each <= last]:
-            entry = self._window.pop(link_seq)
+        for place in [each for each in self._window if first <= each <= last]:
+            entry = self._window.pop(place)
             self._window_bytes -= len(entry.message)
             entry.follow(Event.WITHDRAWN, _GONE)
 
@@ -265,8 +265,8 @@ class SendLink:
     def _resend_holes(self, received: SequenceSet, now_us: int) -> None:
         highest = received.highest()
         base = self._base_retry_us() // 2
-        for link_seq, entry in self._window.items():
-            if link_seq > highest:
+        for place, entry in self._window.items():
+            if place > highest:
                 return
             if isinstance(entry.state, Sent | Relayed):
                 patience = min(RETRY_US_MAX, base << min(entry.sends - 1, 16))

@@ -18,12 +18,14 @@ class LandingPlan:
 
 @dataclass(frozen=True, slots=True)
 class LandedMessage:
-    """One message of a plan."""
+    """One message of a plan: it came over a link, or is this device's own and waits in a recipient's queue."""
 
     author: bytes
     incarnation: bytes
     link_seq: int
+    """Its number on the link; 0 where none brought it."""
     received_at_us: int
     message: bytes
     recipient: bytes | None = None
-    """Of a message of this device's own that waits for somebody: `link_seq` is its place in that queue."""
+    place: int | None = None
+    """Where in the recipient's queue a message of this device's own waits."""

@@ -29,7 +29,7 @@ class Queue:
             self.link.offer(rows, wanted)
         gone = []
         for entry in self.link.messages_to_send():
-            gone.append(entry.link_seq)
+            gone.append(entry.place)
             self.link.sent(entry, self.now)
         return gone
 
@@ -43,9 +43,9 @@ class Queue:
         self.now += microseconds
         self.link.handle_deadline(self.now, lambda _low, high: high)
 
-    def add(self, link_seq: int) -> None:
+    def add(self, place: int) -> None:
         """Queue another message."""
-        self.rows.append((link_seq, b"m" * 10))
+        self.rows.append((place, b"m" * 10))
         self.link.queue_grew()
 
 
@@ -117,10 +117,10 @@ def test_a_refused_message_holds_up_none_behind_it() -> None:
     queue.wait(RETRY_US_MAX)
     assert queue.send() == [2]
     queue.acknowledge(SequenceSet(0, ((2, 2),)))
-    for link_seq in range(3, 8):
-        queue.add(link_seq)
-        assert link_seq in queue.send()
-        queue.acknowledge(SequenceSet(0, ((2, link_seq),)))
+    for place in range(3, 8):
+        queue.add(place)
+        assert place in queue.send()
+        queue.acknowledge(SequenceSet(0, ((2, place),)))
     assert not queue.link.idle
 
 
@@ -159,11 +159,11 @@ def test_a_lost_connection_repeats_what_the_relay_had_not_answered() -> None:
 
 def test_the_retry_time_follows_the_round_trip() -> None:
     queue = Queue(1)
-    for link_seq in range(1, 30):
+    for place in range(1, 30):
         queue.send()
         queue.now += 3 * SECOND
-        queue.acknowledge(SequenceSet(link_seq))
-        queue.add(link_seq + 1)
+        queue.acknowledge(SequenceSet(place))
+        queue.add(place + 1)
     queue.send()
     deadline = queue.link.next_deadline()
     assert deadline is not None
@@ -172,13 +172,13 @@ def test_the_retry_time_follows_the_round_trip() -> None:
 
 def test_a_window_freed_after_an_absence_is_one_round_trip() -> None:
     queue = Queue(1)
-    for link_seq in range(1, 30):
+    for place in range(1, 30):
         queue.send()
         queue.now += SECOND // 5
-        queue.acknowledge(SequenceSet(link_seq))
-        queue.add(link_seq + 1)
-    for link_seq in range(31, 36):
-        queue.add(link_seq)
+        queue.acknowledge(SequenceSet(place))
+        queue.add(place + 1)
+    for place in range(31, 36):
+        queue.add(place)
     queue.send()
     queue.now += RETRY_US_MIN - 1  # its recipient ends, and comes back just in time
     queue.acknowledge(SequenceSet(35))
