@@ -51,12 +51,14 @@ def reach_device(options: argparse.Namespace) -> Iterator[DeviceApi]:
         yield OpenedDevice(opened)
 
 
-def on_device(act: Callable[[device.Device, argparse.Namespace], None]) -> Callable[[argparse.Namespace], None]:
+def on_device(
+    act: Callable[[device.Device, argparse.Namespace], int | None],
+) -> Callable[[argparse.Namespace], int | None]:
     """Return an action that opens its device before it acts, and closes it afterwards."""
 
     @functools.wraps(act)
-    def opened(options: argparse.Namespace) -> None:
+    def opened(options: argparse.Namespace) -> int | None:
         with open_device(options) as found:
-            act(found, options)
+            return act(found, options)
 
     return opened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from covey.errors import LocalError, UsageError
@@ -21,9 +21,15 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         print(line)
 
 
+def print_fields(fields: Mapping[str, object], width: int = 13) -> None:
+    """Print a line for each field: its name, and after so many columns what it is; nothing is a dash."""
+    for name, value in fields.items():
+        print(f"{name.replace('_', ' '):<{width}} {value or '-'}")
+
+
 def table_lines(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Yield columns, each as wide as its widest cell."""
-    lines = [[str(cell) for cell in row] for row in (head, *rows)]
+    """Yield columns, each as wide as its widest cell; None is a dash."""
+    lines = [["-" if cell is None else str(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     for line in lines:
         yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

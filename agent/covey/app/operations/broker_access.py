@@ -1,0 +1,220 @@
+"""Authority over a broker: letting devices in, shutting them out, and proving that a live one keeps its promises."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.adapters.broker.authority import Authority, PasswordAuthority, authority, fleet_ca
+from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT, check_device_name
+from covey.adapters.keys.key_file import read_secret, write_secret
+from covey.adapters.keys.relay_credential import is_certificate
+from covey.config.settings import RelayConfig
+from covey.core.ids import key_from_text
+from covey.errors import ConfigurationError, MalformedError, UsageError
+
+if TYPE_CHECKING:
+    from covey.adapters.broker.examination import BrokerAccount, ExaminedProperty
+    from covey.adapters.state_folder import StateFolder
+
+_MAXIMUM_IDENTITY_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAuthority:
+    """The authority that a person names: a password file, with the broker's pid file, or a CA's folder; or neither."""
+
+    password_file: str | None
+    pid_file: str | None
+    ca: str | None
+
+    def open(self, folder: StateFolder) -> Authority:
+        """Return the authority, or the configured one.
+
+        Raises:
+            UsageError: none is named anywhere, or two are named here.
+            ConfigurationError: it is not usable.
+        """
+        self.check()
+        if self.ca:
+            return fleet_ca().open(Path(self.ca))
+        if self.password_file:
+            return PasswordAuthority(Path(self.password_file), Path(self.pid_file) if self.pid_file else None)
+        configured = authority(folder.config().broker, folder.path) if folder.config_path.exists() else None
+        if configured is None:
+            raise UsageError(
+                "no authority over a broker is named",
+                hint="--password-file FILE or --ca DIR; or covey config set broker.password_file FILE",
+            )
+        return configured
+
+    def check(self) -> None:
+        """Check that not two are named.
+
+        Raises:
+            UsageError: they are.
+        """
+        if self.ca and self.password_file:
+            raise UsageError("--password-file and --ca are two authorities", hint="name one")
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCa:
+    """A fleet CA: what the broker must be pointed at."""
+
+    ca_file: str
+    crl_file: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPasswords:
+    """A password file, and the account in it that joiners share."""
+
+    password_file: str
+    account: str
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A device's credential: a `password`, or a `certificate` with its key as PEM."""
+
+    user_name: str
+    kind: str
+    text: str
+
+    def to_json(self) -> str:
+        """Return it as `examine_broker` reads it."""
+        return json.dumps({"user_name": self.user_name, self.kind: self.text})
+
+    def __repr__(self) -> str:
+        """Return whose it is, and never the secret."""
+        return f"Credential({self.user_name[:8]}, {self.kind})"
+
+
+@dataclass(frozen=True, slots=True)
+class ShutOut:
+    """An account, and whether it had a credential that is gone now."""
+
+    user_name: str
+    removed: bool
+
+
+def prepare_authority(
+    folder: StateFolder, named: NamedAuthority, shared_password: str | None
+) -> PreparedCa | PreparedPasswords:
+    """Make what credentials come from: a CA, or the account that joiners share; what is there stays.
+
+    Raises:
+        UsageError: as `NamedAuthority.open`; or the shared password is empty.
+        ConfigurationError: it is not usable.
+    """
+    if named.ca:
+        named.check()
+        ca = fleet_ca().create(Path(named.ca))
+        return PreparedCa(str(ca.folder / "ca.crt"), str(ca.folder / "revoked.crl"))
+    held = named.open(folder)
+    if not isinstance(held, PasswordAuthority):
+        raise UsageError("the configured authority is a fleet CA", hint="name it: covey broker init --ca DIR")
+    held.share(_shared(shared_password))
+    return PreparedPasswords(str(held.password_file), ENROLMENT_ACCOUNT)
+
+
+def let_in(folder: StateFolder, named: NamedAuthority, device: str) -> Credential:
+    """Make the credential of a device, named by its user name or its signing key.
+
+    Raises:
+        UsageError: it is neither; or as `NamedAuthority.open`.
+    """
+    user_name = _user_name(device)
+    text = named.open(folder).mint(user_name)
+    return Credential(user_name, "certificate" if is_certificate(text) else "password", text)
+
+
+def keep_in_file(credential: str, path: Path) -> None:
+    """Write a credential to a file of mode 0600."""
+    write_secret(path, f"{credential}\n".encode())
+
+
+def shut_out(folder: StateFolder, named: NamedAuthority, device: str) -> ShutOut:
+    """Take a device's credential away, or close the account that joiners share.
+
+    Raises:
+        UsageError: it is no device's name; or as `NamedAuthority.open`.
+    """
+    held = named.open(folder)
+    if device == ENROLMENT_ACCOUNT and isinstance(held, PasswordAuthority):
+        held.share(None)
+        return ShutOut(ENROLMENT_ACCOUNT, removed=True)
+    user_name = _user_name(device)
+    return ShutOut(user_name, held.remove(user_name))
+
+
+def examine_broker(
+    folder: StateFolder,
+    identities: Sequence[str],
+    *,
+    url: str | None,
+    ca_file: str | None,
+    shared_password: str | None,
+    listen_s: float,
+) -> Iterator[ExaminedProperty]:
+    """Try on a live broker what Covey needs of it, with two identities made for this, and yield what was seen.
+
+    `identities` are the files of two credentials; `url` and `ca_file` are the configured relay's where not given.
+
+    Raises:
+        UsageError: not two identities, or twice the same.
+        ConfigurationError: one is missing, open to others, or something else.
+    """
+    from covey.adapters.broker.examination import Examination
+
+    if len(identities) != 2:
+        raise UsageError(
+            "two identities are needed, which no device uses",
+            hint="covey broker enrol $(openssl rand -hex 32) --json --output FILE, twice; then --identity FILE, twice",
+        )
+    one, two = (_identity(Path(name)) for name in identities)
+    if one.user_name == two.user_name:
+        raise UsageError("both identities are the same", hint="enrol another")
+    relay = folder.config().relay if folder.config_path.exists() else RelayConfig()
+    ca_file = ca_file or (relay.ca_file if not url else "")
+    authorities = Path(ca_file) if ca_file else None
+    examination = Examination(url or relay.url, authorities, (one, two), _shared(shared_password), listen_s)
+    yield from examination.findings()
+
+
+def _identity(path: Path) -> BrokerAccount:
+    """Read what `covey broker enrol --json --output` wrote."""
+    from covey.adapters.broker.examination import BrokerAccount
+
+    try:
+        content = json.loads(read_secret(path, _MAXIMUM_IDENTITY_BYTES))
+        check_device_name(content["user_name"])
+        return BrokerAccount(content["user_name"], content.get("password", ""), content.get("certificate", ""))
+    except (ValueError, KeyError, TypeError, UsageError) as error:
+        raise ConfigurationError(
+            f"{path} is no identity", hint="covey broker enrol NAME --json --output FILE writes one"
+        ) from error
+
+
+def _shared(password: str | None) -> str:
+    """Return the password of the account that joiners share; where none is told, its name."""
+    if password is None:
+        return ENROLMENT_ACCOUNT
+    if not password:
+        raise UsageError("the shared password is empty")
+    return password
+
+
+def _user_name(text: str) -> str:
+    """Return the user name that a person means: itself, or the signing key as `covey key show` prints it."""
+    if text.startswith("covey-"):
+        try:
+            return key_from_text("sign", text).hex()
+        except MalformedError as error:
+            raise UsageError(f"{error}", hint="`covey key show` on the device prints its signing key") from error
+    check_device_name(text)
+    return text
