@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import asdict
 
-from covey.app.operations.settings import check_meaning, check_meanings
-from covey.cli.device_options import state_folder
+from covey.app.operations.settings import change_setting, check_meanings, in_use
+from covey.cli.device_options import state_folder, tell_to_restart
 from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_json
-from covey.config.file import Configuration
-from covey.config.settings import Setting, setting, settings, toml_value
-
-if TYPE_CHECKING:
-    from covey.adapters.state_folder import StateFolder
+from covey.config.settings import setting, settings, toml_value
 
 
 def add_arguments(parser: Parser) -> None:
@@ -37,70 +33,42 @@ def add_arguments(parser: Parser) -> None:
 
 
 def _get(options: argparse.Namespace) -> None:
-    about = setting(options.setting)
-    configuration = state_folder(options).configuration()
+    found = in_use(state_folder(options).configuration(), setting(options.setting))
     if options.json:
-        print_json(_described(configuration, about))
+        print_json(asdict(found))
     else:
-        value = configuration.value(about.key)
-        print(value if isinstance(value, str) else toml_value(value))
+        print(found.value if isinstance(found.value, str) else toml_value(found.value))
 
 
 def _list(options: argparse.Namespace) -> None:
     configuration = state_folder(options).configuration()
-    found = [about for about in settings().values() if about.key.startswith(options.beginning)]
-    if not found:
-        setting(options.beginning)  # says what is meant
+    named = [about for about in settings().values() if about.key.startswith(options.beginning)]
+    found = [in_use(configuration, about) for about in named or [setting(options.beginning)]]
     if options.json:
-        print_json([_described(configuration, about) for about in found])
+        print_json([asdict(each) for each in found])
         return
-    for about in found:
-        origin = configuration.origins.get(about.key, "default")
-        unit = f" ({about.unit})" if about.unit else ""
-        print(f"{about.key} = {toml_value(configuration.value(about.key))}")
-        print(f"    {about.meaning}{unit}")
-        print(f"    default {toml_value(about.default)}, for example {toml_value(about.example)}; set by: {origin}")
-
-
-def _described(configuration: Configuration, about: Setting) -> dict[str, object]:
-    return {
-        "key": about.key,
-        "value": configuration.value(about.key),
-        "origin": configuration.origins.get(about.key, "default"),
-        "default": about.default,
-        "unit": about.unit,
-        "meaning": about.meaning,
-        "example": about.example,
-        "minimum": about.low if not isinstance(about.default, str) else None,
-        "maximum": about.high if not isinstance(about.default, str) else None,
-        "variable": about.variable,
-    }
+    for each in found:
+        unit = f" ({each.unit})" if each.unit else ""
+        print(f"{each.key} = {toml_value(each.value)}")
+        print(f"    {each.meaning}{unit}")
+        print(f"    default {toml_value(each.default)}, for example {toml_value(each.example)}; set by: {each.origin}")
 
 
 def _set(options: argparse.Namespace) -> None:
-    _change(state_folder(options), options.setting, options.value)
+    _change(options, options.value)
 
 
 def _unset(options: argparse.Namespace) -> None:
-    _change(state_folder(options), options.setting, None)
+    _change(options, None)
 
 
-def _change(folder: StateFolder, key: str, text: str | None) -> None:
-    """Write one setting, and say so where something above the file hides it."""
-    about = setting(key)
-    value = None if text is None else about.read(text, key)
-    if key == "relay.also" and isinstance(value, tuple):
-        for url in value:
-            check_meaning("relay.url", url)
-    elif value is not None:
-        check_meaning(key, str(value))
-    folder.change_config({key: value})
-    configuration = folder.configuration()
-    wanted = about.default if value is None else value
-    if configuration.value(key) != wanted:
-        print(f"warning: {configuration.origins[key]} overrides this value", file=sys.stderr)
-    elif folder.agent_runs():
-        print("restart the agent: it reads its configuration when it starts", file=sys.stderr)
+def _change(options: argparse.Namespace, value: str | None) -> None:
+    folder = state_folder(options)
+    overridden_by = change_setting(folder, options.setting, value)
+    if overridden_by:
+        print(f"warning: {overridden_by} overrides this value", file=sys.stderr)
+    else:
+        tell_to_restart(folder)
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,12 @@ def open_device(options: argparse.Namespace) -> AbstractContextManager[device.De
         StorageError: the database cannot be opened.
     """
     return device.open_device(state_folder(options))
+
+
+def tell_to_restart(folder: StateFolder) -> None:
+    """Say that a changed setting waits for the agent's next start, where one runs."""
+    if folder.agent_runs():
+        print("restart the agent: it reads its configuration when it starts", file=sys.stderr)
 
 
 @contextmanager

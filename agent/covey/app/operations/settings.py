@@ -1,11 +1,67 @@
-"""What a setting means, beyond its type: whether a value that is well formed can be used."""
+"""The settings as they hold and where each comes from; changing one; and what a value means beyond its type."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from covey.config.settings import Setting, Value, setting
+
 if TYPE_CHECKING:
+    from covey.adapters.state_folder import StateFolder
     from covey.config.file import Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class SettingInUse:
+    """A setting with the value that holds, what set it, and what is known of it."""
+
+    key: str
+    value: Value
+    origin: str
+    default: Value
+    unit: str
+    meaning: str
+    example: Value
+    minimum: float | None
+    maximum: float | None
+    variable: str
+
+
+def in_use(configuration: Configuration, about: Setting) -> SettingInUse:
+    """Return a setting as it holds."""
+    bounded = not isinstance(about.default, str)
+    return SettingInUse(
+        key=about.key,
+        value=configuration.value(about.key),
+        origin=configuration.origins.get(about.key, "default"),
+        default=about.default,
+        unit=about.unit,
+        meaning=about.meaning,
+        example=about.example,
+        minimum=about.low if bounded else None,
+        maximum=about.high if bounded else None,
+        variable=about.variable,
+    )
+
+
+def change_setting(folder: StateFolder, key: str, text: str | None) -> str:
+    """Write one setting, or give it its default again; return what overrides it, or nothing.
+
+    Raises:
+        ConfigurationError: there is no such setting, or the value cannot be used.
+    """
+    about = setting(key)
+    value = None if text is None else about.read(text, key)
+    if key == "relay.also" and isinstance(value, tuple):
+        for url in value:
+            check_meaning("relay.url", url)
+    elif value is not None:
+        check_meaning(key, str(value))
+    folder.change_config({key: value})
+    configuration = folder.configuration()
+    holds = configuration.value(key) == (about.default if value is None else value)
+    return "" if holds else configuration.origins[key]
 
 
 def check_meanings(configuration: Configuration) -> None:

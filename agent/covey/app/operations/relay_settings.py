@@ -1,0 +1,177 @@
+"""Which relays a device uses, and what lets it into them: the first one, and further ones beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.errors import UsageError
+from covey.limits.relay import MAXIMUM_RELAYS
+
+if TYPE_CHECKING:
+    from covey.adapters.state_folder import StateFolder
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAccess:
+    """The files that a person names for a relay, None where none is; `read` gives the text of one, `-` is stdin."""
+
+    ca_file: str | None
+    password_file: str | None
+    certificate: str | None
+    key: str | None
+    read: Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRelay:
+    """The first relay, and how this device comes into it; `password` is `set` or `not set`, and never itself."""
+
+    url: str
+    ca_file: str
+    username: str
+    password: str
+    client_certificate: str
+    client_key: str
+    also: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UsedRelay:
+    """One of all relays, and what there is to come into it."""
+
+    url: str
+    ca_file: str
+    password: str
+    client_certificate: str
+
+
+def first_relay(folder: StateFolder) -> FirstRelay:
+    """Return the first relay."""
+    config = folder.config()
+    relay = config.relay
+    return FirstRelay(
+        url=relay.url,
+        ca_file=relay.ca_file,
+        username=folder.identity().signing_public.hex(),
+        password=_whether(folder.relay_password(config)),
+        client_certificate=relay.client_certificate,
+        client_key=relay.client_key,
+        also=relay.also,
+    )
+
+
+def used_relays(folder: StateFolder) -> list[UsedRelay]:
+    """Return every relay, the first one first."""
+    from covey.adapters.keys.relay_credential import accounts
+
+    config = folder.config()
+    return [
+        UsedRelay(
+            each.url,
+            str(each.ca_file or ""),
+            _whether(each.password),
+            str(each.client.certificate_file) if each.client else "",
+        )
+        for each in (accounts(folder, config) if config.relay.url else [])
+    ]
+
+
+def _whether(password: str | None) -> str:
+    return "set" if password else "not set"
+
+
+def change_first(folder: StateFolder, url: str | None, named: NamedAccess) -> None:
+    """Change what is named of the first relay.
+
+    Raises:
+        UsageError: a key without its certificate, or one beside stdin.
+        ConfigurationError: the URL or the certificate is not usable, or others may read the key.
+    """
+    folder.identity()
+    if url is not None:
+        from covey.adapters.mqtt.settings import parse_url
+
+        parse_url(url)
+    changes = {"relay.url": url, "relay.ca_file": named.ca_file}
+    changed = {key: value for key, value in changes.items() if value is not None}
+    if changed:
+        folder.change_config(changed)
+    if named.certificate is not None or named.key is not None:
+        _take_certificate(folder, named)
+    if named.password_file is not None:
+        folder.write_relay_password(named.read(named.password_file).strip())
+
+
+def _take_certificate(folder: StateFolder, named: NamedAccess) -> None:
+    """Use a certificate from now on: files that stay where they are, or what stdin brings, kept in the state folder."""
+    if named.certificate is None or (named.certificate == "-" and named.key is not None):
+        raise UsageError("--key belongs to a --certificate FILE", hint="covey relay --certificate FILE --key FILE")
+    if named.certificate == "-":
+        from covey.adapters.keys.relay_credential import is_certificate, keep_credential
+
+        bundle = named.read("-")
+        if not is_certificate(bundle):
+            raise UsageError("stdin holds no PEM", hint="covey broker enrol NAME --ca DIR makes what is wanted")
+        keep_credential(folder, bundle)
+        return
+    from covey.adapters.mqtt.settings import ClientCertificate, tls_context
+
+    files = ClientCertificate(Path(named.certificate).absolute(), Path(named.key).absolute() if named.key else None)
+    tls_context(None, files)
+    folder.change_config(
+        {"relay.client_certificate": str(files.certificate_file), "relay.client_key": str(files.key_file or "")}
+    )
+
+
+def add_relay(folder: StateFolder, url: str, named: NamedAccess) -> None:
+    """Use a further relay, or give one that is used already another credential.
+
+    Raises:
+        UsageError: it is the first one, or there are too many; or two credentials.
+        ConfigurationError: the URL, the authority or the certificate is not usable.
+    """
+    from covey.adapters.keys.relay_credential import keep_further, place
+    from covey.adapters.mqtt.settings import tls_context
+
+    relay = folder.config().relay
+    name = place(url)
+    also = [each for each in relay.also if place(each) != name]
+    if not relay.url:
+        raise UsageError("there is no first relay yet", hint=f"covey relay --url {url}")
+    if name == place(relay.url):
+        raise UsageError(f"{name} is the first relay already", hint="covey relay --url changes it")
+    if len(also) + 2 > MAXIMUM_RELAYS:
+        raise UsageError(f"a device has at most {MAXIMUM_RELAYS} relays", hint="covey relay remove URL")
+    if named.password_file is not None and named.certificate is not None:
+        raise UsageError("a password or a certificate, not both")
+    source = named.certificate or named.password_file
+    credential = named.read(source).strip() if source is not None else ""
+    if named.key is not None:
+        credential += "\n" + named.read(named.key).strip()
+    if named.ca_file is not None:
+        tls_context(Path(named.ca_file))
+    authorities = named.read(named.ca_file) if named.ca_file is not None else ""
+    keep_further(folder, url, credential, authorities)
+    folder.change_config({"relay.also": (*also, url)})
+
+
+def remove_relay(folder: StateFolder, url: str) -> None:
+    """Use a relay no more, and forget what let this device into it.
+
+    Raises:
+        UsageError: it is not used, or it is the first one.
+    """
+    from covey.adapters.keys.relay_credential import forget_further, place
+
+    relay = folder.config().relay
+    name = place(url)
+    if relay.url and name == place(relay.url):
+        raise UsageError(f"{name} is the first relay", hint="covey relay --url sets another one in its place")
+    also = tuple(each for each in relay.also if place(each) != name)
+    if also == relay.also:
+        raise UsageError(f"{name} is no relay of this device", hint="covey relay list")
+    folder.change_config({"relay.also": also or None})
+    forget_further(folder, url)
