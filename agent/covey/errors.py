@@ -221,6 +221,15 @@ class ConflictError(StorageError):
     code = "conflict"
 
 
+class ConstraintError(CoveyError):
+    """A value that the state's tables refuse: a defect, whatever brought it out, and no fault of the disk.
+
+    The transaction is rolled back.
+    """
+
+    code = "constraint"
+
+
 class DiskFullError(StorageError):
     """No room left on the device that holds the state."""
 

@@ -46,6 +46,20 @@ def test_adding(added: list[tuple[int, int]]) -> None:
         assert {number for low, high in result.holes() for number in range(low, high + 1)} == missing
 
 
+@given(numbers, st.lists(spans, max_size=8), st.integers(0, _LARGEST))
+def test_adding_many_counting_and_cutting(model: set[int], added: list[tuple[int, int]], last: int) -> None:
+    result = _made(model).including(added)
+    model = model.union(*(range(low, high + 1) for low, high in added))
+    assert _members(result) == model
+    assert result.count() == len(model)
+    cut = result.up_to(last)
+    assert _members(cut) == {number for number in model if number <= last}
+    assert _is_canonical(cut)
+    assert {number for number in range(1, _LARGEST + 20) if result.continues(number)} == (
+        model | {number + 1 for number in model} | {1}
+    ) & set(range(1, _LARGEST + 20))
+
+
 @given(numbers, numbers)
 def test_taking_out(model: set[int], taken: set[int]) -> None:
     result = _made(model).without(taken)

@@ -68,13 +68,14 @@ def _forget_before_commit(queue: SendQueue, recipient: bytes, received: Sequence
 _free = SendQueue.free
 
 
-def _start_over(runtime: Runtime) -> None:
+def _start_over(runtime: Runtime) -> Node:
     """Replace the node as if nothing were in flight."""
     windows = runtime.node.state.windows
     windows.clear()
-    _replace_node(runtime)
+    node = _replace_node(runtime)
     if windows.is_connected:
         windows.connected(Now(0, 0))
+    return node
 
 
 _replace_node = Runtime._replace_node
@@ -94,8 +95,8 @@ def _acknowledge_before_commit(runtime: Runtime, events: list[Any], now: Any) ->
         runtime._take_relay_news(event, now)
 
 
-def _take_as_landed(link: ReceiveLink, first: int, last: int, *, lands_later: bool = False) -> None:
-    link.received = link.received.add(first, last)
+def _take_as_landed(link: ReceiveLink, link_seq: int, *, lands_later: bool = False) -> None:
+    link.received = link.received.add(link_seq)
 
 
 def _sequences_in_ram() -> Callable[[Outbox, bytes], tuple[int, int]]:

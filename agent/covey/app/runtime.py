@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
+from covey.app.deliveries import Deliveries
 from covey.app.relays import Relays
 from covey.core.events import BlobArrived, EnvelopeDropped, Event, RollbackDetected
 from covey.core.ids import device_name, printable
@@ -21,9 +22,8 @@ from covey.core.membership.events import GroupChanged, GroupDestroyed, GroupInvi
 from covey.core.membership.voting import VoteArrived
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.core.outcome import Seen
 from covey.core.wire.topics import is_rendezvous
-from covey.errors import DamagedStateError, StorageError
+from covey.errors import ConstraintError, DamagedStateError, StorageError
 from covey.limits.link import POISON_TRIES
 from covey.ports import (
     Clock,
@@ -47,9 +47,6 @@ _TURN_EVENTS = 512
 _STALLED_US = 120_000_000
 """Connected, with something to send, and nothing moves for so long: twice the relay's keep-alive, which ends a
 connection that is merely dead. Then the supervisor hears nothing more, and starts the agent again."""
-
-_HELD_US = 5_000_000
-"""When deliveries that the disk has refused are tried again: often enough for people, and no load."""
 
 _SUCCESS = 0
 _UP = "up"
@@ -116,8 +113,7 @@ class Runtime:
         self._inputs: SimpleQueue[RelayEvent] = SimpleQueue()
         self._storage_fails = False
         self._make_node = make_node
-        self._held: list[Delivered] = []
-        self._held_until_us = 0
+        self._deliveries = Deliveries(store, relays, self._replace_node, report)
         self.node = make_node(None)
 
     def run(self, until: Callable[[], bool]) -> None:
@@ -170,8 +166,7 @@ class Runtime:
         self._report_events()
         if self._storage_fails:
             self._try_storage(now)
-        if self._held:
-            deadlines.append(self._held_until_us)
+        deadlines.append(self._deliveries.next_deadline())
         if not self._relays.full(now.monotonic_us):  # what is due cannot go before a relay says something
             deadlines.append(self.node.next_deadline())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
@@ -206,14 +201,18 @@ class Runtime:
                 self._report("error", f"{error}; nothing new is taken until this ends")
             self._storage_fails = True
             self._replace_node()
+        except ConstraintError as error:
+            self._report("error", f"{error}: a defect of Covey's; the step is left undone")
+            self._replace_node()
         else:
             if self.node.discarded:
                 self._replace_node()
             self.node.committed(self._now())
 
-    def _replace_node(self) -> None:
+    def _replace_node(self) -> Node:
         """Make a node from the store and from what is in flight: what was not committed goes with the old one."""
         self.node = self._make_node(self.node.state)
+        return self.node
 
     def _try_storage(self, now: Now) -> None:
         """See whether the disk takes writes again."""
@@ -230,37 +229,15 @@ class Runtime:
         try:
             if self._store.changed_elsewhere():
                 self.node.refresh()
-            envelopes = [event for event in delivered if not is_rendezvous(event.topic)]
-            self._held += envelopes
+            self._deliveries.add([event for event in delivered if not is_rendezvous(event.topic)])
             for event in delivered:
                 if is_rendezvous(event.topic):
                     self._rendezvous(event.topic, event.payload)
                     self._relays.acknowledge(event)
-            if envelopes or (self._held and now.monotonic_us >= self._held_until_us):
-                self._receive_held(now)
+            self._deliveries.receive(self.node, now)
         finally:
             for other in events:
                 self._take_relay_news(other, now)
-
-    def _receive_held(self, now: Now) -> None:
-        """Let the node have what relays have delivered, commit, and only then acknowledge.
-
-        Where the disk refuses, all of it is held, and tried again after a while: a relay delivers no more than its
-        window (MQTT's receive maximum) without an acknowledgement, so that is bounded, and nothing stalls for good.
-        """
-        self._held_until_us = now.monotonic_us + _HELD_US
-        seen: list[tuple[Seen, str]] = []
-        with self._store.transaction():
-            for event in self._held:
-                found = self.node.receive_envelope(event.payload, now)
-                if found is not None:
-                    seen.append((found, event.relay))
-        self._held_until_us = 0
-        held, self._held = self._held, []
-        for found, relay in seen:
-            self._relays.heard(found.device, relay, news=found.news)
-        for event in held:
-            self._relays.acknowledge(event)
 
     def _maintain(self, now: Now) -> None:
         if self.node.has_work(now):
@@ -277,7 +254,7 @@ class Runtime:
             self._relays.set_will(event.relay, self.node.last_will(now))  # for the connection after this one
             self._note_relay(event.relay, _UP, now)
         elif isinstance(event, RelayDown):
-            self._held = [held for held in self._held if held.relay != event.relay]  # the relay delivers them again
+            self._deliveries.forget(event.relay)
             self._relays.went_down(event.relay)
             self.node.connection_lost(event.relay if self._relays.connected else None)
             self.node.heartbeat.connection_lost(event.relay)

@@ -77,11 +77,12 @@ class Acknowledgements:
         if span is spans[-1] and span.covers_too_much(acknowledgement.received):
             begun = self._sender.begin_incarnation(author, self._rng(INCARNATION_BYTES), now)
             return RollbackDetected(author) if begun else None
-        freed = self._queue.free(author, span.places(acknowledgement.received), now)
+        received = acknowledgement.received.up_to(span.last - span.base)  # another life may have sent more of it
+        freed = self._queue.free(author, span.places(received), now)
         if freed:
             self._records.presence.seen(author, now.wall_us)
             self._collectors.answered(author, now)
-        gone = self._records.outbox.let_go(author, span, acknowledgement.received)
+        gone = self._records.outbox.let_go(author, span, received)
         if gone:
             self._resumptions[author, span.incarnation] = Resumption(tuple(gone))
         return Seen(author, news=True) if freed else None
@@ -90,8 +91,7 @@ class Acknowledgements:
         """Go on without what the sender no longer has: an earlier state of ours had it, or a loss record tells."""
         link = self._links.of(message.author, message.incarnation)
         before = link.received
-        for first, last in Resumption.from_wire(message.body).ranges:
-            link.take(first, last)
+        link.resume(Resumption.from_wire(message.body).ranges)
         if link.received != before:
             self._records.received.set(message.author, message.incarnation, link.received)
             link.answer_soon(now.monotonic_us)

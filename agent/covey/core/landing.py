@@ -74,12 +74,14 @@ class TelemetryLanding:
             raise MalformedError("a loss record names its own incarnation")
         if loss.incarnation is None and loss.last >= message.link_seq:
             raise LimitError("a loss record speaks of messages before it")
+        if loss.last >= message.seq:  # which counts all of its author's messages, of every incarnation
+            raise LimitError("a loss record speaks of more than its author has ever sent")
+        link = delivery.link if loss.incarnation is None else self._links.of(message.author, loss.incarnation)
+        received = link.without(loss.places)
         if self._lands and not self._records.landing.land(message, now.wall_us):
             return HandlerOutcome(taken=False)
-        link = delivery.link if loss.incarnation is None else self._links.of(message.author, loss.incarnation)
-        for first, last in loss.places:
-            self._records.counters.count("lost_messages", link.received.missing(first, last))
-            link.take(first, last)
+        self._records.counters.count("lost_messages", received.count() - link.received.count())
+        link.received = received
         if link is not delivery.link:
             self._records.received.set(message.author, loss.incarnation or b"", link.received)
             link.answer_soon(now.monotonic_us)

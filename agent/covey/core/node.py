@@ -125,6 +125,10 @@ class Node:
         """Deal with one envelope from a relay; return whose it was, where that one wants an answer or was heard."""
         return self._receiver.receive(raw, now)
 
+    def set_aside(self, raw: bytes, now: Now) -> bytes | None:
+        """Keep an envelope's message for a person, as dealing with it brought out a defect; return whose it was."""
+        return self._receiver.set_aside(raw, now)
+
     def send_blob(
         self, group_id: bytes, content: bytes, now: Now, to: bytes | None = None, lifetime_us: int | None = None
     ) -> int:

@@ -13,6 +13,9 @@ from covey.core.membership.records import OpenInvite
 from covey.core.now import Now
 from covey.core.wire.message import Message
 
+UNFORESEEN = "unforeseen"
+"""The code of a message that brought out a defect of ours, instead of an error's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:

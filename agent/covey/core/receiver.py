@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from covey.core.acknowledgements import Acknowledgements
-from covey.core.crypto import NONCE_BYTES, Identity
+from covey.core.crypto import NONCE_BYTES, Identity, NoiseKey
 from covey.core.events import BlobArrived, EnvelopeDropped, Event
 from covey.core.link.link_keys import KeptKey, LinkKey, SendingLinks, open_envelope
 from covey.core.link.receiver import Arrival, ReceiveLinks
@@ -25,7 +25,7 @@ from covey.core.link.send_queue import SendQueue
 from covey.core.membership.authorisation import authorise
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
-from covey.core.outcome import Delivery, Handler, HandlerOutcome, Seen
+from covey.core.outcome import UNFORESEEN, Delivery, Handler, HandlerOutcome, Seen
 from covey.core.presence.heartbeat import Heartbeat
 from covey.core.records import Records
 from covey.core.routing.forwarding import BoardRoutes, Forward, check_carried, read_downward
@@ -39,6 +39,14 @@ class _Reception:
 
     taken: bool = True
     seen: Seen | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """An authentic message for us; `sealed_for` is the noise key that opened it, None for one that came by a link."""
+
+    message: Message
+    sealed_for: NoiseKey | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +103,50 @@ class Receiver:
         delivery = Delivery(message, self._parts.links.of(message.author, message.incarnation))
         return self._handle(delivery, now).taken
 
+    def set_aside(self, raw: bytes, now: Now) -> bytes | None:
+        """Put the message of an envelope into quarantine, and go on with its link; return its author.
+
+        For one that brought out a defect of ours, which nobody foresaw. What only speaks about a link, or has no right
+        to speak, is dropped.
+        """
+        author = None
+        try:
+            message = self._open(raw).message
+            author = message.author
+            authorise(self._parts.membership, message, now.wall_us)
+            link = self._parts.links.of(author, message.incarnation)
+            if message.link_seq and link.classify(message.link_seq) is Arrival.NEW:
+                self._records.quarantine.add(UNFORESEEN, message.raw, now.wall_us)
+                self._records.counters.count(f"quarantined_{UNFORESEEN}")
+                link.take(message.link_seq)
+                self._records.received.set(author, message.incarnation, link.received)
+                link.answer_soon(now.monotonic_us)
+            else:
+                self._records.counters.count(f"dropped_{UNFORESEEN}")
+        except RemoteError as error:
+            self._drop(error, author)
+        return author
+
+    def _open(self, raw: bytes) -> _Opened:
+        """Open an envelope, and check that the message in it is its author's, and for us.
+
+        Raises:
+            RemoteError: it does not open, or is not.
+        """
+        opened = open_envelope(raw, self._identity.noise, self._records.link_keys)
+        message = read_message(opened.message)
+        opened.check_author(message)
+        if message.recipient != self._identity.signing_public:
+            raise NotForUsError("the message names another recipient")
+        return _Opened(message, opened.sealed_for)
+
     def _receive(self, raw: bytes, carrier: bytes | None, now: Now) -> _Reception:
         author = None
         parts = self._parts
         try:
-            opened = open_envelope(raw, self._identity.noise, self._records.link_keys)
-            message = read_message(opened.message)
+            opened = self._open(raw)
+            message = opened.message
             author = message.author
-            opened.check_author(message)
-            if message.recipient != self._identity.signing_public:
-                raise NotForUsError("the message names another recipient")
             if carrier is not None:
                 check_carried(parts.membership, message, carrier)
             if message.type is MessageType.ACK:
@@ -167,7 +209,7 @@ class Receiver:
             return _Reception(taken=False, seen=known)
         if carrier is not None:
             self._parts.routes.brought(message.author, carrier, new=True)
-        link.take(message.link_seq, message.link_seq, lands_later=outcome.lands_later)
+        link.take(message.link_seq, lands_later=outcome.lands_later)
         self._records.received.set(message.author, message.incarnation, link.received)
         self._records.presence.seen(message.author, now.wall_us)
         if not outcome.lands_later:

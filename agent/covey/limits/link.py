@@ -14,6 +14,10 @@ LINK_WINDOW_BYTES = 4 * MIB
 MAXIMUM_SEQUENCE_GAP = 10_000
 """How far ahead of the contiguous run a link sequence may be (002.34): bounds what a receiver remembers."""
 
+MAXIMUM_RECEIVED_RANGES = 1_024
+"""Ranges of link sequences beyond the contiguous run that a receiver remembers: a window, each message behind a hole.
+A further message costs in proportion, and a hostile author would scatter as many as it may."""
+
 MAXIMUM_ACKNOWLEDGED_RANGES = 64
 """Ranges in one acknowledgement. What does not fit is told by the next one, after the first holes closed."""
 

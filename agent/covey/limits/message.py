@@ -21,5 +21,9 @@ MAXIMUM_CBOR_ITEMS = 65_536
 """Items in one wire structure. The fullest of ours, a segment of 20,000 records, has 60,004; a hostile message of
 a million tiny items would cost a Pi seconds before anybody knew who wrote it."""
 
+MAXIMUM_SEQUENCE = 2**40 - 1
+"""Largest `seq` and link sequence: a device that sends 1,000 messages a second comes there in 35 years. What a peer
+claims beyond it is no number that anybody could have given, and no sum of a few of them leaves 63 bits."""
+
 MAXIMUM_COUNTER = 2**63 - 1
-"""Largest sequence, version or time: what SQLite, Spark and every language can hold as a signed integer."""
+"""Largest version or time: what SQLite, Spark and every language can hold as a signed integer."""

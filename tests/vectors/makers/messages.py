@@ -58,7 +58,7 @@ def _valid() -> list[dict[str, Any]]:
     entries = []
     for kind, group_id, seq, link_seq, body in [
         (MessageType.BLOB, GROUP_ID, 7, 3, b"hello"),
-        (MessageType.BLOB, GROUP_ID, 2**63 - 1, 2**63 - 1, b""),
+        (MessageType.BLOB, GROUP_ID, 2**40 - 1, 2**40 - 1, b""),
         (MessageType.GROUP_MANIFEST, GROUP_ID, 1, 1, b"any bytes; the type's own reader looks at them"),
         (MessageType.JOIN, GROUP_ID, 1, 1, cbor([seeded("secret", 16), ALICE.noise_public, "pi"])),
         (MessageType.LINK, bytes(32), 2, 2, cbor([seeded("link tag", 16), seeded("link key")])),
@@ -143,7 +143,7 @@ def _refused() -> list[tuple[str, str, bytes]]:
 
 def _acknowledgements() -> list[dict[str, Any]]:
     many = [[10 * number, 10 * number + 1] for number in range(1, 66)]
-    last = 2**63 - 1
+    last = 2**40 - 1
     rows: list[tuple[str, str | None, object]] = [
         ("nothing yet", None, [0, []]),
         ("contiguous", None, [41, []]),
@@ -179,7 +179,7 @@ def _acknowledgements() -> list[dict[str, Any]]:
 
 def _losses() -> list[dict[str, Any]]:
     many = [[10 * number, 10 * number + 1] for number in range(1, 66)]
-    last = 2**63 - 1
+    last = 2**40 - 1
     rows: list[tuple[str, str | None, object]] = [
         *((reason.name.lower().replace("_", " "), None, [int(reason), [[5, 9]], [[41, 45]]]) for reason in LossReason),
         ("one message", None, [1, [[1, 1]], []]),

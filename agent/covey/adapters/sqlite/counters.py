@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from covey.adapters.sqlite.database import Database
+from covey.limits.message import MAXIMUM_COUNTER
 
 
 class Counters:
@@ -12,10 +13,11 @@ class Counters:
         self._database = database
 
     def count(self, counter: str, amount: int = 1) -> None:
-        """Add to a counter."""
+        """Add to a counter; at its largest value it stays."""
         self._database.run(
-            "INSERT INTO counter VALUES (?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value",
-            (counter, amount),
+            "INSERT INTO counter VALUES (?1, ?2) "
+            "ON CONFLICT DO UPDATE SET value = iif(value > ?3 - ?2, ?3, value + ?2)",
+            (counter, min(amount, MAXIMUM_COUNTER), MAXIMUM_COUNTER),
         )
 
     def values(self) -> dict[str, int]:

@@ -8,7 +8,18 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from covey.adapters.sqlite.reserved_space import ReservedSpace
-from covey.errors import DamagedStateError, DiskFullError, StorageError
+from covey.errors import ConstraintError, CoveyError, DamagedStateError, DiskFullError, StorageError
+
+_REFUSALS = (
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    OverflowError,
+)
+"""What a value brings about, whatever the disk."""
+
+_ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 
 
 def _nothing() -> None:
@@ -22,6 +33,7 @@ class Database:
         DiskFullError: no room; the transaction is rolled back.
         DamagedStateError: the file is not what was written; `adapters/sqlite/salvage.py` saves what can be read.
         StorageError: the file cannot be read or written.
+        ConstraintError: a value that the tables refuse.
     """
 
     def __init__(self, connection: sqlite3.Connection, reserved: ReservedSpace | None = None) -> None:
@@ -85,14 +97,14 @@ class Database:
         """Run a statement, inside a transaction or not, and return its rows."""
         try:
             return self.connection.execute(statement, parameters).fetchall()
-        except (sqlite3.Error, UnicodeDecodeError) as error:
+        except _ERRORS as error:
             raise _translation(error) from error
 
     def each(self, statement: str, parameters: Sequence[object] = ()) -> Iterator[Any]:
         """Run a statement and yield its rows, as far as they are wanted."""
         try:
             yield from self.connection.execute(statement, parameters)
-        except (sqlite3.Error, UnicodeDecodeError) as error:
+        except _ERRORS as error:
             raise _translation(error) from error
 
     def first(self, statement: str, parameters: Sequence[object] = ()) -> Any:
@@ -117,7 +129,7 @@ def translated() -> Iterator[None]:
         raise _translation(error) from error
 
 
-def _translation(error: sqlite3.Error | UnicodeDecodeError) -> StorageError:
+def _translation(error: Exception) -> CoveyError:
     code = getattr(error, "sqlite_errorcode", 0)
     unreadable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode")
     if unreadable or code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
@@ -128,4 +140,6 @@ def _translation(error: sqlite3.Error | UnicodeDecodeError) -> StorageError:
         return StorageError("the state is locked by another process", hint="is a backup or another covey running?")
     if code & 0xFF in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}:
         return StorageError(f"the state database: {error}", hint="is its disk full, read-only or broken? see dmesg")
+    if isinstance(error, _REFUSALS) or str(error) == "integer overflow":
+        return ConstraintError(f"the state database refuses a value: {error}")
     return StorageError(f"the state database: {error}")

@@ -4,7 +4,8 @@ A link is one author and one of its incarnations. Rules (docs/protocol.md, "The 
 
     1. A link sequence is taken once; again, it is a duplicate, which asks for another acknowledgement: ours may be
        lost.
-    2. A link sequence more than 10,000 beyond the contiguous run is refused: what must be remembered is bounded.
+    2. A link sequence more than 10,000 beyond the contiguous run is refused, and one that would make more ranges than
+       a window can: what must be remembered is bounded.
     3. An acknowledgement covers only what is durable here. What a role still has to land (a collector's telemetry) is
        left out until `landed` is called.
     4. Acknowledgements wait for company: 200 ms, or 20 messages.
@@ -12,24 +13,27 @@ A link is one author and one of its incarnations. Rules (docs/protocol.md, "The 
        anew where the links stand that were heard last.
     6. An author has a bounded number of incarnations: what must be remembered of each is never forgotten. Boards apart,
        which have a new one with every start: of too many, all but the last are forgotten.
+    7. What an author says will never come counts as come. A resumption only continues what came: it answers an
+       acknowledgement, whose holes it closes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.records import ReceiverRecords
 from covey.core.now import Now
-from covey.core.wire.sequences import SequenceSet
+from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import LimitError
 from covey.limits.link import (
     ACKNOWLEDGE_DELAY_US,
     ACKNOWLEDGE_EVERY_MESSAGES,
     ACKNOWLEDGED_AT_START,
     INCARNATIONS,
+    MAXIMUM_RECEIVED_RANGES,
     MAXIMUM_SEQUENCE_GAP,
     RETRY_US_MAX,
 )
@@ -81,19 +85,36 @@ class ReceiveLink:
         """Say whether a link sequence is new (rules 1 and 2).
 
         Raises:
-            LimitError: too far ahead.
+            LimitError: too far ahead, or beyond too many holes.
         """
         if link_seq in self.received:
             return Arrival.DUPLICATE
         if link_seq > self.received.upto + MAXIMUM_SEQUENCE_GAP:
             raise LimitError(f"link sequence {link_seq} is far beyond {self.received.upto}")
+        if len(self.received.ranges) >= MAXIMUM_RECEIVED_RANGES and not self.received.continues(link_seq):
+            raise LimitError(f"link sequence {link_seq} lies beyond {MAXIMUM_RECEIVED_RANGES} holes")
         return Arrival.NEW
 
-    def take(self, first: int, last: int, *, lands_later: bool = False) -> None:
-        """Note that sequences are taken; `lands_later` keeps them out of acknowledgements until `landed`."""
-        self.received = self.received.add(first, last)
+    def take(self, link_seq: int, *, lands_later: bool = False) -> None:
+        """Note that a sequence is taken; `lands_later` keeps it out of acknowledgements until `landed`."""
+        self.received = self.received.add(link_seq)
         if lands_later:
-            self.unlanded.update(range(first, last + 1))
+            self.unlanded.add(link_seq)
+
+    def without(self, lost: Sequence[Range]) -> SequenceSet:
+        """Return what counts as come once a loss record is taken (rule 7).
+
+        Raises:
+            LimitError: too many ranges would have to be remembered (rule 2).
+        """
+        received = self.received.including(lost)
+        if len(received.ranges) > max(MAXIMUM_RECEIVED_RANGES, len(self.received.ranges)):
+            raise LimitError(f"a loss record makes more than {MAXIMUM_RECEIVED_RANGES} ranges")
+        return received
+
+    def resume(self, resumed: Sequence[Range]) -> None:
+        """Go on without what a resumption names, as far as it continues what came (rule 7)."""
+        self.received = self.received.including([span for span in resumed if self.received.continues(span[0])])
 
     def landed(self, link_seqs: set[int]) -> None:
         """Let acknowledgements cover what a role has landed (rule 3)."""

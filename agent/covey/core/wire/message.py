@@ -23,7 +23,7 @@ from covey.core.wire import cbor, shapes
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import MalformedError
 from covey.limits.link import MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_LOSS_RANGES
-from covey.limits.message import MAXIMUM_MESSAGE_BYTES
+from covey.limits.message import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SEQUENCE
 
 _DOMAIN = b"covey/1 message"
 _VERSION = 1
@@ -108,8 +108,8 @@ _READERS = (
     cbor.octets(KEY_BYTES),
     cbor.octets(GROUP_ID_BYTES),
     cbor.octets(INCARNATION_BYTES),
-    cbor.uint(),
-    cbor.uint(),
+    cbor.uint(MAXIMUM_SEQUENCE),
+    cbor.uint(MAXIMUM_SEQUENCE),
     cbor.uint(),
     cbor.octets_to(MAXIMUM_MESSAGE_BYTES),
 )
@@ -171,6 +171,8 @@ def _read_quickly(raw: bytes) -> tuple[bytes, bytes, list[Any]] | None:
     if length(size) != len(signed) or length(rest) != len(body):
         return None
     numbers = uint(seq), uint(link_seq), uint(sent_at)
+    if max(numbers[:2]) > MAXIMUM_SEQUENCE:
+        return None
     fields = [uint(version), uint(kind), author, recipient, group_id, incarnation, *numbers, body]
     return signature, signed, fields
 
@@ -227,7 +229,7 @@ class Resumption:
 
 
 def _span(value: object) -> Range:
-    first, last = cbor.record(value, "range", cbor.uint(), cbor.uint())
+    first, last = cbor.record(value, "range", cbor.uint(MAXIMUM_SEQUENCE), cbor.uint(MAXIMUM_SEQUENCE))
     if not 1 <= first <= last:
         raise MalformedError("an empty range")
     return first, last

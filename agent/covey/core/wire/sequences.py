@@ -6,13 +6,13 @@ acknowledgements and stands in the store.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from covey.core.wire import cbor
 from covey.errors import MalformedError
-from covey.limits.message import MAXIMUM_COUNTER
+from covey.limits.message import MAXIMUM_SEQUENCE
 
 Range = tuple[int, int]
 
@@ -27,7 +27,7 @@ class SequenceSet:
     def __contains__(self, number: int) -> bool:
         if number <= self.upto:
             return True
-        index = bisect_right(self.ranges, (number, MAXIMUM_COUNTER)) - 1
+        index = bisect_right(self.ranges, (number, MAXIMUM_SEQUENCE)) - 1
         return index >= 0 and self.ranges[index][0] <= number <= self.ranges[index][1]
 
     def add(self, first: int, last: int | None = None) -> SequenceSet:
@@ -35,8 +35,12 @@ class SequenceSet:
         last = first if last is None else last
         if not self.ranges and first == self.upto + 1:
             return SequenceSet(last)
+        return self.including([(first, last)])
+
+    def including(self, spans: Iterable[Range]) -> SequenceSet:
+        """Return the set with all numbers of some ranges in it, in one pass."""
         merged: list[Range] = []
-        for low, high in sorted([*self.ranges, (first, last)]):
+        for low, high in sorted([*self.ranges, *spans]):
             if merged and low <= merged[-1][1] + 1:
                 merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
             else:
@@ -50,27 +54,34 @@ class SequenceSet:
         """Return the set with some numbers taken out."""
         result: list[Range] = []
         spans = ([(1, self.upto)] if self.upto else []) + list(self.ranges)
-        holes = sorted(numbers)
+        holes = sorted(set(numbers))
         for low, high in spans:
             start = low
-            for hole in holes:
-                if start <= hole <= high:
-                    if start < hole:
-                        result.append((start, hole - 1))
-                    start = hole + 1
+            for hole in holes[bisect_left(holes, low) : bisect_right(holes, high)]:
+                if start < hole:
+                    result.append((start, hole - 1))
+                start = hole + 1
             if start <= high:
                 result.append((start, high))
         upto = result.pop(0)[1] if result and result[0][0] == 1 else 0
         return SequenceSet(upto, tuple(result))
 
+    def up_to(self, last: int) -> SequenceSet:
+        """Return the part of the set that is not above a number."""
+        ranges = tuple((low, min(high, last)) for low, high in self.ranges if low <= last)
+        return SequenceSet(min(self.upto, last), ranges)
+
+    def continues(self, number: int) -> bool:
+        """Say whether a number is in the set, or the next after one that is."""
+        return number in self or number - 1 in self
+
     def highest(self) -> int:
         """Return the largest number in the set, or 0."""
         return self.ranges[-1][1] if self.ranges else self.upto
 
-    def missing(self, first: int, last: int) -> int:
-        """Return how many of `first` to `last` are not in the set."""
-        spans = ((1, self.upto), *self.ranges)
-        return last - first + 1 - sum(max(0, min(last, high) - max(first, low) + 1) for low, high in spans)
+    def count(self) -> int:
+        """Return how many numbers are in the set."""
+        return self.upto + sum(last - first + 1 for first, last in self.ranges)
 
     def holes(self) -> Iterator[Range]:
         """Yield what is missing below `highest()`, oldest first."""
@@ -90,7 +101,7 @@ class SequenceSet:
         Raises:
             MalformedError: ranges that are empty, overlap, touch or do not ascend.
         """
-        upto, spans = cbor.record(value, "sequences", cbor.uint(), cbor.many(_span, maximum_ranges))
+        upto, spans = cbor.record(value, "sequences", cbor.uint(MAXIMUM_SEQUENCE), cbor.many(_span, maximum_ranges))
         previous = upto
         for low, high in spans:
             if low <= previous + 1 or high < low:
@@ -100,5 +111,5 @@ class SequenceSet:
 
 
 def _span(value: object) -> Range:
-    first, last = cbor.record(value, "range", cbor.uint(), cbor.uint())
+    first, last = cbor.record(value, "range", cbor.uint(MAXIMUM_SEQUENCE), cbor.uint(MAXIMUM_SEQUENCE))
     return first, last

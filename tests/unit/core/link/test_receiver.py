@@ -14,7 +14,7 @@ def test_a_sequence_is_new_once() -> None:
     link = ReceiveLink(SequenceSet(), set())
     for link_seq in (1, 3, 2):
         assert link.classify(link_seq) is Arrival.NEW
-        link.take(link_seq, link_seq)
+        link.take(link_seq)
         assert link.classify(link_seq) is Arrival.DUPLICATE
     assert link.received == SequenceSet(3)
 
@@ -39,7 +39,7 @@ def test_an_acknowledgement_waits_for_company() -> None:
 
 def test_an_acknowledgement_is_due_until_it_has_gone() -> None:
     link = ReceiveLink(SequenceSet(), set())
-    link.take(1, 1)
+    link.take(1)
     link.answer_soon(0)
     assert link.acknowledgement() == SequenceSet(1)
     assert link.next_deadline() == ACKNOWLEDGE_DELAY_US
@@ -50,7 +50,8 @@ def test_an_acknowledgement_is_due_until_it_has_gone() -> None:
 
 def test_what_is_not_landed_is_not_acknowledged() -> None:
     link = ReceiveLink(SequenceSet(4), {3})
-    link.take(5, 6, lands_later=True)
+    link.take(5, lands_later=True)
+    link.take(6, lands_later=True)
     assert link.acknowledgement() == SequenceSet(2, ((4, 4),))
     assert not link.idle
     link.landed({3, 5})

@@ -6,7 +6,7 @@ import pytest
 
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import MalformedError
-from covey.limits.message import MAXIMUM_COUNTER
+from covey.limits.message import MAXIMUM_SEQUENCE
 
 
 def test_numbers_in_order_stay_one_run() -> None:
@@ -40,9 +40,9 @@ def test_taking_out_opens_holes() -> None:
 
 
 def test_membership() -> None:
-    numbers = SequenceSet(2, ((5, 7), (9, MAXIMUM_COUNTER)))
+    numbers = SequenceSet(2, ((5, 7), (9, MAXIMUM_SEQUENCE)))
     assert [number for number in range(1, 12) if number in numbers] == [1, 2, 5, 6, 7, 9, 10, 11]
-    assert MAXIMUM_COUNTER in numbers
+    assert MAXIMUM_SEQUENCE in numbers
 
 
 def test_the_wire_holds_only_the_one_shape() -> None:
