@@ -246,6 +246,7 @@ class Device:
 
     def _report(self, level: str, line: str) -> None:
         self.world.trace(self.name, f"{level}: {line}")
+        check("defect" not in line, f"{self.name}: {line}")
 
     # -- turns --------------------------------------------------------------------------------------------------------
 

@@ -228,8 +228,6 @@ def run_seed(seed: int, trace: Callable[[str], None] | None = None) -> Summary:
         try:
             return world.run()
         except Exception as error:
-            if isinstance(error, ViolationError):
-                raise
             raise ViolationError(f"an agent fell over: {error!r}") from error
         finally:
             for device in world.devices:
