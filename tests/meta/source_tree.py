@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -33,11 +33,23 @@ class Source:
     @cached_property
     def imports(self) -> set[str]:
         """Return every module named in an import, wherever it stands."""
-        return set(self._imports())
+        return set(self._imports(self.nodes))
 
-    def _imports(self) -> Iterator[str]:
+    @cached_property
+    def loads(self) -> set[str]:
+        """Return every module that is imported when this one runs: not those that only annotations name."""
+        named_only = {
+            id(part)
+            for node in self.nodes
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for statement in node.body
+            for part in ast.walk(statement)
+        }
+        return set(self._imports(node for node in self.nodes if id(node) not in named_only))
+
+    def _imports(self, nodes: Iterable[ast.AST]) -> Iterator[str]:
         package = self.module if self.path.name == "__init__.py" else self.module.rpartition(".")[0]
-        for node in self.nodes:
+        for node in nodes:
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom):

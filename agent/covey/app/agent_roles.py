@@ -57,8 +57,8 @@ def bridge_role(device: Device, ports: Sequence[str]) -> Bridge:
     return Bridge(links, device.store, device.clock.synchronised, report)
 
 
-def collector_role(device: Device, vault: str | None) -> tuple[Collector, str]:
-    """Return the collector, and where it lands telemetry: a place that a person names, or the configured one."""
+def collector_role(device: Device, vault: str | None) -> Collector:
+    """Return the collector, which says where it lands telemetry: a place that a person names, or the configured one."""
     from covey.adapters.objects.location import open_object_store
     from covey.app.roles.collector import Collector
 
@@ -73,4 +73,5 @@ def collector_role(device: Device, vault: str | None) -> tuple[Collector, str]:
         int(device.config.vault.segment_seconds * 1e6),
         report,
     )
-    return collector, location
+    report("info", f"landing telemetry in {location}; the ingest needs {device.folder.vault_key_path}")
+    return collector

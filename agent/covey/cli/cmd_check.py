@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from covey.adapters.clock import SystemClock
 from covey.app.checks.findings import Examined, Finding, Level
 from covey.app.checks.local import examine
 from covey.cli.device_options import state_folder
@@ -22,7 +21,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print a line for each finding; return 0 where all is well."""
-    examined = Examined(state_folder(options), SystemClock())
+    examined = Examined(state_folder(options))
     found: list[Finding] = []
     try:
         for finding in examine(examined, offline=options.offline):

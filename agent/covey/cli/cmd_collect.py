@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from covey.adapters.journal import report
 from covey.app.agent_roles import collector_role, configured_roles
 from covey.app.daemon import run_agent
 from covey.cli.device_options import open_device
@@ -20,8 +19,6 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run until SIGTERM or Ctrl-C."""
     with open_device(options) as device:
-        collector, location = collector_role(device, options.vault)
-        report("info", f"landing telemetry in {location}; the ingest needs {device.folder.vault_key_path}")
-        roles = [collector, *configured_roles(device, sensors=not options.no_sensors)]
+        roles = [collector_role(device, options.vault), *configured_roles(device, sensors=not options.no_sensors)]
         run_agent(device, roles, lands_telemetry=True)
     return 0

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
-from covey.app.device import Device
 from covey.app.operations import groups
-from covey.app.operations.groups import mode_name, pick_member
+from covey.app.operations.groups import MODES, Decided, pick_member
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.group_view import group_as_json, show_group, show_members
 from covey.cli.terminal import confirm, count, print_json
-from covey.core.group.manifest import GroupManifest, Mode
-from covey.core.group.policy import Action
 from covey.core.ids import device_name, fingerprint
 from covey.errors import LocalError
+
+if TYPE_CHECKING:
+    from covey.app.device import Device
+    from covey.core.group.manifest import GroupManifest
 
 
 def add_arguments(parser: Parser) -> None:
@@ -24,7 +26,7 @@ def add_arguments(parser: Parser) -> None:
     create = actions.add("create", _create, "make a group with this device alone in it", examples=_CREATE_EXAMPLES)
     create.add_argument(
         "--mode",
-        choices=[mode_name(mode) for mode in Mode],
+        choices=MODES,
         default="invites-only",
         help="who may change the group (default: invites-only)",
     )
@@ -86,9 +88,8 @@ def _yes_option(parser: Parser) -> None:
 
 
 def _create(options: argparse.Namespace) -> None:
-    mode = Mode[options.mode.upper().replace("-", "_")]
     with open_device(options) as device:
-        manifest = groups.create_group(device, tuple(options.capability), mode, options.invited)
+        manifest = groups.create_group(device, tuple(options.capability), options.mode, options.invited)
         _show_group(device, manifest, options)
 
 
@@ -148,16 +149,14 @@ def _ban(options: argparse.Namespace) -> None:
     with open_device(options) as device:
         manifest = device.pick_group(options.group)
         target = _other(device, manifest, options, "ban")
-        changed = _vote(device, manifest, Action.BAN, target)
-        _show_group(device, changed or groups.change_group(device, manifest, groups.ban(target)), options)
+        _show_decided(device, groups.ban_device(device, manifest, target), options)
 
 
 def _unban(options: argparse.Namespace) -> None:
     with open_device(options) as device:
         manifest = device.pick_group(options.group)
         target = groups.pick_banned(manifest, options.device)
-        changed = _vote(device, manifest, Action.UNBAN, target)
-        _show_group(device, changed or groups.change_group(device, manifest, groups.unban(target)), options)
+        _show_decided(device, groups.unban_device(device, manifest, target), options)
 
 
 def _admin(options: argparse.Namespace) -> None:
@@ -180,13 +179,11 @@ def _other(device: Device, manifest: GroupManifest, options: argparse.Namespace,
     return target
 
 
-def _vote(device: Device, manifest: GroupManifest, action: Action, target: bytes) -> GroupManifest | None:
-    """Vote, where votes decide; return the group as it then is."""
-    if not groups.votes_on(manifest, action):
-        return None
-    votes, needed = groups.vote(device, manifest, action, target)
-    print(f"{votes} of {count(needed, 'vote')} that {'is' if needed == 1 else 'are'} needed", file=sys.stderr)
-    return device.node.membership.group(manifest.group_id)
+def _show_decided(device: Device, decided: Decided, options: argparse.Namespace) -> None:
+    if needed := decided.needed:
+        verb = "is" if needed == 1 else "are"
+        print(f"{decided.votes} of {count(needed, 'vote')} that {verb} needed", file=sys.stderr)
+    _show_group(device, decided.group, options)
 
 
 def _profile(options: argparse.Namespace) -> None:

@@ -8,18 +8,13 @@ import sys
 
 from covey.app.device import Device
 from covey.app.operations import inviting
-from covey.app.operations.inviting import OpenInvitation
-from covey.app.operations.joining import pairing_error
+from covey.app.operations.inviting import InviteEnd, Newcomer, OpenInvitation
 from covey.app.relay_access import has_authority
-from covey.app.relay_loop import wait_until
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.terminal import print_json
-from covey.core.ids import device_name, printable
-from covey.core.pairing.ceremony import Ending
-from covey.core.pairing.records import Pairing
-from covey.errors import ConfigurationError
-from covey.limits.pairing import INVITE_US
+from covey.core.ids import printable
+from covey.errors import PairingError
 
 
 def add_arguments(parser: Parser) -> None:
@@ -43,8 +38,6 @@ def run(options: argparse.Namespace) -> int:
     with open_device(options) as device:
         if options.cancel:
             return _cancel_all(device, as_json=options.json)
-        if not device.config.relay.url:
-            raise ConfigurationError("no relay is set", hint="covey relay --url mqtt://HOST")
         if options.to is not None:
             return _invite_member(device, options)
         invitation = inviting.open_invitation(
@@ -80,9 +73,7 @@ def _print(invitation: OpenInvitation, options: argparse.Namespace) -> None:
         sys.stdout.flush()
         return
     if sys.stderr.isatty() and not options.no_qr:
-        from covey.adapters.qr_code import terminal_qr
-
-        print(terminal_qr(uri), file=sys.stderr)
+        print(inviting.qr_code(invite), file=sys.stderr)
     print(uri, flush=True)
     if code is not None:
         print(f"code: {code}", file=sys.stderr)
@@ -96,61 +87,54 @@ class _Dialogue:
 
     def __init__(self, invitation: OpenInvitation, options: argparse.Namespace) -> None:
         self._invitation = invitation
-        self._device = invitation.device
         self._options = options
         self._introduced = False
         self._decided = options.yes
 
     def run(self) -> int:
         """Wait, then say what became of it."""
-        wait_until(self._device, self._step, INVITE_US / 1e6)
-        joiner = self._invitation.used_by()
-        if joiner is not None:
-            inviting.delivered(self._device, joiner)
+        try:
+            end = self._invitation.wait(self._look)
+        except PairingError as error:
             if self._options.json:
-                print_json({"joined": device_name(joiner)})
-            print(f"joined: {device_name(joiner)}", file=sys.stderr)
+                print_json({"ended": error.code})
+            raise
+        if end is InviteEnd.JOINED:
+            name = self._invitation.joined()
+            if self._options.json:
+                print_json({"joined": name})
+            print(f"joined: {name}", file=sys.stderr)
             return 0
-        pairing = self._invitation.pairing()
-        if pairing is not None and pairing.accepts and pairing.ended is None:
-            print("accepted, and not here yet: it has an hour to come", file=sys.stderr)
-            return 1
-        if pairing is not None and pairing.ended not in {None, Ending.EXPIRED.value}:
-            if self._options.json:
-                print_json({"ended": pairing.ended})
-            raise pairing_error(Ending(pairing.ended))
-        self._invitation.cancel()
-        print("nobody joined", file=sys.stderr)
+        words = "nobody joined" if end is InviteEnd.NOBODY else "accepted, and not here yet: it has an hour to come"
+        print(words, file=sys.stderr)
         return 1
 
-    def _step(self) -> bool:
-        pairing = self._invitation.pairing()
-        if self._invitation.used_by() is not None or (pairing is not None and pairing.ended is not None):
-            return True
-        if pairing is not None and pairing.joiner is not None:
-            if not self._introduced:
-                self._introduced = True
-                self._introduce(pairing, pairing.joiner)
-            if not self._decided and select.select([sys.stdin], [], [], 0)[0]:
-                self._decided = True
-                answer = sys.stdin.readline()
-                if not answer:
-                    print("nobody is here to answer; --yes accepts without asking", file=sys.stderr)
-                self._invitation.decide(accepts=answer.strip().lower() in {"y", "yes"})
-        return False
+    def _look(self) -> None:
+        newcomer = self._invitation.newcomer()
+        if newcomer is None:
+            return
+        if not self._introduced:
+            self._introduced = True
+            self._introduce(newcomer)
+        if not self._decided and select.select([sys.stdin], [], [], 0)[0]:
+            self._decided = True
+            answer = sys.stdin.readline()
+            if not answer:
+                print("nobody is here to answer; --yes accepts without asking", file=sys.stderr)
+            self._invitation.decide(accepts=answer.strip().lower() in {"y", "yes"})
 
-    def _introduce(self, pairing: Pairing, joiner: bytes) -> None:
-        words, name = inviting.verifier_words(pairing), device_name(joiner)
+    def _introduce(self, newcomer: Newcomer) -> None:
+        name, words = newcomer.name, newcomer.verifier
         if self._options.json:
-            lacks = pairing.lacks_account
-            print_json({"joiner": name, "label": pairing.label, "verifier": words, "lacks_account": lacks})
+            lacks = newcomer.lacks_account
+            print_json({"joiner": name, "label": newcomer.label, "verifier": words, "lacks_account": lacks})
             sys.stdout.flush()
-        print(f"the other device: {f'{name} {printable(pairing.label)}'.strip()}", file=sys.stderr)
+        print(f"the other device: {f'{name} {printable(newcomer.label)}'.strip()}", file=sys.stderr)
         print(f"verifier words:   {' '.join(words)}", file=sys.stderr)
-        if pairing.lacks_account and not has_authority(self._device.config):
+        if newcomer.lacks_account and not has_authority(self._invitation.device.config):
             print(
                 "note: it has no account at the relay, and this device cannot make one (broker.password_file): "
-                f"make one for {joiner.hex()}",
+                f"make one for {newcomer.signing_public}",
                 file=sys.stderr,
             )
         if not self._decided:

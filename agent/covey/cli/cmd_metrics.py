@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from covey.app.operations.metrics_file import write_metrics
 from covey.cli.device_options import reach_device
 from covey.cli.grammar import Parser
-from covey.errors import UsageError
 
 
 def add_arguments(parser: Parser) -> None:
@@ -19,14 +19,9 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print OpenMetrics, or write the older format that node_exporter reads."""
-    if options.textfile and not options.textfile.endswith(".prom"):
-        raise UsageError("--textfile must end in .prom", hint="node_exporter reads no other name")
     with reach_device(options) as device:
-        text = device.metrics("prometheus" if options.textfile else "openmetrics")
-    if options.textfile:
-        from covey.adapters.files import replace_durably
-
-        replace_durably(Path(options.textfile).absolute(), text.encode(), mode=0o644)
-    else:
-        print(text, end="")
+        if options.textfile is not None:
+            write_metrics(device, Path(options.textfile).absolute())
+        else:
+            print(device.metrics("openmetrics"), end="")
     return 0

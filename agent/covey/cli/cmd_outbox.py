@@ -8,11 +8,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from covey.adapters.journal import report
 from covey.app.api_operations import MOST_SHOWN
 from covey.app.documents import to_json
 from covey.app.operations import export_files, quarantine
-from covey.app.operations.verifying import verify_state
+from covey.app.operations.verifying import Verified, verify_state
 from covey.cli.device_options import open_device, reach_device, state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import confirm, count, print_json, print_table
@@ -82,24 +81,21 @@ def _verify(options: argparse.Namespace) -> int:
 
     found = verify_state(state_folder(options), tell, repair=options.repair)
     if options.json:
-        sound = not found.complaints
-        shown = {"sound": sound, "complaints": found.complaints, "repaired": found.repaired}
+        shown = {"sound": found.sound, "complaints": found.complaints, "repaired": found.repaired}
         print_json({**shown, "salvages": found.salvages})
     else:
-        _tell_verified(found.complaints, found.salvages, repaired=found.repaired)
-    return 1 if found.complaints and not found.repaired else 0
+        _tell_verified(found)
+    return 0 if found.sound or found.repaired else 1
 
 
-def _tell_verified(complaints: list[str], salvages: list[dict[str, Any]], *, repaired: bool) -> None:
-    from covey.adapters.sqlite.salvage_report import SalvageReport
-
-    for line in complaints:
-        report("error", line)
-    for each in salvages:
-        print(SalvageReport(each["aside"], each["saved"], each["lost"]).line())
-    if not complaints:
+def _tell_verified(found: Verified) -> None:
+    for line in found.complaints:
+        print(f"error: {line}", file=sys.stderr)
+    for line in found.saved():
+        print(line)
+    if found.sound:
         print("sound")
-    elif repaired:
+    elif found.repaired:
         print("repaired: what could be read is in a new file")
     else:
         print("hint: covey outbox verify --repair saves what can be read", file=sys.stderr)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from covey.app.operations.support_bundle import support_bundle
+from covey.app.operations.support_bundle import write_support_bundle
 from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser
 from covey.cli.terminal import count
-from covey.errors import UsageError
 
 
 def add_arguments(parser: Parser) -> None:
@@ -21,14 +20,6 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the bundle; a part that cannot be told says why, by code."""
     path = Path(options.file).absolute()
-    if not path.name.endswith(".tar.gz"):
-        raise UsageError("the file's name must end in .tar.gz")
-    if path.exists():
-        raise UsageError(f"{path} exists already", hint="name another file")
-    content = support_bundle(state_folder(options), offline=options.offline)
-
-    from covey.adapters.keys.key_file import write_secret
-
-    write_secret(path, content)
-    print(f"{path}: {count(len(content), 'byte')}; numbers and settings' names only, no key, message, label or address")
+    size = write_support_bundle(state_folder(options), path, offline=options.offline)
+    print(f"{path}: {count(size, 'byte')}; numbers and settings' names only, no key, message, label or address")
     return 0

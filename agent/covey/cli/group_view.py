@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from covey.app.operations.groups import mode_name
 from covey.cli.terminal import print_json, print_table
-from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import device_name, fingerprint, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from covey.core.group.manifest import GroupManifest, Member
 
 
 def show_group(manifest: GroupManifest, own: bytes) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from covey.adapters.clock import SystemClock
+
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
     from covey.app.device import Device
@@ -60,7 +62,7 @@ class Examined:
     """What is checked; the parts are there once their own check has found no error."""
 
     folder: StateFolder
-    clock: Clock
+    clock: Clock = field(default_factory=SystemClock)
     configuration: Configuration = field(init=False)
     identity: Identity = field(init=False)
     opened: Device = field(init=False)

@@ -26,6 +26,10 @@ def mode_name(mode: Mode) -> str:
     return mode.name.lower().replace("_", "-")
 
 
+MODES = tuple(mode_name(mode) for mode in Mode)
+"""Every mode as people write it."""
+
+
 # -- whom a person means ----------------------------------------------------------------------------------------------
 
 
@@ -67,13 +71,14 @@ def _one_of(keys: list[bytes], name: str, what: str) -> bytes:
 
 
 def create_group(
-    device: Device, capabilities: tuple[str, ...], mode: Mode, invited_key: str | None = None
+    device: Device, capabilities: tuple[str, ...], mode_named: str, invited_key: str | None = None
 ) -> GroupManifest:
-    """Create a group; `invited_key` is the other device's signing key as text, of a one-to-one group alone.
+    """Create a group of one of `MODES`; `invited_key` is the other device's signing key, for a one-to-one group alone.
 
     Raises:
         UsageError: it is no key, or does not belong to this mode.
     """
+    mode = Mode[mode_named.upper().replace("-", "_")]
     try:
         invited = key_from_text("sign", invited_key) if invited_key else None
     except MalformedError as error:
@@ -111,12 +116,12 @@ def removal(target: bytes) -> Edit:
     return lambda draft, epoch_id: draft.removing(target, epoch_id)
 
 
-def ban(target: bytes) -> Edit:
+def _ban(target: bytes) -> Edit:
     """Return the edit that removes a member for good."""
     return lambda draft, epoch_id: draft.banning(target, epoch_id)
 
 
-def unban(target: bytes) -> Edit:
+def _unban(target: bytes) -> Edit:
     """Return the edit that lets a banned device be invited again."""
     return lambda draft, _: draft.unbanning(target)
 
@@ -158,16 +163,31 @@ def change_group(device: Device, manifest: GroupManifest, edit: Edit) -> GroupMa
     return device.node.membership.group(manifest.group_id)
 
 
-def votes_on(manifest: GroupManifest, action: Action) -> bool:
-    """Say whether an action needs votes in this group, instead of one member's word."""
-    return manifest.mode in VOTING_MODES and action in {Action.BAN, Action.UNBAN}
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A group after one member's word; where votes decide, with how many there are, and how many it needs."""
+
+    group: GroupManifest
+    votes: int = 0
+    needed: int = 0
 
 
-def vote(device: Device, manifest: GroupManifest, action: Action, target: bytes) -> tuple[int, int]:
-    """Vote to ban or unban a device; return how many votes there are, and how many it needs."""
+def ban_device(device: Device, manifest: GroupManifest, target: bytes) -> Decided:
+    """Remove a member and let it in no more; or vote for that, where votes decide."""
+    return _decide(device, manifest, Action.BAN, target, _ban(target))
+
+
+def unban_device(device: Device, manifest: GroupManifest, target: bytes) -> Decided:
+    """Let a banned device be invited again; or vote for that, where votes decide."""
+    return _decide(device, manifest, Action.UNBAN, target, _unban(target))
+
+
+def _decide(device: Device, manifest: GroupManifest, action: Action, target: bytes, edit: Edit) -> Decided:
+    if manifest.mode not in VOTING_MODES:
+        return Decided(change_group(device, manifest, edit))
     with device.store.transaction():
         voting = device.node.actions.vote(manifest.group_id, action, target, device.now())
-    return voting.votes, voting.needed
+    return Decided(device.node.membership.group(manifest.group_id), voting.votes, voting.needed)
 
 
 def leave_group(device: Device, manifest: GroupManifest) -> None:
@@ -211,7 +231,7 @@ def changes_since(device: Device, manifest: GroupManifest, version: int | None) 
     Raises:
         LocalError: that version is not here.
     """
-    wanted = version or max(1, manifest.version - 1)
+    wanted = max(1, manifest.version - 1) if version is None else version
     before = [each for each in _chain(device, manifest) if each.version == wanted]
     if not before:
         raise LocalError(f"version {version} is not here", hint="'covey group log' lists what is")

@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import Enum
 from importlib.util import find_spec
 
 from covey.app.device import Device
+from covey.app.operations.joining import pairing_error
 from covey.app.relay_access import has_authority
 from covey.app.relay_loop import wait_until
 from covey.core.group.manifest import Member
-from covey.core.ids import printable
+from covey.core.ids import device_name, printable
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.records import Pairing
-from covey.errors import UsageError
-from covey.limits.pairing import RENDEZVOUS_NUMBERS
+from covey.errors import ConfigurationError, UsageError
+from covey.limits.pairing import INVITE_US, RENDEZVOUS_NUMBERS
 
 _DELIVERY_S = 10.0
 """How long to wait for what follows to be acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """Who has come by the code, with the words that both people compare; `lacks_account`: at the relay."""
+
+    name: str
+    label: str
+    verifier: list[str]
+    lacks_account: bool
+    signing_public: str
+
+
+class InviteEnd(Enum):
+    """What has become of an invite that nobody took back and that did not fail."""
+
+    JOINED = "joined"
+    ACCEPTED = "accepted"
+    NOBODY = "nobody"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +51,54 @@ class OpenInvitation:
     invite: Invite
     code: str | None
 
-    def pairing(self) -> Pairing | None:
+    def _pairing(self) -> Pairing | None:
         """Return what has become of the ceremony; None where there is none."""
         found = self.device.store.pairings.all()
         return next((each for each in found if each.secret_hash == self.invite.secret_hash), None)
 
-    def used_by(self) -> bytes | None:
+    def _used_by(self) -> bytes | None:
         """Return the signing key of the device that has joined with it."""
         found = self.device.store.invites.all()
         return next((each.used_by for each in found if each.secret_hash == self.invite.secret_hash), None)
+
+    def newcomer(self) -> Newcomer | None:
+        """Return who has come by the code."""
+        pairing = self._pairing()
+        if pairing is None or pairing.joiner is None:
+            return None
+        name, words = device_name(pairing.joiner), _verifier_words(pairing)
+        return Newcomer(name, pairing.label, words, pairing.lacks_account, pairing.joiner.hex())
+
+    def joined(self) -> str | None:
+        """Return the name of the device that has joined with it."""
+        key = self._used_by()
+        return None if key is None else device_name(key)
+
+    def wait(self, look: Callable[[], None]) -> InviteEnd:
+        """Wait until somebody has joined, or nobody can any more; `look` is called meanwhile. An unused invite ends.
+
+        Raises:
+            PairingError: the ceremony did not end well.
+        """
+
+        def over() -> bool:
+            pairing = self._pairing()
+            if self._used_by() is not None or (pairing is not None and pairing.ended is not None):
+                return True
+            look()
+            return False
+
+        wait_until(self.device, over, INVITE_US / 1e6)
+        joiner, pairing = self._used_by(), self._pairing()
+        if joiner is not None:
+            delivered(self.device, joiner)
+            return InviteEnd.JOINED
+        if pairing is not None and pairing.accepts and pairing.ended is None:
+            return InviteEnd.ACCEPTED
+        if pairing is not None and pairing.ended not in {None, Ending.EXPIRED.value}:
+            raise pairing_error(Ending(pairing.ended))
+        self.cancel()
+        return InviteEnd.NOBODY
 
     def decide(self, *, accepts: bool) -> None:
         """Note whether the person lets the joiner in."""
@@ -61,7 +122,11 @@ def open_invitation(
     """Make an invite for one device and ten minutes, with a code where wanted; durable before anybody sees it.
 
     `accepts_any`: whoever knows the code or the URI is let in without asking the person.
+
+    Raises:
+        ConfigurationError: no relay is set.
     """
+    _require_relay(device)
     group_id = device.pick_group(group).group_id
     with device.store.transaction():
         now_us = device.now().wall_us
@@ -80,14 +145,18 @@ def open_invitation(
     return OpenInvitation(device, invite, code)
 
 
+def _require_relay(device: Device) -> None:
+    if not device.config.relay.url:
+        raise ConfigurationError("no relay is set", hint="covey relay --url mqtt://HOST")
+
+
 def _draw_code(number: int) -> str:
     from covey.adapters.word_list import draw_code
 
     return str(draw_code(secrets.randbelow, number))
 
 
-def verifier_words(pairing: Pairing) -> list[str]:
-    """Return the words that both people compare."""
+def _verifier_words(pairing: Pairing) -> list[str]:
     from covey.adapters.word_list import words_at
 
     return words_at(pairing.verifier)
@@ -98,7 +167,9 @@ def invite_member(device: Device, group: str | None, name: str, capabilities: tu
 
     Raises:
         UsageError: not exactly one device of our groups has that name or label.
+        ConfigurationError: no relay is set.
     """
+    _require_relay(device)
     group_id = device.pick_group(group).group_id
     found = {
         member.keys.signing_public: member
@@ -115,6 +186,13 @@ def invite_member(device: Device, group: str | None, name: str, capabilities: tu
     with device.store.transaction():
         device.node.actions.invite_member(group_id, key, capabilities, device.now())
     return member, group_id
+
+
+def qr_code(invite: Invite) -> str:
+    """Return the lines of a QR code of the invite's URI; empty where the package that draws it is not there."""
+    from covey.adapters.qr_code import terminal_qr
+
+    return terminal_qr(invite.to_uri())
 
 
 def delivered(device: Device, recipient: bytes) -> bool:

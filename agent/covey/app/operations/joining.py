@@ -263,19 +263,48 @@ def _reachable(told: str, used: str) -> str:
 # -- invitations to further groups ------------------------------------------------------------------------------------
 
 
-def waiting_invitations(device: Device) -> list[GroupRequest]:
+@dataclass(frozen=True, slots=True)
+class WaitingInvitation:
+    """An invitation that nobody has answered yet; `inviter` is a signing key, `label` what our groups call it."""
+
+    group_id: str
+    inviter: str
+    label: str
+    received_at_us: int
+    expires_at_us: int
+
+
+def waiting_invitations(device: Device) -> list[WaitingInvitation]:
     """Return the invitations to further groups that nobody has answered yet."""
+    known = {
+        member.keys.signing_public: member.label
+        for group in device.node.membership.groups()
+        for member in group.members
+    }
+    return [
+        WaitingInvitation(
+            each.group_id.hex(),
+            each.inviter.signing_public.hex(),
+            known.get(each.inviter.signing_public, ""),
+            each.received_at_us,
+            each.expires_at_us,
+        )
+        for each in _unanswered(device)
+    ]
+
+
+def _unanswered(device: Device) -> list[GroupRequest]:
     return unanswered(device.node.membership, device.store.requests, device.now().wall_us)
 
 
-def pick_invitation(requests: list[GroupRequest], name: str | None) -> GroupRequest:
+def _pick(device: Device, name: str | None) -> GroupRequest:
     """Return the newest invitation to the group that a person means.
 
     Raises:
         UsageError: there are several groups.
         LocalError: there is none.
     """
-    matching = [each for each in requests if each.group_id.hex().startswith(name or "")]
+    matching = [each for each in _unanswered(device) if each.group_id.hex().startswith(name or "")]
     groups = sorted({each.group_id.hex()[:8] for each in matching})
     if len(groups) > 1:
         raise UsageError(f"which group? {len(groups)} match", hint=f"name one of: {', '.join(groups)}")
@@ -284,13 +313,22 @@ def pick_invitation(requests: list[GroupRequest], name: str | None) -> GroupRequ
     return matching[-1]
 
 
-def accept_invitation(device: Device, request: GroupRequest) -> None:
-    """Ask the inviter to let this device in."""
+def accept_invitation(device: Device, name: str | None) -> bytes:
+    """Ask the inviter to let this device in; `name` is the beginning of the group's id, which is returned.
+
+    Raises:
+        UsageError: there are several groups.
+        LocalError: there is none.
+    """
+    request = _pick(device, name)
     with device.store.transaction():
         device.node.actions.accept_request(request, device.config.label, device.now())
+    return request.group_id
 
 
-def decline_invitation(device: Device, request: GroupRequest) -> None:
-    """Forget an invitation; nobody is told."""
+def decline_invitation(device: Device, name: str | None) -> bytes:
+    """Forget an invitation; nobody is told. Else as `accept_invitation`."""
+    request = _pick(device, name)
     with device.store.transaction():
         device.store.requests.drop(request.group_id)
+    return request.group_id

@@ -15,16 +15,17 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.adapters.clock import SystemClock
+from covey.adapters.keys.key_file import write_secret
 from covey.app.checks.findings import Examined
 from covey.app.checks.local import examine
 from covey.app.device import open_device
 from covey.app.metrics import families
 from covey.app.queries import status_of
 from covey.config.settings import settings
-from covey.errors import CoveyError
+from covey.errors import CoveyError, UsageError
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
@@ -43,6 +44,21 @@ _OUR_FILES = (
     "state.sqlite-wal",
     "vault.key",
 )
+
+
+def write_support_bundle(folder: StateFolder, path: Path, *, offline: bool) -> int:
+    """Write the bundle of the device in a folder to a new file of mode 0600; return its size in bytes.
+
+    Raises:
+        UsageError: the file is there already, or its name does not say what it is.
+    """
+    if not path.name.endswith(".tar.gz"):
+        raise UsageError("the file's name must end in .tar.gz")
+    if path.exists():
+        raise UsageError(f"{path} exists already", hint="name another file")
+    content = support_bundle(folder, offline=offline)
+    write_secret(path, content)
+    return len(content)
 
 
 def support_bundle(folder: StateFolder, *, offline: bool) -> bytes:
@@ -93,7 +109,7 @@ def _about() -> object:
 
 
 def _findings(folder: StateFolder, *, offline: bool) -> object:
-    examined = Examined(folder, SystemClock())
+    examined = Examined(folder)
     try:
         found = list(examine(examined, offline=offline))
     finally:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from covey.adapters.sqlite.salvage_report import SalvageReport
 from covey.app.device import open_device
 from covey.errors import CoveyError, LocalError
 
@@ -20,6 +21,15 @@ class Verified:
     complaints: list[str]
     repaired: bool
     salvages: list[dict[str, Any]]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.complaints
+
+    def saved(self) -> list[str]:
+        """Return each earlier repair as a line for people."""
+        return [SalvageReport(each["aside"], each["saved"], each["lost"]).line() for each in self.salvages]
 
 
 def verify_state(folder: StateFolder, progress: Callable[[int], None], *, repair: bool) -> Verified:

@@ -1,0 +1,52 @@
+"""Making this machine a device: its identity, its configuration, and an empty state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covey.adapters.keys.identity_file import find_passphrase
+from covey.core.ids import device_name, truncate_utf8
+from covey.limits.group import MAXIMUM_LABEL_BYTES
+
+if TYPE_CHECKING:
+    from covey.adapters.state_folder import StateFolder
+
+
+@dataclass(frozen=True, slots=True)
+class NewDevice:
+    """A device that has just been made."""
+
+    name: str
+    label: str
+    signing_public: str
+    noise_public: str
+    state: str
+
+
+def create_device(folder: StateFolder, label: str, relay: str, password: str, *, with_passphrase: bool) -> NewDevice:
+    """Draw an identity and write a configuration; nothing is set for an empty `relay` or `password`.
+
+    `with_passphrase` seals the key under the passphrase of the folder's file, or one that is typed.
+
+    Raises:
+        ConfigurationError: a device is here already, the URL is not usable, or nobody is there to type a passphrase.
+    """
+    label = truncate_utf8(label, MAXIMUM_LABEL_BYTES)
+    if relay:
+        from covey.adapters.mqtt.settings import parse_url
+
+        parse_url(relay)
+    passphrase = find_passphrase(folder.passphrase_file, twice=True) if with_passphrase else None
+    named = {"label": label, "relay.url": relay}
+    identity = folder.create({key: value for key, value in named.items() if value}, passphrase)
+    if password:
+        folder.write_relay_password(password)
+    folder.store(folder.config()).close()
+    return NewDevice(
+        device_name(identity.signing_public),
+        label,
+        identity.signing_public.hex(),
+        identity.noise_public.hex(),
+        str(folder.path),
+    )
