@@ -48,7 +48,6 @@ class EmulatedBoard:
         seed: int = 1,
     ) -> None:
         self._tool = tool or runtimes.unix32()
-        self._heap_kib = heap_kib
         self.flash = folder / "flash"
         self.flash.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, data in (modules or sources()).items():

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).resolve().parent.parent / "tests" / "vectors"
 LONGEST = 4_000
 BATCH_BYTES_MAX = 2_048
-MICROPYTHON_TYPES = (bytes, str, int, bool, type(None))
 
 
 def _load(name: str) -> dict[str, Any]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 SEEDS, RESETS = 12, 2
 PROGRAM = f"import sys\nsys.path.append('.')\nimport link_simulation\nlink_simulation.run({SEEDS}, {RESETS})\n"
-BODY = bytes(range(256)) + b"\0" * 9 + b"\x01" * 300
 
 
 def test_seeded_lives_are_the_same_everywhere(board: Driver) -> None:

@@ -33,10 +33,6 @@ class Clock(Protocol):
         """Return 8 bytes that change with every boot."""
 
 
-Rng = Callable[[int], bytes]
-"""`rng(n)` gives n unpredictable bytes."""
-
-
 @dataclass(frozen=True, slots=True)
 class RelayUp:
     """The relay accepted us and our inbox subscription; `maximum_payload` is the most one publish may carry.

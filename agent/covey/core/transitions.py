@@ -11,7 +11,7 @@ The diagrams in docs/state-machines.md are drawn from the tables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -21,6 +21,13 @@ State = TypeVar("State")
 Event = TypeVar("Event", bound=Enum)
 
 Transitions = Mapping[type[Any], Mapping[Event, type[Any]]]
+
+
+def first_over(
+    table: Transitions[Event], state: object, clocks: Iterable[tuple[Event, int]], now_us: int
+) -> Event | None:
+    """Return the event of the first of some clocks, (event, when it is over), that runs in a state and is over."""
+    return next((event for event, at_us in clocks if event in table[type(state)] and now_us >= at_us), None)
 
 
 def follow(table: Transitions[Event], old: State, event: Event, new: State) -> State:

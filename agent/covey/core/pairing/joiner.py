@@ -32,7 +32,7 @@ from covey.core.pairing.messages import (
     to_wire,
 )
 from covey.core.pake import Pake, Side
-from covey.core.transitions import Transitions, follow
+from covey.core.transitions import Transitions, first_over, follow
 from covey.errors import InviteError, LocalError, MalformedError, RemoteError
 from covey.limits.pairing import PAIRING_RESEND_US, PAIRING_SILENCE_US
 
@@ -312,24 +312,12 @@ class Joiner:
             self._send_at_us = now_us + PAIRING_RESEND_US
             yield to_wire(message)
 
-    def next_deadline(self) -> int | None:
-        """Return when `handle_deadline` is due."""
-        return min((at_us for _, at_us, _ in self._clocks()), default=None)
-
     def handle_deadline(self, now_us: int) -> None:
         """End what has waited too long."""
-        for event, at_us, ending in self._clocks():
-            if now_us >= at_us:
-                self._move(event, Over(ending))
-                return
-
-    def _clocks(self) -> list[tuple[Event, int, Ending]]:
-        """Return the clocks that run in this state: (event, when it happens, how it ends)."""
-        clocks = (
-            (Event.SILENCE, self._heard_at_us + PAIRING_SILENCE_US, Ending.VANISHED),
-            (Event.TIME_UP, self._deadline_us, Ending.EXPIRED),
-        )
-        return [clock for clock in clocks if clock[0] in JOINER[type(self._state)]]
+        clocks = ((Event.SILENCE, self._heard_at_us + PAIRING_SILENCE_US), (Event.TIME_UP, self._deadline_us))
+        over = first_over(JOINER, self._state, clocks, now_us)
+        if over is not None:
+            self._move(over, Over(Ending.VANISHED if over is Event.SILENCE else Ending.EXPIRED))
 
 
 def _farewell(keys: CeremonyKeys, parting: Parting) -> Farewell:
