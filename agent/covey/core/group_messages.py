@@ -63,8 +63,8 @@ class GroupMessages:
         sends += self._maintenance.ask(self._membership, message.group_id, message.author, now)
         return HandlerOutcome(sends=tuple(sends))
 
-    def _pull(self, delivery: Delivery, _now: Now) -> HandlerOutcome:
-        return HandlerOutcome(sends=tuple(self._maintenance.answer_pull(self._membership, delivery.message)))
+    def _pull(self, delivery: Delivery, now: Now) -> HandlerOutcome:
+        return HandlerOutcome(sends=tuple(self._maintenance.answer_pull(self._membership, delivery.message, now)))
 
     def _invite(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         invited = receive_group_invite(self._membership, self._records.requests, delivery.message, now.wall_us)

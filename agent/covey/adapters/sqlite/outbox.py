@@ -320,6 +320,12 @@ class Outbox:
         """Say whether any control message waits for an acknowledgement."""
         return bool(self._database.run("SELECT 1 FROM device WHERE control_bytes > 0"))
 
+    def control_bytes(self, recipient: bytes) -> int:
+        """Return how many bytes of control messages wait for a recipient."""
+        query = "SELECT coalesce(sum(size), 0) FROM outbox WHERE id BETWEEN ? AND ? AND class = ?"
+        [(size,)] = self._database.run(query, (*self._places(recipient), MessageClass.CONTROL))
+        return int(size)
+
     def control_messages(self, recipient: bytes) -> list[tuple[int, bytes]]:
         """Return (place, message) of the control messages that wait for a recipient."""
         return self._database.run(

@@ -4,6 +4,7 @@
    awaited, the one that the invite pins.
 2. A device that shares no group with us any more keeps its last address until it has acknowledged what it is told,
    or that has waited for `DEPARTURE_US`: then what waits for it is dropped, and it is forgotten.
+   Meanwhile it is told, and not heard.
 """
 
 from __future__ import annotations
@@ -21,19 +22,26 @@ class Addresses:
     def __init__(self, records: AddressRecords) -> None:
         self._records = records
         self._noise: dict[bytes, bytes] = {}
+        self._heard: frozenset[bytes] = frozenset()
         self._departed: list[bytes] = []
 
     def rebuild(self, groups: Iterable[GroupManifest]) -> None:
         """Take up what is believed of every group, the departures, and the joins that wait for an answer."""
-        self._noise = dict(self._records.departures.addresses())
+        heard: dict[bytes, bytes] = {}
         for group in groups:
-            self._noise |= {member.keys.signing_public: member.keys.noise_public for member in group.members}
+            heard |= {member.keys.signing_public: member.keys.noise_public for member in group.members}
         for pending in self._records.joins.pending():
-            self._noise[pending.inviter.signing_public] = pending.inviter.noise_public
+            heard[pending.inviter.signing_public] = pending.inviter.noise_public
+        self._heard = frozenset(heard)
+        self._noise = dict(self._records.departures.addresses()) | heard
 
     def of(self, signing_public: bytes) -> bytes | None:
         """Return the noise key of a device that this one may speak to."""
         return self._noise.get(signing_public)
+
+    def hears(self, signing_public: bytes) -> bool:
+        """Say whether a device may speak of its link with this one: it is no stranger, and was not removed."""
+        return signing_public in self._heard
 
     def part_from(self, members: Iterable[Member]) -> None:
         """Keep the addresses of devices that are members no more, until they know; boards are told nothing."""

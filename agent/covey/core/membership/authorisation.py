@@ -26,8 +26,8 @@ def authorise(membership: Membership, message: Message, now_us: int) -> OpenInvi
         return membership.invitations.find(message, now_us)
     if message.type is MessageType.GROUP_INVITE:
         may_invite(membership, message.author)
-    elif message.type in _OF_LINKS or not message.link_seq:  # which all have who share a group
-        stranger = membership.address(message.author) is None
+    elif message.type in _OF_LINKS or not message.link_seq:
+        stranger = not membership.hears(message.author)
         if stranger or (message.type in _OF_LINKS and message.group_id != NO_GROUP):
             raise NotAMemberError(f"a {message.type.name} by a stranger")
     elif message.type in _OF_GROUPS:

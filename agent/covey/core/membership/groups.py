@@ -88,6 +88,10 @@ class Groups:
         """Return the noise key of a device that this one may speak to."""
         return self._addresses.of(signing_public)
 
+    def hears(self, signing_public: bytes) -> bool:
+        """Say whether a device may speak of its link with this one."""
+        return self._addresses.hears(signing_public)
+
     def secret(self, group_id: bytes) -> bytes | None:
         """Return the secret of a group's epoch, if it is here yet.
 

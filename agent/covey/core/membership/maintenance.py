@@ -5,6 +5,7 @@
 2. A conflict is ended by a manifest that follows all heads and says what they come to: by an issuer of one of
    the heads after a random wait, and if none does, by anybody after a longer one (000.17).
 3. Whoever lacks the secret of the epoch asks for it in the same way.
+   An asker gets one answer at a time, and not more often than it may ask: one is up to 2,500 times its question.
 4. A group that lists a retired noise key of ours is told the current one (`membership/rotation.py`).
 """
 
@@ -20,7 +21,7 @@ from covey.core.membership.rotation import announce_everywhere, outdated
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType
 from covey.errors import LocalError
-from covey.limits.group import MAINTENANCE_US, PULL_US, RECONCILE_ANYBODY_US, RECONCILE_ISSUER_US
+from covey.limits.group import MAINTENANCE_US, MAXIMUM_BUNDLE_BYTES, PULL_US, RECONCILE_ANYBODY_US, RECONCILE_ISSUER_US
 
 _PULLS_MAX = 6
 """Times that something is asked for which no member has."""
@@ -37,14 +38,23 @@ class GroupMaintenance:
         self._reconcile_at: dict[bytes, int] = {}
         self._pulls: dict[bytes, tuple[int, int]] = {}
         self._announced_at_us: int | None = None
+        self._answered: dict[tuple[bytes, bytes], int] = {}
 
-    def answer_pull(self, membership: Membership, message: Message) -> list[GroupSend]:
-        """Give a member the manifests that it asks for, and the secret of the epoch.
+    def answer_pull(self, membership: Membership, message: Message, now: Now) -> list[GroupSend]:
+        """Give a member the manifests that it asks for, and the secret of the epoch; nothing to who asks too much.
 
         Raises:
             RemoteError: malformed.
         """
         from_version = pull_from_wire(message.body)
+        asker = (message.author, message.group_id)
+        since_us = self._answered.get(asker)
+        rests = since_us is not None and now.monotonic_us < since_us + PULL_US // 2
+        if rests or self._records.outbox.control_bytes(message.author) > MAXIMUM_BUNDLE_BYTES:
+            self._records.counters.count("pulls_unanswered")
+            return []
+        self._answered = {key: at_us for key, at_us in self._answered.items() if now.monotonic_us < at_us + PULL_US}
+        self._answered[asker] = now.monotonic_us
         manifests = oldest_that_fit(self._records.groups.manifests_from(message.group_id, from_version))
         secret = membership.secret(message.group_id)
         bundle = Bundle(manifests, (secret,) if secret is not None else ())

@@ -12,7 +12,8 @@ handed to the caller as `GroupSend`s, to be queued in the same transaction. Beyo
        the sealed message to each member.
     4. What waits for a device that shares no group with us any more is withdrawn, except for the news of it
        (`addresses.py`).
-    5. A device that only void manifests let in is told so by everybody who comes to know it: nobody removes it.
+    5. A device that only void manifests let in is told so by everybody who comes to know it: nobody removes it. It
+       hears of the removals that make them void, and of nothing later: a removed device may have made it up.
 """
 
 from __future__ import annotations
@@ -370,7 +371,8 @@ class Membership(Groups):
         """Store what was accepted and draw the consequences; return what others have to hear (rule 5)."""
         for manifest in news:
             self._save(manifest, now_us)
-        void_members, held = trust.void_members(), trust.held()
+        void_members = trust.void_members()
+        told = trust.told_to_void() if void_members else []
         self._records.groups.settle_manifests(trust.group_id, trust.settle())
         after = trust.current
         assert after is not None
@@ -393,5 +395,5 @@ class Membership(Groups):
             return []
         added = tuple(member for key, member in listed.items() if key not in known)
         self.events.append(GroupChanged(after, added, gone, self._own not in known, trust.conflict))
-        body = Bundle(newest_that_fit([each.raw for each in held])).to_wire()
+        body = Bundle(newest_that_fit([each.raw for each in told])).to_wire()
         return [self._send(each.keys.signing_public, trust.group_id, body) for each in void if not each.is_board]

@@ -165,6 +165,9 @@ class ControlRecords(Protocol):
     def control_waits(self) -> bool:
         """Say whether any control message waits for an acknowledgement."""
 
+    def control_bytes(self, recipient: bytes) -> int:
+        """Return how many bytes of control messages wait for a recipient."""
+
     def control_messages(self, recipient: bytes) -> list[tuple[int, bytes]]:
         """Return (place, message) of the control messages that wait for a recipient."""
 
