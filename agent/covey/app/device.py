@@ -88,7 +88,8 @@ class Device:
         if not groups:
             raise LocalError("this device is in no group", hint="covey group create, or covey join")
         known = ", ".join(group.group_id.hex()[:8] for group in groups)
-        raise LocalError(f"which group? {len(matching)} match '{name or ''}'", hint=f"--group with one of: {known}")
+        what = f"which group? {len(matching)} match" if matching else f"no group's id begins with '{name}'"
+        raise LocalError(what, hint=f"--group with one of: {known}")
 
 
 def _jitter(low: int, high: int) -> int:

@@ -71,8 +71,7 @@ def add_arguments(parser: Parser) -> None:
     for name, action in parser.actions.items():
         if name not in {"create", "show", "members", "log"}:
             group_option(action)
-        if name not in {"leave", "destroy"}:
-            json_option(action)
+        json_option(action)
 
 
 _CREATE_EXAMPLES = ("covey group create --capability collector", "covey group create --mode one-to-one --with KEY")
@@ -205,7 +204,10 @@ def _leave(options: argparse.Namespace) -> None:
         name = manifest.group_id.hex()[:8]
         confirm(f"leave group {name}? Only a new invite brings this device back.", options.yes)
         groups.leave_group(device, manifest)
-    print(f"left group {name}; the others are told as soon as the relay is there")
+    if options.json:
+        print_json({"left": manifest.group_id.hex()})
+    else:
+        print(f"left group {name}; the others are told as soon as the relay is there")
 
 
 def _destroy(options: argparse.Namespace) -> None:
@@ -214,7 +216,12 @@ def _destroy(options: argparse.Namespace) -> None:
         name, devices = manifest.group_id.hex()[:8], count(len(manifest.members), "device")
         confirm(f"destroy group {name} on {devices}, with all keys and messages?", options.yes)
         groups.destroy_group(device, manifest)
-    print(f"destroying group {name}: the agent tells the others, and forgets when they know, at the latest in a day")
+    if options.json:
+        print_json({"destroying": manifest.group_id.hex()})
+    else:
+        print(
+            f"destroying group {name}: the agent tells the others, and forgets when they know, at the latest in a day"
+        )
 
 
 def _show_version(version: groups.Version, *, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from covey.app.operations.verifying import Verified, verify_state
 from covey.cli.device_options import open_device, reach_device, state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import confirm, count, print_json, print_table
-from covey.errors import LocalError, UsageError
+from covey.errors import UsageError
 
 _SHOWN = 20
 _TELL_EVERY = 10_000
@@ -162,7 +162,7 @@ def _quarantine(options: argparse.Namespace) -> int:
     with open_device(options) as device:
         if options.number is None:
             if options.release or options.drop:
-                raise LocalError("which message?", hint="covey outbox quarantine lists their numbers")
+                raise UsageError("which message?", hint="covey outbox quarantine lists their numbers")
             _show(options, [quarantine.about(each) for each in device.store.quarantine.entries()])
             return 0
         held = quarantine.pick_held(device, options.number)

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from covey.errors import UsageError
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 
 Act: TypeAlias = "Callable[[argparse.Namespace], int | None]"
 """What does a command or an action; None is the exit code 0."""
+
+
+_MISTAKES = (
+    (re.compile(r"argument (.+?): expected one argument"), r"\1 needs a value"),
+    (re.compile(r"argument (.+?): invalid int value: (.+)"), r"\1: \2 is not a whole number"),
+    (re.compile(r"argument (.+?): invalid float value: (.+)"), r"\1: \2 is not a number"),
+    (re.compile(r"argument (.+?): not allowed with argument (.+)"), r"\1 does not go with \2"),
+)
+"""What argparse says, and what is said instead."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,6 +41,7 @@ class Parser(argparse.ArgumentParser):
             settings.setdefault("epilog", "\n  ".join(["examples:", *examples]))
         settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(**settings)
+        self._positionals.title = "arguments"
         self.examples = tuple(examples)
         self.actions: dict[str, Parser] = {}
         self.default_action = ""
@@ -39,7 +50,7 @@ class Parser(argparse.ArgumentParser):
     def add_actions(self, default: str = "") -> Actions:
         """Divide this command into actions; a default is meant where none is named."""
         self.default_action = default
-        return Actions(self, self.add_subparsers(dest="action", metavar="ACTION", required=True))
+        return Actions(self, self.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True))
 
     def format_help(self) -> str:
         """Return the help, with that of the action that is meant where none is named."""
@@ -57,6 +68,8 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageError: always.
         """
+        for pattern, words in _MISTAKES:
+            message = pattern.sub(words, message)
         raise UsageError(message, hint=f"{self.prog} --help")
 
     def parse_known_args(  # type: ignore[override] # argparse's overloads say no more

@@ -59,8 +59,8 @@ def _parser(first: str | None, chosen: set[str]) -> Parser:
         description="End-to-end encrypted sync and telemetry for fleets of small devices.",
         epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 78 wrong configuration, 141 nobody reads on (| head).",
     )
-    parser.add_argument("--version", action="version", version=f"covey {_version(first)}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser.add_argument("--version", action="version", version=f"covey {_version(first)}", help="print the version")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     for name, (module_name, summary) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, summary=summary)
         if name in chosen:

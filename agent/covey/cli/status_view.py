@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from covey.app.documents import MemberStatus, Status
 
 DEVICES_HEAD = ("device", "label", "presence", "heard", "waiting", "since", "acknowledged")
+_NO_RELAY = "relay    not set: covey relay --url mqtt://HOST"
 BOARDS_HEAD = ("board", "device", "state", "software")
 
 
@@ -23,7 +24,7 @@ def overview(status: Status) -> Iterator[str]:
     yield f"health   {'well' if not status.troubles else printable('; '.join(status.troubles))}"
     yield f"agent    {status.agent}"
     for each in status.relays or [status.relay]:
-        yield f"relay    {each.url or 'not set'}: {printable(each.state)}, for {duration(each.seconds)}"
+        yield f"relay    {each.url}: {printable(each.state)}, for {duration(each.seconds)}" if each.url else _NO_RELAY
     yield f"clock    {'synchronised' if status.clock_synchronised else 'not synchronised'}"
     for group in status.groups:
         yield f"group    {group.group_id[:8]} version {group.version}, {count(group.members, 'member')}"

@@ -9,7 +9,7 @@ import pytest
 from covey.cli.command_tree import Command, commands, every_command
 from covey.cli.main import main
 from covey.cli.terminal import count
-from tests.command import covey
+from tests.command import Here, covey
 
 _EVERY = list(every_command())
 
@@ -71,9 +71,10 @@ def test_the_first_page_lists_the_commands() -> None:
         ("group add one", "the following arguments are required: KEY", "covey group add --help"),
         ("config set label", "the following arguments are required: VALUE", "covey config set --help"),
         ("key rotate one", "covey key rotate: 'one' is one word too many", "covey key rotate --help"),
-        ("outbox list --limit x", "argument --limit: invalid int value: 'x'", "covey outbox list --help"),
-        ("outbox quarantine 3 --release --drop", "not allowed with argument --release", "covey outbox quarantine"),
-        ("publish /nowhere/at/all --format", "argument --format: expected one argument", "covey publish --help"),
+        ("outbox list --limit x", "error: --limit: 'x' is not a whole number", "covey outbox list --help"),
+        ("top --interval soon", "error: --interval: 'soon' is not a number", "covey top --help"),
+        ("outbox quarantine 3 --release --drop", "--drop does not go with --release", "covey outbox quarantine --help"),
+        ("publish /nowhere/at/all --format", "error: --format needs a value", "covey publish --help"),
     ],
 )
 def test_a_mistake_names_what_was_meant(line: str, complaint: str, hint: str) -> None:
@@ -116,6 +117,34 @@ def test_list_and_ls_are_one(command: str, tmp_path: Path) -> None:
     listed = covey(command, "list", "--state", state)
     assert listed.code == 0, listed
     assert covey(command, "ls", "--state", state) == listed
+
+
+def test_the_help_names_its_parts() -> None:
+    assert "\ncommands:\n" in covey("--help").stdout
+    assert "\nactions:\n" in covey("group", "--help").stdout
+    assert "\narguments:\n  KEY" in covey("group", "add", "--help").stdout
+
+
+def test_a_name_that_nobody_has_and_one_that_several_have(tmp_path: Path) -> None:
+    here = Here(tmp_path, "gate")
+    assert "this device is in no group" in here.fails("group", "show", code=1)
+    here.ok("group", "create")
+    here.ok("group", "create")
+    first, second = (group["group_id"] for group in here.json("status")["groups"])
+    assert f"one of: {first[:8]}, {second[:8]}" in here.fails("group", "show", code=1)
+    assert "no group's id begins with 'x'" in here.fails("group", "show", "--group", "x", code=1)
+    told = here.fails("group", "remove", "nobody", "--group", first[:8], code=1)
+    assert "no member matches 'nobody'" in told
+    assert "hint: 'covey group show' lists them\n" in told
+    assert "which message?" in here.fails("outbox", "quarantine", "--drop", code=2)
+
+
+def test_what_has_no_table_has_json_all_the_same(tmp_path: Path) -> None:
+    here = Here(tmp_path, "gate")
+    group = here.json("group", "create")["group_id"]
+    assert here.json("group", "leave", "--yes") == {"left": group}
+    group = here.json("group", "create")["group_id"]
+    assert here.json("group", "destroy", "--yes") == {"destroying": group}
 
 
 def test_numbers_agree_with_what_they_count() -> None:

@@ -128,7 +128,7 @@ def _load_client(context: ssl.SSLContext, client: ClientCertificate) -> None:
     except OSError as error:
         raise ConfigurationError(
             f"{client.certificate_file} and {key_file} are no certificate with its unsealed private key in PEM",
-            hint="`covey broker enrol` makes both",
+            hint="'covey broker enrol' makes both",
         ) from error
 
 

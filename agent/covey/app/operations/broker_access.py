@@ -215,6 +215,6 @@ def _user_name(text: str) -> str:
         try:
             return key_from_text("sign", text).hex()
         except MalformedError as error:
-            raise UsageError(f"{error}", hint="`covey key show` on the device prints its signing key") from error
+            raise UsageError(f"{error}", hint="'covey key show' on the device prints its signing key") from error
     check_device_name(text)
     return text

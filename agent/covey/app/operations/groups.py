@@ -59,11 +59,10 @@ def pick_banned(manifest: GroupManifest, name: str) -> bytes:
 
 def _one_of(keys: list[bytes], name: str, what: str) -> bytes:
     matching = [key for key in keys if key.hex().startswith(name.lower())]
-    if len(matching) != 1:
-        raise LocalError(
-            f"{len(matching)} {what}s match '{printable(name)}'",
-            hint="'covey group show' lists them; write more digits",
-        )
+    if not matching:
+        raise LocalError(f"no {what} matches '{printable(name)}'", hint="'covey group show' lists them")
+    if len(matching) > 1:
+        raise LocalError(f"{len(matching)} {what}s match '{printable(name)}'", hint="write more digits")
     return matching[0]
 
 
