@@ -41,6 +41,12 @@ class LimitError(RemoteError):
     code = "limit"
 
 
+class RateError(RemoteError):
+    """More by one author than is dealt with in a time (002.35). It was not read; who is honest sends it again."""
+
+    code = "rate"
+
+
 class DecryptionError(RemoteError):
     """Did not open. Wrong key, wrong context and tampering look alike on purpose."""
 

@@ -7,6 +7,8 @@
    and the node made anew (ADR 4), what came before it is committed without it, and it is set aside by itself, as
    the message of somebody who may speak or as one that is dropped. An honest turn pays nothing for this, and a
    hostile envelope costs two nodes and two commits; a turn deals with a bounded number of them.
+4. While more that is worthless has come than a device deals with (`core/link/rates.py`), all that comes is held:
+   nothing of it is lost, as the relay keeps what is not acknowledged.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.outcome import UNFORESEEN, Seen
 from covey.errors import StorageError
+from covey.limits.rate import DROPPED_LINE_US
 from covey.ports import Delivered, Report, Transactions
 
 _HELD_US = 5_000_000
@@ -51,6 +54,7 @@ class Deliveries:
         self._report = report
         self._held: list[Delivered] = []
         self._until_us = 0
+        self._told_us: int | None = None
 
     def add(self, events: Sequence[Delivered]) -> None:
         """Hold what relays have delivered; it is due at once."""
@@ -74,6 +78,11 @@ class Deliveries:
         """
         if not self._held or now.monotonic_us < self._until_us:
             return
+        rests_us = node.receiving_rests_us(now)
+        if rests_us:
+            self._until_us = now.monotonic_us + rests_us
+            self._tell_rest(now)
+            return
         self._until_us = now.monotonic_us + _HELD_US
         together, defects = len(self._held), 0
         while self._held and defects < _DEFECTS:
@@ -95,6 +104,11 @@ class Deliveries:
                 self._acknowledge(batch, seen)
             together = len(self._held)
         self._until_us = now.monotonic_us
+
+    def _tell_rest(self, now: Now) -> None:
+        if self._told_us is None or now.monotonic_us >= self._told_us + DROPPED_LINE_US:
+            self._told_us = now.monotonic_us
+            self._report("warning", "more worthless envelopes come than are dealt with: what comes waits at the relay")
 
     def _acknowledge(self, batch: list[Delivered], seen: list[Seen | None]) -> None:
         for event, found in zip(batch, seen, strict=True):

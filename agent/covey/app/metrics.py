@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from covey import errors
 from covey.app.documents import Status, to_json
+from covey.core.outcome import UNFORESEEN
 from covey.core.presence.status import CONDITIONS
 
 Sample = tuple[dict[str, str], float]
@@ -46,7 +47,7 @@ def families(status: Status) -> Iterator[Family]:
         ("quarantined", "Authentic messages that could not be used"),
     ):
         noted = {name.removeprefix(f"{reason}_") for name in counters if name.startswith(f"{reason}_")}
-        codes = sorted({each.code for each in _remote_errors()} | {errors.OutboxFullError.code} | noted)
+        codes = sorted({each.code for each in _remote_errors()} | {errors.OutboxFullError.code, UNFORESEEN} | noted)
         yield Family(
             f"covey_{reason}",
             "counter",
@@ -56,6 +57,7 @@ def families(status: Status) -> Iterator[Family]:
     for name, meaning in (
         ("duplicates", "Messages that came again"),
         ("refused_full", "Messages that found no room here and stay with their sender"),
+        ("pulls_unanswered", "Requests for manifests that came too often"),
         ("lost_messages", "Messages that senders have admitted to have lost"),
         ("published_messages", "Telemetry batches queued"),
         ("published_readings", "Readings queued"),

@@ -12,8 +12,9 @@ from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from covey.app.deliveries import Deliveries
+from covey.app.dropped_lines import DroppedLines
 from covey.app.relays import Relays
-from covey.core.events import BlobArrived, EnvelopeDropped, Event, RollbackDetected
+from covey.core.events import BlobArrived, EnvelopeDropped, Happening, RollbackDetected
 from covey.core.ids import device_name, printable
 from covey.core.link.records import CounterRecords
 from covey.core.link.sealer import Outgoing
@@ -113,6 +114,7 @@ class Runtime:
         self._inputs: SimpleQueue[RelayEvent] = SimpleQueue()
         self._storage_fails = False
         self._make_node = make_node
+        self._dropped_lines = DroppedLines()
         self._deliveries = Deliveries(store, relays, self._replace_node, report)
         self.node = make_node(None)
 
@@ -325,18 +327,22 @@ class Runtime:
         self._report("error", f"a message of {len(outgoing.envelope)} bytes was set aside: no relay takes it")
 
     def _report_events(self) -> None:
+        now_us = self._clock.monotonic_us()
         while (event := self.node.next_event()) is not None:
-            level, line = describe(event)
-            self._report(level, line)
+            if isinstance(event, EnvelopeDropped):
+                told = self._dropped_lines.dropped(event, now_us)
+                if told is not None:
+                    self._report("warning", told)
+            else:
+                self._report(*describe(event))
+        for line in self._dropped_lines.due(now_us):
+            self._report("warning", line)
 
 
-def describe(event: Event) -> tuple[str, str]:
-    """Return an event as (level, one line for people)."""
+def describe(event: Happening) -> tuple[str, str]:
+    """Return what happened as (level, one line for people)."""
     if isinstance(event, BlobArrived):
         return "info", f"a blob of {event.size} bytes from {device_name(event.author)}; 'covey recv' takes it"
-    if isinstance(event, EnvelopeDropped):
-        author = f" from {device_name(event.author)}" if event.author else ""
-        return "warning", f"dropped an envelope{author}: {event.code}: {event.reason}"
     if isinstance(event, RollbackDetected):
         line = f"{device_name(event.recipient)} holds messages that this state never sent"
         return "warning", f"{line}: it is a copy of an earlier one; what waits is sent anew, in a new incarnation"

@@ -87,14 +87,19 @@ class Acknowledgements:
             self._resumptions[author, span.incarnation] = Resumption(tuple(gone))
         return Seen(author, news=True) if freed else None
 
-    def resume(self, message: Message, now: Now) -> None:
-        """Go on without what the sender no longer has: an earlier state of ours had it, or a loss record tells."""
+    def resume(self, message: Message, now: Now) -> bool:
+        """Go on without what the sender no longer has: an earlier state of ours had it, or a loss record tells.
+
+        Return whether that changed anything.
+        """
         link = self._links.of(message.author, message.incarnation)
         before = link.received
         link.resume(Resumption.from_wire(message.body).ranges)
-        if link.received != before:
-            self._records.received.set(message.author, message.incarnation, link.received)
-            link.answer_soon(now.monotonic_us)
+        if link.received == before:
+            return False
+        self._records.received.set(message.author, message.incarnation, link.received)
+        link.answer_soon(now.monotonic_us)
+        return True
 
     def resumptions(self) -> Iterator[tuple[bytes, bytes, bytes]]:
         """Yield (author, incarnation, body) of the resumptions that are due; going on says that one has gone."""

@@ -32,7 +32,7 @@ class RollbackDetected:
     recipient: bytes
 
 
-Event = (
+Happening = (
     GroupChanged
     | RemovedFromGroup
     | GroupDestroyed
@@ -40,6 +40,8 @@ Event = (
     | JoinExpired
     | VoteArrived
     | BlobArrived
-    | EnvelopeDropped
     | RollbackDetected
 )
+"""What is told one by one."""
+
+Event = Happening | EnvelopeDropped

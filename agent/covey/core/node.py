@@ -94,7 +94,14 @@ class Node:
         self.landing = TelemetryLanding(records, self._links, lands=lands_telemetry)
         group_messages = GroupMessages(self.membership, self._group_maintenance, records, queue)
         parts = ReceivingParts(
-            self.membership, self._links, link_keys, queue, self._acknowledgements, self.heartbeat, self.routes
+            state.rates,
+            self.membership,
+            self._links,
+            link_keys,
+            queue,
+            self._acknowledgements,
+            self.heartbeat,
+            self.routes,
         )
         handlers = {**group_messages.handlers(), **self.landing.handlers()}
         self._receiver = Receiver(identity, records, rng, parts, self._events, handlers)
@@ -124,6 +131,10 @@ class Node:
     def receive_envelope(self, raw: bytes, now: Now) -> Seen | None:
         """Deal with one envelope from a relay; return whose it was, where that one wants an answer or was heard."""
         return self._receiver.receive(raw, now)
+
+    def receiving_rests_us(self, now: Now) -> int:
+        """Return how long nothing more may be received (`link/rates.py`, rule 4); 0 where something may."""
+        return self.state.rates.wait_us(now.monotonic_us)
 
     def set_aside(self, raw: bytes, now: Now) -> bytes | None:
         """Keep an envelope's message for a person, as dealing with it brought out a defect; return whose it was."""

@@ -2,7 +2,8 @@
 
 An envelope is dealt with in this order, and the first failure ends it:
 
-    1. size, shape, decryption; shape and signature of the message; it names us as its recipient;
+    1. size, shape, decryption; shape of the message; its author has tokens left (`link/rates.py`); its signature; it
+       names us as its recipient;
     2. the author may speak: a member of the group named, an address that this device knows for what belongs to a
        link, the inviter whose answer is awaited, or the bearer of an open invite (000.24);
     3. the link sequence is new (`link/receiver.py`);
@@ -20,6 +21,7 @@ from covey.core.acknowledgements import Acknowledgements
 from covey.core.crypto import NONCE_BYTES, Identity, NoiseKey
 from covey.core.events import BlobArrived, EnvelopeDropped, Event
 from covey.core.link.link_keys import KeptKey, LinkKey, SendingLinks, open_envelope
+from covey.core.link.rates import ReceivingRates
 from covey.core.link.receiver import Arrival, ReceiveLinks
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.authorisation import authorise
@@ -30,15 +32,20 @@ from covey.core.presence.heartbeat import Heartbeat
 from covey.core.records import Records
 from covey.core.routing.forwarding import BoardRoutes, Forward, check_carried, read_downward
 from covey.core.wire.message import Message, MessageType, read_message
-from covey.errors import LimitError, NotForUsError, RemoteError
+from covey.errors import LimitError, NotForUsError, RateError, RemoteError
+from covey.limits.rate import DEFECT_TOKENS, NEWS_TOKENS, THROTTLED_TOKENS, WORTHLESS_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
 class _Reception:
-    """What became of an envelope: `taken` is false where there was no room for what it held."""
+    """What became of an envelope: `taken` is false where there was no room for what it held.
+
+    `useful` ones brought something: they cost their author little.
+    """
 
     taken: bool = True
     seen: Seen | None = None
+    useful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,7 @@ class _Opened:
 class ReceivingParts:
     """The machines that an envelope may concern."""
 
+    rates: ReceivingRates
     membership: Membership
     links: ReceiveLinks
     link_keys: SendingLinks
@@ -111,8 +119,9 @@ class Receiver:
         """
         author = None
         try:
-            message = self._open(raw).message
+            message = self._open(raw, now).message
             author = message.author
+            self._parts.rates.spend(author, DEFECT_TOKENS, now.monotonic_us)
             authorise(self._parts.membership, message, now.wall_us)
             link = self._parts.links.of(author, message.incarnation)
             if message.link_seq and link.classify(message.link_seq) is Arrival.NEW:
@@ -127,13 +136,16 @@ class Receiver:
             self._drop(error, author)
         return author
 
-    def _open(self, raw: bytes) -> _Opened:
+    def _open(self, raw: bytes, now: Now) -> _Opened:
         """Open an envelope, and check that the message in it is its author's, and for us.
 
         Raises:
             RemoteError: it does not open, or is not.
         """
         opened = open_envelope(raw, self._identity.noise, self._records.link_keys)
+        claimed = read_message(opened.message, verify=False).author
+        if self._parts.rates.exhausted(claimed, now.monotonic_us):
+            raise RateError("more than one device may send in this time")
         message = read_message(opened.message)
         opened.check_author(message)
         if message.recipient != self._identity.signing_public:
@@ -141,27 +153,38 @@ class Receiver:
         return _Opened(message, opened.sealed_for)
 
     def _receive(self, raw: bytes, carrier: bytes | None, now: Now) -> _Reception:
-        author = None
-        parts = self._parts
+        payer = None
         try:
-            opened = self._open(raw)
-            message = opened.message
-            author = message.author
-            if carrier is not None:
-                check_carried(parts.membership, message, carrier)
-            if message.type is MessageType.ACK:
-                return self._receive_acknowledgement(message, now)
-            invite = authorise(parts.membership, message, now.wall_us)
-            parts.link_keys.heard(message.author)
-            if not message.link_seq:
-                return self._receive_unsequenced(message, now)
-            if carrier is not None:
-                parts.links.make_room(message.author, message.incarnation)
-            link = parts.links.of(message.author, message.incarnation)
-            return self._receive_sequenced(Delivery(message, link, invite, opened.sealed_for), carrier, now)
+            opened = self._open(raw, now)
+            payer = opened.message.author
+            reception = self._take(opened, carrier, now)
+            tokens = NEWS_TOKENS if reception.useful else WORTHLESS_TOKENS
         except RemoteError as error:
-            self._drop(error, author)
-            return _Reception()
+            reception = _Reception()
+            tokens = THROTTLED_TOKENS if isinstance(error, RateError) else WORTHLESS_TOKENS
+            self._drop(error, payer)
+        self._parts.rates.spend(payer, tokens, now.monotonic_us)
+        return reception
+
+    def _take(self, opened: _Opened, carrier: bytes | None, now: Now) -> _Reception:
+        """Deal with an authentic message.
+
+        Raises:
+            RemoteError: its author may not speak, or not so.
+        """
+        message, parts = opened.message, self._parts
+        if carrier is not None:
+            check_carried(parts.membership, message, carrier)
+        if message.type is MessageType.ACK:
+            return self._receive_acknowledgement(message, now)
+        invite = authorise(parts.membership, message, now.wall_us)
+        parts.link_keys.heard(message.author)
+        if not message.link_seq:
+            return self._receive_unsequenced(message, now)
+        if carrier is not None:
+            parts.links.make_room(message.author, message.incarnation)
+        link = parts.links.of(message.author, message.incarnation)
+        return self._receive_sequenced(Delivery(message, link, invite, opened.sealed_for), carrier, now)
 
     def _drop(self, error: RemoteError, author: bytes | None) -> None:
         self._records.counters.count(f"dropped_{error.code}")
@@ -170,20 +193,20 @@ class Receiver:
     def _receive_acknowledgement(self, message: Message, now: Now) -> _Reception:
         found = self._parts.acknowledgements.acknowledge(message, now)
         if found is None or isinstance(found, Seen):
-            return _Reception(seen=found)
+            return _Reception(seen=found, useful=found is not None)
         self._events.append(found)
         return _Reception()
 
     def _receive_unsequenced(self, message: Message, now: Now) -> _Reception:
         parts = self._parts
         if message.type is MessageType.RESUME:
-            parts.acknowledgements.resume(message, now)
-        elif message.type is MessageType.PRESENCE:
+            return _Reception(useful=parts.acknowledgements.resume(message, now))
+        if message.type is MessageType.PRESENCE:
             if parts.heartbeat.receive(parts.membership, message, now):
-                return _Reception(seen=Seen(message.author, news=True))
-        else:
-            parts.routes.keep(message.author, read_downward(parts.membership, message))
-        return _Reception()
+                return _Reception(seen=Seen(message.author, news=True), useful=True)
+            return _Reception()
+        parts.routes.keep(message.author, read_downward(parts.membership, message))
+        return _Reception(useful=True)
 
     def _receive_sequenced(self, delivery: Delivery, carrier: bytes | None, now: Now) -> _Reception:
         """Deal with a message of a link: each is taken once, and answered whenever it comes."""
@@ -214,7 +237,7 @@ class Receiver:
         self._records.presence.seen(message.author, now.wall_us)
         if not outcome.lands_later:
             link.answer_soon(now.monotonic_us)
-        return _Reception(seen=Seen(message.author, news=True))
+        return _Reception(seen=Seen(message.author, news=True), useful=True)
 
     def _handle_or_quarantine(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         try:
@@ -224,6 +247,7 @@ class Receiver:
             self._records.quarantine.add(error.code, message.raw, now.wall_us)
             self._records.counters.count(f"quarantined_{error.code}")
             self._events.append(EnvelopeDropped(error.code, str(error), message.author))
+            self._parts.rates.spend(message.author, WORTHLESS_TOKENS, now.monotonic_us)
             return HandlerOutcome()
 
     def _handle(self, delivery: Delivery, now: Now) -> HandlerOutcome:

@@ -2,6 +2,7 @@
 
     message    Messages and envelopes: what is refused before it is parsed, and how deep it may be.
     link       Links: windows, gaps, acknowledgements, retries, incarnations.
+    rate       How much of what comes is dealt with in a time.
     storage    What one device stores, and how much of its disk that takes: outbox, inbox, landing, log, quarantine.
     board      Boards: small heaps behind a gateway.
     relay      Relays and presence: how many, how often, and how long a silence means something.

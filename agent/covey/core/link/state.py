@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from covey.core.crypto import Identity
 from covey.core.link.link_keys import DEFAULT_TERMS, LinkTerms, SendingLinks
+from covey.core.link.rates import ReceivingRates
 from covey.core.link.receiver import StartReport
 from covey.core.link.windows import Windows
 from covey.core.presence.status import SignsOfLife
@@ -24,6 +25,7 @@ class LinkState:
     windows: Windows = field(default_factory=Windows)
     report: StartReport = field(default_factory=StartReport)
     signs: SignsOfLife = field(default_factory=SignsOfLife)
+    rates: ReceivingRates = field(default_factory=ReceivingRates)
     waiting_since_us: dict[bytes, int] = field(default_factory=dict)
     """Since when each collector has left something without an answer."""
     aged_at_us: int | None = None

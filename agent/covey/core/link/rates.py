@@ -1,0 +1,73 @@
+"""Token buckets: how much of what comes a device deals with (002.35; docs/protocol.md, "The link", Receiving).
+
+1. One bucket for all and one for each author. An envelope that brings news costs little, one that brings nothing
+   much: so what is honest never meets a bound, however fast it comes, and what is not does soon.
+2. An author pays only for what it has signed: nobody uses up another one's tokens.
+3. Of an author that has none left, envelopes are dropped before its signature is verified. The relay forgets them,
+   and they are not acknowledged: an honest author sends them again.
+4. When the tokens of all are used up, nothing more is opened until there are some: it stays with the relay.
+5. Levels may go below nothing, by what one turn takes. All of it is in memory, bounded, and survives a node.
+"""
+
+from __future__ import annotations
+
+from covey.limits.rate import (
+    ALL_TOKENS,
+    ALL_TOKENS_PER_SECOND,
+    AUTHOR_TOKENS,
+    AUTHOR_TOKENS_PER_SECOND,
+    RATED_AUTHORS,
+)
+
+
+class TokenBucket:
+    """So many tokens a second, up to a bound; full at first."""
+
+    def __init__(self, per_second: int, most: int) -> None:
+        self._per_second = per_second
+        self._most = most * 1_000_000
+        self._level = self._most  # in millionths: what a microsecond brings is then a whole number
+        self._at_us = 0
+
+    def spend(self, tokens: int, now_us: int) -> None:
+        """Take tokens out, down to less than nothing."""
+        self._refill(now_us)
+        self._level -= tokens * 1_000_000
+
+    def wait_us(self, now_us: int) -> int:
+        """Return how long it is until there is a token; 0 where there is one."""
+        self._refill(now_us)
+        return max(0, -((self._level - 1_000_000) // self._per_second))
+
+    def _refill(self, now_us: int) -> None:
+        if now_us > self._at_us:
+            self._level = min(self._most, self._level + (now_us - self._at_us) * self._per_second)
+            self._at_us = now_us
+
+
+class ReceivingRates:
+    """The buckets of one device."""
+
+    def __init__(self) -> None:
+        self._all = TokenBucket(ALL_TOKENS_PER_SECOND, ALL_TOKENS)
+        self._authors: dict[bytes, TokenBucket] = {}
+
+    def spend(self, author: bytes | None, tokens: int, now_us: int) -> None:
+        """Let an envelope be paid for; `author` is known only where its signature verified (rule 2)."""
+        self._all.spend(tokens, now_us)
+        if author is None:
+            return
+        bucket = self._authors.pop(author, None) or TokenBucket(AUTHOR_TOKENS_PER_SECOND, AUTHOR_TOKENS)
+        self._authors[author] = bucket  # the last one that was heard
+        if len(self._authors) > RATED_AUTHORS:
+            del self._authors[next(iter(self._authors))]
+        bucket.spend(tokens, now_us)
+
+    def exhausted(self, author: bytes, now_us: int) -> bool:
+        """Say whether an author has no token left (rule 3)."""
+        bucket = self._authors.get(author)
+        return bucket is not None and bucket.wait_us(now_us) > 0
+
+    def wait_us(self, now_us: int) -> int:
+        """Return how long nothing may be opened (rule 4)."""
+        return self._all.wait_us(now_us)
