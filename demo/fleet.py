@@ -19,7 +19,7 @@ from typing import Protocol
 from broker_conf.mosquitto.broker import Broker
 from covey.adapters.state_folder import StateFolder
 from covey.errors import TransientError
-from demo.quick_java import quick_java
+from demo.quick_spark import quick_spark
 from demo.wire_tap import WireTap
 
 _COVEY = [sys.executable, "-m", "covey.cli.main"]
@@ -144,7 +144,7 @@ class Ingest:
                 [sys.executable, "-m", "covey_ingest", *self._words, "--trigger-seconds", "1"],
                 stdout=log,
                 stderr=log,
-                env=os.environ | quick_java(),
+                env=os.environ | quick_spark(),
                 start_new_session=True,
             )
 
@@ -173,7 +173,7 @@ class Ingest:
                 [sys.executable, "-m", "covey_ingest", *self._words, "--available-now"],
                 stdout=log,
                 stderr=log,
-                env=os.environ | quick_java(),
+                env=os.environ | quick_spark(),
                 check=False,
             )
         if done.returncode:

@@ -1,4 +1,4 @@
-"""What holds for all tests: the order of files, the quick suite, and how far Hypothesis looks.
+"""What holds for all tests: the order of files, the quick suite, how far Hypothesis looks, and where files lie.
 
 `--quick` is the suite for the loop of edit and test: units, vectors, the rules of the source, a slice of the property
 tests and of the simulation. 1. It leaves out the folders of processes and of Spark, and what is marked `slow`,
@@ -9,17 +9,28 @@ fewer examples.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Generator
 from itertools import chain, zip_longest
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 _LONG = ("spark", "sim", "integration")
 """Folders whose files take long. They begin first, and by turns, so that no processor waits for the last one's end."""
+
+_MEMORY = Path("/dev/shm")
+_MEMORY_BYTES_MIN = 4 << 30
+"""What the suite needs of it, several times over: containers often have 64 MB there."""
+
+_OWN_SPARK = ("test_by_itself.py", "test_harness.py", "test_object_store.py", "test_two_workers.py")
+"""Files of `tests/spark` that start Spark themselves."""
 
 _NOT_QUICK_FOLDERS = ("spark", "integration")
 _NOT_QUICK_MARKS = ("slow", "processes", "broker", "spark")
@@ -38,11 +49,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say how far to look: always at the same examples, but with `HYPOTHESIS_PROFILE=search`, which takes new ones."""
+    """Say where files lie, and how far to look: at the same examples; with `HYPOTHESIS_PROFILE=search`, at new ones."""
     quick = config.getoption("--quick")
+    if "TMPDIR" not in os.environ and _is_roomy(_MEMORY):
+        os.environ["TMPDIR"], tempfile.tempdir = str(_MEMORY), None
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick" if quick else "same"))
     if quick:
         sys.addaudithook(_refuse_processes)
+
+
+def _is_roomy(folder: Path) -> bool:
+    """Say whether a folder has room for the suite's files, and lets programs among them run."""
+    if not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        return False
+    return shutil.disk_usage(folder).free >= _MEMORY_BYTES_MIN
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """Hand out whole files, but all that share the one Spark session together: a JVM for each process costs 30 s."""
+    return _OneSession(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+class _OneSession(LoadFileScheduling):
+    """Files, one by one; of those in `tests/spark`, only the ones with Spark processes of their own."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        shares = file.startswith("tests/spark/") and file.removeprefix("tests/spark/") not in _OWN_SPARK
+        return "tests/spark" if shares else file
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

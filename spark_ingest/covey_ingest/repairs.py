@@ -20,7 +20,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from covey.core.vault.reading import VaultReader
 from covey_ingest.offsets import Span
@@ -65,6 +64,8 @@ def _files(tables: Path, after: int, upto: int) -> list[Path]:
 
 def _told(files: list[Path]) -> pa.Table:
     """Return what the files say of whole segments. Those of an earlier Covey do not name spans, and say nothing."""
+    import pyarrow.dataset as ds  # brings pandas, half a second and 45 MB; Python workers never come here
+
     schema = SCHEMA.append(pa.field("reason", pa.string()))
     named = ds.field("first_segment").is_valid()
     return ds.dataset([*map(str, files)], schema=schema, format="parquet").to_table(filter=named)

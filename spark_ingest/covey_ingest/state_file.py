@@ -17,8 +17,13 @@ _BATCH = b"covey.batch"
 
 def read_state(path: Path, schema: pa.Schema) -> tuple[pa.Table, int]:
     """Return a file's rows and the last micro-batch in them; no rows and -1 where there is no file yet."""
-    table = pq.read_table(path) if path.exists() else schema.empty_table()
+    table = _read(path) if path.exists() else schema.empty_table()
     return table, int((table.schema.metadata or {}).get(_BATCH, b"-1"))
+
+
+def _read(path: Path) -> pa.Table:
+    with pq.ParquetFile(path) as file:  # `read_table` would load pandas
+        return file.read()
 
 
 def replace_state(path: Path, table: pa.Table, batch_id: int) -> None:

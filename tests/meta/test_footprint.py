@@ -43,6 +43,10 @@ def test_the_commands_never_load_the_spark_side() -> None:
     assert _loaded_after(*(f"import {module}" for module in modules)).isdisjoint(_SPARK_SIDE)
 
 
+def test_what_a_python_worker_of_spark_loads_has_no_pandas() -> None:
+    assert "pandas" not in _loaded_after("import pyspark_covey, covey_ingest.source")
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["send", "--help"], ["no-such-command"]])
 def test_light_commands_load_nothing_heavy(arguments: list[str]) -> None:
     loaded = _loaded_after(

@@ -11,13 +11,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the spark extra is not installed")
 
-from demo.quick_java import quick_java
+from demo.quick_spark import quick_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-os.environ.update(quick_java())  # here and in child processes
+os.environ.update(quick_spark())  # here and in child processes
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from pathlib import Path
 from covey.adapters.files import locked_folder
 from covey_ingest.tables import Sink
 from demo.fleet import Device, Fleet
-from demo.quick_java import quick_java
+from demo.quick_spark import quick_spark
 from tests.spark.failing_store import VARIABLE, Fault
 from tests.spark.processes import below, kill, python_workers
 from tests.spark.tally import Tally, tally
@@ -61,11 +61,10 @@ class Ingest:
             program = [submit, "--master", master, str(ROOT / "spark_ingest" / "covey_ingest" / "__main__.py")]
         self._command = [*program, str(vault), str(self.tables), "--key-file", str(key_file), "--sink", str(sink)]
         self._command += ["--trigger-seconds", "0.5", "--max-segments-per-trigger", "4"]
-        self._environment = os.environ | quick_java()
+        self._environment = os.environ | quick_spark()
         self._environment |= {
             "SPARK_LOCAL_DIRS": str(folder / "spark"),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": str(ROOT),
         }
         self._process: subprocess.Popen[bytes] | None = None

@@ -38,7 +38,7 @@ def test_a_session_finds_the_source_by_itself(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, *words],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": installed, "PYSPARK_PYTHON": sys.executable},
+        env=os.environ | {"PYTHONPATH": installed},
         capture_output=True,
         text=True,
         timeout=180,
