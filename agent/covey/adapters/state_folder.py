@@ -14,7 +14,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,21 +23,19 @@ from covey.adapters.files import remove_durably
 from covey.adapters.keys.identity_file import (
     MAXIMUM_FILE_BYTES,
     find_passphrase,
-    noise_file,
     plain_file,
-    read_noise,
     read_seed,
     sealed_file,
 )
 from covey.adapters.keys.key_file import private_folder, read_credential, read_secret, write_secret
+from covey.adapters.keys.noise_key_file import NoiseKeyFile
+from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.config.file import Configuration, changed_text, config_text, read_configuration, read_text
 from covey.config.settings import Config, Value
 from covey.core.crypto import Identity, NoiseKey, wipe
-from covey.core.vault.keys import KeyRing, VaultKey, key_file_text, key_from_file_text
 from covey.errors import ConfigurationError, LocalError
-from covey.limits.key import RETIRED_NOISE_KEYS
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.salvage_report import SalvageReport
@@ -46,7 +44,6 @@ SYSTEM_STATE = Path("/var/lib/covey")
 """The state of the machine's own agent, as the packaged units run it."""
 
 _MAXIMUM_PASSWORD_BYTES = 1024
-_MAXIMUM_KEY_FILE_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +80,7 @@ class StateFolder:
         """Draw and write keys; the device exists once `identity.key` does."""
         identity = Identity.from_seeds(secrets.token_bytes(32), secrets.token_bytes(32))
         seed = identity.signing_seed
-        write_secret(self._noise_path, noise_file(seed, identity.noise.keys))
+        self.noise_keys.write(seed, identity.noise.keys)
         write_secret(self._identity_path, plain_file(seed) if passphrase is None else sealed_file(seed, passphrase))
         if passphrase is not None:
             wipe(passphrase)
@@ -113,70 +110,23 @@ class StateFolder:
         wipe(raw)
         seed = stored.seed.reveal()
         if stored.noise is not None and stored.rewritten is not None:  # of an earlier Covey, which had one file
-            if not self._noise_path.exists():
-                write_secret(self._noise_path, noise_file(seed, (NoiseKey.of(stored.noise.reveal()),)))
+            if not self.noise_keys.path.exists():
+                self.noise_keys.write(seed, (NoiseKey.of(stored.noise.reveal()),))
             write_secret(self._identity_path, stored.rewritten)
             stored.noise.wipe()
-        identity = Identity.with_noise(seed, self._noise_keys(seed))
+        identity = Identity.with_noise(seed, self.noise_keys.read(seed))
         stored.seed.wipe()
         return identity
 
-    def _noise_keys(self, seed: bytes) -> tuple[NoiseKey, ...]:
-        return read_noise(read_secret(self._noise_path, MAXIMUM_FILE_BYTES), self._noise_path, seed)
+    @property
+    def noise_keys(self) -> NoiseKeyFile:
+        """The noise secrets."""
+        return NoiseKeyFile(self.path / "noise.keys")
 
-    def noise_stamp(self) -> tuple[int, int]:
-        """Return what changes whenever `noise.keys` does, without reading it."""
-        try:
-            status = self._noise_path.stat()
-        except OSError:
-            return 0, 0
-        return status.st_ino, status.st_mtime_ns
-
-    def refresh_noise(self, identity: Identity) -> None:
-        """Take up what another process wrote into `noise.keys`; what is no longer there is wiped from memory.
-
-        Raises:
-            ConfigurationError: damaged, missing, or others may read it.
-        """
-        held = {key.public: key for key in identity.noise.keys}
-        stored = self._noise_keys(identity.signing_seed)
-        identity.noise.take(
-            tuple(
-                NoiseKey(each.public, held[each.public].secret, each.retired_at_us) if each.public in held else each
-                for each in stored
-            )
-        )
-
-    def rotate_noise(self, identity: Identity, now_us: int) -> None:
-        """Draw a noise key and store it; the one before retires. Inside a transaction: one process at a time.
-
-        Raises:
-            LocalError: too many retired keys are kept still.
-            StorageError: it cannot be written; then nothing has changed.
-        """
-        self.refresh_noise(identity)
-        current, *retired = identity.noise.keys
-        if len(retired) >= RETIRED_NOISE_KEYS:
-            raise LocalError(
-                f"{RETIRED_NOISE_KEYS} earlier noise keys are still kept",
-                hint="the agent wipes each when all members know; 'covey key show' tells when",
-            )
-        new = NoiseKey.of(secrets.token_bytes(32))
-        self._write_noise(identity, (new, NoiseKey(current.public, current.secret, max(1, now_us)), *retired))
-
-    def forget_noise(self, identity: Identity, publics: Collection[bytes]) -> None:
-        """Wipe retired noise keys from the file and from memory. Inside a transaction: one process at a time.
-
-        Raises:
-            StorageError: it cannot be written; then nothing has changed.
-        """
-        self.refresh_noise(identity)
-        current, *retired = identity.noise.keys
-        self._write_noise(identity, (current, *(key for key in retired if key.public not in publics)))
-
-    def _write_noise(self, identity: Identity, keys: tuple[NoiseKey, ...]) -> None:
-        write_secret(self._noise_path, noise_file(identity.signing_seed, keys))
-        identity.noise.take(keys)
+    @property
+    def vault_key(self) -> VaultKeyFile:
+        """The vault's keys, where this device is a collector, or looks after a vault."""
+        return VaultKeyFile(self.path / "vault.key")
 
     def wipe(self) -> None:
         """Forget this device: keys, database, credential. At the next start it is a new one (000.23).
@@ -274,33 +224,6 @@ class StateFolder:
         """Keep the broker's credential where the configuration says."""
         write_secret(self.path / self.config().relay.password_file, password.encode())
 
-    def vault_keys(self) -> KeyRing:
-        """Read the vault's keys; the first time, draw one, and the vault's id.
-
-        Raises:
-            ConfigurationError: damaged, or others may read it.
-        """
-        if not self.vault_key_path.exists():
-            self.write_vault_keys(KeyRing((VaultKey(secrets.token_bytes(16), secrets.token_bytes(32)),)))
-        text = read_secret(self.vault_key_path, _MAXIMUM_KEY_FILE_BYTES)
-        return KeyRing(key_from_file_text(text.decode(errors="replace")))
-
-    def write_vault_keys(self, keys: KeyRing) -> None:
-        """Replace the vault's key file."""
-        write_secret(self.vault_key_path, key_file_text(*keys.keys).encode())
-
-    def rotate_vault_key(self) -> KeyRing:
-        """Draw a new key for what lands from now on; the older ones stay, as what they sealed stays."""
-        before = self.vault_keys()
-        after = KeyRing((VaultKey(before.vault_id, secrets.token_bytes(32)), *before.keys))
-        self.write_vault_keys(after)
-        return after
-
-    @property
-    def vault_key_path(self) -> Path:
-        """Where the vault's key lies, for the ingest to be pointed at."""
-        return self.path / "vault.key"
-
     @property
     def _wiped_path(self) -> Path:
         return self.path / "wiped"
@@ -308,10 +231,6 @@ class StateFolder:
     @property
     def _identity_path(self) -> Path:
         return self.path / "identity.key"
-
-    @property
-    def _noise_path(self) -> Path:
-        return self.path / "noise.keys"
 
     def lock_agent(self) -> int | None:
         """Take the lock of the one agent on this state; None where another process holds it."""

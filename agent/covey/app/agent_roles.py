@@ -66,12 +66,12 @@ def collector_role(device: Device, vault: str | None) -> Collector:
     base = Path.cwd() if vault else device.folder.path
     collector = Collector(
         device.node.identity,
-        device.folder.vault_keys,
+        device.folder.vault_key.keys,
         device.store,
         open_object_store(location, base),
         secrets.token_bytes,
         int(device.config.vault.segment_seconds * 1e6),
         report,
     )
-    report("info", f"landing telemetry in {location}; the ingest needs {device.folder.vault_key_path}")
+    report("info", f"landing telemetry in {location}; the ingest needs {device.folder.vault_key.path}")
     return collector

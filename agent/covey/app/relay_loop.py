@@ -79,7 +79,7 @@ def speak_with_relay(
         relays,
         device.clock,
         lambda state: device.make_node(lands_telemetry=lands_telemetry, presence_us=presence_us, state=state),
-        [*roles, KeyReload(device.folder, device.store, report), host, teardown],
+        [*roles, KeyReload(device.folder.noise_keys, device.store, report), host, teardown],
         report,
         supervisor,
         host.receive,

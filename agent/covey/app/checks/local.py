@@ -66,8 +66,8 @@ def secrets(device: Examined) -> Iterator[Seen]:
     password = device.folder.relay_password(device.configuration.config)
     if relay.url and not password and not relay.client_certificate:
         yield warning("no password or certificate for the relay", "covey relay --password-file -")
-    if device.folder.vault_key_path.exists():
-        read_secret(device.folder.vault_key_path, 65_536)
+    if device.folder.vault_key.exists():
+        read_secret(device.folder.vault_key.path, 65_536)
     yield ok("key files are private")
 
 
@@ -189,7 +189,7 @@ def troubles(device: Examined) -> Iterator[Seen]:
 def vault(device: Examined) -> Iterator[Seen]:
     """A collector's vault: there and writable, with room."""
     folder = device.folder.path / device.configuration.config.vault.location
-    if not device.folder.vault_key_path.exists():
+    if not device.folder.vault_key.exists():
         yield Level.SKIPPED, "this device is no collector", ""
     elif not folder.is_dir() or not os.access(folder, os.W_OK):
         yield error(f"{folder} cannot be written", "is its disk mounted, and does it belong to the agent's user?")

@@ -21,7 +21,7 @@ def rotate_noise_key(device: Device) -> None:
     """Store a new key, then tell every group: what a crash leaves undone, the agent or the next rotation finishes."""
     with device.store.transaction():
         device.node.refresh()
-        device.folder.rotate_noise(device.node.identity, device.clock.wall_us())
+        device.folder.noise_keys.rotate(device.node.identity, device.clock.wall_us())
         device.node.actions.rotate_noise_key(device.now())
 
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.adapters.keys.key_file import write_secret
 from covey.core.group.manifest import COLLECTOR
 from covey.core.ids import node_id
-from covey.core.vault.keys import key_file_text
 from covey.errors import LocalError, UsageError
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES
 
@@ -102,13 +100,13 @@ def prepare_vault(device: Device, location: str | None) -> PreparedVault:
     """
     from covey.adapters.objects.location import absolute_location
 
-    new = not device.folder.vault_key_path.exists()
+    new = not device.folder.vault_key.exists()
     if location:
         device.folder.change_config({"vault.location": absolute_location(location)})
     _open_store(device, location)
-    keys = device.folder.vault_keys()
+    keys = device.folder.vault_key.keys()
     where = location or str(device.config.vault.location)
-    return PreparedVault(keys.vault_id.hex(), where, str(device.folder.vault_key_path), new)
+    return PreparedVault(keys.vault_id.hex(), where, str(device.folder.vault_key.path), new)
 
 
 def status_of_vault(device: Device, location: str | None, *, scan: bool) -> VaultStatus:
@@ -161,7 +159,7 @@ def compact_vault(
 
     _require_keys(device)
     objects = _open_store(device, location)
-    node = NodeVault(device.node.identity, device.folder.vault_keys, device.store, objects, secrets.token_bytes)
+    node = NodeVault(device.node.identity, device.folder.vault_key.keys, device.store, objects, secrets.token_bytes)
     compactor = Compactor(node, device.store, secrets.token_bytes)
     now_us = device.clock.wall_us()
     before_us = now_us - terms.older_us
@@ -179,7 +177,7 @@ def land_own(device: Device, location: str | None, progress: Progress) -> Landed
     name = node_id(identity.signing_public).hex()
     objects = _open_store(device, location)
     collector = Collector(
-        identity, device.folder.vault_keys, device.store, objects, secrets.token_bytes, 0, lambda *_: None
+        identity, device.folder.vault_key.keys, device.store, objects, secrets.token_bytes, 0, lambda *_: None
     )
     return Landed(collector.push(device.node, device.now(), lambda done: progress(name, done, done)), name)
 
@@ -196,7 +194,7 @@ def _survey(device: Device, location: str | None) -> VaultSurvey:
     from covey.app.roles.vault_survey import StoreMemory, VaultSurvey
 
     _require_keys(device)
-    keys = device.folder.vault_keys()
+    keys = device.folder.vault_key.keys()
     memory = StoreMemory(DirectoryStore(device.folder.path / _SEEN_FOLDER), keys.vault_id)
     return VaultSurvey(_open_store(device, location), keys, memory)
 
@@ -224,10 +222,10 @@ def export_vault_keys(device: Device, target: Path) -> VaultKeys:
         UsageError: the file is there already.
     """
     _require_keys(device)
-    keys = device.folder.vault_keys()
+    keys = device.folder.vault_key.keys()
     if target.exists():
         raise UsageError(f"{target} is there already", hint="name another file, or remove it")
-    write_secret(target, key_file_text(*keys.keys).encode())
+    device.folder.vault_key.copy_to(target)
     return VaultKeys(keys.vault_id.hex(), keys.newest.key_id.hex(), len(keys.keys))
 
 
@@ -238,12 +236,12 @@ def rotate_vault_key(device: Device) -> VaultKeys:
         LocalError: this device has none.
     """
     _require_keys(device)
-    keys = device.folder.rotate_vault_key()
+    keys = device.folder.vault_key.rotate()
     return VaultKeys(keys.vault_id.hex(), keys.newest.key_id.hex(), len(keys.keys))
 
 
 def _require_keys(device: Device) -> None:
-    if not device.folder.vault_key_path.exists():
+    if not device.folder.vault_key.exists():
         raise LocalError(
             "this device has no vault key", hint="covey vault init, or put the collector's vault.key in its place"
         )

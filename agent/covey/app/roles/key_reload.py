@@ -15,15 +15,15 @@ _LOOK_US = 60_000_000
 
 
 class NoiseFile(Protocol):
-    """Where the noise secrets lie; `adapters/state_folder.py` implements it."""
+    """Where the noise secrets lie; `adapters/keys/noise_key_file.py` implements it."""
 
-    def noise_stamp(self) -> tuple[int, int]:
+    def stamp(self) -> tuple[int, int]:
         """Return what changes whenever the file does."""
 
-    def refresh_noise(self, identity: Identity) -> None:
+    def refresh(self, identity: Identity) -> None:
         """Take up what another process wrote."""
 
-    def forget_noise(self, identity: Identity, publics: Collection[bytes]) -> None:
+    def forget(self, identity: Identity, publics: Collection[bytes]) -> None:
         """Wipe retired keys from the file and from memory."""
 
 
@@ -39,9 +39,9 @@ class KeyReload:
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Look; return when to look again, where anything is retired."""
-        stamp = self._file.noise_stamp()
+        stamp = self._file.stamp()
         if stamp != self._stamp:
-            self._file.refresh_noise(node.identity)
+            self._file.refresh(node.identity)
             self._stamp = stamp
         if not node.identity.noise.retired:
             return None
@@ -50,7 +50,7 @@ class KeyReload:
             publics = node.actions.noise_keys_to_wipe(now)
             if publics:
                 with self._store.transaction():
-                    self._file.forget_noise(node.identity, publics)
+                    self._file.forget(node.identity, publics)
                 for public in publics:
                     self._report("notice", f"noise key {device_name(public)} of before a rotation is wiped")
         return self._look_at_us

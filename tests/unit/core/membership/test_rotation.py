@@ -36,13 +36,13 @@ class Rotating(Device):
         """Read the keys, too, as a new process does."""
         self.identity = self.files.identity()
         super().restart()
-        self.key_reload = KeyReload(self.files, self.store, lambda _level, _line: None)
+        self.key_reload = KeyReload(self.files.noise_keys, self.store, lambda _level, _line: None)
         self.turn()
 
     def rotate(self) -> None:
         """Do what `covey key rotate` does."""
         with self.store.transaction():
-            self.files.rotate_noise(self.identity, self.now.wall_us)
+            self.files.noise_keys.rotate(self.identity, self.now.wall_us)
             self.node.actions.rotate_noise_key(self.now)
 
     def turn(self) -> None:
@@ -204,7 +204,7 @@ def test_of_two_rotations_of_one_device_the_later_one_holds(make: Make, ann: Rot
     rivals = []
     for _ in range(2):  # neither knows of the other: both follow the same version
         with suppress(StorageError), ann.store.transaction():
-            ann.files.rotate_noise(ann.identity, ann.now.wall_us)
+            ann.files.noise_keys.rotate(ann.identity, ann.now.wall_us)
             rival = Node(ann.identity, ann.store, ann.rng, lambda low, _high: low)
             rival.actions.rotate_noise_key(ann.now)
             rivals.append(rival.membership.group(group_id))
@@ -272,7 +272,7 @@ def test_a_running_agent_takes_up_what_a_command_has_rotated(make: Make, ann: Ro
     assert command == ann.identity
     node = Node(command, ann.store, ann.rng, lambda low, _high: low)
     with ann.store.transaction():
-        ann.files.rotate_noise(command, ann.now.wall_us)
+        ann.files.noise_keys.rotate(command, ann.now.wall_us)
         node.actions.rotate_noise_key(ann.now)
     assert command != ann.identity
     ann.node.refresh()
