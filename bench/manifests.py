@@ -1,7 +1,8 @@
-"""Group manifests: size and time to accept one, by number of members; and what it takes to merge a split group.
+"""Group manifests: size and time to accept one, by number of members; N rivals; and what merges a split group.
 
-The peer of the accept time is the one Ed25519 verification that no design can do without. The peer of the convergence
-is a perfect broadcast: each manifest delivered once to each member that did not issue it.
+The peer of the accept time is the one Ed25519 verification that no design can do without, and of N rivals, which all
+follow the same manifest, N times that. The peer of the convergence is a perfect broadcast: each manifest delivered once
+to each member that did not issue it. Times are of the processor.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 import random
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core import crypto
 from covey.core.crypto import Identity
-from covey.core.group.manifest import GroupManifest, Member, genesis, secret_id, sign_manifest
+from covey.core.group.manifest import GroupManifest, Member, genesis, read_manifest, secret_id, sign_manifest
 from covey.core.group.trust import GroupTrust
 from covey.core.link.send_window import Jitter
 from covey.core.membership.membership import Edit
@@ -24,6 +25,9 @@ from covey.core.now import Now
 from covey.core.wire.topics import inbox_topic
 
 _REPEATS = 20
+_RIVALS = (50, 100, 200, 400)
+_RIVALS_OF_ONE = 8
+_BUNDLE = 64
 _SPLIT_MEMBERS = 50
 _STEP_US = 500_000
 _SPLIT_US = 60_000_000
@@ -62,6 +66,40 @@ def _measure_accepting(count: int, chance: random.Random) -> tuple[int, float, f
         crypto.verify(b"bench", following.raw, signature, issuer.signing_public)
         bare = min(bare, time.perf_counter() - start)
     return len(following.raw), best, bare
+
+
+def _measure_rivals(count: int, chance: random.Random) -> tuple[float, float, float]:
+    """Return seconds to accept rivals that came in messages of 64, to read them again, and to verify as many."""
+    founder = _identity(chance)
+    issuers = [_identity(chance) for _ in range(max(_RIVALS) // _RIVALS_OF_ONE)]
+    first = genesis(chance.randbytes(32), Member(founder.keys), secret_id(b""))
+    members = sorted(
+        [*first.members, *(Member(each.keys) for each in issuers)], key=lambda each: each.keys.signing_public
+    )
+    held = sign_manifest(replace(first, version=2, prev=(bytes(32),), members=tuple(members)), founder)
+    raws = []
+    for number in range(count):
+        issuer = issuers[number % len(issuers)]
+        own = held.member(issuer.signing_public)
+        assert own is not None
+        raws.append(sign_manifest(held.changing(replace(own, label=f"{number}")), issuer).raw)
+    trust = GroupTrust(held.group_id, held)
+    rivals = [read_manifest(raw) for raw in raws]
+    start = time.process_time()
+    for number, rival in enumerate(rivals):
+        trust.offer(rival)
+        if number % _BUNDLE == _BUNDLE - 1:
+            assert trust.current is not None
+    accepting = time.process_time() - start
+    start = time.process_time()
+    for raw in raws:
+        read_manifest(raw)
+    reading = time.process_time() - start
+    signature = crypto.sign(b"bench", raws[0], founder)
+    start = time.process_time()
+    for _ in range(count):
+        crypto.verify(b"bench", raws[0], signature, founder.signing_public)
+    return accepting, reading, time.process_time() - start
 
 
 @dataclass
@@ -161,6 +199,11 @@ def main() -> None:
     for count in (10, 100, 1_000):
         size, accept, bare = _measure_accepting(count, chance)
         print(f"{count:>8} {size:>8} {accept * 1e3:>7.2f} ms {bare * 1e3:>11.2f} ms")
+    print(f"{'rivals':>8} {'accepted':>10} {'each':>10} {'read':>10} {'as many signatures':>19}")
+    for count in _RIVALS:
+        accepting, reading, bare = _measure_rivals(count, chance)
+        each = accepting / count * 1e6
+        print(f"{count:>8} {accepting:>8.3f} s {each:>7.0f} us {reading:>8.3f} s {bare:>17.3f} s")
     with tempfile.TemporaryDirectory() as folder:
         seconds, messages, ideal = _measure_merging(chance, Path(folder))
     print(

@@ -10,7 +10,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "small": {"_OURS": 300, "_PAHO": 300, "_BRIDGED": 100, "_ROUNDS": 1},
     "outage": {"_OUTAGE_S": 60, "_QUEUE": 300, "_ROUNDS": 1},
     "ingest": {"SIZES": (1_000,)},
-    "manifests": {"_REPEATS": 1, "_SPLIT_MEMBERS": 6},
+    "manifests": {"_REPEATS": 1, "_RIVALS": (8, 16), "_SPLIT_MEMBERS": 6},
     "board": {"_SAMPLES": 30, "_ROUNDS": 1},
     "crypto_instructions": {},
     "outbox": {"_MESSAGES": 1_000, "_LONG": 10_000},

@@ -68,7 +68,7 @@ class Replica:
         held = self.current
         if held.member(self.device.signing_public) is None:
             return None
-        draft = self.trust.draft(_epoch(("draft", mark)))
+        draft = self.trust.draft(_epoch(("draft", mark)), self.device.signing_public)
         try:
             if kind == 0:
                 unsigned = draft.adding(Member(target.keys, f"label {mark}"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from covey.limits.units import KIB
+from covey.limits.units import KIB, MIB
 
 MAXIMUM_MEMBERS = 1_000
 """Members of one group: a manifest stays below 200 kB and one fan-out below a second on a Pi."""
@@ -10,12 +10,29 @@ MAXIMUM_MEMBERS = 1_000
 MAXIMUM_MANIFEST_BYTES = 256 * KIB
 """A group manifest with 1,000 members, their labels and votes."""
 
-MAXIMUM_OPEN_MANIFESTS = 1_024
-"""Versions of a group since the last one that everybody's later ones follow. A group that was split for so many
-changes needs a person; every one more is kept in memory, and compared with the others."""
+MAXIMUM_LISTED_BYTES = MAXIMUM_MANIFEST_BYTES - KIB
+"""A manifest that follows a single one; and what several come to: the hashes of those that one follows still fit."""
+
+RIVALS_OF_ONE = 8
+"""Manifests of one issuer none of which follows another. An honest device issues two only where its state was restored;
+more are taken where somebody else's follow them."""
+
+MAXIMUM_OPEN_MANIFESTS = 512
+"""Versions of a group since the last one that everybody's later ones follow, beyond which only what removes somebody or
+follows several is taken: each is kept in memory, and compared with the others."""
+
+MAXIMUM_OPEN_BYTES = 4 * MIB
+"""The same in bytes; in memory a manifest takes some ten times its length."""
+
+MAXIMUM_HEADS = 16
+"""Manifests that none follows, beyond which a group is in conflict, even if they all list the same: one that follows
+several names so many at most."""
 
 MAXIMUM_EARLY_MANIFESTS = 64
 """Manifests of one group kept for what they follow to come; the rest is asked for again."""
+
+MAXIMUM_EARLY_BYTES = 256 * KIB
+"""The same in bytes: they are read again with each manifest that comes."""
 
 MAXIMUM_REVOKE_BYTES = 64 * KIB
 """A Revoke that names 1,000 members."""
@@ -38,8 +55,19 @@ RECONCILE_ANYBODY_US = (30_000_000, 120_000_000)
 PULL_US = 30_000_000
 """Between two requests for the same missing manifests."""
 
-MAXIMUM_BUNDLE_BYTES = 768 * KIB
-"""Manifests in one message, oldest first; what does not fit is asked for."""
+MAXIMUM_SENT_MANIFESTS = 1_024
+"""Manifests in one message, as earlier versions sent them."""
+
+BUNDLE_MANIFESTS = 64
+"""Manifests of one message that are sent, and taken; what does not fit is asked for. A Pi verifies and places so many
+in a tenth of a second."""
+
+BUNDLE_BYTES = 264 * KIB
+"""The same in bytes, one manifest at least: reading 1,000 members costs a Pi a tenth of a second."""
+
+STEPS_AT_ONCE = 4_096
+"""Manifests compared for those of one message that follow several, each with all that it follows; what is left waits
+for the next message."""
 
 MAXIMUM_LABEL_BYTES = 64
 """A member's label in UTF-8 (002.30)."""

@@ -6,7 +6,7 @@ from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import OLDEST
 from covey.core.group.manifest import manifest_hash
 from covey.errors import DamagedStateError
-from covey.limits.group import MAXIMUM_EARLY_MANIFESTS, MAXIMUM_MEMBERS
+from covey.limits.group import MAXIMUM_EARLY_BYTES, MAXIMUM_EARLY_MANIFESTS, MAXIMUM_MEMBERS
 
 _OPEN, _EARLY, _SETTLED = 0, 1, 2
 
@@ -26,14 +26,14 @@ class GroupTables:
             raise DamagedStateError("a group manifest in the state database is not what was written")
         return rows
 
-    def manifests_from(self, group_id: bytes, version: int) -> list[bytes]:
-        """Return every accepted manifest of a group from a version on, by version and hash."""
+    def manifests_from(self, group_id: bytes, version: int, most: int = -1) -> list[bytes]:
+        """Return the first accepted manifests of a group from a version on, by version and hash; -1: every one."""
         return [
             row[0]
             for row in self._database.run(
                 "SELECT raw FROM group_manifest WHERE group_id = ? AND version >= ? AND state <> ? "
-                "ORDER BY version, hash",
-                (group_id, version, _EARLY),
+                "ORDER BY version, hash LIMIT ?",
+                (group_id, version, _EARLY, most),
             )
         ]
 
@@ -69,15 +69,17 @@ class GroupTables:
         )
 
     def keep_early_manifest(self, group_id: bytes, manifest_hash: bytes, version: int, raw: bytes) -> None:
-        """Keep a manifest that follows something unknown: a bounded number for each group, the lowest versions."""
+        """Keep a manifest that follows something unknown: of each group so many and so much, the lowest versions."""
         self._database.run(
             "INSERT OR IGNORE INTO group_manifest VALUES (?, ?, ?, ?, ?, 0)",
             (group_id, version, manifest_hash, _EARLY, raw),
         )
         self._database.run(
-            "DELETE FROM group_manifest WHERE group_id = ?1 AND state = ?2 AND hash NOT IN ("
-            "SELECT hash FROM group_manifest WHERE group_id = ?1 AND state = ?2 ORDER BY version, hash LIMIT ?3)",
-            (group_id, _EARLY, MAXIMUM_EARLY_MANIFESTS),
+            "DELETE FROM group_manifest WHERE group_id = ?1 AND state = ?2 AND hash NOT IN (SELECT hash FROM ("
+            "SELECT hash, row_number() OVER first AS place, sum(length(raw)) OVER first AS bytes FROM group_manifest "
+            "WHERE group_id = ?1 AND state = ?2 WINDOW first AS (ORDER BY version, hash)) "
+            "WHERE place = 1 OR (place <= ?3 AND bytes <= ?4))",
+            (group_id, _EARLY, MAXIMUM_EARLY_MANIFESTS, MAXIMUM_EARLY_BYTES),
         )
 
     def early_manifests(self, group_id: bytes) -> list[bytes]:

@@ -31,7 +31,9 @@ from covey.errors import LimitError, LocalError, MalformedError
 from covey.limits.group import (
     MAXIMUM_CAPABILITIES,
     MAXIMUM_CAPABILITY_BYTES,
+    MAXIMUM_HEADS,
     MAXIMUM_LABEL_BYTES,
+    MAXIMUM_LISTED_BYTES,
     MAXIMUM_MANIFEST_BYTES,
     MAXIMUM_MEMBERS,
 )
@@ -44,9 +46,6 @@ _HASH_BYTES = 32
 _VOTE_BYTES = 256
 _SIGNATURE_OVERHEAD = 1 + 2 + crypto.SIGNATURE_BYTES + 5
 """What `[signature64, document]` adds to a document."""
-MERGEABLE = 16
-"""Manifests that one may follow at a time; of more rivals the first ones in order go, the rest with the next."""
-
 COLLECTOR = "collector"
 """The capability of members that telemetry is sent to."""
 
@@ -89,6 +88,15 @@ class Member:
     def is_board(self) -> bool:
         """Whether it hangs behind a gateway, and is sent nothing of the group."""
         return BOARD in self.capabilities
+
+    @property
+    def wire_bytes(self) -> int:
+        """How long the member's array is."""
+        texts = [self.label, *self.capabilities]
+        headers = 1 + 2 * cbor.head_bytes(KEY_BYTES) + cbor.head_bytes(8) + 1 + cbor.head_bytes(len(self.capabilities))
+        lengths = [len(each.encode()) for each in texts]
+        headers += sum(map(cbor.head_bytes, lengths)) + cbor.head_bytes(self.since)
+        return headers + 2 * KEY_BYTES + 8 + sum(lengths)
 
     def to_wire(self) -> list[object]:
         """Return the member's array."""
@@ -137,6 +145,11 @@ class Ban:
 
     signing_public: bytes
     since: int
+
+    @property
+    def wire_bytes(self) -> int:
+        """How long the ban's array is."""
+        return 1 + cbor.head_bytes(KEY_BYTES) + KEY_BYTES + cbor.head_bytes(self.since)
 
     @classmethod
     def from_wire(cls, value: object) -> Ban:
@@ -270,8 +283,8 @@ def _fitting(draft: GroupManifest) -> GroupManifest:
     Raises:
         LocalError: it would be longer than anybody accepts.
     """
-    if len(_document(draft, draft.issuer)) + _SIGNATURE_OVERHEAD > MAXIMUM_MANIFEST_BYTES:
-        raise LocalError(f"the group manifest would exceed {MAXIMUM_MANIFEST_BYTES} bytes", hint="use shorter labels")
+    if len(_document(draft, draft.issuer)) + _SIGNATURE_OVERHEAD > MAXIMUM_LISTED_BYTES:
+        raise LocalError(f"the group manifest would exceed {MAXIMUM_LISTED_BYTES} bytes", hint="use shorter labels")
     return draft
 
 
@@ -324,8 +337,8 @@ def _document(manifest: GroupManifest, issuer: bytes) -> bytes:
     )
 
 
-def read_manifest(raw: bytes) -> GroupManifest:
-    """Parse a manifest and check rules 1 to 7.
+def read_manifest(raw: bytes, *, verify: bool = True) -> GroupManifest:
+    """Parse a manifest and check rules 1 to 7; what this device has stored was verified before.
 
     Raises:
         LimitError: too long or too many members; nothing was parsed beyond the bound.
@@ -344,7 +357,7 @@ def read_manifest(raw: bytes) -> GroupManifest:
         cbor.uint(255),
         cbor.octets(GROUP_ID_BYTES),
         cbor.uint(),
-        cbor.many(cbor.octets(_HASH_BYTES), MERGEABLE),
+        cbor.many(cbor.octets(_HASH_BYTES), MAXIMUM_HEADS),
         cbor.uint(255),
         cbor.optional(cbor.octets(KEY_BYTES)),
         cbor.many(Member.from_wire, MAXIMUM_MEMBERS),
@@ -357,7 +370,8 @@ def read_manifest(raw: bytes) -> GroupManifest:
     if format_version != _VERSION:
         raise MalformedError(f"group manifest format {format_version}: a newer Covey?")
     version, prev, mode, invited, members, banned, epoch, epoch_id, votes, issuer = rest
-    crypto.verify(_DOMAIN, document, signature, issuer)
+    if verify:
+        crypto.verify(_DOMAIN, document, signature, issuer)
     if mode not in Mode.__members__.values():
         raise MalformedError(f"group mode {mode}: a newer Covey?")
     manifest = GroupManifest(

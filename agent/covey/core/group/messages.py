@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from covey.core.wire import cbor
 from covey.core.wire.message import MessageType
-from covey.limits.group import MAXIMUM_BUNDLE_BYTES, MAXIMUM_MANIFEST_BYTES, MAXIMUM_OPEN_MANIFESTS
+from covey.limits.group import BUNDLE_BYTES, BUNDLE_MANIFESTS, MAXIMUM_MANIFEST_BYTES, MAXIMUM_SENT_MANIFESTS
 from covey.limits.message import MAXIMUM_MESSAGE_BYTES
 
 SECRET_BYTES = 32
@@ -51,29 +51,31 @@ class Bundle:
             *cbor.record(
                 cbor.decode(body, MAXIMUM_MESSAGE_BYTES),
                 "group manifests",
-                cbor.many(cbor.octets_to(MAXIMUM_MANIFEST_BYTES), MAXIMUM_OPEN_MANIFESTS),
+                cbor.many(cbor.octets_to(MAXIMUM_MANIFEST_BYTES), MAXIMUM_SENT_MANIFESTS),
                 cbor.many(cbor.octets(SECRET_BYTES), _SECRETS),
             )
         )
 
 
-def newest_that_fit(manifests: Sequence[bytes]) -> tuple[bytes, ...]:
-    """Return the last manifests that one message carries, at least one."""
-    return _within(list(manifests)[::-1])[::-1]
-
-
-def oldest_that_fit(manifests: Sequence[bytes]) -> tuple[bytes, ...]:
+def first_that_fit(manifests: Sequence[bytes]) -> tuple[bytes, ...]:
     """Return the first manifests that one message carries, at least one; the rest is asked for again."""
-    return _within(manifests)
-
-
-def _within(manifests: Sequence[bytes]) -> tuple[bytes, ...]:
     size = 0
     for place, raw in enumerate(manifests):
         size += len(raw) + 5
-        if place and (size > MAXIMUM_BUNDLE_BYTES or place >= MAXIMUM_OPEN_MANIFESTS):
+        if place and (size > BUNDLE_BYTES or place >= BUNDLE_MANIFESTS):
             return tuple(manifests[:place])
     return tuple(manifests)
+
+
+def taken_at_once(manifests: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Return the manifests of one message that are read: of too many the first ones, and the last.
+
+    The last one then follows something unknown, and what is missing is asked for.
+    """
+    if len(first_that_fit(manifests)) == len(manifests):
+        return tuple(manifests)
+    last, *first = first_that_fit((manifests[-1], *manifests[:-1]))
+    return (*first, last)
 
 
 def pull_to_wire(from_version: int) -> bytes:

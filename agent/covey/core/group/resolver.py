@@ -14,12 +14,16 @@ A manifest counts by what it changed, not by what it lists. Two steps are concur
        longer; then by key, version and hash. Wishes count of those only whom every side knew as members.
     4. A device is a member if a step that counts let it in, or it was one before, and every removal of it that counts
        came before that. Removal wins over a concurrent addition, a ban over a concurrent unban.
-    5. Records (label, role, capabilities, noise key) are written field by field in the order of version, then hash.
-       Of two concurrent steps that give one noise key to two devices, the later one does not.
-    6. A leave is a removal of oneself; it voids nothing.
+    5. Additions and records (label, role, capabilities, noise key) are written field by field in the order of version,
+       then hash. No device is given a noise key that another member has at that point, and nothing is added, written
+       or banned by which the group would outgrow a manifest that ends a conflict: so any outcome can be signed.
+    6. A leave is a removal of oneself; it voids nothing. Who is banned is no member.
 
 Rules 1 to 6 look at steps and their order alone, never at where the common past begins: so a device that remembers
 less of the past comes to the same result.
+
+Whoever sends rivals chooses how many, so N of them cost N log N: steps that matter to a step are found by the device
+that they add or remove, and sets of steps are the bits of one integer.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from dataclasses import dataclass, replace
 
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import Ban, GroupManifest, Member, Role
+from covey.limits.group import MAXIMUM_LISTED_BYTES, MAXIMUM_MEMBERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,151 +101,184 @@ def difference(before: GroupState, after: GroupState) -> Change:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One manifest's place in the graph: `bit` is its own, `past` has the bits of all that it follows."""
+    """One manifest's place in the graph: `bit` is its own, `past` has the bits of all that it follows.
+
+    `parents` are the bits of those that it names.
+    """
 
     hash: bytes
     version: int
     issuer: bytes
     bit: int
     past: int
+    parents: tuple[int, ...]
     before: GroupState
     change: Change
 
-    def follows(self, other: Step) -> bool:
-        """Say whether this step knew of the other one."""
-        return bool(self.past & other.bit)
-
     def concurrent(self, other: Step) -> bool:
         """Say whether neither knew of the other."""
-        return self is not other and not self.follows(other) and not other.follows(self)
+        return self is not other and not self.past & other.bit and not other.past & self.bit
 
 
 def resolve(base: GroupState, steps: Iterable[Step]) -> GroupState:
     """Return what a group is after `steps`, all of which follow a manifest that lists `base`."""
     ordered = sorted(steps, key=lambda step: (step.version, step.hash))
-    counting = _counting(ordered)
-    return GroupState(_members(base, counting), _banned(base, counting))
+    futures = _futures(ordered)
+    counting = _Counting(ordered, futures).steps()
+    banned = _banned(base, counting, futures)
+    return GroupState(_Writing(base, counting, banned).members, banned)
 
 
-def _counting(steps: Sequence[Step]) -> list[Step]:
-    """Return the steps that are not void (rules 1 to 3), in order."""
-    against = {
-        step.bit: [other for other in steps if step.issuer in other.change.removed and _voids(other, step)]
-        for step in steps
-    }
-    sponsors = {
-        step.bit: [other for other in steps if step.issuer in other.change.added and step.follows(other)]
-        for step in steps
-    }
-    counts: dict[int, bool] = {}
-    undecided = list(steps)
-    while undecided:
-        for step in undecided:
-            verdict = _verdict(against[step.bit], sponsors[step.bit], counts)
-            if verdict is not None:
-                counts[step.bit] = verdict
-        left = [step for step in undecided if step.bit not in counts]
-        if len(left) == len(undecided):
-            prevailing = _prevailing(left, against, steps)
-            counts[prevailing.bit] = True
-            counts.update({other.bit: False for other in against[prevailing.bit] if other.bit not in counts})
-            left = [step for step in left if step.bit not in counts]
-        undecided = left
-    return [step for step in steps if counts[step.bit]]
+def _by_device(steps: Iterable[tuple[Step, Iterable[bytes]]]) -> dict[bytes, int]:
+    """Return the bits of the steps that name each device."""
+    found: dict[bytes, int] = {}
+    for step, devices in steps:
+        for device in devices:
+            found[device] = found.get(device, 0) | step.bit
+    return found
 
 
-def _voids(remover: Step, step: Step) -> bool:
-    return remover.issuer != step.issuer and remover.concurrent(step)
+class _Counting:
+    """Which steps are not void (rules 1 to 3). A step is decided once, and looked at only when that may be possible."""
+
+    def __init__(self, steps: Sequence[Step], futures: Mapping[int, int]) -> None:
+        self._steps = steps
+        self._removers = _by_device((step, step.change.removed) for step in steps)
+        self._adders = _by_device((step, step.change.added) for step in steps)
+        self._issued: dict[bytes, list[Step]] = {}
+        for step in steps:
+            self._issued.setdefault(step.issuer, []).append(step)
+        own = _by_device((step, (step.issuer,)) for step in steps)
+        self._against = {
+            step.bit: self._removers.get(step.issuer, 0) & ~(step.past | futures[step.bit] | own[step.issuer])
+            for step in steps
+        }
+        self._sponsors = {step.bit: self._adders.get(step.issuer, 0) & step.past for step in steps}
+        self._wishes: dict[bytes, set[bytes]] = {}
+        for step in steps:
+            for device in step.change.removed:
+                self._wishes.setdefault(device, set()).add(step.issuer)
+        self._counted = 0
+        self._void = 0
+
+    def steps(self) -> list[Step]:
+        """Return the steps that count, in order."""
+        undecided = list(self._steps)
+        looked_at = undecided
+        while undecided:
+            touched: set[bytes] = set()
+            for step in looked_at:
+                if not step.bit & (self._counted | self._void) and self._decide(step):
+                    touched |= step.change.removed | step.change.added.keys()
+            looked_at = [each for issuer in sorted(touched) for each in self._issued.get(issuer, ())]
+            if not looked_at:
+                undecided = [step for step in undecided if not step.bit & (self._counted | self._void)]
+                if undecided:
+                    prevailing = self._prevailing(undecided)
+                    self._counted |= prevailing.bit
+                    self._void |= self._against[prevailing.bit] & ~self._counted
+                    looked_at = undecided
+        return [step for step in self._steps if step.bit & self._counted]
+
+    def _decide(self, step: Step) -> bool:
+        """Decide whether a step counts (rules 1 and 2); return False where that hangs on steps that are undecided."""
+        against, sponsors = self._against[step.bit], self._sponsors[step.bit]
+        if against & self._counted or (sponsors and not sponsors & ~self._void):
+            self._void |= step.bit
+        elif against & ~self._void or (sponsors and not sponsors & self._counted):
+            return False
+        else:
+            self._counted |= step.bit
+        return True
+
+    def _prevailing(self, stuck: Sequence[Step]) -> Step:
+        """Return the step that prevails where removals go round in a circle (rule 3)."""
+        attacking = 0
+        for step in stuck:
+            attacking |= self._against[step.bit]
+        circle = [step for step in stuck if step.bit & attacking]
+        states = {id(step.before): step.before for step in circle}
+        known = frozenset.intersection(*(frozenset(state.members) for state in states.values()))
+        issuers = {step.issuer for step in circle}
+        wanted_out = {issuer: len((self._wishes.get(issuer, set()) & known) - {issuer}) for issuer in issuers}
+
+        def rank(step: Step) -> tuple[int, int, bytes, int, bytes]:
+            since = step.before.members[step.issuer].since if step.issuer in step.before.members else step.version
+            return wanted_out[step.issuer], since, step.issuer, step.version, step.hash
+
+        return min(circle, key=rank)
 
 
-def _verdict(against: list[Step], sponsors: list[Step], counts: Mapping[int, bool]) -> bool | None:
-    """Say whether a step counts (rules 1 and 2); None where that hangs on steps that are undecided."""
-    if any(counts.get(other.bit, False) for other in against):
-        return False
-    if sponsors and all(counts.get(other.bit) is False for other in sponsors):
-        return False
-    if any(other.bit not in counts for other in against):
-        return None
-    if sponsors and not any(counts.get(other.bit, False) for other in sponsors):
-        return None
-    return True
+def _futures(steps: Sequence[Step]) -> dict[int, int]:
+    """Return, for each step's bit, the bits of those that follow it."""
+    futures = {step.bit: 0 for step in steps}
+    for step in reversed(steps):  # what follows a step comes after it
+        for parent in step.parents:
+            if parent in futures:  # the first manifest held has no step
+                futures[parent] |= futures[step.bit] | step.bit
+    return futures
 
 
-def _prevailing(stuck: Sequence[Step], against: Mapping[int, list[Step]], steps: Sequence[Step]) -> Step:
-    """Return the step that prevails where removals go round in a circle (rule 3)."""
-    waiting = {step.bit for step in stuck}
-    attacking = {other.bit for step in stuck for other in against[step.bit] if other.bit in waiting}
-    circle = [step for step in stuck if step.bit in attacking]
-    known = frozenset.intersection(*(frozenset(step.before.members) for step in circle))
-
-    def rank(step: Step) -> tuple[int, int, bytes, int, bytes]:
-        wishes = {other.issuer for other in steps if step.issuer in other.change.removed}
-        since = step.before.members[step.issuer].since if step.issuer in step.before.members else step.version
-        return len((wishes & known) - {step.issuer}), since, step.issuer, step.version, step.hash
-
-    return min(circle, key=rank)
-
-
-def _members(base: GroupState, steps: Sequence[Step]) -> dict[bytes, Member]:
-    """Rules 4 and 5."""
-    members = dict(base.members)
-    removals: dict[bytes, list[Step]] = {}
-    for step in steps:
-        for key in step.change.removed:
-            removals.setdefault(key, []).append(step)
-    for key in removals:
-        members.pop(key, None)
-    for step in steps:
-        change = step.change
-        taken = _noise_taken(step, steps)
-        for key, member in change.added.items():
-            unremoved = all(step.follows(removal) for removal in removals.get(key, ()))
-            if unremoved and taken.get(member.keys.noise_public, key) == key:
-                members[key] = member
-        for key in change.touched & frozenset(members):
-            members[key] = _rewritten(members[key], change, taken)
-    return members
-
-
-def _noise_taken(step: Step, steps: Sequence[Step]) -> dict[bytes, bytes]:
-    """Return the noise keys that concurrent, earlier steps give away: noise key to signing key."""
-    if not (step.change.added or step.change.noise):
-        return {}
-    taken: dict[bytes, bytes] = {}
-    for other in steps:
-        if other is step:
-            break
-        if other.concurrent(step):
-            taken |= {member.keys.noise_public: key for key, member in other.change.added.items()}
-            taken |= {noise: key for key, noise in other.change.noise.items()}
-    return taken
-
-
-def _rewritten(member: Member, change: Change, taken: Mapping[bytes, bytes]) -> Member:
-    key = member.keys.signing_public
-    noise = change.noise.get(key, member.keys.noise_public)
-    if taken.get(noise, key) != key:
-        noise = member.keys.noise_public
-    return replace(
-        member,
-        keys=DeviceKeys(key, noise),
-        label=change.labels.get(key, member.label),
-        role=change.roles.get(key, member.role),
-        capabilities=change.capabilities.get(key, member.capabilities),
-    )
-
-
-def _banned(base: GroupState, steps: Sequence[Step]) -> dict[bytes, int]:
-    """Rule 4 for bans: a ban stands unless an unban that counts knew of it."""
-    unbans: dict[bytes, list[Step]] = {}
-    for step in steps:
-        for key in step.change.unbanned:
-            unbans.setdefault(key, []).append(step)
+def _banned(base: GroupState, steps: Sequence[Step], futures: Mapping[int, int]) -> dict[bytes, int]:
+    """Rule 4 for bans: a ban stands unless an unban that counts knew of it; as many as a manifest lists."""
+    unbans = _by_device((step, step.change.unbanned) for step in steps)
     banned = {key: since for key, since in base.banned.items() if key not in unbans}
     for step in steps:
-        banned |= {
-            key: since
-            for key, since in step.change.banned.items()
-            if not any(unban.follows(step) for unban in unbans.get(key, ()))
-        }
+        for key, since in step.change.banned.items():
+            if not unbans.get(key, 0) & futures[step.bit] and (key in banned or len(banned) < MAXIMUM_MEMBERS):
+                banned[key] = since
     return banned
+
+
+class _Writing:
+    """The members of a group, written step by step (rules 4 to 6)."""
+
+    def __init__(self, base: GroupState, steps: Sequence[Step], banned: Mapping[bytes, int]) -> None:
+        self._removals = _by_device((step, step.change.removed) for step in steps)
+        gone = self._removals.keys() | banned.keys()
+        self.members = {key: member for key, member in base.members.items() if key not in gone}
+        self._holders = {member.keys.noise_public: key for key, member in self.members.items()}
+        self._room = MAXIMUM_LISTED_BYTES - sum(Ban(key, since).wire_bytes for key, since in banned.items())
+        self._room -= sum(member.wire_bytes for member in self.members.values())
+        for step in steps:
+            for key, member in step.change.added.items():
+                if key not in banned and not self._removals.get(key, 0) & ~step.past:
+                    self._add(key, member)
+            for key in step.change.touched & self.members.keys():
+                self._rewrite(self.members[key], step.change)
+
+    def _add(self, key: bytes, member: Member) -> None:
+        present = self.members.get(key)
+        if self._is_free(member) and (present is not None or len(self.members) < MAXIMUM_MEMBERS):
+            self._put(present, member)
+
+    def _rewrite(self, member: Member, change: Change) -> None:
+        key = member.keys.signing_public
+        rotated = replace(member, keys=DeviceKeys(key, change.noise.get(key, member.keys.noise_public)))
+        if self._is_free(rotated):
+            self._put(member, rotated)
+        present = self.members[key]
+        self._put(
+            present,
+            replace(
+                present,
+                label=change.labels.get(key, present.label),
+                role=change.roles.get(key, present.role),
+                capabilities=change.capabilities.get(key, present.capabilities),
+            ),
+        )
+
+    def _is_free(self, member: Member) -> bool:
+        key = member.keys.signing_public
+        return self._holders.get(member.keys.noise_public, key) == key
+
+    def _put(self, present: Member | None, member: Member) -> None:
+        """Write a record, where there is room for it in a manifest."""
+        grows = member.wire_bytes - (present.wire_bytes if present is not None else 0)
+        if grows > max(self._room, 0):
+            return
+        self._room -= grows
+        if present is not None:
+            del self._holders[present.keys.noise_public]
+        self._holders[member.keys.noise_public] = member.keys.signing_public
+        self.members[member.keys.signing_public] = member

@@ -16,9 +16,15 @@
        older group secret, which removed devices hold, never comes back. A new epoch has a new secret, the same has the
        same.
 
+   10. Nobody can fill the graph. Of one issuer's manifests at most `RIVALS_OF_ONE` are held that know nothing of each
+       other, except for what another member's follows: who asks for it holds it. Beyond `MAXIMUM_OPEN_MANIFESTS`, or
+       their bytes, a manifest is taken if it removes somebody or follows several, up to four times as many. One that
+       leaves fewer heads than before is always taken: so any conflict can be ended, whoever made it.
+
 Accepted manifests form a graph. Its ends are the heads. Where there is one, or one that says what all of them come to,
-that one is the group's current manifest; equal ones are told apart by version, epoch and hash. Otherwise there is a
-conflict: what holds at once is what the resolver says, and anybody may issue the manifest that follows all heads.
+that one is the group's current manifest; equal ones are told apart by version, epoch and hash. Otherwise, or where
+there are more than `MAXIMUM_HEADS`, there is a conflict: what holds at once is what the resolver says, and anybody may
+issue the manifest that follows all heads.
 
 The floor is what is held: a device that lost its state asks to join anew. What every head follows is settled: it is
 remembered by the store alone.
@@ -30,7 +36,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from covey.core.group.manifest import MERGEABLE, GroupManifest, Member, read_manifest
+from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.group.policy import authorise
 from covey.core.group.resolver import GroupState, Step, difference, resolve
 from covey.errors import (
@@ -42,7 +48,13 @@ from covey.errors import (
     RollbackError,
     VersionGapError,
 )
-from covey.limits.group import MAXIMUM_OPEN_MANIFESTS
+from covey.limits.group import (
+    MAXIMUM_HEADS,
+    MAXIMUM_LISTED_BYTES,
+    MAXIMUM_OPEN_BYTES,
+    MAXIMUM_OPEN_MANIFESTS,
+    RIVALS_OF_ONE,
+)
 
 
 class Verdict(Enum):
@@ -67,18 +79,30 @@ class _Placed:
 class GroupTrust:
     """One group as one device believes it to be. Changes only by manifests that every rule admits."""
 
+    _root: _Placed
+    _placed: dict[bytes, _Placed]
+    _heads: dict[bytes, _Placed]
+    _tips: dict[bytes, list[_Placed]]
+    """By issuer, what none of its own follows."""
+    _leading: GroupManifest | None
+    _bits: int
+    _bytes: int
+
     def __init__(self, group_id: bytes, current: GroupManifest | None) -> None:
         """Begin with nothing, or with a manifest that is trusted already."""
         self.group_id = group_id
-        self.current: GroupManifest | None = None
-        self._placed: dict[bytes, _Placed] = {}
-        self._heads: dict[bytes, _Placed] = {}
-        self._state = GroupState({}, {})
-        self._bits = 0
+        self._clear()
         if current is not None:
             self._begin(current)
 
     # -- what is believed ---------------------------------------------------------------------------------------------
+
+    @property
+    def current(self) -> GroupManifest | None:
+        """What this device believes of the group; unsigned where members disagree."""
+        if self._leading is None and self._heads:
+            self._leading = self._find_leading()
+        return self._leading
 
     @property
     def conflict(self) -> bool:
@@ -94,24 +118,36 @@ class GroupTrust:
         ordered = sorted(self._placed.values(), key=lambda each: (each.manifest.version, each.hash))
         return [each.manifest for each in ordered]
 
+    def news_of(self, issued: GroupManifest) -> list[GroupManifest]:
+        """Return what somebody may lack who holds what all others follow: this one, then what is nearest to it."""
+        found, row = [issued], [issued]
+        known = {issued.hash}
+        while row:
+            parents = sorted({each for manifest in row for each in manifest.prev} & self._placed.keys() - known)
+            known.update(parents)
+            row = [placed.manifest for each in parents if (placed := self._placed[each]).step is not None]
+            found += row
+        return found
+
     @property
     def root(self) -> GroupManifest:
         """The settled manifest that all others held follow."""
-        return min((placed.manifest for placed in self._placed.values()), key=lambda manifest: manifest.version)
+        return self._root.manifest
 
     def void_members(self) -> dict[bytes, Member]:
         """Return the members that a manifest held lists, who are none, and whom nobody removed: what let them in is
         void."""
-        members = self.current.members if self.current else ()
-        believed = {member.keys.signing_public for member in members}
+        listed = dict(self._root.state.members) if self._placed else {}
+        believed = {member.keys.signing_public for member in self.current.members} if self.current else set()
         for placed in self._placed.values():
-            believed |= placed.step.change.removed if placed.step else set()
-        return {
-            key: member
-            for placed in self._placed.values()
-            for key, member in placed.state.members.items()
-            if key not in believed
-        }
+            if placed.step is not None:
+                believed |= placed.step.change.removed
+                listed |= placed.step.change.added
+        return {key: member for key, member in listed.items() if key not in believed}
+
+    def __len__(self) -> int:
+        """Return how many manifests are in memory."""
+        return len(self._placed)
 
     def told_to_void(self) -> list[GroupManifest]:
         """Return what those hear who are only in what is void: the manifests held up to the removals that make it so.
@@ -133,10 +169,11 @@ class GroupTrust:
         """Say whether an accepted manifest is in memory."""
         return manifest_hash in self._placed
 
-    def draft(self, epoch_id: bytes) -> GroupManifest:
+    def draft(self, epoch_id: bytes, issuer: bytes) -> GroupManifest:
         """Return the unsigned next version, which follows every head and changes nothing so far.
 
-        `epoch_id` is of the new secret that it brings where it follows several heads.
+        Of more heads than a manifest may name it follows the issuer's own, then the newest. `epoch_id` is of the new
+        secret that it brings where it follows several heads.
 
         Raises:
             GenesisError: no manifest is held.
@@ -145,12 +182,16 @@ class GroupTrust:
             raise GenesisError("no manifest of this group is held")
         if len(self._heads) == 1:
             return self.current.draft()
-        heads = sorted(self._heads.values(), key=self._significance)[:MERGEABLE]
+
+        def first(head: _Placed) -> tuple[bool, int, bytes]:
+            return head.manifest.issuer != issuer, -head.manifest.version, head.hash
+
+        heads = sorted(self._heads.values(), key=first)[:MAXIMUM_HEADS]
         unsigned = replace(
             self.current,
             version=max(head.manifest.version for head in heads) + 1,
             prev=tuple(sorted(head.hash for head in heads)),
-            epoch=max(head.manifest.epoch for head in heads) + (len(heads) > 1),
+            epoch=max(head.manifest.epoch for head in heads) + 1,
             epoch_id=epoch_id,
             votes=(),
             raw=b"",
@@ -167,9 +208,6 @@ class GroupTrust:
         begins = len(parents) > 1 or bool(before.members.keys() - GroupState.of(edited).members.keys())
         return replace(edited, epoch=newest.epoch + begins, epoch_id=epoch_id if begins else newest.epoch_id)
 
-    def _significance(self, head: _Placed) -> tuple[bool, int, bytes]:
-        return head.state != self._state, -head.manifest.version, head.hash
-
     # -- what changes it ----------------------------------------------------------------------------------------------
 
     def create(self, genesis: GroupManifest) -> Verdict:
@@ -178,7 +216,7 @@ class GroupTrust:
         Raises:
             GenesisError: not a genesis, or the group exists here already.
         """
-        if self.current is not None or genesis.version != 1 or genesis.group_id != self.group_id:
+        if self._heads or genesis.version != 1 or genesis.group_id != self.group_id:
             raise GenesisError("a group is created once")
         self._begin(genesis)
         return Verdict.ACCEPTED
@@ -191,7 +229,7 @@ class GroupTrust:
         Raises:
             RemoteError: the rule that failed; nothing is held then.
         """
-        assert self.current is None, "who is in a group does not join it"
+        assert not self._heads, "who is in a group does not join it"
         manifests = [self._read(raw) for raw in raws]
         admitting = [
             place
@@ -210,8 +248,7 @@ class GroupTrust:
             for manifest in manifests[1:]:
                 self.offer(manifest)
         except RemoteError:
-            self.current = None
-            self._placed, self._heads, self._bits = {}, {}, 0
+            self._clear()
             raise
         return Verdict.ACCEPTED
 
@@ -223,8 +260,10 @@ class GroupTrust:
         """
         return self.offer(self._read(raw))
 
-    def offer(self, manifest: GroupManifest) -> Verdict:
-        """Take another manifest of this group that was read before (rules 5 to 9).
+    def offer(self, manifest: GroupManifest, *, wanted: bool = False) -> Verdict:
+        """Take another manifest of this group that was read before (rules 5 to 10).
+
+        `wanted` says that the bounds of rule 10 do not hold for it: another member's follows it.
 
         Raises:
             RemoteError: the rule that failed; nothing changed.
@@ -236,11 +275,14 @@ class GroupTrust:
         if manifest.version == 1:
             raise GenesisError("another genesis of this group")
         parents = self._parents(manifest)
-        if len(self._placed) > MAXIMUM_OPEN_MANIFESTS:
-            raise LimitError("too many versions of this group await an end of their conflict")
+        past = _past(parents)
+        if not wanted:
+            self._check_rivals(manifest, past)
         before = self._state_after(parents)
         state = GroupState.of(manifest)
         change = difference(before, state)
+        if not wanted:
+            self._check_room(manifest, removes=bool(change.removed))
         self._check_constants(manifest, parents, bool(change.removed))
         kept = [member for key, member in state.members.items() if key in before.members]
         if any(member.since != before.members[member.keys.signing_public].since for member in kept) or any(
@@ -248,53 +290,93 @@ class GroupTrust:
         ):
             raise MalformedError("the age of a member or ban never changes")
         authorise(manifest, before, change)
-        past = 0
-        for parent in parents:
-            past |= parent.past | parent.bit
         bit = 1 << self._bits
-        step = Step(manifest.hash, manifest.version, manifest.issuer, bit, past, before, change)
+        named = tuple(parent.bit for parent in parents)
+        step = Step(manifest.hash, manifest.version, manifest.issuer, bit, past, named, before, change)
         self._place(_Placed(manifest, manifest.hash, state, bit, past, step))
         return Verdict.ACCEPTED
 
     def settle(self) -> int:
         """Forget what all later manifests follow; return the version below which nothing is held."""
-        ordered = sorted(self._placed.values(), key=lambda each: -each.manifest.version)
+        newest_first = sorted(self._placed.values(), key=lambda each: -each.manifest.version)
+        futures = dict.fromkeys(self._placed, 0)
+        for placed in newest_first:
+            for parent in placed.manifest.prev:
+                if parent in futures:
+                    futures[parent] |= futures[placed.hash] | placed.bit
+        everything = _past(newest_first)
         meeting = next(
-            placed
-            for placed in ordered
-            if all(other is placed or placed.bit & other.past or other.bit & placed.past for other in ordered)
+            placed for placed in newest_first if not everything & ~(placed.past | placed.bit | futures[placed.hash])
         )
         if meeting.hash in self._heads:
-            self._placed, self._heads, self._bits = {}, {}, 0
+            self._clear()
             self._begin(meeting.manifest)
-        else:
-            kept = [each for each in ordered if meeting.bit & each.past]
-            self._placed = {each.hash: each for each in kept} | {meeting.hash: replace(meeting, step=None)}
+        elif meeting is not self._root:
+            self._root = replace(meeting, step=None)
+            kept = [each for each in newest_first if meeting.bit & each.past]
+            self._placed = {each.hash: each for each in (*kept, self._root)}
+            self._bytes = sum(len(each.manifest.raw) for each in self._placed.values())
+            self._tips = {
+                issuer: tips
+                for issuer, held in self._tips.items()
+                if (tips := [each for each in held if each.bit & futures[meeting.hash]])
+            }
         return meeting.manifest.version
 
     # -- the graph ----------------------------------------------------------------------------------------------------
 
+    def _clear(self) -> None:
+        self._placed, self._heads, self._tips = {}, {}, {}
+        self._leading = None
+        self._bits = self._bytes = 0
+
     def _begin(self, manifest: GroupManifest) -> None:
-        self._place(_Placed(manifest, manifest.hash, GroupState.of(manifest), 1, 0, None))
+        self._root = _Placed(manifest, manifest.hash, GroupState.of(manifest), 1, 0, None)
+        self._place(self._root)
 
     def _place(self, placed: _Placed) -> None:
         self._bits += 1
+        self._bytes += len(placed.manifest.raw)
         self._placed[placed.hash] = placed
         for parent in placed.manifest.prev:
             self._heads.pop(parent, None)
         self._heads[placed.hash] = placed
-        self._state = self._state_after(list(self._heads.values()))
-        self.current = self._leading()
+        if placed.step is not None:
+            issuer = placed.manifest.issuer
+            self._tips[issuer] = [*self._unknown_tips(issuer, placed.past), placed]
+        self._leading = None
 
-    def _leading(self) -> GroupManifest:
+    def _unknown_tips(self, issuer: bytes, past: int) -> list[_Placed]:
+        """Return an issuer's manifests that none of its own follows, nor one of that past."""
+        return [tip for tip in self._tips.get(issuer, ()) if not tip.bit & past]
+
+    def _find_leading(self) -> GroupManifest:
         """Return the head that says what all heads come to, or else that in an unsigned manifest."""
-        heads = [placed.manifest for placed in self._heads.values() if placed.state == self._state]
-        if heads:
-            return max(heads, key=lambda manifest: (manifest.version, manifest.epoch, manifest.hash))
+        state = self._state_after(list(self._heads.values()))
         manifests = [placed.manifest for placed in self._heads.values()]
+        agreeing = [placed.manifest for placed in self._heads.values() if placed.state == state]
+        if agreeing and len(manifests) <= MAXIMUM_HEADS:
+            return max(agreeing, key=lambda manifest: (manifest.version, manifest.epoch, manifest.hash))
         newest = max(manifests, key=lambda manifest: (manifest.epoch, manifest.version, manifest.hash))
         version = max(manifest.version for manifest in manifests)
-        return self._state.write(replace(newest, version=version, votes=(), raw=b""))
+        return state.write(replace(newest, version=version, votes=(), raw=b""))
+
+    def _check_rivals(self, manifest: GroupManifest, past: int) -> None:
+        """Rule 10, for one issuer."""
+        if not self._leaves_fewer_heads(manifest) and len(self._unknown_tips(manifest.issuer, past)) >= RIVALS_OF_ONE:
+            raise LimitError(f"more than {RIVALS_OF_ONE} manifests by one issuer that know nothing of each other")
+
+    def _check_room(self, manifest: GroupManifest, *, removes: bool) -> None:
+        """Rule 10, for all issuers together."""
+        if len(manifest.prev) == 1 and len(manifest.raw) > MAXIMUM_LISTED_BYTES:
+            raise LimitError("a manifest that leaves no room for one that ends a conflict")
+        share = 4 if removes or len(manifest.prev) > 1 else 1
+        full = len(self._placed) >= share * MAXIMUM_OPEN_MANIFESTS or self._bytes >= share * MAXIMUM_OPEN_BYTES
+        if full and not self._leaves_fewer_heads(manifest):
+            raise LimitError("too many versions of this group await an end of their conflict")
+
+    def _leaves_fewer_heads(self, manifest: GroupManifest) -> bool:
+        return sum(parent in self._heads for parent in manifest.prev) > 1
 
     def _parents(self, manifest: GroupManifest) -> list[_Placed]:
         """Rules 5 and 6."""
@@ -327,9 +409,7 @@ class GroupTrust:
         """Return the state that follows some manifests, and nothing else."""
         if len(parents) == 1:
             return parents[0].state
-        past = 0
-        for parent in parents:
-            past |= parent.past | parent.bit
+        past = _past(parents)
         return self._resolved(each for each in self._placed.values() if each.bit & past)
 
     def _resolved(self, placed: Iterable[_Placed]) -> GroupState:
@@ -347,3 +427,11 @@ class GroupTrust:
         if manifest.group_id != self.group_id:
             raise GenesisError("a manifest of another group")
         return manifest
+
+
+def _past(parents: Iterable[_Placed]) -> int:
+    """Return the bits of manifests, and of all that they follow."""
+    past = 0
+    for parent in parents:
+        past |= parent.past | parent.bit
+    return past

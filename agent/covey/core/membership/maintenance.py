@@ -1,19 +1,20 @@
 """What groups need from time to time: conflicts ended, missing manifests asked for, and given to who asks.
 
 1. A manifest that follows something unknown was kept: its sender is asked for the versions from the one on that
-   this device holds, then others at random, further and further back, a bounded number of times.
+   this device holds, then others at random, in turn for these and further and further back, a bounded number of times.
 2. A conflict is ended by a manifest that follows all heads and says what they come to: by an issuer of one of
    the heads after a random wait, and if none does, by anybody after a longer one (000.17).
 3. Whoever lacks the secret of the epoch asks for it in the same way.
    An asker gets one answer at a time, and not more often than it may ask: one is up to 2,500 times its question.
-4. A group that lists a retired noise key of ours is told the current one (`membership/rotation.py`).
+4. Manifests that were left over by the bound of one turn's work are taken in the next one.
+5. A group that lists a retired noise key of ours is told the current one (`membership/rotation.py`).
 """
 
 from __future__ import annotations
 
 from covey.core.crypto import Identity
-from covey.core.group.manifest import read_manifest
-from covey.core.group.messages import Bundle, GroupSend, oldest_that_fit, pull_from_wire, pull_to_wire
+from covey.core.group.manifest import manifest_hash, read_manifest
+from covey.core.group.messages import Bundle, GroupSend, first_that_fit, pull_from_wire, pull_to_wire
 from covey.core.link.send_window import Jitter
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import MaintenanceRecords
@@ -21,7 +22,14 @@ from covey.core.membership.rotation import announce_everywhere, outdated
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType
 from covey.errors import LocalError
-from covey.limits.group import MAINTENANCE_US, MAXIMUM_BUNDLE_BYTES, PULL_US, RECONCILE_ANYBODY_US, RECONCILE_ISSUER_US
+from covey.limits.group import (
+    BUNDLE_BYTES,
+    BUNDLE_MANIFESTS,
+    MAINTENANCE_US,
+    PULL_US,
+    RECONCILE_ANYBODY_US,
+    RECONCILE_ISSUER_US,
+)
 
 _PULLS_MAX = 6
 """Times that something is asked for which no member has."""
@@ -50,12 +58,14 @@ class GroupMaintenance:
         asker = (message.author, message.group_id)
         since_us = self._answered.get(asker)
         rests = since_us is not None and now.monotonic_us < since_us + PULL_US // 2
-        if rests or self._records.outbox.control_bytes(message.author) > MAXIMUM_BUNDLE_BYTES:
+        if rests or self._records.outbox.control_bytes(message.author) > BUNDLE_BYTES:
             self._records.counters.count("pulls_unanswered")
             return []
         self._answered = {key: at_us for key, at_us in self._answered.items() if now.monotonic_us < at_us + PULL_US}
         self._answered[asker] = now.monotonic_us
-        manifests = oldest_that_fit(self._records.groups.manifests_from(message.group_id, from_version))
+        manifests = first_that_fit(
+            self._records.groups.manifests_from(message.group_id, from_version, BUNDLE_MANIFESTS)
+        )
         secret = membership.secret(message.group_id)
         bundle = Bundle(manifests, (secret,) if secret is not None else ())
         return [GroupSend(message.author, MessageType.GROUP_MANIFEST, message.group_id, bundle.to_wire())]
@@ -76,11 +86,12 @@ class GroupMaintenance:
             return []
         if asked == _PULLS_MAX:
             for raw in early:
-                self._records.groups.drop_early_manifest(group_id, read_manifest(raw).hash)
+                self._records.groups.drop_early_manifest(group_id, manifest_hash(raw))
             early, asked = [], 0
         self._pulls[group_id] = (now.monotonic_us + self._jitter(PULL_US, 2 * PULL_US), asked + 1)
-        lowest = min((read_manifest(raw).version for raw in early), default=trust.root.version)
-        from_version = trust.root.version if lowest > trust.root.version else max(1, lowest - 4**asked)
+        lowest = min((read_manifest(raw, verify=False).version for raw in early), default=trust.root.version)
+        further_back = max(1, lowest - 4 ** (asked // 2))  # in turn, as one that was made up may be the lowest
+        from_version = further_back if asked % 2 == (lowest > trust.root.version) else trust.root.version
         return [GroupSend(member, MessageType.GROUP_PULL, group_id, pull_to_wire(from_version))]
 
     def next_deadline(self) -> int | None:
@@ -95,10 +106,11 @@ class GroupMaintenance:
             (deadline is not None and deadline <= now.monotonic_us)
             or any(not group.raw and group.group_id not in self._reconcile_at for group in membership.groups())
             or self._announces(membership, now)
+            or bool(membership.unfinished)
         )
 
     def _announces(self, membership: Membership, now: Now) -> bool:
-        """Say whether rule 4 asks for something; a group that refuses is asked again after a while."""
+        """Say whether rule 5 asks for something; a group that refuses is asked again after a while."""
         tried = self._announced_at_us
         rests = tried is not None and now.monotonic_us < tried + MAINTENANCE_US
         return not rests and bool(outdated(membership, self._identity))
@@ -106,6 +118,8 @@ class GroupMaintenance:
     def handle_deadline(self, membership: Membership, now: Now) -> list[GroupSend]:
         """End conflicts that nobody else has ended, and ask again for what is missing (rules 1 and 2)."""
         sends: list[GroupSend] = []
+        for group_id in sorted(membership.unfinished):
+            sends += membership.go_on(group_id, now.wall_us)
         if self._announces(membership, now):
             sends += announce_everywhere(membership, self._identity, self._records, now.wall_us)
             refused = outdated(membership, self._identity)

@@ -28,11 +28,12 @@ from covey.core.group.manifest import (
     Member,
     Mode,
     genesis,
+    manifest_hash,
     read_manifest,
     secret_id,
     sign_manifest,
 )
-from covey.core.group.messages import SECRET_BYTES, Bundle, GroupSend, newest_that_fit, oldest_that_fit
+from covey.core.group.messages import SECRET_BYTES, Bundle, GroupSend, first_that_fit, taken_at_once
 from covey.core.group.revocation import Revoke, check_revoke, read_revoke, sign_revoke
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import GROUP_ID_BYTES
@@ -40,7 +41,7 @@ from covey.core.membership.events import GroupChanged, GroupDestroyed, RemovedFr
 from covey.core.membership.groups import Groups
 from covey.core.membership.invitations import Invitations, check_capabilities
 from covey.core.membership.records import MembershipRecords, OpenInvite
-from covey.core.membership.replay import offer_all, reopened
+from covey.core.membership.replay import Offered, offer_all, reopened
 from covey.core.pairing.invite import Invite, JoinRequest
 from covey.core.wire.message import Message, MessageType
 from covey.errors import (
@@ -51,7 +52,7 @@ from covey.errors import (
     RemoteError,
     UnknownGroupError,
 )
-from covey.limits.group import MAXIMUM_GROUPS, VOID_DEVICES
+from covey.limits.group import BUNDLE_MANIFESTS, MAXIMUM_GROUPS, VOID_DEVICES
 from covey.limits.pairing import ADMISSION_US
 
 Edit = Callable[[GroupManifest, bytes], GroupManifest]
@@ -65,6 +66,8 @@ class Membership(Groups):
         super().__init__(identity, records)
         self._rng = rng
         self.invitations = Invitations(identity, records, rng)
+        self.unfinished: set[bytes] = set()
+        """Groups with manifests that can be taken, and were not for the bound of one turn's work."""
         self.events: deque[GroupChanged | RemovedFromGroup | GroupDestroyed] = deque()
 
     # -- changing a group ---------------------------------------------------------------------------------------------
@@ -91,7 +94,8 @@ class Membership(Groups):
         trust.create(manifest)
         self._groups[group_id] = trust
         self._records.groups.save_secret(group_id, manifest.epoch_id, secret, now_us)
-        self._accepted(trust, None, [manifest], now_us)
+        self._save(manifest, now_us)
+        self._accepted(trust, None, [manifest])
         return manifest
 
     def change(self, group_id: bytes, edit: Edit, now_us: int) -> list[GroupSend]:
@@ -103,7 +107,7 @@ class Membership(Groups):
         """
         trust, before = self._trust(group_id)
         secret = self._rng(SECRET_BYTES)
-        unsigned = trust.finish(edit(trust.draft(secret_id(secret)), secret_id(secret)), secret_id(secret))
+        unsigned = trust.finish(edit(trust.draft(secret_id(secret), self._own), secret_id(secret)), secret_id(secret))
         if not unsigned.members:
             raise LocalError("nobody would be left", hint="'covey group leave' lets the last member go")
         manifest = sign_manifest(unsigned, self._identity)
@@ -117,9 +121,9 @@ class Membership(Groups):
             raise LocalError(f"this group does not let this device do that: {error}") from error
         if manifest.epoch_id == secret_id(secret):
             self._records.groups.save_secret(group_id, manifest.epoch_id, secret, now_us)
-        held = [each.raw for each in trust.held()]
-        news = newest_that_fit(held[1:] or held)
-        self._accepted(trust, before, [manifest], now_us)
+        news = self._bundled(trust.news_of(manifest))
+        self._save(manifest, now_us)
+        self._accepted(trust, before, [manifest])
         strangers = [member for key, member in audience.items() if not (manifest.member(key) or before.member(key))]
         self._addresses.part_from(strangers)
         self._readdress()
@@ -134,6 +138,11 @@ class Membership(Groups):
         inside, outside = Bundle(news, secrets).to_wire(), Bundle(news).to_wire()
         listed = {member.keys.signing_public for member in manifest.members}
         return [self._send(each, manifest.group_id, inside if each in listed else outside) for each in sorted(audience)]
+
+    def _bundled(self, nearest_first: list[GroupManifest]) -> tuple[bytes, ...]:
+        """Return the first manifests that one message carries, each after what it follows."""
+        fitting = nearest_first[: len(first_that_fit([each.raw for each in nearest_first]))]
+        return tuple(each.raw for each in sorted(fitting, key=lambda each: (each.version, each.hash)))
 
     def _send(self, recipient: bytes, group_id: bytes, body: bytes) -> GroupSend:
         return GroupSend(recipient, MessageType.GROUP_MANIFEST, group_id, body)
@@ -254,10 +263,12 @@ class Membership(Groups):
                 raise InviteError(str(error)) from error
             self._records.invites.use(invite.secret_hash, joiner)
             manifests = [manifest.raw for manifest in self.trust(group_id).held()]
+            if len(first_that_fit(manifests)) < len(manifests):
+                manifests = manifests[-1:]  # ours; what it does not follow is asked for
         else:
-            manifests = self._records.groups.manifests_from(group_id, present.since)
+            manifests = self._records.groups.manifests_from(group_id, present.since, BUNDLE_MANIFESTS)
         secret = self.secret(group_id)
-        bundle = Bundle(oldest_that_fit(manifests), (secret,) if secret is not None else ())
+        bundle = Bundle(first_that_fit(manifests), (secret,) if secret is not None else ())
         return [*sends, self._send(joiner, group_id, bundle.to_wire())]
 
     # -- what others send ---------------------------------------------------------------------------------------------
@@ -298,16 +309,28 @@ class Membership(Groups):
             group_id, author
         ):
             trust = GroupTrust(group_id, None)
-            trust.join(bundle.manifests, author, self._own, self._identity.noise.holds)
+            whole = len(taken_at_once(bundle.manifests)) == len(bundle.manifests)
+            first = bundle.manifests if whole else bundle.manifests[-1:]
+            trust.join(first, author, self._own, self._identity.noise.holds)
             self._records.groups.forget(group_id)
             self._groups[group_id] = trust
             self._records.joins.end(group_id)
-            sends = self._accepted(trust, None, trust.held(), now_us)
+            for manifest in trust.held():
+                self._save(manifest, now_us)
+            sends = self._accepted(trust, None, trust.held())
         else:
-            trust = self.trust(group_id)
-            sends = self._take(trust, [self._read(group_id, raw) for raw in bundle.manifests], now_us)
+            sends = self._take(self.trust(group_id), taken_at_once(bundle.manifests), now_us)
         self._keep_secrets(self._groups[group_id], bundle.secrets, now_us)
         return sends
+
+    def go_on(self, group_id: bytes, now_us: int) -> list[GroupSend]:
+        """Take more of what a bundle brought, after a turn whose work was bounded."""
+        self.unfinished.discard(group_id)
+        trust = self._groups.get(group_id)
+        try:
+            return self._take(trust, (), now_us) if trust is not None else []
+        except RemoteError:
+            return []  # nothing of it was of use
 
     def _read(self, group_id: bytes, raw: bytes) -> GroupManifest:
         manifest = read_manifest(raw)
@@ -315,33 +338,44 @@ class Membership(Groups):
             raise GenesisError("a manifest of another group")
         return manifest
 
-    def _take(self, trust: GroupTrust, offered: list[GroupManifest], now_us: int) -> list[GroupSend]:
+    def _take(self, trust: GroupTrust, offered: Iterable[bytes], now_us: int) -> list[GroupSend]:
         """Offer manifests, and early ones kept before, until no more of them follows what is held (rule 2).
 
         Raises:
             RemoteError: why one was refused, where none was of use.
         """
         before = trust.current
-        kept = {each.hash: each for each in map(read_manifest, self._records.groups.early_manifests(trust.group_id))}
-        waiting = kept | {
-            each.hash: each for each in offered if not self._records.groups.has_manifest(trust.group_id, each.hash)
-        }
-        news, refused = offer_all(trust, waiting)
-        for manifest in news:
+        early = self._records.groups.early_manifests(trust.group_id)
+        kept = {each.hash: each for each in (read_manifest(raw, verify=False) for raw in early)}
+        waiting = dict(kept)
+        for raw in offered:
+            known = manifest_hash(raw)
+            if known not in waiting and not self._records.groups.has_manifest(trust.group_id, known):
+                waiting[known] = self._read(trust.group_id, raw)
+        offered_now = offer_all(trust, waiting)
+        looked_back = any(each.version <= trust.root.version for each in waiting.values())
+        for manifest in offered_now.news:
             self._save(manifest, now_us)
-        if any(each.version <= trust.root.version for each in waiting.values()):
-            found = reopened(trust.group_id, waiting, self._records.groups)
-            if found is not None:
-                trust = self._groups[trust.group_id] = found
-                more, refused_again = offer_all(trust, waiting)
-                news, refused = news + more, refused or refused_again
-        for manifest_hash in kept.keys() - waiting.keys():
-            self._records.groups.drop_early_manifest(trust.group_id, manifest_hash)
-        for manifest in waiting.values():
+        if looked_back and (found := reopened(trust.group_id, waiting, self._records.groups)) is not None:
+            trust = self._groups[trust.group_id] = found
+            again = offer_all(trust, waiting)
+            for manifest in again.news:
+                self._save(manifest, now_us)
+            refused = offered_now.refused or again.refused
+            offered_now = Offered([*offered_now.news, *again.news], refused, again.unfinished)
+        if offered_now.unfinished:
+            self.unfinished.add(trust.group_id)
+        for placed in kept.keys() - waiting.keys():
+            self._records.groups.drop_early_manifest(trust.group_id, placed)
+        for manifest in (waiting[each] for each in waiting.keys() - kept.keys()):
             self._records.groups.keep_early_manifest(trust.group_id, manifest.hash, manifest.version, manifest.raw)
-        if refused is not None and not news and not waiting:
-            raise refused
-        return self._accepted(trust, before, news, now_us) if news else []
+        if offered_now.news:
+            return self._accepted(trust, before, offered_now.news)
+        if looked_back:
+            self._records.groups.settle_manifests(trust.group_id, trust.settle())
+        if offered_now.refused is not None and not waiting:
+            raise offered_now.refused
+        return []
 
     def _save(self, manifest: GroupManifest, now_us: int) -> None:
         self._records.groups.save_manifest(manifest.group_id, manifest.hash, manifest.version, manifest.raw, now_us)
@@ -365,12 +399,8 @@ class Membership(Groups):
 
     # -- what follows -------------------------------------------------------------------------------------------------
 
-    def _accepted(
-        self, trust: GroupTrust, before: GroupManifest | None, news: list[GroupManifest], now_us: int
-    ) -> list[GroupSend]:
-        """Store what was accepted and draw the consequences; return what others have to hear (rule 5)."""
-        for manifest in news:
-            self._save(manifest, now_us)
+    def _accepted(self, trust: GroupTrust, before: GroupManifest | None, news: list[GroupManifest]) -> list[GroupSend]:
+        """Draw the consequences of what was accepted and stored; return what others have to hear (rule 5)."""
         void_members = trust.void_members()
         told = trust.told_to_void() if void_members else []
         self._records.groups.settle_manifests(trust.group_id, trust.settle())
@@ -395,5 +425,5 @@ class Membership(Groups):
             return []
         added = tuple(member for key, member in listed.items() if key not in known)
         self.events.append(GroupChanged(after, added, gone, self._own not in known, trust.conflict))
-        body = Bundle(newest_that_fit([each.raw for each in told])).to_wire()
+        body = Bundle(self._bundled(told[::-1])).to_wire()
         return [self._send(each.keys.signing_public, trust.group_id, body) for each in void if not each.is_board]

@@ -37,8 +37,8 @@ class GroupRecords(Protocol):
     def manifests(self) -> list[tuple[bytes, bytes, bytes]]:
         """Return (group_id, hash, manifest) of what is not settled or was settled last, by group, version and hash."""
 
-    def manifests_from(self, group_id: bytes, version: int) -> list[bytes]:
-        """Return every accepted manifest of a group from a version on, by version and hash."""
+    def manifests_from(self, group_id: bytes, version: int, most: int) -> list[bytes]:
+        """Return the first accepted manifests of a group from a version on, by version and hash."""
 
     def has_manifest(self, group_id: bytes, manifest_hash: bytes) -> bool:
         """Say whether a manifest was accepted before."""

@@ -1,77 +1,138 @@
 """Manifests that come late, early or out of order: placing them where what they follow is found.
 
 1. What follows something unknown waits. So does what is older than everything in memory.
-2. For what is older, as much of the settled past is taken up again as it takes: from the store, or from what
-   waits as far as the hashes of what is held lead to it. A device that joined late so learns its group's past.
+2. For what is older, as much of the settled past is taken up again as it takes, up to `MAXIMUM_OPEN_MANIFESTS`: from
+   the store, or from what waits as far as the hashes of what is held lead to it. A device that joined late so learns
+   its group's past. What follows something older than that is refused.
+3. What a member's manifest follows is wanted: no issuer has too many of these (`trust.py`, rule 10).
+4. The work of one turn is bounded: where manifests that follow several took too much of it, the rest waits for the
+   next one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.trust import GroupTrust, Verdict
 from covey.core.membership.records import GroupRecords
 from covey.errors import RemoteError, RollbackError, VersionGapError
-from covey.limits.group import MAXIMUM_OPEN_MANIFESTS
+from covey.limits.group import MAXIMUM_OPEN_MANIFESTS, STEPS_AT_ONCE
 
-_LOOK_BACK = (1, 8, 64, 512, MAXIMUM_OPEN_MANIFESTS)
+_LOOK_BACK = (1, 8, 64, MAXIMUM_OPEN_MANIFESTS)
 """How many versions a device goes back to find what a late rival follows."""
 
 
-def offer_all(trust: GroupTrust, waiting: dict[bytes, GroupManifest]) -> tuple[list[GroupManifest], RemoteError | None]:
-    """Offer manifests until none of the rest can be placed; leave in `waiting` what may be placed later."""
-    news: list[GroupManifest] = []
+@dataclass(slots=True)
+class Offered:
+    """What became of manifests: those accepted, why one was refused, and whether work was left over (rule 4)."""
+
+    news: list[GroupManifest] = field(default_factory=list)
     refused: RemoteError | None = None
+    unfinished: bool = False
+
+
+def offer_all(trust: GroupTrust, waiting: dict[bytes, GroupManifest]) -> Offered:
+    """Offer manifests until none of the rest can be placed; leave in `waiting` what may be placed later."""
+    outcome = Offered()
+    wanted = _wanted(trust, waiting)
+    steps = 0
     for manifest in sorted(waiting.values(), key=lambda each: (each.version, each.hash)):
         if manifest.hash in trust.root.prev:
             continue  # the past of what is held
+        if len(manifest.prev) > 1:
+            steps += len(trust)
+            if steps > STEPS_AT_ONCE + len(trust):
+                outcome.unfinished = True
+                break
         try:
-            verdict = trust.offer(manifest)
+            verdict = trust.offer(manifest, wanted=manifest.hash in wanted)
         except (VersionGapError, RollbackError) as error:
             if all(trust.holds(each) for each in manifest.prev):
-                refused = error
+                outcome.refused = error
                 del waiting[manifest.hash]
         except RemoteError as error:
-            refused = error
+            outcome.refused = error
             del waiting[manifest.hash]
         else:
-            news += [manifest] if verdict is Verdict.ACCEPTED else []
+            outcome.news += [manifest] if verdict is Verdict.ACCEPTED else []
             del waiting[manifest.hash]
-    return news, refused
+    return outcome
+
+
+def _wanted(trust: GroupTrust, waiting: dict[bytes, GroupManifest]) -> set[bytes]:
+    """Return what manifests of other members follow, directly or not (rule 3)."""
+    wanted: set[bytes] = set()
+    for manifest in sorted(waiting.values(), key=lambda each: -each.version):
+        by_member = trust.current is not None and trust.current.member(manifest.issuer) is not None
+        for parent in (waiting[each] for each in manifest.prev if each in waiting):
+            if manifest.hash in wanted or (by_member and parent.issuer != manifest.issuer):
+                wanted.add(parent.hash)
+    return wanted
 
 
 def replayed(group_id: bytes, manifests: Iterable[GroupManifest]) -> GroupTrust | None:
-    """Return a trust that holds all of these manifests, if one of them is followed by all others."""
+    """Return a trust that holds all of these manifests, if one of them is followed by all others.
+
+    All of them were accepted before, perhaps by a version with other bounds.
+    """
     root, *rest = sorted(manifests, key=lambda each: (each.version, each.hash))
     trust = GroupTrust(group_id, root)
     try:
         for manifest in rest:
-            trust.offer(manifest)
+            trust.offer(manifest, wanted=True)
     except RemoteError:
         return None
     return trust
 
 
 def reopened(group_id: bytes, waiting: dict[bytes, GroupManifest], records: GroupRecords) -> GroupTrust | None:
-    """Return a trust that remembers enough of the past for what waits, if all of that past is here (rule 2)."""
-    lowest = min(each.version for each in waiting.values())
+    """Return a trust that remembers enough of the past for what waits, if all of that past is here (rule 2).
+
+    What follows something that is here, but too old, is taken out of `waiting`.
+    """
+    known = [
+        each for each in waiting.values() if all(_is_here(group_id, parent, waiting, records) for parent in each.prev)
+    ]
+    if not known:
+        return None
+    lowest = min(each.version for each in known)
     for depth in _LOOK_BACK:
         floor = max(1, lowest - depth)
-        past = {each.hash: each for each in map(read_manifest, records.manifests_from(group_id, floor))}
-        pinned = [each for manifest in past.values() for each in manifest.prev]
-        while pinned:
-            known = waiting.get(pinned.pop())
-            if known is not None and known.hash not in past and known.version >= floor:
-                past[known.hash] = known
-                pinned += known.prev
-        trust = replayed(group_id, past.values())
-        if trust is not None and any(all(map(trust.holds, each.prev)) for each in waiting.values()):
-            for each in past.keys() & waiting.keys():
-                manifest = waiting.pop(each)
-                records.save_manifest(group_id, manifest.hash, manifest.version, manifest.raw, 0)
-            records.reopen_manifests(group_id, trust.root.version)
+        stored = records.manifests_from(group_id, floor, MAXIMUM_OPEN_MANIFESTS + 1)
+        if len(stored) > MAXIMUM_OPEN_MANIFESTS:
+            for each in known:
+                del waiting[each.hash]
+            return None
+        trust = _reopened_from(group_id, floor, stored, waiting, records)
+        if trust is not None:
             return trust
         if floor == 1:
             break
     return None
+
+
+def _is_here(group_id: bytes, parent: bytes, waiting: dict[bytes, GroupManifest], records: GroupRecords) -> bool:
+    return parent in waiting or records.has_manifest(group_id, parent)
+
+
+def _reopened_from(
+    group_id: bytes, floor: int, stored: list[bytes], waiting: dict[bytes, GroupManifest], records: GroupRecords
+) -> GroupTrust | None:
+    """Return a trust that remembers what is stored from a version on, if that is of use for what waits."""
+    past = {each.hash: each for raw in stored if (each := read_manifest(raw, verify=False))}
+    pinned = [each for manifest in past.values() for each in manifest.prev]
+    while pinned:
+        found = waiting.get(pinned.pop())
+        if found is not None and found.hash not in past and found.version >= floor:
+            past[found.hash] = found
+            pinned += found.prev
+    trust = replayed(group_id, past.values())
+    if trust is None or not any(all(map(trust.holds, each.prev)) for each in waiting.values()):
+        return None
+    for linked in past.keys() & waiting.keys():
+        manifest = waiting.pop(linked)
+        records.save_manifest(group_id, manifest.hash, manifest.version, manifest.raw, 0)
+    records.reopen_manifests(group_id, trust.root.version)
+    return trust

@@ -33,6 +33,13 @@ def encode(value: object) -> bytes:
     return cbor2.dumps(value, canonical=True)
 
 
+def head_bytes(argument: int) -> int:
+    """Return how many bytes the head of an item takes: a number, or the length of a string or array."""
+    return (
+        1 if argument < 24 else 2 if argument < 1 << 8 else 3 if argument < 1 << 16 else 5 if argument < 1 << 32 else 9
+    )
+
+
 def decode(raw: bytes, maximum: int, maximum_items: int = MAXIMUM_CBOR_ITEMS) -> Any:
     """Parse one deterministic CBOR item that fills `raw`.
 

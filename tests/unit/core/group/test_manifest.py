@@ -19,7 +19,7 @@ from covey.core.group.manifest import (
     sign_manifest,
 )
 from covey.errors import LimitError, LocalError, RemoteError
-from covey.limits.group import MAXIMUM_LABEL_BYTES, MAXIMUM_MANIFEST_BYTES, MAXIMUM_MEMBERS
+from covey.limits.group import MAXIMUM_LABEL_BYTES, MAXIMUM_LISTED_BYTES, MAXIMUM_MANIFEST_BYTES, MAXIMUM_MEMBERS
 from tests.vectors import load, vectors
 
 _KEYS = load("group_manifests")["keys"]
@@ -130,7 +130,7 @@ def test_a_thousand_members_with_the_longest_labels_fit() -> None:
 def test_nobody_is_added_who_would_make_the_manifest_unreadable() -> None:
     first = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys), _EPOCH), _ALICE)
     capabilities = tuple(f"{number}" * 32 for number in range(8))
-    crowd = _full_group(624, "x" * MAXIMUM_LABEL_BYTES, capabilities)
+    crowd = _full_group(622, "x" * MAXIMUM_LABEL_BYTES, capabilities)
     group = replace(first, version=2, prev=(first.hash,), members=crowd)
     added = 0
     for number in range(20):
@@ -144,7 +144,7 @@ def test_nobody_is_added_who_would_make_the_manifest_unreadable() -> None:
         assert read_manifest(group.raw) == group
         added += 1
     assert 0 < added < 20
-    assert MAXIMUM_MANIFEST_BYTES - 500 < len(group.raw) <= MAXIMUM_MANIFEST_BYTES
+    assert MAXIMUM_LISTED_BYTES - 500 < len(group.raw) <= MAXIMUM_LISTED_BYTES
 
 
 def test_an_oversize_manifest_is_refused_unparsed() -> None:  # accepts: 002.37

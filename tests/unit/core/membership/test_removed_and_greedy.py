@@ -25,7 +25,7 @@ from covey.core.wire.message import (
     read_message,
     write_message,
 )
-from covey.limits.group import MAXIMUM_BUNDLE_BYTES, PULL_US
+from covey.limits.group import BUNDLE_BYTES, PULL_US
 from tests.fleet import Device, admit, carry, found
 
 Make = Callable[..., Device]
@@ -89,14 +89,14 @@ def test_a_member_that_pulls_again_and_again_fills_no_outbox(make: Make) -> None
 
 
 def test_what_waits_for_a_member_that_pulls_slowly_is_bounded(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("covey.core.membership.maintenance.MAXIMUM_BUNDLE_BYTES", 3_000)
+    monkeypatch.setattr("covey.core.membership.maintenance.BUNDLE_BYTES", 3_000)
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     for number in range(1, 100):
         ann.wait(PULL_US / 1e6)
         _say(ben, ann, MessageType.GROUP_PULL, pull_to_wire(1), number, group_id)
     size = ann.store.outbox.control_bytes(ben.key)
-    assert 3_000 < size < 3_000 + MAXIMUM_BUNDLE_BYTES
+    assert 3_000 < size < 3_000 + BUNDLE_BYTES
     assert size < 6_000
 
 
