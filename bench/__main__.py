@@ -17,6 +17,7 @@ BENCHES = {
     "board": "readings/s and bytes on a serial line, against JSON; what an envelope costs a board",
     "crypto_instructions": "Cortex-M0 instructions and heap of the boards' cryptography, with viper and without",
     "outbox": "bytes written to disk for each message's life; a start with a million messages waiting",
+    "hostile": "hostile envelopes/s that an agent survives, and an honest message's p99 beside them",
     "rebuild": "a node made anew after a failed commit: 1,000 members, a million messages queued",
     "footprint": "start, import time and memory of the agent, against paho alone",
     "size": "installed size, start to READY, idle memory and CPU, with nothing and with 1,000,000 messages queued",

@@ -14,6 +14,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "board": {"_SAMPLES": 30, "_ROUNDS": 1},
     "crypto_instructions": {},
     "outbox": {"_MESSAGES": 1_000, "_LONG": 10_000},
+    "hostile": {"_SECONDS": 0.5, "_PREPARED": 600},
     "rebuild": {"_MEMBERS": 20, "_QUEUED": 1_000, "_TIMES": 3},
     "footprint": {"_QUEUED": 200, "_LOOKS": 1},
     "size": {"_QUEUED": 10_000, "_STARTS": 1},
