@@ -10,28 +10,23 @@ from __future__ import annotations
 import random
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from covey.adapters.sqlite.store import SqliteStore
 from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member, genesis, read_manifest, secret_id, sign_manifest
 from covey.core.group.trust import GroupTrust
-from covey.core.link.send_window import Jitter
 from covey.core.membership.membership import Edit
-from covey.core.node import Node
-from covey.core.now import Now
-from covey.core.wire.topics import inbox_topic
+from tests.fleet import Device, settled
+from tests.split_network import STEP_S, SplitNetwork
 
 _REPEATS = 20
 _RIVALS = (50, 100, 200, 400)
 _RIVALS_OF_ONE = 8
 _BUNDLE = 64
 _SPLIT_MEMBERS = 50
-_STEP_US = 500_000
-_SPLIT_US = 60_000_000
-_START_US = 1_790_000_000_000_000
+_SPLIT_STEPS = int(60 / STEP_S)
 
 
 def _identity(chance: random.Random) -> Identity:
@@ -102,94 +97,30 @@ def _measure_rivals(count: int, chance: random.Random) -> tuple[float, float, fl
     return accepting, reading, time.process_time() - start
 
 
-@dataclass
-class _Device:
-    identity: Identity
-    store: SqliteStore
-    node: Node
-    side: int = 0
-
-
-def _jitter(chance: random.Random) -> Jitter:
-    def between(low: int, high: int) -> int:
-        return chance.randint(low, high)
-
-    return between
-
-
 def _measure_merging(chance: random.Random, folder: Path) -> tuple[float, int, int]:
-    """Split 50 members in two, remove one and relabel one on each side, merge; return (seconds, messages, ideal)."""
-    devices = []
-    for number in range(_SPLIT_MEMBERS):
-        identity = _identity(chance)
-        store = SqliteStore(folder / f"{number}", number.to_bytes(8, "big"))
-        devices.append(_Device(identity, store, Node(identity, store, chance.randbytes, _jitter(chance)), number % 2))
-    founder = devices[0]
-    with founder.store.transaction():
-        group_id = founder.node.membership.create("", (), _START_US).group_id
-        for device in devices[1:]:
-            member = Member(device.identity.keys)
-            founder.node.membership.change(group_id, _adding(member), _START_US)
-    manifests = [raw for _, _, raw in founder.store.groups.manifests()]
-    for device in devices[1:]:
-        _adopt(device, founder, group_id, manifests)
+    """Split 50 members in two, remove one on each side, merge; return (seconds, messages, ideal)."""
+    devices = [Device(f"{number}", folder, chance=chance) for number in range(_SPLIT_MEMBERS)]
+    group_id = settled(*devices)
     for issuer, target in ((devices[0], devices[3]), (devices[1], devices[2])):
         with issuer.store.transaction():
-            key = target.identity.signing_public
-            issuer.node.actions.change(group_id, _removing(key), Now(0, _START_US))
+            issuer.node.actions.change(group_id, _removing(target.key), issuer.now)
     inside = [device for place, device in enumerate(devices) if place not in {2, 3}]
-    by_inbox = {inbox_topic(device.identity.signing_public): device for device in devices}
-    now_us = messages = 0
-    while now_us < _SPLIT_US or not _agreed(inside, group_id):
-        now_us += _STEP_US
-        messages += _step(devices, by_inbox, Now(now_us, _START_US + now_us), split=now_us < _SPLIT_US)
-        assert now_us < 3_600_000_000
-    return (now_us - _SPLIT_US) / 1e6, messages, 3 * (len(inside) - 1)
 
+    def agreed() -> bool:
+        held = {device.node.membership.group(group_id).raw for device in inside}
+        return len(held) == 1 and b"" not in held
 
-def _agreed(inside: list[_Device], group_id: bytes) -> bool:
-    held = {device.node.membership.group(group_id).raw for device in inside}
-    return len(held) == 1 and b"" not in held
-
-
-def _adding(member: Member) -> Edit:
-    return lambda draft, _: draft.adding(member)
+    network = SplitNetwork(devices, chance, loss=0)
+    network.apart = set(devices[1::2])
+    for _ in range(_SPLIT_STEPS):
+        network.step()
+    network.apart, met_us = set(), network.now.monotonic_us
+    network.run(agreed)
+    return (network.now.monotonic_us - met_us) / 1e6, network.sent, 3 * (len(inside) - 1)
 
 
 def _removing(key: bytes) -> Edit:
     return lambda draft, epoch_id: draft.removing(key, epoch_id)
-
-
-def _adopt(device: _Device, founder: _Device, group_id: bytes, manifests: list[bytes]) -> None:
-    """Give a device the group as if it had joined long ago."""
-    with device.store.transaction():
-        manifest = founder.node.membership.group(group_id)
-        for raw in manifests:
-            device.store.groups.save_manifest(group_id, manifest.hash, manifest.version, raw, 0)
-        secret = founder.node.membership.secret(group_id)
-        assert secret is not None
-        device.store.groups.save_secret(group_id, manifest.epoch_id, secret, 0)
-    device.node.refresh()
-    device.node.connected(Now(0, _START_US))
-
-
-def _step(devices: list[_Device], by_inbox: dict[str, _Device], now: Now, *, split: bool) -> int:
-    sent = []
-    for device in devices:
-        if device.node.has_work(now):
-            with device.store.transaction():
-                device.node.maintain(now)
-        device.node.handle_deadline(now)
-        for outgoing in device.node.envelopes_to_send(now):
-            device.node.sent(outgoing, now)
-            sent.append((device, outgoing))
-    for device, outgoing in sent:
-        receiver = by_inbox[outgoing.topic]
-        if split and receiver.side != device.side:
-            continue
-        with receiver.store.transaction():
-            receiver.node.receive_envelope(outgoing.envelope, now)
-    return sum(outgoing.entry is not None for _, outgoing in sent)
 
 
 def main() -> None:

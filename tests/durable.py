@@ -7,6 +7,8 @@ from pathlib import Path
 
 from covey.adapters.sqlite.salvage_report import SalvageReport
 from covey.adapters.sqlite.state_file import StateFile
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core.link.state import LinkState
 from covey.core.node import Node
 from covey.errors import DamagedStateError, RemoteError
 from tests.fleet import Device
@@ -18,26 +20,23 @@ _STARTS = 3
 class DurableDevice(Device):
     """Restarts as the agent under its supervisor does."""
 
-    reports: list[SalvageReport]
+    def __init__(self, name: str, folder: Path) -> None:
+        self.reports: list[SalvageReport] = []
+        super().__init__(name, folder)
 
-    def restart(self) -> None:
+    def _open(self) -> SqliteStore:
         """Open the state, whatever has happened to it."""
-        self.stop()
-        if not hasattr(self, "reports"):
-            self.reports = []
-        self.store, reports = StateFile(self.path).open(lambda: self.identity, self._outbox_bytes)
+        store, reports = StateFile(self.path).open(lambda: self.identity, self.outbox_bytes)
         self.reports += reports
+        return store
+
+    def make_node(self, state: LinkState | None = None) -> Node:
+        """Return a node, if the state can be read that far."""
         try:
-            self.node = Node(self.identity, self.store, self.rng, self._source.randint, lands_telemetry=self.collects)
+            return super().make_node(state)
         except (DamagedStateError, RemoteError, ValueError) as error:
             self.stop()
             raise DamagedStateError(str(error)) from error
-        self.node.connected(self.now)
-
-    def stop(self) -> None:
-        """End the process."""
-        if hasattr(self, "store"):
-            self.store.close()
 
     @classmethod
     def after_damage(cls, name: str, folder: Path) -> DurableDevice:

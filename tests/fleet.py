@@ -6,12 +6,15 @@ import hashlib
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
 from covey.core.events import Event
-from covey.core.group.manifest import COLLECTOR
+from covey.core.group.manifest import COLLECTOR, Member
+from covey.core.ids import INCARNATION_BYTES
+from covey.core.link.link_keys import DEFAULT_TERMS, LinkTerms
 from covey.core.link.sealer import Outgoing
 from covey.core.link.state import LinkState
 from covey.core.node import Node
@@ -31,20 +34,65 @@ def identity(name: str) -> Identity:
     return Identity.from_seeds(secret("signing"), secret("noise"))
 
 
-class Device:
-    """One device; its node does what the runtime would let it do."""
+Opens = Callable[[Path, bytes, int], SqliteStore]
+"""Opens a store: by path, with the incarnation of a new one, and the bytes that its outbox may take."""
 
-    def __init__(self, name: str, folder: Path, *, collects: bool = False, outbox_bytes: int = OUTBOX_BYTES) -> None:
+
+@dataclass(slots=True)
+class NodeMaker:
+    """What all nodes of one device have in common, in whichever process and over whichever store."""
+
+    identity: Identity
+    chance: random.Random
+    collects: bool = False
+    presence_us: int = 0
+    terms: LinkTerms = DEFAULT_TERMS
+
+    def make(self, store: SqliteStore, state: LinkState | None = None) -> Node:
+        """Return a node; `state` is what is in flight of the one that it replaces."""
+        return Node(
+            self.identity,
+            store,
+            self.chance.randbytes,
+            self.chance.randint,
+            lands_telemetry=self.collects,
+            presence_us=self.presence_us,
+            state=state or LinkState.of_start(self.identity, self.chance.randbytes, self.terms),
+        )
+
+
+class Device:
+    """One device: a node over a real store, and its clock. It does what the runtime would let it do.
+
+    Its name says what its keys and its chance are, unless it is given a chance of somebody else's.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        *,
+        collects: bool = False,
+        presence_us: int = 0,
+        terms: LinkTerms = DEFAULT_TERMS,
+        chance: random.Random | None = None,
+        opens: Opens = SqliteStore,
+        outbox_bytes: int = OUTBOX_BYTES,
+    ) -> None:
         self.name = name
-        self.collects = collects
-        self.identity = identity(name)
-        self._source = random.Random(name)
-        self._outbox_bytes = outbox_bytes
+        self.nodes = NodeMaker(identity(name), chance or random.Random(name), collects, presence_us, terms)
         self.path = folder / name
+        self.outbox_bytes = outbox_bytes
         self.now = START
+        self._opens = opens
         self.store: SqliteStore
         self.node: Node
         self.restart()
+
+    @property
+    def identity(self) -> Identity:
+        """Its keys."""
+        return self.nodes.identity
 
     @property
     def key(self) -> bytes:
@@ -53,30 +101,43 @@ class Device:
 
     def restart(self) -> None:
         """Open the store (again) and take up what it holds."""
-        if hasattr(self, "store"):
-            self.store.close()
-        self.store = SqliteStore(self.path, self.rng(8), self._outbox_bytes)
-        self.node = self._make_node()
+        self.stop()
+        self.store = self._open()
+        self.node = self.make_node()
         self.node.connected(self.now)
 
-    def _make_node(self, state: LinkState | None = None) -> Node:
-        return Node(
-            self.identity, self.store, self.rng, self._source.randint, lands_telemetry=self.collects, state=state
-        )
+    def stop(self) -> None:
+        """End the process."""
+        if hasattr(self, "store"):
+            self.store.close()
+
+    def _open(self) -> SqliteStore:
+        return self._opens(self.path, self.rng(INCARNATION_BYTES), self.outbox_bytes)
+
+    def make_node(self, state: LinkState | None = None) -> Node:
+        """Return a node over the store as it is."""
+        return self.nodes.make(self.store, state)
 
     def replace_node(self) -> None:
         """Go on as the runtime does after a transaction that was rolled back."""
-        self.node = self._make_node(self.node.state)
+        self.node = self.make_node(self.node.state)
 
     def rng(self, length: int) -> bytes:
         """Return bytes that the name determines."""
-        return self._source.randbytes(length)
+        return self.nodes.chance.randbytes(length)
 
     def wait(self, seconds: float) -> None:
         """Let time pass, and what is due happen."""
         microseconds = int(seconds * 1_000_000)
         self.now = Now(self.now.monotonic_us + microseconds, self.now.wall_us + microseconds)
         self.node.handle_deadline(self.now)
+
+    def maintain(self) -> None:
+        """Write what is due, as each turn of the loop does."""
+        if self.node.has_work(self.now):
+            with self.store.transaction():
+                self.node.maintain(self.now)
+            self.node.committed(self.now)
 
     def blob(self, group_id: bytes, content: bytes) -> None:
         """Queue a blob for every other member."""
@@ -146,9 +207,28 @@ def found(first: Device, *others: Device) -> bytes:
     return group_id
 
 
+def settled(first: Device, *others: Device) -> bytes:
+    """Give devices a group as if they had joined it long ago: nothing is under way. Return the group's id."""
+    now, membership, groups = first.now, first.node.membership, first.store.groups
+    with first.store.transaction():
+        group_id = membership.create(first.name, (), now.wall_us).group_id
+        for other in others:
+            member = Member(other.identity.keys)
+            membership.change(group_id, lambda draft, _, member=member: draft.adding(member), now.wall_us)
+    current, secret = membership.group(group_id), membership.secret(group_id)
+    assert secret is not None
+    for other in others:
+        with other.store.transaction():
+            for _, _, raw in groups.manifests():
+                other.store.groups.save_manifest(group_id, current.hash, current.version, raw, 0)
+            other.store.groups.save_secret(group_id, current.epoch_id, secret, 0)
+        other.node.refresh()
+    return group_id
+
+
 def admit(inviter: Device, joiner: Device, group_id: bytes, *others: Device) -> None:
     """Let a device join over the wire."""
-    capabilities = (COLLECTOR,) if joiner.collects else ()
+    capabilities = (COLLECTOR,) if joiner.nodes.collects else ()
     with inviter.store.transaction():
         invite = inviter.node.membership.invite(group_id, capabilities, "mqtt://fleet", inviter.now.wall_us)
     with joiner.store.transaction():

@@ -66,9 +66,7 @@ class World:
                 carry(self.ann, *up)
 
     def turn(self, device: Device) -> None:
-        if device.node.has_work(device.now):
-            with device.store.transaction():
-                device.node.maintain(device.now)
+        device.maintain()
         if device.name in self._roles:
             self._roles[device.name].turn(device.node, device.now)
             device.wait(SEGMENT_US / 1e6)
@@ -86,7 +84,7 @@ class World:
             assert member is not None
             collector = replace(member, capabilities=(COLLECTOR,))
             self.ann.node.actions.change(self.group_id, lambda draft, _: draft.changing(collector), self.ann.now)
-        device.collects = True
+        device.nodes.collects = True
         device.restart()
 
     def landed(self, device: Device) -> list[Message]:

@@ -64,7 +64,7 @@ def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
         """A fleet's device in a state folder."""
 
         def restart(self) -> None:
-            self.identity = StateFolder.at(self.path).identity()
+            self.nodes.identity = StateFolder.at(self.path).identity()
             self.path = self.path / "state.sqlite"
             super().restart()
 

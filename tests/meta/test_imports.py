@@ -67,7 +67,7 @@ _ENDS = {
     "hil": ("hil", "demo", "bench"),
     "demo": ("demo", "bench"),
     "bench": ("bench",),
-    "tests": ("hil",),
+    "tests": ("hil", "bench"),
 }
 """Who alone may import what nothing else builds on."""
 

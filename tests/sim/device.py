@@ -13,13 +13,13 @@ from covey.app.runtime import AgentRole, Runtime
 from covey.core.crypto import Identity
 from covey.core.ids import INCARNATION_BYTES, node_id
 from covey.core.link.link_keys import LinkTerms
-from covey.core.link.state import LinkState
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.pairing.invite import Invite
 from covey.errors import CoveyError, LocalError, StorageError, UnknownGroupError
 from covey.limits.vault import SEGMENT_US
 from covey.ports import RelayEvent
+from tests.fleet import NodeMaker
 from tests.sim.agenda import SECOND
 from tests.sim.broker import Broker, Link
 from tests.sim.disk import Disk
@@ -101,6 +101,7 @@ class Device:
     ) -> None:
         self.world = world
         self.name = name
+        self._nodes = NodeMaker(identity, world.random, collects, terms=_LINK_TERMS)
         self.identity = identity
         self.node_id = node_id(identity.signing_public)
         self.disk_full = False
@@ -112,7 +113,6 @@ class Device:
         self.incarnation = b""
         self.store: SimStore
         self._disk = disk
-        self._collects = collects
         self._clock = Clock(world)
         self._other: SimStore | None = None
         self._backup: tuple[Disk, Backup, list[bytes]] | None = None
@@ -138,7 +138,7 @@ class Device:
         self.incarnation = self.store.incarnations.present()
         try:
             roles: list[AgentRole] = [Application(self)]
-            if self._collects:
+            if self._nodes.collects:
                 roles.append(
                     Collector(
                         self.identity,
@@ -150,7 +150,15 @@ class Device:
                         self._report,
                     )
                 )
-            self._runtime = Runtime(self.store, Relays(self.links), self._clock, self._make_node, roles, self._report)
+            store = self.store
+            self._runtime = Runtime(
+                store,
+                Relays(self.links),
+                self._clock,
+                lambda state: self._nodes.make(store, state),
+                roles,
+                self._report,
+            )
         except StorageError as error:
             self._report("error", f"did not start: {error}")
             self._bury(5 * SECOND)
@@ -203,17 +211,6 @@ class Device:
     def jump_clock(self, by_us: int) -> None:
         """Set the wall clock wrong, for good."""
         self.skew_us = self._clock.skew_us = by_us
-
-    def _make_node(self, state: LinkState | None) -> Node:
-        jitter = self.world.random.randint
-        return Node(
-            self.identity,
-            self.store,
-            self.world.rng,
-            jitter,
-            lands_telemetry=self._collects,
-            state=state or LinkState.of_start(self.identity, self.world.rng, _LINK_TERMS),
-        )
 
     def _bury(self, pause_us: int, *, boots: bool = True) -> None:
         self.alive = False
@@ -320,8 +317,7 @@ class Device:
         """Do what a command does beside the running agent: another connection, another node."""
 
         def with_node(store: SimStore) -> None:
-            node = Node(self.identity, store, self.world.rng, self.world.random.randint)
-            work(store, node, Now(self._clock.monotonic_us(), self._clock.wall_us()))
+            work(store, self._nodes.make(store), Now(self._clock.monotonic_us(), self._clock.wall_us()))
 
         self._beside(with_node)
 
@@ -370,4 +366,4 @@ class Device:
         """Say whether nothing is left to do here."""
         if not self.alive or self.pending or not all(link.up for link in self.links):
             return False
-        return self.store.outbox.totals()[0] == 0 and (not self._collects or self.store.landing.size() == 0)
+        return self.store.outbox.totals()[0] == 0 and (not self._nodes.collects or self.store.landing.size() == 0)

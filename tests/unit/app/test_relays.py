@@ -8,8 +8,6 @@ import pytest
 
 from covey.app.relays import Relays
 from covey.app.runtime import Runtime
-from covey.core.link.state import LinkState
-from covey.core.node import Node
 from covey.core.wire.topics import inbox_topic
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 from tests.fleet import Device, found
@@ -47,13 +45,10 @@ class Agent:
         self.clock = Clock()
         self.site, self.cloud = Named("site"), Named("cloud")
         self.runtime = Runtime(
-            self.ann.store, Relays([self.site, self.cloud]), self.clock, self._node, [], lambda *_: None
+            self.ann.store, Relays([self.site, self.cloud]), self.clock, self.ann.make_node, [], lambda *_: None
         )
         self.turn(RelayUp("site", False, 1_000_000), RelayUp("cloud", False, 1_000_000))
         self.turn(seconds=1)  # it has told where its links stand
-
-    def _node(self, state: LinkState | None) -> Node:
-        return Node(self.ann.identity, self.ann.store, self.ann.rng, lambda low, _high: low, state=state)
 
     def turn(self, *events: RelayEvent, seconds: float = 0) -> tuple[int, int]:
         """Let time pass and the loop turn; return how much went by (site, cloud)."""

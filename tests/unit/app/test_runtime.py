@@ -11,8 +11,6 @@ import pytest
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.relays import Relays
 from covey.app.runtime import Runtime
-from covey.core.link.state import LinkState
-from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.presence.heartbeat import LastWill
 from covey.errors import DiskFullError
@@ -100,19 +98,16 @@ class Agent:
     """A running agent for ben; ann is at the other end of the wire."""
 
     def __init__(self, folder: Path) -> None:
-        self.ann, self.ben = Device("ann", folder), Device("ben", folder)
+        self.ann, self.ben = Device("ann", folder), Device("ben", folder, opens=FillingStore)
         self.group_id = found(self.ann, self.ben)
-        self.ben.store.close()
-        self.ben.store = self.store = FillingStore(self.ben.path, bytes(8))
+        assert isinstance(self.ben.store, FillingStore)
+        self.store = self.ben.store
         self.clock, self.relay = Clock(), Relay()
         self.said: list[tuple[str, str]] = []
         self.runtime = Runtime(
-            self.store, Relays([self.relay]), self.clock, self._node, [], lambda *line: self.said.append(line)
+            self.store, Relays([self.relay]), self.clock, self.ben.make_node, [], lambda *line: self.said.append(line)
         )
         self.runtime.turn([RelayUp("relay", False, 1_000_000)])
-
-    def _node(self, state: LinkState | None) -> Node:
-        return Node(self.ben.identity, self.store, self.ben.rng, lambda low, _high: low, state=state)
 
     def turn(self, *events: RelayEvent, seconds: float = 0) -> int | None:
         """Let time pass and the loop turn once; return in how many microseconds it wants to turn again."""

@@ -140,7 +140,7 @@ def test_nobody_redirects_what_is_not_its_own(world: World) -> None:
 def test_a_full_outbox_is_no_reason_to_lose_what_is_redirected(world: World, tmp_path: Path) -> None:
     sizes = [bytes([65 + number]) * 1_000 for number in range(20)]
     world.publish(*sizes)
-    world.ann._outbox_bytes = world.ann.store.outbox.totals()[1]
+    world.ann.outbox_bytes = world.ann.store.outbox.totals()[1]
     world.ann.restart()
     world.remove(world.first, world.bob)
     world.pass_time(5 * CHECK_S, world.bob, world.second)

@@ -265,7 +265,7 @@ def test_telemetry_waits_for_its_landing(make: Make) -> None:
 def test_a_member_that_lands_nothing_leaves_telemetry_with_its_sender(make: Make) -> None:
     ann, collector = make("ann"), make("collector", collects=True)
     group_id = found(ann, collector)
-    collector.collects = False
+    collector.nodes.collects = False
     collector.restart()
     ann.batch(group_id, b"batch")
     carry(ann, collector)

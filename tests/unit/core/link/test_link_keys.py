@@ -12,8 +12,6 @@ from covey.core.crypto import NoiseKey, Secret
 from covey.core.events import EnvelopeDropped
 from covey.core.link.link_keys import KeptKey, LinkKey, LinkTerms, open_envelope
 from covey.core.link.sealer import Outgoing
-from covey.core.link.state import LinkState
-from covey.core.node import Node
 from covey.core.wire.envelope import LINKED, SEALED, LinkEnvelope, read_envelope, seal, seal_by_link
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.errors import DecryptionError, RemoteError
@@ -31,18 +29,8 @@ _TERMS = LinkTerms(after=2, envelopes=16)
 class Talker(Device):
     """A device that tends its groups, as the runtime would, and soon has much to say."""
 
-    terms = _TERMS
-
-    def restart(self) -> None:
-        super().restart()
-        state = LinkState.of_start(self.identity, self.rng, self.terms)
-        self.node = Node(self.identity, self.store, self.rng, self._source.randint, state=state)
-        self.node.connected(self.now)
-
     def sends(self) -> list[Outgoing]:
-        if self.node.has_work(self.now):
-            with self.store.transaction():
-                self.node.maintain(self.now)
+        self.maintain()
         return super().sends()
 
     def speaks(self, group_id: bytes, content: bytes) -> list[Outgoing]:
@@ -53,7 +41,7 @@ class Talker(Device):
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[[str], Talker]:
-    return lambda name: Talker(name, tmp_path)
+    return lambda name: Talker(name, tmp_path, terms=_TERMS)
 
 
 @pytest.fixture
@@ -131,10 +119,7 @@ def test_no_key_is_shown() -> None:  # accepts: 002.32
 
 
 def test_a_link_begins_with_the_eighth_envelope_and_not_before_it_is_acknowledged(tmp_path: Path) -> None:
-    class Usual(Talker):
-        terms = LinkTerms()
-
-    ann, ben = Usual("ann", tmp_path), Usual("ben", tmp_path)
+    ann, ben = Talker("ann", tmp_path), Talker("ben", tmp_path)
     group = found(ann, ben)
     first = ann.node.state.link_keys._sealed[ben.key][0]
     for number in range(LINK_AFTER_ENVELOPES - first):

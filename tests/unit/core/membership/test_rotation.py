@@ -14,7 +14,6 @@ from covey.app.roles.key_reload import KeyReload
 from covey.core.crypto import NoiseKey
 from covey.core.group.manifest import Mode, Role
 from covey.core.group_actions import GroupActions
-from covey.core.node import Node
 from covey.errors import LocalError, StorageError
 from covey.limits.key import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN, RETIRED_NOISE_KEYS
 from covey_boards.shared import messages
@@ -34,7 +33,7 @@ class Rotating(Device):
 
     def restart(self) -> None:
         """Read the keys, too, as a new process does."""
-        self.identity = self.files.identity()
+        self.nodes.identity = self.files.identity()
         super().restart()
         self.key_reload = KeyReload(self.files.noise_keys, self.store, lambda _level, _line: None)
         self.turn()
@@ -48,9 +47,7 @@ class Rotating(Device):
     def turn(self) -> None:
         """Do what the runtime does between messages."""
         self.key_reload.turn(self.node, self.now)
-        if self.node.has_work(self.now):
-            with self.store.transaction():
-                self.node.maintain(self.now)
+        self.maintain()
 
     def later(self, microseconds: int) -> None:
         """Let time pass."""
@@ -200,12 +197,12 @@ def test_a_rotation_and_another_change_at_the_same_time_are_both_meant(make: Mak
 
 def test_of_two_rotations_of_one_device_the_later_one_holds(make: Make, ann: Rotating) -> None:
     group_id = found(ann, make("ben"))
-    node = Node(ann.identity, ann.store, ann.rng, lambda low, _high: low)
+    node = ann.make_node()
     rivals = []
     for _ in range(2):  # neither knows of the other: both follow the same version
         with suppress(StorageError), ann.store.transaction():
             ann.files.noise_keys.rotate(ann.identity, ann.now.wall_us)
-            rival = Node(ann.identity, ann.store, ann.rng, lambda low, _high: low)
+            rival = ann.make_node()
             rival.actions.rotate_noise_key(ann.now)
             rivals.append(rival.membership.group(group_id))
             raise StorageError("not committed")
@@ -270,7 +267,7 @@ def test_a_running_agent_takes_up_what_a_command_has_rotated(make: Make, ann: Ro
     group_id = found(ann, ben)
     command = StateFolder.at(ann.files.path).identity()
     assert command == ann.identity
-    node = Node(command, ann.store, ann.rng, lambda low, _high: low)
+    node = replace(ann.nodes, identity=command).make(ann.store)
     with ann.store.transaction():
         ann.files.noise_keys.rotate(command, ann.now.wall_us)
         node.actions.rotate_noise_key(ann.now)
@@ -290,7 +287,7 @@ def test_a_collector_tells_the_boards_that_seal_for_it(tmp_path: Path) -> None:
     collector = Rotating("collector", tmp_path)
     with gate.store.transaction():
         group_id = gate.node.membership.create("gate", (), gate.now.wall_us).group_id
-    collector.collects = True
+    collector.nodes.collects = True
     collector.restart()
     admit(gate, collector, group_id)
     enrol(board, gate, group_id)

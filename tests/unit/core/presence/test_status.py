@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from covey.core.link.sealer import Outgoing
-from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.presence.heartbeat import LastWill
 from covey.core.presence.status import PeerPresence, Presence, State, condition, first_told
@@ -26,21 +25,14 @@ MINUTE_S = 60
 class Teller(Device):
     """A device that tells its collector that it is there; a relay comes up and goes as a test says."""
 
-    interval_s = INTERVAL_S
+    def __init__(self, name: str, folder: Path) -> None:
+        super().__init__(name, folder, presence_us=INTERVAL_S * 1_000_000)
 
     def restart(self) -> None:
         """Open the store and take up what it holds; no relay is up."""
         super().restart()
-        self.node = Node(
-            self.identity, self.store, self.rng, self._source.randint, presence_us=self.interval_s * 1_000_000
-        )
+        self.node = self.make_node()
         self.maintain()
-
-    def maintain(self) -> None:
-        """Write what is due, as each turn of the loop does."""
-        with self.store.transaction():
-            self.node.maintain(self.now)
-        self.node.committed(self.now)
 
     def up(self, relay: str = "first") -> LastWill:
         """Reach a relay, which holds a will; return it."""
@@ -67,9 +59,7 @@ class Pair:
     def maintain(self) -> None:
         """Let both write what is due."""
         self.ann.maintain()
-        with self.cat.store.transaction():
-            self.cat.node.maintain(self.cat.now)
-        self.cat.node.committed(self.cat.now)
+        self.cat.maintain()
 
     def tells(self, *envelopes: bytes) -> str:
         """Let envelopes come to the collector; return how it sees the device."""
@@ -226,7 +216,7 @@ def test_strangers_and_the_removed_are_not_heard(pair: Pair, tmp_path: Path) -> 
 
 
 def test_beats_are_written_together(pair: Pair) -> None:
-    pair.ann.interval_s = 10
+    pair.ann.nodes.presence_us = 10_000_000
     pair.ann.restart()
     pair.ann.up()
     pair.tells(*(each.envelope for each in pair.ann.beats()))

@@ -139,7 +139,7 @@ def test_where_there_is_no_room_inside_there_is_none_for_the_forward(tmp_path: P
     enrol(board, gate, group_id)
     carry(gate, collector)
     fleet = Fleet(gate, gate, collector, board, group_id)
-    collector.collects = False
+    collector.nodes.collects = False
     collector.restart()
     fleet.forward(fleet.telemetry())
     for outgoing in gate.sends():
