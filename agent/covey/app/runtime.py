@@ -14,6 +14,7 @@ from typing import Protocol
 from covey.app.deliveries import Deliveries
 from covey.app.dropped_lines import DroppedLines
 from covey.app.relays import Relays
+from covey.app.wording import count
 from covey.core.events import BlobArrived, EnvelopeDropped, Happening, RollbackDetected
 from covey.core.ids import device_name, printable
 from covey.core.link.records import CounterRecords
@@ -375,7 +376,7 @@ def _describe_change(event: GroupChanged | RemovedFromGroup | GroupDestroyed) ->
 def _change(event: GroupChanged) -> str:
     version = event.manifest.version
     if event.joined:
-        return f"joined at version {version}, {len(event.manifest.members)} members"
+        return f"joined at version {version}, {count(len(event.manifest.members), 'member')}"
     changes = "".join(
         f", {verb} " + ", ".join(f"{member.name} {printable(member.label)}".strip() for member in members)
         for verb, members in (("added", event.added), ("removed", event.removed))

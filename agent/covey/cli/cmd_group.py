@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from covey.app.operations import groups
 from covey.app.operations.groups import MODES, Decided, pick_member
+from covey.app.wording import count
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.group_view import group_as_json, show_group, show_members
-from covey.cli.terminal import confirm, count, print_json
+from covey.cli.terminal import confirm, print_json
 from covey.core.ids import device_name, fingerprint
 from covey.errors import LocalError
 

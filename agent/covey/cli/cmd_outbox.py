@@ -12,9 +12,10 @@ from covey.app.api_operations import MOST_SHOWN
 from covey.app.documents import to_json
 from covey.app.operations import export_files, quarantine
 from covey.app.operations.verifying import Verified, verify_state
+from covey.app.wording import count
 from covey.cli.device_options import open_device, reach_device, state_folder
 from covey.cli.grammar import Parser, json_option
-from covey.cli.terminal import confirm, count, print_json, print_table
+from covey.cli.terminal import confirm, print_json, print_table
 from covey.errors import UsageError
 
 _SHOWN = 20

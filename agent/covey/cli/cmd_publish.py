@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from covey.app.operations.publishing import queue_readings, readings_of
+from covey.app.wording import count
 from covey.cli.device_options import reach_device
 from covey.cli.grammar import Parser, json_option
-from covey.cli.terminal import count, print_json
+from covey.cli.terminal import print_json
 from covey.errors import UsageError
 
 _PROGRESS_S = 0.2

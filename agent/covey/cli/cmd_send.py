@@ -6,10 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from covey.app.wording import count
 from covey.cli.device_options import reach_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.quantities import read_us
-from covey.cli.terminal import count, print_json
+from covey.cli.terminal import print_json
 from covey.errors import UsageError
 from covey.limits.message import MAXIMUM_BLOB_BYTES
 

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from covey.app.operations.support_bundle import write_support_bundle
+from covey.app.wording import count
 from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser
-from covey.cli.terminal import count
 
 
 def add_arguments(parser: Parser) -> None:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
 from covey.app.operations import vault
+from covey.app.wording import count
 from covey.cli.device_options import on_device, open_device
 from covey.cli.grammar import Parser, json_option
 from covey.cli.quantities import read_bytes, read_us
-from covey.cli.terminal import count, print_json, print_table
+from covey.cli.terminal import print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

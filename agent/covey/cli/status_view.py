@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
-from covey.cli.terminal import count
+from covey.app.wording import count
 from covey.core.ids import printable
 
 if TYPE_CHECKING:

@@ -35,11 +35,6 @@ def table_lines(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterat
         yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
 
 
-def count(number: int, noun: str, nouns: str = "") -> str:
-    """Return a number with what it counts: `1 message`, `2 messages`."""
-    return f"{number} {noun if number == 1 else nouns or noun + 's'}"
-
-
 def confirm(question: str, yes: bool) -> None:
     """Ask a person before something that cannot be undone.
 

@@ -1,6 +1,6 @@
 """Constant tables as bytes: built as integers at import they would scatter a small heap.
 
-`tests/unit/covey_boards/shared/test_tables.py` derives every byte again from its definition.
+`tests/unit/covey_boards/shared/test_tweetnacl_tables.py` derives every byte again from its definition.
 """
 
 # Multiples of Ed25519's base point B (RFC 8032, section 5.1) for a comb with four teeth, 64 bits apart. Entry j

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from covey.app.wording import count
 from covey.cli.command_tree import Command, commands, every_command
 from covey.cli.main import main
-from covey.cli.terminal import count
 from tests.command import Here, covey
 
 _EVERY = list(every_command())

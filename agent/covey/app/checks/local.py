@@ -17,6 +17,7 @@ from pathlib import Path
 from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
 from covey.app.checks.online import acl, credential, relay
 from covey.app.documents import DAY_S
+from covey.app.wording import count
 from covey.errors import CoveyError
 from covey.limits.units import MIB
 
@@ -157,7 +158,7 @@ def group(device: Examined) -> Iterator[Seen]:
 def outbox(device: Examined) -> Iterator[Seen]:
     """How full it is, and how long the oldest message has waited."""
     seen = device.status.outbox
-    line = f"{seen.messages} messages, {seen.bytes} of {seen.maximum_bytes} bytes"
+    line = f"{count(seen.messages, 'message')}, {seen.bytes} of {seen.maximum_bytes} bytes"
     if seen.full:
         yield error(
             f"{line}: full", "covey status shows for whom it waits; raise outbox.maximum_bytes if there is room"
@@ -179,9 +180,11 @@ def troubles(device: Examined) -> Iterator[Seen]:
     quarantined = sum(value for name, value in counters.items() if name.startswith("quarantined_"))
     lost = counters.get("lost_messages", 0)
     if quarantined:
-        yield warning(f"{quarantined} messages in quarantine", "are all devices on the same version of Covey?")
+        yield warning(f"{count(quarantined, 'message')} in quarantine", "are all devices on the same version of Covey?")
     if lost:
-        yield warning(f"senders have admitted to have lost {lost} messages", "their outboxes were too small or erased")
+        yield warning(
+            f"senders have admitted to have lost {count(lost, 'message')}", "their outboxes were too small or erased"
+        )
     if not quarantined and not lost:
         yield ok("nothing in quarantine, nothing lost")
 

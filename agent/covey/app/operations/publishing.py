@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 from covey.app.device_api import Outlet
+from covey.app.wording import count
 from covey.core.telemetry.senml import Reading, readings_from_cbor, readings_from_json, readings_from_line
 from covey.errors import ReadingError
 from covey.limits.message import MAXIMUM_MESSAGE_BYTES
@@ -34,7 +35,7 @@ def queue_readings(outlet: Outlet, readings: Iterable[Reading | None], progress:
         return queued + outlet.flush()
     except ReadingError as error:
         queued += outlet.flush()
-        told = "1 reading before it is queued" if queued == 1 else f"{queued} readings before it are queued"
+        told = f"{count(queued, 'reading')} before it {'is' if queued == 1 else 'are'} queued"
         raise ReadingError(f"{error}; {told}", hint=error.hint) from error
 
 
