@@ -187,7 +187,7 @@ def carry(*devices: Device) -> int:
     carried = 0
     while True:
         for device in devices:
-            device.node.answer_now(device.now)
+            device.node.make_acknowledgements_due(device.now)
         moving = [outgoing for device in devices for outgoing in device.sends()]
         for outgoing in moving:
             receiver = by_address.get(outgoing.topic.rpartition("/")[2])

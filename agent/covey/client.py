@@ -223,8 +223,12 @@ def _blob(line: bytes) -> Blob:
 def _refused(content: bytes) -> CoveyError:
     """Return the agent's error as the class that it was there."""
     try:
-        told = json.loads(content)
-        kind, message, hint = _classes().get(told["error"], LocalError), str(told["message"]), str(told["hint"])
+        document = json.loads(content)
+        kind, message, hint = (
+            _classes().get(document["error"], LocalError),
+            str(document["message"]),
+            str(document["hint"]),
+        )
     except (ValueError, KeyError, TypeError):
         return AgentUnreachableError("what answers there is no Covey agent", hint="covey config list shows api.socket")
     return kind(message, hint=hint)

@@ -253,7 +253,7 @@ class Bridge:
 
     def _deliver(self, node: Node, now: Now) -> None:
         """Rule 5."""
-        node.answer_boards(now)
+        node.queue_board_acknowledgements(now)
         for forward in node.routes.take():
             for line in self._lines:
                 if line.board is not None and line.board.keys.signing_public == forward.to:

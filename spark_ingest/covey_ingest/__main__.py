@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the ingest until it is done or told to stop (SIGINT, SIGTERM)."""
+    """Run the ingest until it is done or asked to stop (SIGINT, SIGTERM)."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
         if words[:1] == ["report"]:
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _ingest(options: argparse.Namespace) -> None:
     if options.publish and options.sink != "delta":
         raise UsageError("what is published are Delta tables", hint="add --sink delta")
-    teller, stop = _Teller(options), threading.Event()
+    reporter, stop = _Console(options), threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     from covey_ingest.job import run
@@ -56,19 +56,19 @@ def _ingest(options: argparse.Namespace) -> None:
         options.checkpoint or options.tables / ".checkpoint",
         available_now=options.available_now,
         trigger_seconds=options.trigger_seconds,
-        on_progress=teller.written,
-        on_lag=teller.lags,
+        on_progress=reporter.written,
+        on_lag=reporter.lags,
         verify=Verify(options.verify),
         segments_per_trigger=options.max_segments_per_trigger,
         bytes_per_trigger=options.max_bytes_per_trigger,
         sink=Sink(options.sink),
         publish=options.publish,
-        on_published=teller.published,
+        on_published=reporter.published,
         stop=stop,
     )
 
 
-class _Teller:
+class _Console:
     """Tells of each micro-batch: on the terminal, and to Prometheus where that is wanted."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -93,36 +93,36 @@ class _Teller:
         if self._metrics:
             self._metrics.note_lag(lag)
 
-    def published(self, told: Published) -> None:
+    def published(self, progress: Published) -> None:
         before = self._published.error if self._published else ""
-        self._published = told
+        self._published = progress
         if self._metrics:
-            self._metrics.note_published(told)
-        if told.error and not before:
-            print(f"warning: not published, and tried again: {told.error}", file=sys.stderr, flush=True)
-        elif before and not told.error:
-            print(f"published again, {told.batches} micro-batches to go", file=sys.stderr, flush=True)
+            self._metrics.note_published(progress)
+        if progress.error and not before:
+            print(f"warning: not published, and tried again: {progress.error}", file=sys.stderr, flush=True)
+        elif before and not progress.error:
+            print(f"published again, {progress.batches} micro-batches to go", file=sys.stderr, flush=True)
 
 
 def _print_line(progress: Progress, lag: Lag | None, published: Published | None) -> None:
-    told = f"batch {progress.batch_id}: {progress.readings} readings in {progress.messages} messages"
+    line = f"batch {progress.batch_id}: {progress.readings} readings in {progress.messages} messages"
     if progress.losses:
-        told += f", {progress.losses} losses"
+        line += f", {progress.losses} losses"
     if progress.repeats:
-        told += f", {progress.repeats} messages once more"
+        line += f", {progress.repeats} messages once more"
     if progress.quarantined:
-        told += f", {progress.quarantined} quarantined"
+        line += f", {progress.quarantined} quarantined"
     if progress.repaired:
-        told += f", {progress.repaired} segments repaired"
-    told += f", {progress.seconds:.1f} s, {progress.readings / max(progress.seconds, 0.001):.0f}/s"
+        line += f", {progress.repaired} segments repaired"
+    line += f", {progress.seconds:.1f} s, {progress.readings / max(progress.seconds, 0.001):.0f}/s"
     if lag and lag.segments:
-        told += f", {lag.segments} segments behind ({lag.seconds:.0f} s)"
+        line += f", {lag.segments} segments behind ({lag.seconds:.0f} s)"
     if published and published.batches > 1:
-        told += f", {published.batches} micro-batches not published ({published.seconds:.0f} s)"
+        line += f", {published.batches} micro-batches not published ({published.seconds:.0f} s)"
     if sys.stdout.isatty():
-        print(f"\r\x1b[K{told}", end="", flush=True)
+        print(f"\r\x1b[K{line}", end="", flush=True)
     else:
-        print(told, flush=True)
+        print(line, flush=True)
 
 
 def _print_json(progress: Progress, lag: Lag | None, published: Published | None) -> None:

@@ -1,6 +1,6 @@
 """Messages that a vault holds more than once: landed by two collectors, or imported again.
 
-A message is known by its author, incarnation and `seq`. What has been heard is one small file beside the tables,
+A message is known by its author, incarnation and `seq`. Those that are there stand in one small file beside the tables,
 replaced whole after each micro-batch: for each author and incarnation the ranges of `seq` whose readings are in the
 table. Its size depends on the number of devices and on the holes in their sequences, of which it keeps 16 for each;
 `bench/ingest.py` measures it, and what comparing costs, for 100,000 devices. A micro-batch is compared with it by one
@@ -60,8 +60,8 @@ class Ranges:
         after = np.concatenate([np.zeros(count, np.int8), np.ones(len(owners), np.int8)])
         every, begins = np.concatenate([self.owners, owners]), np.concatenate([self.firsts, numbers])
         order = np.lexsort((after, begins, every))
-        places = np.where(order < count, np.arange(len(order)), -1)
-        before = np.maximum.accumulate(places) if len(places) else places
+        rows = np.where(order < count, np.arange(len(order)), -1)
+        before = np.maximum.accumulate(rows) if len(rows) else rows
         asked = order >= count
         nearest = order[before[asked]]
         number = order[asked] - count
@@ -86,7 +86,7 @@ class Ranges:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class SeenMessages:
     """The messages that are in the table: of each link those in its ranges, and perhaps any up to `unsure_upto`."""
 
     links: pa.Table
@@ -94,7 +94,7 @@ class Heard:
     ranges: Ranges
 
     @classmethod
-    def of(cls, table: pa.Table) -> Heard:
+    def of(cls, table: pa.Table) -> SeenMessages:
         """Read the file's rows."""
         lists = {name: table[name].combine_chunks() for name in ("firsts", "lasts")}
         owners = pc.list_parent_indices(lists["firsts"]).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -104,9 +104,9 @@ class Heard:
     def to_table(self) -> pa.Table:
         """Return the file's rows, sorted by author and incarnation."""
         order = pc.sort_indices(self.links, [(name, "ascending") for name in _LINK])
-        places = np.empty(len(order), np.int64)
-        places[order.to_numpy()] = np.arange(len(order))
-        owners = places[self.ranges.owners]
+        rows = np.empty(len(order), np.int64)
+        rows[order.to_numpy()] = np.arange(len(order))
+        owners = rows[self.ranges.owners]
         ascending = np.argsort(owners, kind="stable")
         ends = np.zeros(len(order) + 1, np.int32)
         np.cumsum(np.bincount(owners, minlength=len(order)), out=ends[1:])
@@ -118,7 +118,7 @@ class Heard:
         unsure = pa.array(self.unsure_upto[order.to_numpy()])
         return pa.table([*links.columns, unsure, *lists], schema=SCHEMA)
 
-    def with_messages(self, messages: Messages) -> Heard:
+    def with_messages(self, messages: Messages) -> SeenMessages:
         """Return it after a micro-batch, bounded by rule 2; links that the batch does not name stay as they are."""
         rows = rows_of(self.links, messages.links)
         fresh = rows < 0
@@ -136,7 +136,7 @@ class Heard:
         old = after.where(forgotten)
         np.maximum.at(unsure, old.owners, old.lasts)
         others, kept = self.ranges.where(~named), after.where(~forgotten)
-        return Heard(
+        return SeenMessages(
             links,
             unsure,
             Ranges(
@@ -193,28 +193,28 @@ def path_in(tables: Path) -> Path:
 
 def update(tables: Path) -> pa.Table:
     """Bring the file up to what is committed (rules 3 and 4), and return its rows."""
-    heard, last = read_state(path_in(tables), SCHEMA)
+    seen, last = read_state(path_in(tables), SCHEMA)
     folders = {int(folder.name.removeprefix("batch=")): folder for folder in (tables / "readings").glob("batch=*")}
-    if last not in folders or heard.schema.names != SCHEMA.names:
-        heard, last = SCHEMA.empty_table(), -1
+    if last not in folders or seen.schema.names != SCHEMA.names:
+        seen, last = SCHEMA.empty_table(), -1
         for merged in sorted((tables / "readings").glob("*.parquet")):
-            heard = Heard.of(heard).with_messages(_messages(merged)).to_table()
+            seen = SeenMessages.of(seen).with_messages(_messages(merged)).to_table()
     missing = sorted(number for number in folders if number > last)
     for number in missing:
         if any(folders[number].glob("*.parquet")):  # else merged and deleted
-            heard = Heard.of(heard).with_messages(_messages(folders[number])).to_table()
+            seen = SeenMessages.of(seen).with_messages(_messages(folders[number])).to_table()
     if missing:
-        replace_state(path_in(tables), heard, missing[-1])
-    return heard
+        replace_state(path_in(tables), seen, missing[-1])
+    return seen
 
 
 def find(tables: Path, staged: Path) -> Repeats:
     """Compare a staged micro-batch with what the committed ones brought."""
     messages = _messages(staged)
-    heard = Heard.of(update(tables))
-    owners = rows_of(heard.links, messages.links)[messages.owners]
-    unsure = (owners >= 0) & (messages.numbers <= np.append(heard.unsure_upto, 0)[owners])
-    held = heard.ranges.hold(owners, messages.numbers) & ~unsure
+    seen = SeenMessages.of(update(tables))
+    owners = rows_of(seen.links, messages.links)[messages.owners]
+    unsure = (owners >= 0) & (messages.numbers <= np.append(seen.unsure_upto, 0)[owners])
+    held = seen.ranges.hold(owners, messages.numbers) & ~unsure
     known = messages.keys(held)
     if unsure.any():
         known += _in_table(tables, messages.keys(unsure))
@@ -232,7 +232,7 @@ def _messages(folder: Path) -> Messages:
 
 
 def _in_table(tables: Path, unsure: list[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
-    """Return those messages that the table holds: one scan of four columns, for late data in melted ranges only."""
+    """Return those messages that the table holds: one scan of four columns, for late data in forgotten ranges only."""
     if not unsure:
         return []
     asked = (

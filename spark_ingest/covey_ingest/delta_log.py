@@ -6,7 +6,7 @@
     devices/_delta_log/        the same for what is replaced whole (and gaps/), at most once a minute and when the
                                ingest ends
 
-All of it lies in one place: the folder of the working tables, or an object store (`places`).
+All of it lies in one location: the folder of the working tables, or an object store (`table_locations`).
 
 1. A micro-batch is added to the log in one commit that carries the ingest's name and N (`txn`). What the log says of N
    is asked first, so that a replay adds nothing, whatever was killed between the rename and the commit. Two that commit
@@ -36,8 +36,8 @@ import pyarrow.parquet as pq
 from covey.adapters.objects.cloud import brief
 from covey.errors import ConfigurationError, StorageError
 from covey_ingest.file_statistics import statistics
-from covey_ingest.places import Folder, TableLocation, open_table
 from covey_ingest.state_file import read_state
+from covey_ingest.table_locations import Folder, TableLocation, open_table
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -58,10 +58,10 @@ def is_delta(folder: Path) -> bool:
 
 
 class DeltaLog:
-    """The logs of all tables in one place, written by one ingest."""
+    """The logs of all tables in one location, written by one ingest."""
 
-    def __init__(self, root: Path, ingest: str, place: TableLocation | None = None) -> None:
-        """Name the working tables, the ingest that numbers micro-batches, and the place (default: the same folder).
+    def __init__(self, root: Path, ingest: str, location: TableLocation | None = None) -> None:
+        """Name the working tables, the ingest that numbers micro-batches, and the location (default: the same folder).
 
         Raises:
             ConfigurationError: the library is not installed.
@@ -72,7 +72,7 @@ class DeltaLog:
             raise ConfigurationError("Delta tables need deltalake", hint="pip install 'covey[delta]'") from error
         self._root = root
         self._ingest = ingest
-        self._place = place or Folder(root)
+        self._location = location or Folder(root)
         self._open: dict[str, DeltaTable] = {}
         self._has: dict[str, int] = {}
         self._states_at = float("-inf")
@@ -108,16 +108,16 @@ class DeltaLog:
         Raises:
             CoveyError: as `publish`.
         """
-        with self._told():
+        with self._storage_errors():
             for table in self._open.values():
                 table.update_incremental()
             committed = batches(self._root)
             newest = self._done("readings")
             if newest not in {-1, *committed}:
                 raise ConfigurationError(
-                    f"the log of {self._place.uri('readings')} is ahead of the tables at {self._root}, which lack its "
-                    f"micro-batch {newest}",
-                    hint="give new tables, a new checkpoint and another place: the vault holds all of it",
+                    f"the log of {self._location.uri('readings')} is ahead of the tables at {self._root}, which lack "
+                    f"its micro-batch {newest}",
+                    hint="give new tables, a new checkpoint and another location: the vault holds all of it",
                 )
             return sorted(number for number in committed if number > newest)
 
@@ -125,9 +125,9 @@ class DeltaLog:
         """Add a micro-batch to each log that lacks it.
 
         Raises:
-            StorageError: a log refused, or the files could not be brought to its place.
+            StorageError: a log refused, or the files could not be brought there.
         """
-        with self._told():
+        with self._storage_errors():
             for name, is_state in self._tables():
                 files = [] if is_state else self._files(name, number)
                 if files and number > self._done(name):
@@ -141,7 +141,7 @@ class DeltaLog:
         """
         if not last and time.monotonic() - self._states_at < STATE_SECONDS:
             return
-        with self._told():
+        with self._storage_errors():
             for name, is_state in self._tables():
                 if is_state:
                     self._replace(name, *read_state(_state(self._root / name), pa.schema([])))
@@ -154,8 +154,8 @@ class DeltaLog:
         return [(name, is_state) for _, name, is_state in named]
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Turn the library's errors into ours; after one, the logs are asked anew what they have."""
+    def _storage_errors(self) -> Iterator[None]:
+        """Turn the library's errors into ours; after one, the logs are asked once more what they have."""
         from deltalake.exceptions import DeltaError
 
         try:
@@ -164,12 +164,12 @@ class DeltaLog:
             self._open.clear()
             self._has.clear()
             if isinstance(error, DeltaError | OSError):
-                raise StorageError(f"the Delta tables at {self._place.uri('')} refused: {brief(error)}") from error
+                raise StorageError(f"the Delta tables at {self._location.uri('')} refused: {brief(error)}") from error
             raise
 
     def _table(self, name: str) -> DeltaTable | None:
         if name not in self._open:
-            table = open_table(self._place.uri(name), self._place.options)
+            table = open_table(self._location.uri(name), self._location.options)
             if table is None:
                 return None
             self._open[name] = table
@@ -205,7 +205,7 @@ class DeltaLog:
 
         wanted, table = Schema.from_arrow(schema), self._table(name)
         if table is None:
-            uri, options = self._place.uri(name), self._place.options
+            uri, options = self._location.uri(name), self._location.options
             table = self._open[name] = DeltaTable.create(uri, wanted, name=name, storage_options=options)
         known = {field.name for field in table.schema().fields}
         new = [field for field in wanted.fields if field.name not in known]
@@ -215,11 +215,11 @@ class DeltaLog:
         return table
 
     def _addition(self, name: str, file: Path) -> AddAction:
-        """Bring a file to its place, and describe it with its footer's statistics: readers skip files by them."""
+        """Bring a file to its location, and describe it with its footer's statistics: readers skip files by them."""
         from deltalake.transaction import AddAction
 
         key = file.relative_to(self._root / name).as_posix()
-        came_ms = self._place.bring(file, f"{name}/{key}")
+        came_ms = self._location.bring(file, f"{name}/{key}")
         return AddAction(key, file.stat().st_size, {}, came_ms, True, statistics(file))
 
     def _replace(self, name: str, rows: pa.Table, number: int) -> None:
@@ -228,11 +228,11 @@ class DeltaLog:
         if number <= self._done(name):
             return
         write_deltalake(
-            self._place.uri(name),
+            self._location.uri(name),
             rows.replace_schema_metadata(None),
             mode="overwrite",
             schema_mode="overwrite",
-            storage_options=self._place.options,
+            storage_options=self._location.options,
             commit_properties=self._named(number),
         )
         self._has[name] = number

@@ -28,8 +28,8 @@ from covey_ingest.state_file import read_state, replace_state
 BOOTS_REMEMBERED = 32
 """Boots of a device that are told apart from new ones when late data arrives."""
 
-BOARDS_HEARD = 256
-"""Boards that one gateway is heard of in a micro-batch: it says of each once a day."""
+BOARDS_REPORTED = 256
+"""Boards whose firmware one gateway may report in a micro-batch: it reports each once a day."""
 
 TEXT_KEPT = 200
 
@@ -112,7 +112,7 @@ def _summary(spark: SparkSession, readings: Path) -> pa.Table:
             F.count_if(F.col("index") == 0).alias("messages"),
             F.count("*").alias("readings"),
             F.max(own_text)["text"].alias("firmware"),
-            F.slice(F.collect_set(board_text), 1, BOARDS_HEARD).alias("boards"),
+            F.slice(F.collect_set(board_text), 1, BOARDS_REPORTED).alias("boards"),
         )
         .select("*", "latest.*")
         .drop("latest")
@@ -123,40 +123,40 @@ def _summary(spark: SparkSession, readings: Path) -> pa.Table:
 def merge(before: pa.Table, batch: pa.Table) -> pa.Table:
     """Return the table after a batch; devices that the batch does not name are carried over untouched."""
     batch = batch.select([name for name in SCHEMA.names if name in batch.column_names])
-    place = pc.index_in(batch["author"], value_set=before["author"].combine_chunks())
-    known = batch.filter(pc.is_valid(place))
-    rows = place.combine_chunks().drop_null()
+    row = pc.index_in(batch["author"], value_set=before["author"].combine_chunks())
+    known = batch.filter(pc.is_valid(row))
+    rows = row.combine_chunks().drop_null()
     others = before.filter(pc.invert(pc.is_in(before["author"], value_set=batch["author"].combine_chunks())))
-    met = _met(batch.filter(pc.is_null(place)))
+    met = _met(batch.filter(pc.is_null(row)))
     return pa.concat_tables([others, _merged(before.take(rows), known), met]).sort_by("author").combine_chunks()
 
 
 def with_boards(devices: pa.Table, summary: pa.Table) -> pa.Table:
-    """Return the table with what gateways say of boards in it; `boards` of a summary's rows are what each has said."""
-    heard: dict[str, tuple[datetime, str, str]] = {}
+    """Return the table with the boards' firmware; `boards` of a summary's rows are what each gateway reports."""
+    reported: dict[str, tuple[datetime, str, str]] = {}
     for gateway, said in zip(summary["author"].to_pylist(), summary["boards"].to_pylist(), strict=True):
         for each in said:
             found = _BOARD.fullmatch(each["name"])
             if found:
-                told = each["received_at"], each["text"], gateway
-                heard[found[1]] = max(heard.get(found[1], told), told)
-    if not heard:
+                report = each["received_at"], each["text"], gateway
+                reported[found[1]] = max(reported.get(found[1], report), report)
+    if not reported:
         return devices
-    known = pa.table([[*heard], *zip(*heard.values(), strict=True)], ["author", "at", "firmware", "gateway"])
+    known = pa.table([[*reported], *zip(*reported.values(), strict=True)], ["author", "at", "firmware", "gateway"])
     places = pc.index_in(devices["author"], value_set=known["author"].combine_chunks())
     for name in ("firmware", "gateway"):
-        place = devices.schema.get_field_index(name)
-        told = pc.coalesce(known[name].combine_chunks().take(places.combine_chunks()), devices[name])
-        devices = devices.set_column(place, SCHEMA.field(name), told)
+        position = devices.schema.get_field_index(name)
+        column = pc.coalesce(known[name].combine_chunks().take(places.combine_chunks()), devices[name])
+        devices = devices.set_column(position, SCHEMA.field(name), column)
     return devices
 
 
 def _met(new: pa.Table) -> pa.Table:
-    """Return the rows of devices that were never heard before."""
-    told = {name: new[name] for name in new.column_names}
-    told |= {"device": pc.utf8_slice_codeunits(new["author"], 0, 8)}
-    told |= {"boots": pc.list_value_length(new["boot_ids"]), "gateway": pa.nulls(len(new), pa.string())}
-    return _table(told)
+    """Return the rows of devices that no earlier micro-batch named."""
+    columns = {name: new[name] for name in new.column_names}
+    columns |= {"device": pc.utf8_slice_codeunits(new["author"], 0, 8)}
+    columns |= {"boots": pc.list_value_length(new["boot_ids"]), "gateway": pa.nulls(len(new), pa.string())}
+    return _table(columns)
 
 
 def _merged(old: pa.Table, new: pa.Table) -> pa.Table:
@@ -165,15 +165,15 @@ def _merged(old: pa.Table, new: pa.Table) -> pa.Table:
         pc.greater(new["last_seen"], old["last_seen"]),
         pc.and_(pc.equal(new["last_seen"], old["last_seen"]), pc.greater(new["last_seq"], old["last_seq"])),
     )
-    told = {name: old[name] for name in ("author", "device")}
-    told |= {name: pc.if_else(later, new[name], old[name]) for name in _LATEST}
+    columns = {name: old[name] for name in ("author", "device")}
+    columns |= {name: pc.if_else(later, new[name], old[name]) for name in _LATEST}
     for name, newer in (("first_seen", pc.less), ("last_seen", pc.greater), ("last_time", pc.greater)):
-        told[name] = pc.if_else(newer(new[name], old[name]), new[name], old[name])
-    told |= {"firmware": pc.coalesce(new["firmware"], old["firmware"]), "gateway": old["gateway"]}
-    told |= {name: pc.add(old[name], new[name]) for name in ("messages", "readings")}
-    told["boot_ids"], fresh = _boots(old["boot_ids"], new["boot_ids"])
-    told["boots"] = pc.add(old["boots"], fresh)
-    return _table(told)
+        columns[name] = pc.if_else(newer(new[name], old[name]), new[name], old[name])
+    columns |= {"firmware": pc.coalesce(new["firmware"], old["firmware"]), "gateway": old["gateway"]}
+    columns |= {name: pc.add(old[name], new[name]) for name in ("messages", "readings")}
+    columns["boot_ids"], fresh = _boots(old["boot_ids"], new["boot_ids"])
+    columns["boots"] = pc.add(old["boots"], fresh)
+    return _table(columns)
 
 
 def _boots(old: pa.ChunkedArray, new: pa.ChunkedArray) -> tuple[pa.ListArray, pa.Array]:

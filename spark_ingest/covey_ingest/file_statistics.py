@@ -14,9 +14,9 @@ def statistics(file: Path) -> str:
     footer = pq.read_metadata(file)
     least: dict[str, object] = {}
     most: dict[str, object] = {}
-    for place in range(footer.num_columns):
-        name = footer.schema.column(place).path
-        parts = [footer.row_group(group).column(place).statistics for group in range(footer.num_row_groups)]
+    for index in range(footer.num_columns):
+        name = footer.schema.column(index).path
+        parts = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
         if "." in name or not parts or not all(part is not None and part.has_min_max for part in parts):
             continue
         low, high = min(part.min for part in parts), max(part.max for part in parts)

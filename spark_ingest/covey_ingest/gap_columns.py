@@ -44,9 +44,9 @@ class GapColumns:
         """Return of each standing gap how many of these numbers lie in it."""
         gaps, asked = len(self.standing), len(owners)
         every = np.concatenate([self.spans.owners, owners, self.spans.owners])
-        places = np.concatenate([self.spans.firsts, numbers, self.spans.lasts])
+        edges = np.concatenate([self.spans.firsts, numbers, self.spans.lasts])
         kinds = np.repeat(np.array([0, 1, 2], np.int8), [gaps, asked, gaps])
-        order = np.lexsort((kinds, places, every))
+        order = np.lexsort((kinds, edges, every))
         passed = np.empty(len(order), np.int64)
         passed[order] = np.cumsum(kinds[order] == 1)
         return passed[gaps + asked :] - passed[:gaps]
@@ -69,9 +69,9 @@ class GapColumns:
         closed_us = pc.fill_null(self.table["closed_at"].cast(pa.int64()), -1).to_numpy().copy()
         closed_us[ended] = now_us[self.owners[ended]]
         states = pc.if_else(pa.array(_mask(ended, len(closed_us))), "closed", self.table["state"])
-        told = pa.array(closed_us, mask=closed_us < 0).cast(TIMESTAMP)
+        closed_at = pa.array(closed_us, mask=closed_us < 0).cast(TIMESTAMP)
         table = self.table
-        for name, values in (("state", states), ("closed_at", told)):
+        for name, values in (("state", states), ("closed_at", closed_at)):
             table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), values)
         left = ~_mask(self._beyond(closed_us, self.owners[ended]), len(closed_us))
         stays = ~filled
@@ -91,7 +91,7 @@ class GapColumns:
     def opened(self, numbers: pa.Table, holes: Ranges, now_us: Integers) -> pa.Table:
         """Return the table with new gaps, by the state's rows."""
         whose, count = numbers.take(pa.array(holes.owners)), len(holes.owners)
-        told = {name: whose[name] for name in (*_LINK, "collector")} | {
+        known = {name: whose[name] for name in (*_LINK, "collector")} | {
             "device": pc.utf8_slice_codeunits(whose["author"], 0, 8),
             "first": pa.array(holes.firsts),
             "last": pa.array(holes.lasts),
@@ -100,11 +100,11 @@ class GapColumns:
             "first_seen_at": pa.array(now_us[holes.owners]).cast(TIMESTAMP),
         }
         schema = self.table.schema
-        columns = [told.get(field.name, pa.nulls(count, field.type)) for field in schema]
+        columns = [known.get(field.name, pa.nulls(count, field.type)) for field in schema]
         return pa.concat_tables([self.table, pa.table(columns, schema=schema)])
 
 
-def _mask(places: Integers, count: int) -> npt.NDArray[np.bool_]:
+def _mask(rows: Integers, count: int) -> npt.NDArray[np.bool_]:
     mask = np.zeros(count, np.bool_)
-    mask[places] = True
+    mask[rows] = True
     return mask

@@ -1,8 +1,8 @@
 """Authors whose numbers go on: what a micro-batch brings of them is taken in by columns, not judged.
 
 Most of a fleet sends the next numbers, or what has come before; where a network fails, many leave out some, and may
-bring them later. An author is steady if all of this holds for each incarnation that the micro-batch names, and no loss
-record is its own:
+bring them later. The fast path takes an author if all of this holds for each incarnation that the micro-batch names,
+and no loss record is its own:
 
 1. An incarnation that is known: no gap that stands lies above its highest number. Its new numbers lie above that, or
    fill whole gaps; all of them above the lowest number of any incarnation of the author (rule 1 of `gaps`). With the
@@ -77,7 +77,7 @@ class ArrivedNumbers:
 
     links: pa.Table
     collectors: pa.Array
-    heard_us: Integers
+    received_us: Integers
     owners: Integers
     numbers: Integers
 
@@ -85,8 +85,8 @@ class ArrivedNumbers:
     def of(cls, messages: pa.Table) -> ArrivedNumbers:
         """Take a row for each message; of those that came at the same time the last one's collector counts."""
         links, owners = links_of(messages)
-        heard = messages["received_at"].cast(pa.int64()).to_numpy()
-        order = np.lexsort((np.arange(len(owners)), heard, owners))
+        received_us = messages["received_at"].cast(pa.int64()).to_numpy()
+        order = np.lexsort((np.arange(len(owners)), received_us, owners))
         last = order[np.flatnonzero(np.append(owners[order][1:] != owners[order][:-1], True))] if len(order) else order
         numbers = messages["batch_number"].to_numpy()
         order = np.lexsort((numbers, owners))
@@ -94,7 +94,7 @@ class ArrivedNumbers:
         first = np.ones(len(order), np.bool_)
         first[1:] = (owners[1:] != owners[:-1]) | (numbers[1:] != numbers[:-1])
         collectors = messages["collector"].cast(pa.string()).combine_chunks().take(pa.array(last))
-        return cls(links, collectors, heard[last], owners[first], numbers[first])
+        return cls(links, collectors, received_us[last], owners[first], numbers[first])
 
     def runs(self, wanted: Mask) -> tuple[Integers, Integers, Integers]:
         """Return of each incarnation how many of the wanted numbers it has, the lowest and the highest."""
@@ -120,14 +120,14 @@ class ArrivedNumbers:
         kept = wanted[self.owners]
         owners = links[self.owners[kept]]
         return ArrivedNumbers(
-            self.links.filter(mask), self.collectors.filter(mask), self.heard_us[wanted], owners, self.numbers[kept]
+            self.links.filter(mask), self.collectors.filter(mask), self.received_us[wanted], owners, self.numbers[kept]
         )
 
 
-def take_in_steady(
+def take_fast_path(
     numbers: pa.Table, rows: pa.Table, messages: pa.Table, losing: pa.Array
 ) -> tuple[pa.Table, pa.Table, pa.Array]:
-    """Return the state and the gaps with the steady authors' news, and the authors that are to be judged.
+    """Return the state and the gaps after the fast path's authors, and the authors that are to be judged.
 
     `messages` has a row for each message, `losing` the authors of loss records.
     """
@@ -149,13 +149,13 @@ def take_in_steady(
     known &= standing + np.bincount(holes.owners, minlength=len(row)) <= RANGES_REMEMBERED
     # rule 2
     goes_on = known | ((row < 0) & (highest == count) & _alone(numbers, batch))
-    unsteady = [batch.links["author"].filter(pa.array(~goes_on)), losing]
-    judged = pc.unique(pa.chunked_array([part for each in unsteady for part in _chunks(each)], pa.string()))
-    steady = ~_is_in(batch.links["author"], judged)
-    after = _counted(numbers, batch.where(steady))
+    slow = [batch.links["author"].filter(pa.array(~goes_on)), losing]
+    judged = pc.unique(pa.chunked_array([part for each in slow for part in _chunks(each)], pa.string()))
+    fast = ~_is_in(batch.links["author"], judged)
+    after = _counted(numbers, batch.where(fast))
     now_us = _of_author(after, after["heard_at"].cast(pa.int64()).to_numpy())
-    closed = gaps.closed(filled & np.isin(gaps.spans.owners, row[steady]), now_us)
-    mine = holes.where(steady[holes.owners])
+    closed = gaps.closed(filled & np.isin(gaps.spans.owners, row[fast]), now_us)
+    mine = holes.where(fast[holes.owners])
     return after, closed.opened(after, Ranges(row[mine.owners], mine.firsts, mine.lasts), now_us), judged
 
 
@@ -207,11 +207,11 @@ def _counted(numbers: pa.Table, batch: ArrivedNumbers) -> pa.Table:
     fresh = ~ranges.hold(owners, batch.numbers)
     ranges = ranges.joined(owners[fresh], batch.numbers[fresh])
     count = len(numbers) + len(new)
-    heard = np.concatenate([numbers["heard_at"].cast(pa.int64()).to_numpy(), np.zeros(len(new), np.int64)])
-    newer = np.flatnonzero(batch.heard_us >= heard[row])
+    received_us = np.concatenate([numbers["heard_at"].cast(pa.int64()).to_numpy(), np.zeros(len(new), np.int64)])
+    newer = np.flatnonzero(batch.received_us >= received_us[row])
     source = np.arange(count)
     source[row[newer]] = len(numbers) + newer
-    heard[row[newer]] = batch.heard_us[newer]
+    received_us[row[newer]] = batch.received_us[newer]
     collectors = pa.concat_arrays([*_chunks(numbers["collector"]), batch.collectors]).take(pa.array(source))
     ends = np.zeros(count + 1, np.int32)
     np.cumsum(np.bincount(ranges.owners, minlength=count), out=ends[1:])
@@ -219,5 +219,5 @@ def _counted(numbers: pa.Table, batch: ArrivedNumbers) -> pa.Table:
     links = pa.concat_tables([numbers.select(_LINK), batch.links.take(pa.array(new))]).columns
     zeros = np.zeros(len(new), np.int64)
     kept = [np.concatenate([numbers[name].to_numpy(), zeros]) for name in ("floor", "forgotten")]
-    told = [*links, collectors, pa.array(heard).cast(TIMESTAMP), *map(pa.array, kept), *lists]
-    return pa.table(told, schema=numbers.schema.remove_metadata()).combine_chunks()
+    columns = [*links, collectors, pa.array(received_us).cast(TIMESTAMP), *map(pa.array, kept), *lists]
+    return pa.table(columns, schema=numbers.schema.remove_metadata()).combine_chunks()

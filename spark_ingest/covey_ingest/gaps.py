@@ -13,14 +13,14 @@ each. State of a gap:
     forgotten    holes beyond `RANGES_REMEMBERED`: how many numbers the oldest of them lacked, and no more than that
 
 1. Below an incarnation's lowest number, a gap reaches down to the highest number that another incarnation of the author
-   had: an incarnation counts on. Where a board's incarnations overlap, the first numbers of a later one are not told.
+   had: an incarnation counts on. Where a board's incarnations overlap, the first numbers of a later one are not shown.
 2. A number that came has come, whatever a loss record says of it.
 3. Both files carry the last micro-batch in them, and a batch taken in twice changes nothing. `gaps` is replaced first.
-4. An author has `INCARNATIONS_REMEMBERED` of them, those last heard. So an author makes at most as many rows as these
-   bounds allow, whatever it sends.
+4. An author has `INCARNATIONS_REMEMBERED` of them, those of which a message came last. So an author makes at most as
+   many rows as these bounds allow, whatever it sends.
 5. Nothing is shuffled: of readings, the first of each message is looked at, five columns of it.
 6. A state that is lost is made anew, folder by folder. Where a Delta table has merged files, nobody knows any more what
-   came in which micro-batch: all files are counted before the first gap is judged, and no gap is told as closed.
+   came in which micro-batch: all files are counted before the first gap is judged, and no gap is shown as closed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ import pyarrow.dataset as ds
 from covey.core.wire.sequences import Range, SequenceSet
 from covey_ingest.dedup import rows_of
 from covey_ingest.gap_columns import CLOSED_REMEMBERED, RANGES_REMEMBERED
-from covey_ingest.gap_fast_path import recount, take_in_steady
+from covey_ingest.gap_fast_path import recount, take_fast_path
 from covey_ingest.schema import TIMESTAMP
 from covey_ingest.state_file import read_state, replace_state
 
@@ -51,7 +51,7 @@ GAPS = pa.schema(
         ("author", pa.string()),
         ("device", pa.string()),
         ("incarnation", pa.string()),
-        ("collector", pa.string()),  # that the incarnation was last heard through
+        ("collector", pa.string()),  # that the incarnation's last message came through
         ("first", pa.int64()),
         ("last", pa.int64()),
         ("numbers", pa.int64()),
@@ -67,7 +67,7 @@ NUMBERS = pa.schema(
         ("incarnation", pa.string()),
         ("collector", pa.string()),
         ("heard_at", TIMESTAMP),
-        ("floor", pa.int64()),  # up to here nothing is told any more
+        ("floor", pa.int64()),  # up to here no gap is shown any more
         ("forgotten", pa.int64()),  # numbers that lacked there
         ("firsts", pa.list_(pa.int64())),
         ("lasts", pa.list_(pa.int64())),
@@ -94,10 +94,10 @@ class Gap:
 
 @dataclass(slots=True)
 class Incarnation:
-    """What is known of one incarnation's numbers."""
+    """What is known of one incarnation's numbers; `received_at` is when its last message came."""
 
     collector: str
-    heard_at: datetime
+    received_at: datetime
     came: SequenceSet = field(default_factory=SequenceSet)
     floor: int = 0
     forgotten: int = 0
@@ -110,7 +110,7 @@ class Incarnation:
         return [*upto, *self.came.ranges]
 
     def judge(self, named: list[Named], below: int, now: datetime) -> None:
-        """Say anew what lacks. `below` is what rule 1 speaks of."""
+        """Find the gaps from what came and what loss records name. Numbers up to `below` are not missing (rule 1)."""
         before = self.gaps
         lost = named + [(gap.first, gap.last, gap.reason) for gap in before if gap.reason and not gap.closed_at]
         found = _missing(self.came, lost, max(self.floor, below))
@@ -128,7 +128,7 @@ class Incarnation:
         self.gaps += closed[-CLOSED_REMEMBERED:]
 
     def _forget(self, old: list[Missing]) -> None:
-        """Keep the newest gaps alone; of what lies below them, one number remains."""
+        """Drop the oldest gaps: `floor` is their end, and `forgotten` counts the numbers that lacked in them."""
         if old:
             self.floor = old[-1][1]
             self.forgotten += sum(last - first + 1 for first, last, _ in old)
@@ -155,12 +155,12 @@ def _missing(came: SequenceSet, lost: list[Named], below: int) -> list[Missing]:
     highest = max((last for _, last, _ in lost), default=0)
     beyond = [(came.highest() + 1, highest)] if highest > came.highest() else []
     found: list[Missing] = []
-    ascending, place = sorted(lost), 0
+    ascending, row = sorted(lost), 0
     for low, high in [*came.holes(), *beyond]:
         start = max(low, below + 1)
-        while place < len(ascending) and ascending[place][1] < start:
-            place += 1
-        for first, last, reason in ascending[place:]:
+        while row < len(ascending) and ascending[row][1] < start:
+            row += 1
+        for first, last, reason in ascending[row:]:
             if max(first, start) > high:
                 break
             if last >= start:
@@ -179,10 +179,10 @@ Fleet = dict[str, dict[str, Incarnation]]
 
 @dataclass(slots=True)
 class News:
-    """What a micro-batch says of one incarnation."""
+    """What a micro-batch says of one incarnation; `received_at` is when the last of it came."""
 
     collector: str
-    heard_at: datetime
+    received_at: datetime
     numbers: list[int] = field(default_factory=list)
     named: list[Named] = field(default_factory=list)
 
@@ -190,15 +190,17 @@ class News:
 def take_in(fleet: Fleet, batch: dict[tuple[str, str], News]) -> None:
     """Bring a fleet up to date; authors that the batch does not name stay as they are."""
     for (author, incarnation), news in batch.items():
-        one = fleet.setdefault(author, {}).setdefault(incarnation, Incarnation(news.collector, news.heard_at))
-        if news.heard_at >= one.heard_at:
-            one.collector, one.heard_at = news.collector, news.heard_at
+        one = fleet.setdefault(author, {}).setdefault(incarnation, Incarnation(news.collector, news.received_at))
+        if news.received_at >= one.received_at:
+            one.collector, one.received_at = news.collector, news.received_at
         one.came = _union([*one.spans, *((number, number) for number in news.numbers)])
     for author in {author for author, _ in batch}:
-        newest = sorted(fleet[author].items(), key=lambda item: (item[1].heard_at, item[0]))[-INCARNATIONS_REMEMBERED:]
+        newest = sorted(fleet[author].items(), key=lambda item: (item[1].received_at, item[0]))[
+            -INCARNATIONS_REMEMBERED:
+        ]
         known = fleet[author] = dict(sorted(newest))
         named = {name: batch[author, name].named for name in known if (author, name) in batch}
-        while _judge(known, named, newest[-1][1].heard_at):
+        while _judge(known, named, newest[-1][1].received_at):
             pass
 
 
@@ -215,7 +217,7 @@ def _judge(known: dict[str, Incarnation], named: dict[str, list[Named]], now: da
 
 def gap_rows(fleet: Fleet) -> list[dict[str, Any]]:
     """Return the table's rows."""
-    arrived = max((one.heard_at for known in fleet.values() for one in known.values()), default=None)
+    arrived = max((one.received_at for known in fleet.values() for one in known.values()), default=None)
     rows = []
     for author, known in sorted(fleet.items()):
         for incarnation, one in sorted(known.items()):
@@ -228,11 +230,11 @@ def gap_rows(fleet: Fleet) -> list[dict[str, Any]]:
                 if state == "open" and arrived is not None and arrived - gap.first_seen_at >= GRACE:
                     state = "unexplained"
                 span = {"first": gap.first, "last": gap.last, "numbers": gap.last - gap.first + 1, "state": state}
-                rows.append(whose | span | {name: getattr(gap, name) for name in _TOLD})
+                rows.append(whose | span | {name: getattr(gap, name) for name in _GAP_COLUMNS})
     return rows
 
 
-_TOLD = ("reason", "first_seen_at", "closed_at")
+_GAP_COLUMNS = ("reason", "first_seen_at", "closed_at")
 
 
 def path_in(tables: Path) -> Path:
@@ -291,7 +293,7 @@ def open_gaps(tables: Path) -> pa.Table:
 
 def _with_batch(numbers: pa.Table, rows: pa.Table, messages: pa.Table, losses: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Return state and table after a micro-batch; what need not be judged stays in columns (`gap_fast_path`)."""
-    numbers, rows, judged = take_in_steady(numbers, rows, messages, losses["author"])
+    numbers, rows, judged = take_fast_path(numbers, rows, messages, losses["author"])
     authors = pc.field("author").isin(judged)
     return _judged(numbers, rows, _news(messages.filter(authors), losses), judged)
 
@@ -299,16 +301,16 @@ def _with_batch(numbers: pa.Table, rows: pa.Table, messages: pa.Table, losses: p
 def _judged(
     numbers: pa.Table, rows: pa.Table, news: dict[tuple[str, str], News], authors: pa.Array
 ) -> tuple[pa.Table, pa.Table]:
-    """Return state and table with these authors' gaps said anew."""
+    """Return state and table with these authors' gaps judged from all that is known of them now."""
     chosen = pc.field("author").isin(authors)
     fleet = _fleet(numbers.filter(chosen), rows.filter(chosen))
     take_in(fleet, news)
     by = [("author", "ascending"), ("incarnation", "ascending")]
     numbers = pa.concat_tables([numbers.filter(~chosen), _numbers(fleet)]).sort_by(by).combine_chunks()
-    told = pa.Table.from_pylist(gap_rows(fleet), GAPS)
-    rows = pa.concat_tables([rows.filter(~chosen), told]).sort_by([*by, ("first", "ascending")])
-    place = rows_of(numbers.select(["author", "incarnation"]), rows.select(["author", "incarnation"]))
-    rows = rows.set_column(3, GAPS.field("collector"), numbers["collector"].take(pa.array(place)))
+    judged = pa.Table.from_pylist(gap_rows(fleet), GAPS)
+    rows = pa.concat_tables([rows.filter(~chosen), judged]).sort_by([*by, ("first", "ascending")])
+    row = rows_of(numbers.select(["author", "incarnation"]), rows.select(["author", "incarnation"]))
+    rows = rows.set_column(3, GAPS.field("collector"), numbers["collector"].take(pa.array(row)))
     return numbers, _aged(rows, pc.max(numbers["heard_at"])).combine_chunks()
 
 
@@ -348,18 +350,18 @@ def _losses(files: list[Path]) -> pa.Table:
 def _news(messages: pa.Table, losses: pa.Table) -> dict[tuple[str, str], News]:
     news: dict[tuple[str, str], News] = {}
 
-    def told(row: dict[str, Any]) -> News:
+    def news_of(row: dict[str, Any]) -> News:
         one = news.setdefault((row["author"], row["incarnation"]), News(row["collector"], row["received_at"]))
-        if row["received_at"] >= one.heard_at:
-            one.collector, one.heard_at = row["collector"], row["received_at"]
+        if row["received_at"] >= one.received_at:
+            one.collector, one.received_at = row["collector"], row["received_at"]
         return one
 
     for row in messages.to_pylist():
-        one = told(row)
+        one = news_of(row)
         if row["batch_number"] is not None:
             one.numbers.append(row["batch_number"])
     for row in losses.to_pylist():
-        told(row).named.append((row["first_number"], row["last_number"], row["reason"]))
+        news_of(row).named.append((row["first_number"], row["last_number"], row["reason"]))
     return news
 
 
@@ -372,7 +374,7 @@ def _fleet(numbers: pa.Table, rows: pa.Table) -> Fleet:
     for row in rows.to_pylist():
         known = fleet.get(row["author"], {}).get(row["incarnation"])
         if known is not None and row["state"] != "forgotten":
-            known.gaps.append(Gap(row["first"], row["last"], **{name: row[name] for name in _TOLD}))
+            known.gaps.append(Gap(row["first"], row["last"], **{name: row[name] for name in _GAP_COLUMNS}))
     return fleet
 
 
@@ -382,6 +384,6 @@ def _numbers(fleet: Fleet) -> pa.Table:
         for incarnation, one in sorted(known.items()):
             whose = {"author": author, "incarnation": incarnation, "collector": one.collector}
             spans = {"firsts": [first for first, _ in one.spans], "lasts": [last for _, last in one.spans]}
-            bounds = {"heard_at": one.heard_at, "floor": one.floor, "forgotten": one.forgotten}
+            bounds = {"heard_at": one.received_at, "floor": one.floor, "forgotten": one.forgotten}
             rows.append(whose | bounds | spans)
     return pa.Table.from_pylist(rows, NUMBERS)

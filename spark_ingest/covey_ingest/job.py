@@ -25,7 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from covey.adapters.objects.location import absolute_location
 from covey.errors import ConfigurationError, CoveyError, TransientError
 from covey_ingest import repairs
-from covey_ingest.progress import OnLag, OnProgress, OnPublished, Progress, Teller, segments_behind
+from covey_ingest.progress import OnLag, OnProgress, OnPublished, Progress, ProgressReporter, segments_behind
 from covey_ingest.publisher import PublishTarget
 from covey_ingest.rows import Verify
 from covey_ingest.session import spark_path, spark_session
@@ -78,8 +78,8 @@ def run(
     with Tables(tables.absolute(), sink, publishing) as held:
         held.belong_to(checkpoint.absolute(), keys.vault_id)
         session = spark or spark_session("covey ingest")
-        teller = Teller(on_progress, on_lag)
-        writer, listener = _Writer(held, teller), _Listener(teller)
+        reporter = ProgressReporter(on_progress, on_lag)
+        writer, listener = _Writer(held, reporter), _Listener(reporter)
         stream = session.readStream.format(FORMAT).options(**options.to_options()).load()
         start = (
             stream.writeStream.queryName("covey-ingest")
@@ -95,16 +95,16 @@ def run(
         try:
             _wait(trigger.start(), writer, stop)
         finally:
-            teller.finish()
+            reporter.finish()
             session.streams.removeListener(listener)
 
 
 class _Writer:
     """What `foreachBatch` calls; keeps the error that Spark would only show as text."""
 
-    def __init__(self, tables: Tables, teller: Teller) -> None:
+    def __init__(self, tables: Tables, reporter: ProgressReporter) -> None:
         self._tables = tables
-        self._teller = teller
+        self._reporter = reporter
         self.error: Exception | None = None
 
     def __call__(self, messages: DataFrame, batch_id: int) -> None:
@@ -114,17 +114,17 @@ class _Writer:
         except Exception as error:
             self.error = error
             raise
-        self._tell(written, time.monotonic() - started)
+        self._report(written, time.monotonic() - started)
 
-    def _tell(self, written: BatchWritten, seconds: float) -> None:
-        self._teller.written(Progress(seconds=round(seconds, 3), **asdict(written)))
+    def _report(self, written: BatchWritten, seconds: float) -> None:
+        self._reporter.written(Progress(seconds=round(seconds, 3), **asdict(written)))
 
 
 class _Listener(StreamingQueryListener):
     """Hears from Spark how far the source had come after each micro-batch, and how far the vault reached."""
 
-    def __init__(self, teller: Teller) -> None:
-        self._teller = teller
+    def __init__(self, reporter: ProgressReporter) -> None:
+        self._reporter = reporter
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - the API's names
         """Nothing to do."""
@@ -132,7 +132,7 @@ class _Listener(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Tell of the micro-batch."""
         for source in event.progress.sources:
-            self._teller.lags(event.progress.batchId, segments_behind(source.endOffset, source.latestOffset))
+            self._reporter.lags(event.progress.batchId, segments_behind(source.endOffset, source.latestOffset))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Nothing to do."""

@@ -55,8 +55,8 @@ class IngestMetrics:
                 start_http_server(address[1], address[0], self._registry)
             self._write()
         except OSError as error:
-            place = f"{address[0]}:{address[1]}" if address else str(file)
-            raise ConfigurationError(f"the metrics cannot go to {place}: {error.strerror or error}") from error
+            destination = f"{address[0]}:{address[1]}" if address else str(file)
+            raise ConfigurationError(f"the metrics cannot go to {destination}: {error.strerror or error}") from error
 
     def note(self, progress: Progress) -> None:
         """Take in a micro-batch. A file that cannot be replaced now does not stop the ingest: it grows old."""
@@ -69,15 +69,15 @@ class IngestMetrics:
         self._replace()
 
     def note_lag(self, lag: Lag) -> None:
-        """Take in what the listener heard."""
+        """Take in the lag that Spark's listener got."""
         self._gauges["lag_segments"].set(lag.segments)
         self._gauges["lag_seconds"].set(lag.seconds)
         self._replace()
 
-    def note_published(self, told: Published) -> None:
+    def note_published(self, progress: Published) -> None:
         """Take in what the publisher says."""
-        self._gauges["unpublished_batches"].set(told.batches)
-        self._gauges["unpublished_seconds"].set(told.seconds)
+        self._gauges["unpublished_batches"].set(progress.batches)
+        self._gauges["unpublished_seconds"].set(progress.seconds)
         self._replace()
 
     def _replace(self) -> None:

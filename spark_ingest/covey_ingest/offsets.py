@@ -3,9 +3,9 @@
 {"<node, hex>": [manifest_seq, last_segment_number, "<16 hex digits of the manifest's hash>", "<trouble>"],
  "again": [turn, ["<node, hex>", first, last], ...]}
 
-1. An offset changes only when there is something to read or to tell, so that an idle vault starts no micro-batch.
+1. An offset changes only when there is something to read or to report, so that an idle vault starts no micro-batch.
 2. A manifest that is missing, damaged, rolled back or forked keeps the node's position. The change of `trouble`
-   makes one micro-batch, in which the quarantine is told; the next good manifest clears it.
+   makes one micro-batch, in which the quarantine gets its row; the next good manifest clears it.
 3. The range between two offsets names the same messages for ever: positions are never used again, and a merged segment
    keeps each message at its own. A range that was promised and cannot be looked up any more is an error, never a
    smaller range: a replay must give the same rows.
@@ -28,7 +28,7 @@ from covey.errors import StorageError
 
 Offset = dict[str, list[Any]]
 
-AGAIN = "again"
+REREAD = "again"
 
 SEGMENTS_PER_PARTITION = 32
 """Segments of one Spark task: enough to pay for starting it when they are small."""
@@ -82,7 +82,7 @@ class Work:
     """Work for one task: positions of one node, in contiguous segments, or the news of its trouble.
 
     Only `first` to `last` are wanted: a merged segment at either end may hold what is another micro-batch's. With
-    `again` they were passed over before (rule 5).
+    `reread` they were passed over before (rule 5).
     """
 
     node: str
@@ -91,7 +91,7 @@ class Work:
     trouble: str = ""
     first: int = 0
     last: int = 0
-    again: bool = False
+    reread: bool = False
 
 
 class Room:
@@ -123,12 +123,12 @@ def latest_offset(
     segments: int | None,
     until: Offset | None = None,
     size: int | None = None,
-    again: Sequence[Span] = (),
+    reread: Sequence[Span] = (),
 ) -> Offset:
     """Return the offset after at most `segments` and `size` bytes more, shared fairly, and not beyond `until`.
 
     A segment larger than `size` is read alone. Bytes go to the longest backlogs first, so that no node starves. What
-    is to be read `again` comes on top.
+    is to be `reread` comes on top.
     """
     positions: dict[str, Position] = {}
     manifests: dict[str, VaultManifest] = {}
@@ -150,20 +150,20 @@ def latest_offset(
         most = positions[node].last_number + backlog[node]
         positions[node] = _moved(reader, node, positions[node], manifests[node], shares[node], most, room)
     end = {node: position.to_json() for node, position in positions.items() if node in start or position != Position()}
-    return end | _turn(start, again)
+    return end | _turn(start, reread)
 
 
 def nodes_of(offset: Offset) -> list[str]:
     """Return the nodes that an offset names."""
-    return [name for name in offset if name != AGAIN]
+    return [name for name in offset if name != REREAD]
 
 
-def _turn(start: Offset, again: Sequence[Span]) -> Offset:
+def _turn(start: Offset, reread: Sequence[Span]) -> Offset:
     """Return rule 5's part of the offset after `start`."""
-    before = start.get(AGAIN, [0])
-    if again:
-        return {AGAIN: [before[0] + 1, *([span.node, span.first, span.last] for span in again)]}
-    return {AGAIN: before} if AGAIN in start else {}
+    before = start.get(REREAD, [0])
+    if reread:
+        return {REREAD: [before[0] + 1, *([span.node, span.first, span.last] for span in reread)]}
+    return {REREAD: before} if REREAD in start else {}
 
 
 def _moved(
@@ -195,8 +195,8 @@ def _shares(backlog: dict[str, int], limit: int | None) -> dict[str, int]:
     shares = {}
     remaining = limit
     ascending = sorted(backlog, key=lambda node: (backlog[node], node))
-    for place, node in enumerate(ascending):
-        shares[node] = min(backlog[node], remaining // (len(ascending) - place))
+    for index, node in enumerate(ascending):
+        shares[node] = min(backlog[node], remaining // (len(ascending) - index))
         remaining -= shares[node]
     return shares
 
@@ -219,17 +219,17 @@ def ranges(reader: VaultReader, start: Offset, end: Offset) -> Iterator[Work]:
             collector = manifest.signing_public.hex()
             for part in _parts(entries):
                 yield Work(node, collector, part, "", before.last_number + 1, after.last_number)
-    if end.get(AGAIN) != start.get(AGAIN):
-        for span in end[AGAIN][1:]:
-            yield _again(reader, end, Span(*span))
+    if end.get(REREAD) != start.get(REREAD):
+        for span in end[REREAD][1:]:
+            yield _reread(reader, end, Span(*span))
 
 
-def _again(reader: VaultReader, end: Offset, span: Span) -> Work:
+def _reread(reader: VaultReader, end: Offset, span: Span) -> Work:
     manifest = _promised(reader, span.node, Position.of(end, span.node))
     entries = reader.entries(span.node, manifest, span.first, span.last)
     if isinstance(entries, Trouble):
         raise _broken_promise(span.node, entries)
-    return Work(span.node, manifest.signing_public.hex(), entries, "", span.first, span.last, again=True)
+    return Work(span.node, manifest.signing_public.hex(), entries, "", span.first, span.last, reread=True)
 
 
 def _promised(reader: VaultReader, node: str, position: Position) -> VaultManifest:

@@ -59,38 +59,38 @@ OnPublished = Callable[[Published], None]
 _PATIENCE_SECONDS = 5.0
 
 
-class Teller:
-    """Tells of each micro-batch at once, before the next is planned, and of the lag when Spark does."""
+class ProgressReporter:
+    """Reports each micro-batch at once, before the next is planned, and the lag when Spark reports it."""
 
     def __init__(self, on_progress: OnProgress | None, on_lag: OnLag | None) -> None:
         self._on_progress = on_progress
         self._on_lag = on_lag
         self._written: Progress | None = None
-        self._heard = -1
+        self._lag_known_upto = -1
         self._changed = threading.Condition()
 
     def written(self, progress: Progress) -> None:
-        """Tell of what the job wrote."""
+        """Report what the job wrote."""
         with self._changed:
             self._written = progress
         if self._on_progress is not None:
             self._on_progress(progress)
 
     def lags(self, batch_id: int, segments: int | None) -> None:
-        """Tell of the lag after a micro-batch; None is what Spark did not say."""
+        """Report the lag after a micro-batch, in segments; None where Spark did not say."""
         with self._changed:
             newest_us = self._written.newest_us if self._written else None
-            self._heard = batch_id
+            self._lag_known_upto = batch_id
             self._changed.notify_all()
         if segments is not None and self._on_lag is not None:
             age = time.time() - newest_us / 1e6 if segments and newest_us is not None else 0.0
             self._on_lag(Lag(segments, round(max(age, 0.0), 1)))
 
     def finish(self) -> None:
-        """Wait a little for what the listener is still to hear."""
+        """Wait a little for the lag of the last micro-batch, which the listener is still to get."""
         with self._changed:
             last = self._written.batch_id if self._written else -1
-            self._changed.wait_for(lambda: self._heard >= last, _PATIENCE_SECONDS)
+            self._changed.wait_for(lambda: self._lag_known_upto >= last, _PATIENCE_SECONDS)
 
 
 def segments_behind(end: str | None, latest: str | None) -> int | None:

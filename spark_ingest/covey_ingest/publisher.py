@@ -1,12 +1,12 @@
 """Tables in an object store that follow the working tables: a thread brings there what is committed.
 
-1. The ingest waits for nobody here. A store that is down or refuses is told of and tried again, ever less often up to
+1. The ingest waits for nobody here. A store that is down or refuses is reported and tried again, ever less often up to
    `_PAUSE_SECONDS`; meanwhile micro-batches are committed to the working tables, and they are brought in order later.
 2. What is to be brought lies in the working tables, and what has been stands in the logs. Nothing is queued in memory.
 3. In the end the thread brings the rest; somebody who stops the ingest waits for that `_PATIENCE_SECONDS` at most.
-4. `.published.json` beside the working tables says where they are published, and how far, as far as we have heard: for
-   what is told while the store is down. Only what has been brought may be merged in them (`merging`), so they have no
-   log of their own, and are not written to without their publisher.
+4. `.published.json` beside the working tables says where they are published, and how far by the last answer of the
+   store, so that the lag is known while it is down. Only what has been brought may be merged in the working tables
+   (`merging`), so they have no log of their own, and are not written to without their publisher.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from covey.adapters.files import replace_file
 from covey.adapters.objects.cloud import brief
 from covey.errors import ConfigurationError, CoveyError, StorageError, TransientError
 from covey_ingest.delta_log import STATE_SECONDS, DeltaLog, batches, is_delta
-from covey_ingest.places import Bucket
 from covey_ingest.progress import OnPublished, Published
+from covey_ingest.table_locations import Bucket
 
 _PAUSE_SECONDS = 60.0
 _PATIENCE_SECONDS = 60.0
@@ -34,7 +34,7 @@ class PublishTarget:
     """What a person wants of it."""
 
     url: str
-    tell: OnPublished
+    on_published: OnPublished
     stop: threading.Event
     """Set by whoever wants the ingest to end soon."""
 
@@ -58,13 +58,13 @@ def open_log(root: Path, ingest: str, vault_id: str, publishing: PublishTarget |
             f"the tables at {root} are Delta tables themselves, and their files may have been merged",
             hint="publish from new tables, with a new checkpoint: the vault holds all of it",
         )
-    place = Bucket.at(publishing.url)
-    log = DeltaLog(root, ingest, place)
+    location = Bucket.at(publishing.url)
+    log = DeltaLog(root, ingest, location)
 
     def claim() -> None:
-        place.claim(ingest, vault_id)
+        location.claim(ingest, vault_id)
 
-    if before.url != place.url:
+    if before.url != location.url:
         try:
             claim()
         except StorageError as error:
@@ -72,7 +72,7 @@ def open_log(root: Path, ingest: str, vault_id: str, publishing: PublishTarget |
                 str(error),
                 hint="look at the URL and the credentials; once published, an ingest starts without its store",
             ) from error
-        before = _Memory(place.url)
+        before = _Memory(location.url)
         before.keep(root)
     return TablePublisher(root, log, claim, before, publishing)
 
@@ -93,7 +93,7 @@ class TablePublisher:
         self._log = log
         self._claim: Callable[[], None] | None = claim
         self._memory = memory
-        self._told = publishing.tell
+        self._on_published = publishing.on_published
         self._stop = publishing.stop
         self._error: CoveyError | None = None
         self._news, self._ending, self._leaving = threading.Event(), threading.Event(), threading.Event()
@@ -114,7 +114,7 @@ class TablePublisher:
         if self._error is not None and not self._thread.is_alive():
             raise self._error
         self._news.set()
-        self._tell(self._error)
+        self._report(self._error)
 
     def close(self, *, whole: bool) -> None:
         """End: when all is published (rule 3), or soon, if something went wrong.
@@ -168,28 +168,28 @@ class TablePublisher:
                 self._claim()
                 self._claim = None
             missing = self._log.missing()
-            for place, number in enumerate(missing):
+            for index, number in enumerate(missing):
                 if self._leaving.is_set():
                     return None
                 self._log.add(number)
                 self._error = None
                 self._memory = _Memory(self._memory.url, max(number, self._memory.upto))
                 self._memory.keep(self._root)
-                self._tell_of(missing[place + 1 :])
+                self._report_waiting(missing[index + 1 :])
             self._log.replace_states(last=last)
         except (StorageError, ConfigurationError) as error:
-            self._tell(error)
+            self._report(error)
             return error
-        self._tell()
+        self._report()
         return None
 
-    def _tell(self, error: CoveyError | None = None) -> None:
-        self._tell_of(sorted(number for number in batches(self._root) if number > self._memory.upto), error)
+    def _report(self, error: CoveyError | None = None) -> None:
+        self._report_waiting(sorted(number for number in batches(self._root) if number > self._memory.upto), error)
 
-    def _tell_of(self, waiting: list[int], error: CoveyError | None = None) -> None:
+    def _report_waiting(self, waiting: list[int], error: CoveyError | None = None) -> None:
         oldest = (self._root / "readings" / f"batch={waiting[0]}").stat().st_mtime if waiting else time.time()
         age = max(time.time() - oldest, 0.0)
-        self._told(Published(len(waiting), round(age, 1), str(error) if error else ""))
+        self._on_published(Published(len(waiting), round(age, 1), str(error) if error else ""))
 
 
 @dataclass(frozen=True, slots=True)

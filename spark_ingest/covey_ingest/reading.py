@@ -30,8 +30,8 @@ def work_rows(
     """
     if work.trouble:
         code, _, mark = work.trouble.partition(" ")
-        told = f"the node's vault manifest or a range of it ({mark}) was not followed; its last good position is kept"
-        yield quarantine_rows(wanted, Origin(work.node, None, None), code, told)
+        detail = f"the node's vault manifest or a range of it ({mark}) was not followed; its last good position is kept"
+        yield quarantine_rows(wanted, Origin(work.node, None, None), code, detail)
     passed_over = False
     for planned in work.entries:
         origin = Origin(work.node, work.collector, planned.number)
@@ -49,5 +49,5 @@ def work_rows(
                 ) from error
             passed_over = True
             yield quarantine_rows(wanted, origin, error.code, str(error), span)
-    if work.again and not passed_over:
+    if work.reread and not passed_over:
         yield repaired_rows(wanted, Origin(work.node, work.collector, work.last), (work.first, work.last))

@@ -9,7 +9,7 @@ over so is one small file beside the tables, replaced whole after each micro-bat
 2. While the stream runs, its planner looks at them now and then: at first at once, then ever more rarely. Those that
    are whole again are named in the next offset (rule 5 of `offsets`), so that a replay reads the same.
 3. The micro-batch that reads one says `repaired`, in the same commit as its readings. What was read twice, since a part
-   of it had been whole before, `repeats` takes out.
+   of it had been whole before, `dedup` takes out.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def update(tables: Path, batch_id: int) -> None:
     files = _files(tables, last, batch_id)
     if not files:
         return
-    told = _told(files)
-    repaired = pc.equal(told["reason"], RowKind.REPAIRED.value)
-    spans = pa.concat_tables([failed.cast(SCHEMA), told.filter(pc.invert(repaired)).select(SCHEMA.names)])
+    reported = _spans_of(files)
+    repaired = pc.equal(reported["reason"], RowKind.REPAIRED.value)
+    spans = pa.concat_tables([failed.cast(SCHEMA), reported.filter(pc.invert(repaired)).select(SCHEMA.names)])
     left = spans.group_by(SCHEMA.names).aggregate([])
-    left = left.join(told.filter(repaired).select(SCHEMA.names), SCHEMA.names, join_type="left anti")
+    left = left.join(reported.filter(repaired).select(SCHEMA.names), SCHEMA.names, join_type="left anti")
     order = [(name, "ascending") for name in SCHEMA.names]
     replace_state(path_in(tables), left.select(SCHEMA.names).cast(SCHEMA).sort_by(order), batch_id)
 
@@ -62,7 +62,7 @@ def _files(tables: Path, after: int, upto: int) -> list[Path]:
     return found if after >= 0 else found + sorted((tables / "quarantine").glob("*.parquet"))
 
 
-def _told(files: list[Path]) -> pa.Table:
+def _spans_of(files: list[Path]) -> pa.Table:
     """Return what the files say of whole segments. Those of an earlier Covey do not name spans, and say nothing."""
     import pyarrow.dataset as ds  # brings pandas, half a second and 45 MB; Python workers never come here
 

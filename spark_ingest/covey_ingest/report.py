@@ -20,8 +20,8 @@ from typing import Any
 import duckdb
 
 from covey.errors import StorageError
-from covey_ingest.places import Bucket
 from covey_ingest.table_files import TABLES, as_file_system, checked_root, files_and_times
+from covey_ingest.table_locations import Bucket
 
 _MEMORY = "512MB"
 PLOTTED = 48

@@ -25,7 +25,7 @@ from covey.limits.message import MAXIMUM_COUNTER
 from covey_ingest.decode import alike, batch_values, column_integers
 from covey_ingest.pruning import EVERYTHING, Selection
 from covey_ingest.schema import MESSAGE_SCHEMA, TIMESTAMP, RowKind
-from covey_ingest.time_quality import honest_times_together
+from covey_ingest.time_quality import wall_times_together
 
 READINGS_PER_BATCH = 100_000
 """An Arrow batch closes at this many readings: about 3 MB of numbers."""
@@ -113,8 +113,8 @@ def _whole(
 ) -> pa.RecordBatch:
     rows = Rows(wanted)
     first, last = span or (None, None)
-    told = {"kind": kind.value, "reason": reason, "detail": printable(detail), "first": first, "last": last}
-    rows.add(_common(origin) | told)
+    row = {"kind": kind.value, "reason": reason, "detail": printable(detail), "first": first, "last": last}
+    rows.add(_common(origin) | row)
     return rows.close()
 
 
@@ -147,13 +147,13 @@ def _failure(error: RemoteError) -> Scalars:
 
 def _add_losses(rows: Rows, common: Scalars, loss: Loss) -> None:
     """Add a row for each range of link sequences, then one for each range of telemetry numbers."""
-    told = common | {"kind": RowKind.LOSS.value, "reason": loss.reason.name.lower()}
+    row = common | {"kind": RowKind.LOSS.value, "reason": loss.reason.name.lower()}
     if loss.incarnation is not None:
-        told["incarnation"] = loss.incarnation.hex()
+        row["incarnation"] = loss.incarnation.hex()
     for first, last in loss.places:
-        rows.add(told | {"first": first, "last": last})
+        rows.add(row | {"first": first, "last": last})
     for first, last in loss.numbers:
-        rows.add(told | {"first_number": first, "last_number": last})
+        rows.add(row | {"first_number": first, "last_number": last})
 
 
 def _common(origin: Origin) -> Scalars:
@@ -248,7 +248,7 @@ def _decode(group: list[tuple[_Row, Telemetry]]) -> None:
         values = batch_values(batches)
         taken = column_integers([batch.times for batch in batches])
         received = [telemetry.received_at_us for _, telemetry in group]
-        times, qualities = honest_times_together([batch.clock for batch in batches], taken, received)
+        times, qualities = wall_times_together([batch.clock for batch in batches], taken, received)
     except MalformedError as error:
         if len(group) == 1:
             group[0][0].scalars |= _failure(error)
@@ -257,8 +257,8 @@ def _decode(group: list[tuple[_Row, Telemetry]]) -> None:
             _decode([alone])
         return
     shape = values.shape
-    told = zip(group, times, qualities, values.numbers, values.texts, values.data, strict=True)
-    for (row, telemetry), row_times, quality, numbers, texts, data in told:
+    decoded = zip(group, times, qualities, values.numbers, values.texts, values.data, strict=True)
+    for (row, telemetry), row_times, quality, numbers, texts, data in decoded:
         row.scalars |= telemetry.scalars | {
             "time_quality": quality,
             "booleans_from": shape.booleans[0],

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from covey.adapters.objects.cloud import brief
 from covey.errors import ConfigurationError, StorageError
-from covey_ingest.places import MARK, Bucket, open_table
+from covey_ingest.table_locations import MARK, Bucket, open_table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -22,7 +22,7 @@ TABLES = ("readings", "devices", "gaps", "losses", "quarantine")
 
 
 def checked_root(location: str) -> Path | Bucket:
-    """Return the place of the tables.
+    """Return the location of the tables.
 
     Raises:
         ConfigurationError: there is none, or no ingest has written to it.
@@ -30,10 +30,10 @@ def checked_root(location: str) -> Path | Bucket:
     """
     hint = "give the folder that covey ingest writes its tables to, or the URL where it publishes them"
     if "://" in location:
-        place = Bucket.at(location)
-        if not place.is_claimed():
-            raise ConfigurationError(f"{place.url} holds no tables of the ingest", hint=hint)
-        return place
+        bucket = Bucket.at(location)
+        if not bucket.is_claimed():
+            raise ConfigurationError(f"{bucket.url} holds no tables of the ingest", hint=hint)
+        return bucket
     root = Path(location).absolute()
     if not root.is_dir():
         raise ConfigurationError(f"there is no folder {root}", hint=hint)

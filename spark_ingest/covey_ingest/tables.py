@@ -5,7 +5,7 @@
     quarantine/batch=N/   what failed, where, why
     devices/devices.parquet   one row for each device, replaced whole
     gaps/gaps.parquet         numbers of telemetry that are missing, and why, replaced whole: see `gaps`
-    .heard/heard.parquet      which messages are in `readings`, replaced whole: see `repeats`
+    .heard/heard.parquet      which messages are in `readings`, replaced whole: see `dedup`
     .failed/failed.parquet    segments that could not be read yet, replaced whole: see `repairs`
 
 How a kill at any moment leaves each reading once:
@@ -17,7 +17,7 @@ How a kill at any moment leaves each reading once:
        are there too. Without it they are of a killed run and are written anew, as the vault may be another one by now.
     4. What is no reading is read from the vault a second time. Both times must bring the same, segment for segment, or
        nothing is committed: else a segment could fail unreported in between.
-    5. `devices` and `heard` carry the number of the last batch in them, and are computed from committed readings only.
+    5. `devices` and `.heard` carry the number of the last batch in them, and are computed from committed readings only.
     6. A message that is there already, or twice in a micro-batch, is taken out of the staged files before the rename.
     7. One writer: a lock on the tables. Tables belong to one checkpoint and one vault, and say so. The JVM of a killed
        driver lives on for some seconds, but all it can do without us is to write into a staging folder of no use.
@@ -96,7 +96,7 @@ def losses(messages: DataFrame) -> DataFrame:
 def quarantine(messages: DataFrame) -> DataFrame:
     """Return what failed among the source's rows, and what was repaired."""
     kinds = F.col("kind").isin(RowKind.QUARANTINE.value, RowKind.REPAIRED.value)
-    return messages.where(kinds).select(*_QUARANTINE, *(F.col(name).alias(told) for name, told in _SPAN.items()))
+    return messages.where(kinds).select(*_QUARANTINE, *(F.col(name).alias(alias) for name, alias in _SPAN.items()))
 
 
 _OTHERS = {"losses": losses, "quarantine": quarantine}

@@ -54,7 +54,7 @@ _QUALITIES = {
 }
 
 
-def honest_times(clock: ClockReading, times: Integers, received_at_us: int) -> tuple[Integers, TimeQuality]:
+def wall_times(clock: ClockReading, times: Integers, received_at_us: int) -> tuple[Integers, TimeQuality]:
     """Return wall times in microseconds for a batch's times (as its clock counts them), and their quality.
 
     Raises:
@@ -74,10 +74,10 @@ def honest_times(clock: ClockReading, times: Integers, received_at_us: int) -> t
     return _by_arrival(times, anchor, received_at_us), TimeQuality.ARRIVAL
 
 
-def honest_times_together(
+def wall_times_together(
     clocks: Sequence[ClockReading], times: Integers, received_at_us: Sequence[int]
 ) -> tuple[Integers, list[TimeQuality]]:
-    """Say of many batches what `honest_times` says of each; `times` has a row for each.
+    """Say of many batches what `wall_times` says of each; `times` has a row for each.
 
     Raises:
         MalformedError: rule 5, for any of them.
@@ -94,7 +94,7 @@ def honest_times_together(
         believed &= (walls.min(axis=1) >= HISTORY_FROM_US) & (walls.max(axis=1) <= until)
     qualities = [_QUALITIES[clock.kind] for clock in clocks]
     for row in np.flatnonzero(~believed).tolist():
-        walls[row], qualities[row] = honest_times(clocks[row], times[row], received_at_us[row])
+        walls[row], qualities[row] = wall_times(clocks[row], times[row], received_at_us[row])
     return walls, qualities
 
 

@@ -87,7 +87,7 @@ def _acknowledge_before_commit(runtime: Runtime, events: list[Any], now: Any) ->
         with runtime._store.transaction():
             for event in delivered:
                 runtime.node.receive_envelope(event.payload, now)
-            runtime.node.answer_now(now)
+            runtime.node.make_acknowledgements_due(now)
             runtime._release(now)
     for event in delivered:
         runtime._relays.acknowledge(event)
@@ -172,7 +172,7 @@ def _present_span_only(incarnations: Incarnations, recipient: bytes) -> list[Inc
 _spans = Incarnations.spans
 
 
-def _first_way(relays: Relays, topic: str, now_us: int) -> list[str]:
+def _first_relay(relays: Relays, topic: str, now_us: int) -> list[str]:
     return _routing(relays, topic, now_us)[:1]
 
 
@@ -211,7 +211,7 @@ MUTANTS = (
     Mutant("a restored device goes on as before", {(Incarnations, "renew"): _nothing}),
     Mutant("an acknowledgement of another life is ignored", {(Incarnations, "replace"): lambda *_: False}),
     Mutant("an earlier life's messages are forgotten", {(Incarnations, "spans"): _present_span_only}),
-    Mutant("only the preferred relay is tried", {(Relays, "_routing"): _first_way}),
-    Mutant("an answer goes by the preferred relay only", {(Relays, "heard"): _nothing}),
+    Mutant("only the preferred relay is tried", {(Relays, "_routing"): _first_relay}),
+    Mutant("an answer goes by the preferred relay only", {(Relays, "note_received"): _nothing}),
     Mutant("acknowledge for ever", {(ReceiveLink, "answered"): _nothing}),
 )

@@ -33,7 +33,7 @@ class Fault(StrEnum):
 
 def _failing(write: Callable[..., None], puts: list[int]) -> Callable[..., None]:
     def wrapped(path: Path, content: bytes, **options: Any) -> None:
-        fault = _told()
+        fault = _ordered_fault()
         if fault is Fault.READ_ONLY:
             raise storage_error("write", path, OSError(errno.EROFS, os.strerror(errno.EROFS)))
         if fault is Fault.SLOW:
@@ -48,7 +48,7 @@ def _failing(write: Callable[..., None], puts: list[int]) -> Callable[..., None]
     return wrapped
 
 
-def _told() -> Fault | None:
+def _ordered_fault() -> Fault | None:
     try:
         return Fault(Path(os.environ[VARIABLE]).read_text())
     except FileNotFoundError:

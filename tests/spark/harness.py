@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 INTERVAL_SECONDS = 0.25
 _LOOK_SECONDS = 0.1
 _DEADLINE_SECONDS = 240.0
-_TOLD_LINES = 12
+_SHOWN_LINES = 12
 NOT_MOUNTED = "the store is not mounted"
 _GONE = {"the store is unplugged": "vault.none", NOT_MOUNTED: "vault.empty"}
 """Where the vault's name leads: nowhere, or to the empty folder that another disk is usually mounted on."""
@@ -231,9 +231,9 @@ class Harness:
         if name in _GONE:
             self._point(_GONE[name])
         else:
-            told = self._fault.with_suffix(".new")
-            told.write_text(name)
-            told.replace(self._fault)
+            order = self._fault.with_suffix(".new")
+            order.write_text(name)
+            order.replace(self._fault)
         self._whole_at = time.monotonic() + self._dice.uniform(2, 4)
         return 1
 
@@ -273,10 +273,10 @@ class Harness:
 
     def _logs(self) -> str:
         """Return the last lines of every log."""
-        told = [""]
+        lines = [""]
         for log in sorted(self._folder.glob("*.log")):
-            told += ["", f"{log}:", *log.read_text(errors="replace").splitlines()[-_TOLD_LINES:]]
-        return "\n".join(told)
+            lines += ["", f"{log}:", *log.read_text(errors="replace").splitlines()[-_SHOWN_LINES:]]
+        return "\n".join(lines)
 
 
 def _tally(tables: Path) -> dict[str, Tally]:
@@ -319,8 +319,8 @@ def main() -> int:
     except FailedError as error:
         print(f"seed {options.seed}: {error}\neverything is kept in {folder}")
         return 1
-    told = ", ".join(f"{count} x {name}" for name, count in sorted(harness.struck.items()))
-    print(f"{told}\n{readings} readings published: 0 lost, 0 doubled in both tables")
+    faults = ", ".join(f"{count} x {name}" for name, count in sorted(harness.struck.items()))
+    print(f"{faults}\n{readings} readings published: 0 lost, 0 doubled in both tables")
     if not options.keep:
         shutil.rmtree(folder)
     return 0

@@ -23,15 +23,15 @@ def ingest(
 
     Checkpoint and key file lie below tables and vault unless they are named; further options are those of `job.run`.
     """
-    told: list[Progress] = []
+    reported: list[Progress] = []
     run(
         str(vault),
         key_file or vault / "vault.key",
         tables,
         checkpoint or tables / ".checkpoint",
         available_now=True,
-        on_progress=told.append,
+        on_progress=reported.append,
         spark=spark,
         **options,
     )
-    return told
+    return reported

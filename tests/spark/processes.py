@@ -61,8 +61,8 @@ def working_in(folder: Path) -> dict[int, Process]:
     found = {}
     for pid in _numbers():
         with suppress(OSError):
-            told = [(Path(f"/proc/{pid}") / part).read_bytes() for part in ("cmdline", "environ")]
-            if pid != os.getpid() and any(name in part for part in told) and (process := _look(pid)) is not None:
+            parts = [(Path(f"/proc/{pid}") / part).read_bytes() for part in ("cmdline", "environ")]
+            if pid != os.getpid() and any(name in part for part in parts) and (process := _look(pid)) is not None:
                 found[pid] = process
     return found
 

@@ -57,6 +57,6 @@ def test_a_compaction_in_the_middle_of_a_stream_changes_no_row(spark: SparkSessi
     rows = _rows(tables)
     assert len(rows) == len(set(rows)) == 2 * 6 * 3 * 5
     assert not list((tables / "quarantine").rglob("*.parquet"))
-    again = tmp_path / "again"
-    ingest(again, compacts=False)
-    assert _rows(again) == rows, "a replay from zero, over merged segments alone"
+    replayed = tmp_path / "again"
+    ingest(replayed, compacts=False)
+    assert _rows(replayed) == rows, "a replay from zero, over merged segments alone"

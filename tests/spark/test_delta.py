@@ -51,9 +51,9 @@ def test_delta_tables_hold_each_reading_once_through_replays(spark: SparkSession
     for last_entry_is_lost in (False, True):
         collector.land(device.measure(5))
         before = _count(tables, "readings")
-        (told,) = ingest_as()
-        (tables / ".checkpoint" / "commits" / str(told.batch_id)).unlink()
-        (tables / ".checkpoint" / "commits" / f".{told.batch_id}.crc").unlink(missing_ok=True)
+        (progress,) = ingest_as()
+        (tables / ".checkpoint" / "commits" / str(progress.batch_id)).unlink()
+        (tables / ".checkpoint" / "commits" / f".{progress.batch_id}.crc").unlink(missing_ok=True)
         if last_entry_is_lost:
             max((tables / "readings" / "_delta_log").glob("*.json")).unlink()
             assert _count(tables, "readings") == before

@@ -112,8 +112,8 @@ def test_each_reading_once_whatever_a_kill_left_behind(spark: SparkSession, coll
     _devices_of_batch_0(tables)
     (tables / ".staging").mkdir(exist_ok=True)
     (tables / "readings" / "batch=1").rename(tables / ".staging" / "readings-1-half")
-    told = ingest(spark, collector.vault, tables)
-    assert [(each.batch_id, each.readings) for each in told] == [(1, 300)]
+    reported = ingest(spark, collector.vault, tables)
+    assert [(each.batch_id, each.readings) for each in reported] == [(1, 300)]
     assert (_readings(tables), _device_rows(tables)) == (expected, expected_devices)
     assert not list((tables / ".staging").glob("*"))
 
@@ -219,10 +219,10 @@ def test_boots_and_latest_state_of_a_device_survive_late_data(
     first_boot = device.boot_id
     early = device.measure(1)
     board = "b" * 64
-    told = [("firmware", "", BOOTED_US, "covey 1"), (f"board/{device.author}/firmware", "", BOOTED_US, "board 7")]
+    readings = [("firmware", "", BOOTED_US, "covey 1"), (f"board/{device.author}/firmware", "", BOOTED_US, "board 7")]
     gateway = Device(collector, 2)
     collector.land(device.measure(2))
-    collector.land(gateway.telemetry([*told, (f"board/{board}/firmware", "", BOOTED_US, "never heard of")]))
+    collector.land(gateway.telemetry([*readings, (f"board/{board}/firmware", "", BOOTED_US, "never heard of")]))
     device.boot_id = bytes(8)
     collector.land(device.measure(3), received_at_us=NOW_US + 2_000_000)
     collector.land(early, received_at_us=NOW_US + 1_000_000)
@@ -247,8 +247,8 @@ def test_small_files_are_merged_and_what_is_known_can_still_be_made_anew(
     assert len(list((tables / "readings").iterdir())) == len(list((tables / "losses").iterdir())) + 1 == 2
     (row,) = _device_rows(tables)
     assert len(_readings(tables)) == row["readings"]
-    told = pq.read_table(gaps.path_in(tables)).to_pylist()
-    assert [(gap["state"], gap["numbers"]) for gap in told] == [("open", 1)] * 6
+    before = pq.read_table(gaps.path_in(tables)).to_pylist()
+    assert [(gap["state"], gap["numbers"]) for gap in before] == [("open", 1)] * 6
 
     for state in (".heard", ".numbers"):
         shutil.rmtree(tables / state)
@@ -256,8 +256,8 @@ def test_small_files_are_merged_and_what_is_known_can_still_be_made_anew(
     collector.land(device.measure(1))
     (last,) = ingest(spark, collector.vault, tables)
     assert (last.readings, last.repeats) == (1, 0)
-    again = pq.read_table(gaps.path_in(tables)).to_pylist()
-    assert [gap["first"] for gap in again] == [gap["first"] for gap in told]
+    recounted = pq.read_table(gaps.path_in(tables)).to_pylist()
+    assert [gap["first"] for gap in recounted] == [gap["first"] for gap in before]
     assert spark.read.parquet(str(tables / "readings")).count() == len(_readings(tables)) == row["readings"] + 1
     assert make_report(str(tables), NOW_US, None).traffic["readings"] == row["readings"] + 1
 
@@ -282,16 +282,16 @@ def test_what_is_missing_stands_in_gaps_until_late_data_fills_it(
     )
     assert [lag.segments for lag in lags] == [0]
 
-    def told() -> list[tuple[Any, ...]]:
+    def rows_now() -> list[tuple[Any, ...]]:
         rows = pq.read_table(gaps.path_in(tables)).to_pylist()
         return [(row["author"], row["first"], row["last"], row["state"], row["reason"]) for row in rows]
 
-    assert told() == [(device.author, 2, 3, "open", None), (device.author, 4, 4, "lost", "expired")]
+    assert rows_now() == [(device.author, 2, 3, "open", None), (device.author, 4, 4, "lost", "expired")]
     assert [row["open_gaps"] for row in _device_rows(tables)] == [2]
     collector.land(*messages[1:3])
     (progress,) = ingest(spark, collector.vault, tables)
     assert progress.bytes > 0
-    assert told() == [(device.author, 2, 3, "closed", None), (device.author, 4, 4, "lost", "expired")]
+    assert rows_now() == [(device.author, 2, 3, "closed", None), (device.author, 4, 4, "lost", "expired")]
     assert [row["open_gaps"] for row in _device_rows(tables)] == [0]
     report = make_report(str(tables), NOW_US, None)
     assert report.traffic == {"readings": 4, "messages": 4, "devices": 1}

@@ -39,7 +39,7 @@ def test_published_tables_hold_each_reading_once_through_replays(
     collector, tables, checkpoint = Collector(tmp_path / "vault"), tmp_path / "tables", tmp_path / "checkpoint"
     device = Device(collector, 1)
     sizes = [collector.land(device.measure(20)).size for _ in range(3)]
-    told: list[Published] = []
+    published: list[Published] = []
 
     def publish(tables: Path = tables, checkpoint: Path = checkpoint) -> list[Progress]:
         size = 2 * max(sizes)
@@ -47,7 +47,7 @@ def test_published_tables_hold_each_reading_once_through_replays(
             "bytes_per_trigger": size,
             "sink": Sink.DELTA,
             "publish": s3_vault,
-            "on_published": told.append,
+            "on_published": published.append,
         }
         return ingest(spark, collector.vault, tables, checkpoint, **options)
 
@@ -68,7 +68,7 @@ def test_published_tables_hold_each_reading_once_through_replays(
     assert len(here) == 65
     rows = {name: DeltaTable(f"{s3_vault}/{name}").to_pyarrow_table().num_rows for name in ("losses", "quarantine")}
     assert rows == {"losses": 1, "quarantine": 1}
-    assert told[-1] == Published(0, 0.0)
+    assert published[-1] == Published(0, 0.0)
     report = make_report(s3_vault, NOW_US, None)
     assert (report.fleet["devices"], report.traffic["readings"]) == (1, 65)
     assert report.sections == make_report(str(tables), NOW_US, None).sections

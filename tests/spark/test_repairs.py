@@ -77,8 +77,8 @@ def test_a_segment_that_failed_is_read_when_it_is_whole_again(  # accepts: 004.2
     _replay(tables, 1)
     shutil.rmtree(repairs.path_in(tables).parent)
     collector.put(paths[3], good[3])
-    again = ingest(spark, collector.vault, tables, key_file=collector.key_file)
-    assert [(each.batch_id, each.readings, each.repaired) for each in again] == [(1, 6, 2), (2, 3, 1)]
+    reported = ingest(spark, collector.vault, tables, key_file=collector.key_file)
+    assert [(each.batch_id, each.readings, each.repaired) for each in reported] == [(1, 6, 2), (2, 3, 1)]
     assert tally(tables) == {device.author: Tally(15, 0)}
     assert _failed(tables) == []
     assert _quarantine(tables) == [

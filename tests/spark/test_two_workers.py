@@ -40,8 +40,8 @@ def test_each_reading_once_on_two_workers_though_a_python_worker_is_killed(tmp_p
         "SPARK_WORKER_DIR": str(tmp_path / "work"),
     }
     log = tmp_path / "driver.log"
-    with log.open("wb") as told:
-        driver = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=told, stderr=told)
+    with log.open("wb") as output:
+        driver = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=output, stderr=output)
     seen: set[str] = set()
     killed: list[int] = []
     try:

@@ -67,8 +67,8 @@ def test_an_earlier_layout_goes_on_with_a_column_more_and_other_options(spark: S
     shutil.rmtree(tables / ".checkpoint" / "commits")
     shutil.rmtree(tables / ".heard")
     shutil.rmtree(tables / ".numbers")
-    told = ingest(spark, layout / "vault", layout / "tables", segments_per_trigger=1, verify=Verify.SAMPLE)
-    assert [progress.readings for progress in told] == [0, each]
+    reported = ingest(spark, layout / "vault", layout / "tables", segments_per_trigger=1, verify=Verify.SAMPLE)
+    assert [progress.readings for progress in reported] == [0, each]
     assert tally(tables) == _expected(layout, messages=3)
     rows = ds.dataset([*map(str, sorted(tables.glob("readings/*/*.parquet")))], schema=_with_site(tables)).to_table()
     assert rows["site"].to_pylist().count("north") == 2 * each

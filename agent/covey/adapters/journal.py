@@ -14,7 +14,7 @@ def report(level: str, line: str) -> None:
     print(prefix + line, file=sys.stderr, flush=True)
 
 
-def tell_person(line: str) -> None:
+def notify_person(line: str) -> None:
     """Write a line on stderr where it is a terminal, and nothing elsewhere."""
     if sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)

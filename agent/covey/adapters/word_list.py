@@ -8,7 +8,7 @@ from covey.core.pairing.invite import Code
 from covey.core.pairing.messages import WORD_BITS
 from covey.errors import ConfigurationError, LocalError
 
-_TELLING_LETTERS = 4
+_PREFIX_LENGTH = 4
 
 
 def word_list() -> list[str]:
@@ -39,8 +39,8 @@ def typed_code(text: str) -> Code:
         LocalError: it is none, or a word is not in the list.
     """
     code = Code.parse(text)
-    by_letters = {word[:_TELLING_LETTERS]: word for word in word_list()}
-    first, second = (by_letters.get(word[:_TELLING_LETTERS], "") for word in code.words)
+    by_prefix = {word[:_PREFIX_LENGTH]: word for word in word_list()}
+    first, second = (by_prefix.get(word[:_PREFIX_LENGTH], "") for word in code.words)
     for typed, known in zip(code.words, (first, second), strict=True):
         if not known or not (known.startswith(typed) or typed.startswith(known)):
             raise LocalError(f"'{typed}' is no word of a code", hint="read it again: each word is an English one")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _BODY_BYTES = {"publish": 16 * MIB, "send": MAXIMUM_BLOB_BYTES}
 """Readings of one request are held in memory until all of them are known to be good. The others have no body."""
 _LOOK_S = 0.1
-_SIGN_OF_LIFE_S = 15.0
+_KEEPALIVE_S = 15.0
 """An empty line, so that a client and its agent notice each other's end."""
 _METRICS_TYPES = {
     "openmetrics": "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -142,13 +142,13 @@ class _Answers:
                 now = time.monotonic()
                 if not rows and now >= deadline:
                     return
-                if now - spoken_at >= _SIGN_OF_LIFE_S:
+                if now - spoken_at >= _KEEPALIVE_S:
                     spoken_at = now
                     yield None
                 while (
                     not rows
                     and not device.store.changed_elsewhere()
-                    and time.monotonic() < min(deadline, spoken_at + _SIGN_OF_LIFE_S)
+                    and time.monotonic() < min(deadline, spoken_at + _KEEPALIVE_S)
                 ):
                     time.sleep(_LOOK_S)
 

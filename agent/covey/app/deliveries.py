@@ -113,7 +113,7 @@ class Deliveries:
     def _acknowledge(self, batch: list[Delivered], seen: list[Seen | None]) -> None:
         for event, found in zip(batch, seen, strict=True):
             if found is not None:
-                self._relays.heard(found.device, event.relay, news=found.news)
+                self._relays.note_received(found.device, event.relay, news=found.news)
         for event in batch:
             self._relays.acknowledge(event)
         del self._held[: len(batch)]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.clock import SystemClock
-from covey.adapters.journal import report, tell_person
+from covey.adapters.journal import notify_person, report
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_folder import SYSTEM_STATE, StateFolder
 from covey.adapters.systemd import Systemd
@@ -174,13 +174,13 @@ def device_on(folder: StateFolder, identity: Identity, config: Config) -> Iterat
 
 def _while_opening() -> Callable[[], None]:
     """Return what tells a person, or systemd, that a state that is being converted or saved moves."""
-    supervisor, began, told = Systemd(), time.monotonic(), False
+    supervisor, began, notified = Systemd(), time.monotonic(), False
 
     def moves() -> None:
-        nonlocal told
+        nonlocal notified
         supervisor.starting()
-        if not told and time.monotonic() - began > _PATIENCE_S:
-            told = True
-            tell_person("the state is being converted or saved; this can take minutes")
+        if not notified and time.monotonic() - began > _PATIENCE_S:
+            notified = True
+            notify_person("the state is being converted or saved; this can take minutes")
 
     return moves

@@ -36,7 +36,7 @@ def _here(default: Any) -> Any:
     return field(default=default, metadata={"here": True})
 
 
-def told(kind: Any) -> list[Field[Any]]:
+def document_fields(kind: Any) -> list[Field[Any]]:
     """Return the fields that JSON has."""
     return [each for each in fields(kind) if "here" not in each.metadata]
 
@@ -260,7 +260,7 @@ _IN_JSON: dict[Any, type] = {tuple: list, Literal: str}
 def to_json(value: Any) -> Any:
     """Return a document as JSON values."""
     if is_dataclass(value):
-        return {each.name.rstrip("_"): to_json(getattr(value, each.name)) for each in told(value)}
+        return {each.name.rstrip("_"): to_json(getattr(value, each.name)) for each in document_fields(value)}
     if isinstance(value, tuple):
         return [to_json(each) for each in value]
     if isinstance(value, dict):
@@ -294,7 +294,7 @@ def _read(kind: Any, value: Any, name: str) -> Any:
         return {key: _read(get_args(kind)[1], each, f"{name}.{key}") for key, each in value.items()}
     if is_dataclass(form):
         hints = get_type_hints(kind, include_extras=True)
-        keys = {each.name: each.name.rstrip("_") for each in told(kind)}
+        keys = {each.name: each.name.rstrip("_") for each in document_fields(kind)}
         if lacking := keys.values() - value.keys():
             raise AgentVersionError.lacking(min(lacking))
         return kind(**{field: _read(hints[field], value[key], key) for field, key in keys.items()})

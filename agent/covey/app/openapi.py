@@ -8,7 +8,7 @@ from inspect import getdoc
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from covey.app.documents import Refusal, Status, told
+from covey.app.documents import Refusal, Status, document_fields
 
 Schema = dict[str, Any]
 
@@ -122,7 +122,7 @@ def _generic(origin: Any, inner: tuple[Any, ...], types: set[type]) -> Schema:
 
 def _object(kind: type, types: set[type]) -> Schema:
     hints = get_type_hints(kind, include_extras=True)
-    properties = {each.name.rstrip("_"): schema_of(hints[each.name], types) for each in told(kind)}
+    properties = {each.name.rstrip("_"): schema_of(hints[each.name], types) for each in document_fields(kind)}
     return {
         "type": "object",
         "description": getdoc(kind),

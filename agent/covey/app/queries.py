@@ -121,11 +121,11 @@ def _last_salvage(device: Device, now_us: int) -> SalvageStatus | None:
 
 def _members(device: Device, labels: dict[bytes, str], now_us: int) -> Iterator[MemberStatus]:
     """Yield every other member."""
-    heard, told = device.store.presence.last_seen(), device.store.presence.of_peers()
+    seen, presences = device.store.presence.last_seen(), device.store.presence.of_peers()
     for key, label in labels.items():
         if key != device.node.identity.signing_public:
-            presence, since_us = condition(told.get(key), heard.get(key), now_us)
-            yield MemberStatus(device_name(key), label, _age(heard.get(key), now_us), presence, _age(since_us, now_us))
+            presence, since_us = condition(presences.get(key), seen.get(key), now_us)
+            yield MemberStatus(device_name(key), label, _age(seen.get(key), now_us), presence, _age(since_us, now_us))
 
 
 def _labels(device: Device) -> dict[bytes, str]:

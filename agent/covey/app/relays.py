@@ -104,7 +104,7 @@ class Relays:
         self._full_since.pop(event.relay, None)
         return self._published.pop((event.relay, event.handle), None)
 
-    def heard(self, device: bytes, relay: str, *, news: bool) -> None:
+    def note_received(self, device: bytes, relay: str, *, news: bool) -> None:
         """Note that a relay has brought something of a device that wants an answer, or is news (rules 1 and 3)."""
         topic = inbox_topic(device)
         self._asked.setdefault(topic, set()).add(relay)
@@ -119,14 +119,14 @@ class Relays:
 
     def send(self, outgoing: Outgoing, retries: int, now_us: int) -> str | PublishRefusal:
         """Publish an envelope; return the relay that took it, or why none did. `retries` are its recipient's."""
-        ways = self._routing(outgoing.topic, now_us)
+        names = self._routing(outgoing.topic, now_us)
         if outgoing.entry is None:
-            return self._answer(outgoing, ways, now_us)
-        first = retries % len(ways) if ways else 0
-        if retries == 0 and outgoing.entry.sends and outgoing.entry.relay in ways[:1]:
-            first = 1 % len(ways)
+            return self._answer(outgoing, names, now_us)
+        first = retries % len(names) if names else 0
+        if retries == 0 and outgoing.entry.sends and outgoing.entry.relay in names[:1]:
+            first = 1 % len(names)
         refusal = PublishRefusal.OFFLINE
-        for name in ways[first:] + ways[:first]:
+        for name in names[first:] + names[:first]:
             result = self._publish(name, outgoing, now_us)
             if not isinstance(result, PublishRefusal):
                 self._published[name, result] = (outgoing.recipient, outgoing.entry.place)
@@ -136,10 +136,10 @@ class Relays:
                 break
         return refusal
 
-    def _answer(self, outgoing: Outgoing, ways: list[str], now_us: int) -> str | PublishRefusal:
+    def _answer(self, outgoing: Outgoing, names: list[str], now_us: int) -> str | PublishRefusal:
         """Publish what no link repeats (rule 3)."""
         asked = self._asked.pop(outgoing.topic, set())
-        chosen = [name for name in ways if name in asked] or ways[:1]
+        chosen = [name for name in names if name in asked] or names[:1]
         results = {name: self._publish(name, outgoing, now_us) for name in chosen}
         taken = [name for name, result in results.items() if not isinstance(result, PublishRefusal)]
         if taken:

@@ -189,7 +189,7 @@ class Runtime:
         for role in self._roles:
             self._guarded(lambda role=role: role.stop(self.node, self._now()))  # type: ignore[misc]
         now = self._now()
-        self.node.answer_now(now)
+        self.node.make_acknowledgements_due(now)
         self.node.heartbeat.end()
         self._guarded(lambda: self._release(now))
 

@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 
 from covey.app.operations.settings import change_setting, check_meanings, in_use
-from covey.cli.device_options import state_folder, tell_to_restart
+from covey.cli.device_options import ask_to_restart, state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_json
 from covey.config.settings import setting, settings, toml_value
@@ -68,7 +68,7 @@ def _change(options: argparse.Namespace, value: str | None) -> None:
     if overridden_by:
         print(f"warning: {overridden_by} overrides this value", file=sys.stderr)
     else:
-        tell_to_restart(folder)
+        ask_to_restart(folder)
 
 
 def _check(options: argparse.Namespace) -> None:

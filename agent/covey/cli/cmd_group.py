@@ -238,6 +238,6 @@ def _show_version(version: groups.Version, *, as_json: bool) -> None:
         issuer = device_name(manifest.issuer)
         print_json({"version": manifest.version, "issuer": issuer, "epoch": manifest.epoch} | words)
         return
-    told = "; ".join(f"{verb} {', '.join(names)}" for verb, names in words.items() if names) or "nothing"
+    changes = "; ".join(f"{verb} {', '.join(names)}" for verb, names in words.items() if names) or "nothing"
     ends = f", ends a conflict of {len(manifest.prev)}" if len(manifest.prev) > 1 else ""
-    print(f"version {manifest.version} by {device_name(manifest.issuer)}{ends}: {told}")
+    print(f"version {manifest.version} by {device_name(manifest.issuer)}{ends}: {changes}")

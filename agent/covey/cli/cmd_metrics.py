@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from covey.app.operations.metrics_file import write_metrics
-from covey.cli.device_options import reach_device
+from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser
 
 
@@ -19,7 +19,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print OpenMetrics, or write the older format that node_exporter reads."""
-    with reach_device(options) as device:
+    with device_api(options) as device:
         if options.textfile is not None:
             write_metrics(device, Path(options.textfile).absolute())
         else:

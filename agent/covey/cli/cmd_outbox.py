@@ -13,13 +13,13 @@ from covey.app.documents import to_json
 from covey.app.operations import export_files, quarantine
 from covey.app.operations.verifying import Verified, verify_state
 from covey.app.wording import count
-from covey.cli.device_options import open_device, reach_device, state_folder
+from covey.cli.device_options import device_api, open_device, state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import confirm, print_json, print_table
 from covey.errors import UsageError
 
 _SHOWN = 20
-_TELL_EVERY = 10_000
+_SHOW_EVERY = 10_000
 
 
 def add_arguments(parser: Parser) -> None:
@@ -55,7 +55,7 @@ def _list(options: argparse.Namespace) -> int:
     """Show what waits; what stands there is forgotten when its recipient has it."""
     if not 0 <= options.limit <= MOST_SHOWN:
         raise UsageError(f"--limit must be between 0 and {MOST_SHOWN}")
-    with reach_device(options) as device:
+    with device_api(options) as device:
         outbox = device.outbox(options.limit)
     if options.json:
         print_json(to_json(outbox))
@@ -76,20 +76,20 @@ def _list(options: argparse.Namespace) -> int:
 def _verify(options: argparse.Namespace) -> int:
     """Look through the file; 1 where something is wrong and was not repaired."""
 
-    def tell(looked_at: int) -> None:
-        if looked_at % _TELL_EVERY == 0 and sys.stderr.isatty():
+    def show(looked_at: int) -> None:
+        if looked_at % _SHOW_EVERY == 0 and sys.stderr.isatty():
             print(f"\r{count(looked_at, 'message')}", end="", file=sys.stderr, flush=True)
 
-    found = verify_state(state_folder(options), tell, repair=options.repair)
+    found = verify_state(state_folder(options), show, repair=options.repair)
     if options.json:
         shown = {"sound": found.sound, "complaints": found.complaints, "repaired": found.repaired}
         print_json({**shown, "salvages": found.salvages})
     else:
-        _tell_verified(found)
+        _print_verified(found)
     return 0 if found.sound or found.repaired else 1
 
 
-def _tell_verified(found: Verified) -> None:
+def _print_verified(found: Verified) -> None:
     for line in found.complaints:
         print(f"error: {line}", file=sys.stderr)
     for line in found.saved():
@@ -138,12 +138,12 @@ def _import(options: argparse.Namespace) -> int:
         print_json({"files": rows, "total": dict(total)})
     else:
         for each in found:
-            _tell_imported(each)
+            _print_imported(each)
     useful = total["taken"] + total["duplicates"]
     return 0 if useful and not total["damaged"] and not total["refused"] else 1
 
 
-def _tell_imported(imported: export_files.Imported) -> None:
+def _print_imported(imported: export_files.Imported) -> None:
     parts = [f"{count} {name.replace('_', ' ')}" for name, count in imported.counts.items() if count]
     line = f"{imported.file}: {', '.join(parts) or 'empty'}"
     if imported.others:

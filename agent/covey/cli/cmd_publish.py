@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from covey.app.operations.publishing import queue_readings, readings_of
 from covey.app.wording import count
-from covey.cli.device_options import reach_device
+from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_json
 from covey.errors import UsageError
@@ -38,7 +38,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Queue every reading durably, or say which line is wrong and what was queued before it."""
     with ExitStack() as open_now:
-        device = open_now.enter_context(reach_device(options))
+        device = open_now.enter_context(device_api(options))
         source = open_now.enter_context(_source(options.file))
         progress = _Progress()
         try:

@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from covey.cli.device_options import reach_device
+from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_json
 
@@ -29,7 +29,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the oldest blob, or all; each is forgotten after it was printed."""
     taken = 0
-    with reach_device(options) as device:
+    with device_api(options) as device:
         for blob in device.receive(options.wait, in_order=options.in_order):
             _print(blob, as_json=options.json)
             device.forget(blob.id)

@@ -7,7 +7,7 @@ import argparse
 from covey.app.documents import to_json
 from covey.app.operations import relay_settings
 from covey.app.operations.relay_settings import NamedAccess
-from covey.cli.device_options import state_folder, tell_to_restart
+from covey.cli.device_options import ask_to_restart, state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.terminal import print_fields, print_json, print_table, read_text_file
 
@@ -74,14 +74,14 @@ def _add(options: argparse.Namespace) -> None:
     folder = state_folder(options)
     relay_settings.add_relay(folder, options.url, _named(options))
     _list(options)
-    tell_to_restart(folder)
+    ask_to_restart(folder)
 
 
 def _remove(options: argparse.Namespace) -> None:
     folder = state_folder(options)
     relay_settings.remove_relay(folder, options.url)
     _list(options)
-    tell_to_restart(folder)
+    ask_to_restart(folder)
 
 
 def _named(options: argparse.Namespace) -> NamedAccess:

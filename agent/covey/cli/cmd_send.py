@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from covey.app.wording import count
-from covey.cli.device_options import reach_device
+from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.quantities import read_us
 from covey.cli.terminal import print_json
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     lifetime_us = None if options.expires is None else read_us("--expires", options.expires, _LONGEST_US, 1_000_000)
     expires_s = None if lifetime_us is None else lifetime_us // 1_000_000
     content = options.text.encode() if options.text is not None else _read(options.file)
-    with reach_device(options) as device:
+    with device_api(options) as device:
         recipients = device.send(content, options.group, options.to or None, expires_s)
         if options.json:
             print_json({"bytes": len(content), "recipients": recipients})

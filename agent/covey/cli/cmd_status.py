@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
-from covey.cli.device_options import reach_device
+from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser, json_option
 from covey.cli.status_view import BOARDS_HEAD, DEVICES_HEAD, boards, devices, overview
 from covey.cli.terminal import print_json, print_table
@@ -24,7 +24,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show one screen."""
-    with reach_device(options) as device:
+    with device_api(options) as device:
         status = device.status()
     if options.json:
         print_json(to_json(status))

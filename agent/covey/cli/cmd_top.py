@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from covey.cli.device_options import reach_device
+from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser
 from covey.cli.status_view import BOARDS_HEAD, DEVICES_HEAD, boards, devices, overview
 from covey.cli.terminal import table_lines
@@ -96,7 +96,7 @@ class _View:
 
     def look(self) -> None:
         """Ask how it is."""
-        with reach_device(self._options) as device:
+        with device_api(self._options) as device:
             self._before, self._now = self._now, (time.monotonic(), device.status())
 
     def lines(self) -> Iterator[str]:

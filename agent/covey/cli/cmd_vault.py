@@ -92,16 +92,16 @@ def _status(device: Device, options: argparse.Namespace) -> int:
 def _verify(device: Device, options: argparse.Namespace) -> int:
     with _progress("verified") as progress:
         findings = vault.verify_vault(device, options.vault, progress, scan=options.scan)
-    return _tell(findings, options.json, "everything that is listed opens, and every signature verifies")
+    return _print_findings(findings, options.json, "everything that is listed opens, and every signature verifies")
 
 
 def _pull(device: Device, options: argparse.Namespace) -> int:
     with _progress("fetched") as progress:
         findings = vault.mirror_vault(device, options.vault, options.destination, progress, scan=options.scan)
-    return _tell(findings, options.json, f"{options.destination} has what the vault has")
+    return _print_findings(findings, options.json, f"{options.destination} has what the vault has")
 
 
-def _tell(findings: list[VaultFinding], as_json: bool, well: str) -> int:
+def _print_findings(findings: list[VaultFinding], as_json: bool, well: str) -> int:
     if as_json:
         print_json({"findings": [to_json(each) for each in findings]})
     elif findings:
@@ -161,14 +161,14 @@ def _rotate_key(device: Device, options: argparse.Namespace) -> None:
 @contextmanager
 def _progress(verb: str) -> Iterator[Progress]:
     """Tell a person at a terminal how far it is, at most ten times a second."""
-    told = 0.0
+    shown_at = 0.0
 
-    def tell(node: str, done: int, of: int) -> None:
-        nonlocal told
-        if sys.stderr.isatty() and (done == of or time.monotonic() - told > 0.1):
-            told = time.monotonic()
+    def show(node: str, done: int, of: int) -> None:
+        nonlocal shown_at
+        if sys.stderr.isatty() and (done == of or time.monotonic() - shown_at > 0.1):
+            shown_at = time.monotonic()
             print(f"\r\033[K{node[:8]}: {done} of {of} {verb}", end="", file=sys.stderr, flush=True)
 
-    yield tell
-    if told:
+    yield show
+    if shown_at:
         print(file=sys.stderr)

@@ -35,14 +35,14 @@ def open_device(options: argparse.Namespace) -> AbstractContextManager[device.De
     return device.open_device(state_folder(options))
 
 
-def tell_to_restart(folder: StateFolder) -> None:
+def ask_to_restart(folder: StateFolder) -> None:
     """Say that a changed setting waits for the agent's next start, where one runs."""
     if folder.agent_runs():
         print("restart the agent: it reads its configuration when it starts", file=sys.stderr)
 
 
 @contextmanager
-def reach_device(options: argparse.Namespace) -> Iterator[DeviceApi]:
+def device_api(options: argparse.Namespace) -> Iterator[DeviceApi]:
     """Reach the device that a command works on: through its agent where one answers, else by opening its state.
 
     Raises:

@@ -49,18 +49,18 @@ def devices(status: Status) -> Iterator[tuple[object, ...]]:
     members = {each.device: each for each in status.members}
     gone = [each for each in status.queues if each.recipient not in members and each.queued]
     found = []
-    for name, label, heard, presence in [
+    for name, label, seen, presence in [
         *((each.device, each.label, each.heard_seconds, _presence(each)) for each in members.values()),
         *((each.recipient, each.label, None, "-") for each in gone),
     ]:
         queue = queues.get(name)
         since = queue.oldest_seconds if queue else None
-        order = (-(since or 0), heard is None, heard or 0, name)
+        order = (-(since or 0), seen is None, seen or 0, name)
         row = (
             name,
             printable(label) or "-",
             presence,
-            "itself" if name == status.device else "never" if heard is None else f"{duration(heard)} ago",
+            "itself" if name == status.device else "never" if seen is None else f"{duration(seen)} ago",
             queue.queued if queue else 0,
             "-" if since is None else duration(since),
             queue.acknowledged if queue else 0,

@@ -1,4 +1,4 @@
-"""What a node tells whoever runs it."""
+"""Events: what a node reports to whoever runs it."""
 
 from __future__ import annotations
 

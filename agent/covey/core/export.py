@@ -79,9 +79,9 @@ class Export:
         """
         message = read_message(quarantined.message, verify=False)
         if quarantined.recipient is not None:
-            if message.type is MessageType.TELEMETRY:  # its number was told lost
+            if message.type is MessageType.TELEMETRY:  # its number was reported lost
                 self._queue.queue_batch(message.recipient, message.group_id, split_number(message.body)[1], now)
             else:
                 self._queue.queue(message.recipient, message.type, message.group_id, message.body, now)
             return True
-        return self._receiver.handle_again(message, now)
+        return self._receiver.handle_set_aside(message, now)

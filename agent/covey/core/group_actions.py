@@ -100,7 +100,7 @@ class GroupActions:
             UnknownGroupError: this device is not in the group.
         """
         invite, sends = self._membership.add_device(group_id, newcomer, relay_url, now.wall_us)
-        self.tell(sends, now)
+        self.queue_sends(sends, now)
         return invite
 
     def change(self, group_id: bytes, edit: Edit, now: Now) -> None:
@@ -110,7 +110,7 @@ class GroupActions:
             LocalError: this device may not do that, or it cannot be done.
             UnknownGroupError: this device is not in the group.
         """
-        self.tell(self._membership.change(group_id, edit, now.wall_us), now)
+        self.queue_sends(self._membership.change(group_id, edit, now.wall_us), now)
 
     def vote(self, group_id: bytes, action: Action, target: bytes, now: Now) -> Voting:
         """Vote for a ban or its end, which happens where that decides it.
@@ -123,25 +123,25 @@ class GroupActions:
         voting, sends = cast_vote(
             self._membership, self._identity, self._records.votes, manifest, action, target, now.wall_us
         )
-        self.tell(sends, now)
+        self.queue_sends(sends, now)
         return voting
 
     def destroy(self, group_id: bytes, now: Now) -> None:
         """Destroy a group for everybody in it; `UnknownGroupError` where this device is not."""
-        self.tell(self._membership.destroy(group_id, now.wall_us), now)
+        self.queue_sends(self._membership.destroy(group_id, now.wall_us), now)
 
     def leave(self, group_id: bytes, now: Now) -> None:
         """Leave a group and tell the others; `UnknownGroupError` where this device is not in it."""
-        self.tell(self._membership.leave(group_id, now.wall_us), now)
+        self.queue_sends(self._membership.leave(group_id, now.wall_us), now)
 
     def rotate_noise_key(self, now: Now) -> None:
         """Tell every group the noise key that is current now; it must be stored already."""
-        self.tell(announce_everywhere(self._membership, self._identity, self._records, now.wall_us), now)
+        self.queue_sends(announce_everywhere(self._membership, self._identity, self._records, now.wall_us), now)
 
     def noise_keys_to_wipe(self, now: Now) -> list[bytes]:
         """Return the retired noise keys that nothing needs any more."""
         return wiped(self._membership, self._identity, self._records, now.wall_us)
 
-    def tell(self, sends: Iterable[GroupSend], now: Now) -> None:
-        """Queue what others have to hear of a change; what waits for those who left by it is withdrawn."""
+    def queue_sends(self, sends: Iterable[GroupSend], now: Now) -> None:
+        """Queue messages about a change; what waits for the members who left by it is withdrawn."""
         self._queue.queue_all(sends, self._membership.take_departed(), now)

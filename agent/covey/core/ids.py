@@ -39,16 +39,16 @@ def fingerprint(public: bytes) -> str:
 
     Base32 (RFC 4648) of a hash of the key; the ninth letter of each group is its Luhn mod 32 check.
     """
-    letters = base64.b32encode(hashlib.blake2b(public, digest_size=20, person=b"covey/1 fprint").digest()).decode()
-    groups = [letters[place : place + 8] for place in range(0, len(letters), 8)]
-    return "-".join(group + check_letter(group) for group in groups)
+    characters = base64.b32encode(hashlib.blake2b(public, digest_size=20, person=b"covey/1 fprint").digest()).decode()
+    groups = [characters[index : index + 8] for index in range(0, len(characters), 8)]
+    return "-".join(group + check_character(group) for group in groups)
 
 
-def check_letter(letters: str) -> str:
+def check_character(characters: str) -> str:
     """Return the Luhn mod 32 check letter: it finds every wrong letter, and all but one in 32 of swapped neighbours."""
     total = 0
-    for place, letter in enumerate(reversed(letters)):
-        value = _BASE32.index(letter) * (2 if place % 2 == 0 else 1)
+    for index, character in enumerate(reversed(characters)):
+        value = _BASE32.index(character) * (2 if index % 2 == 0 else 1)
         total += value // 32 + value % 32
     return _BASE32[-total % 32]
 
@@ -71,9 +71,9 @@ def key_from_text(kind: str, text: str) -> bytes:
     prefix = f"covey-{kind}-"
     if not text.startswith(prefix):
         raise MalformedError(f"not a key that begins with {prefix}")
-    letters = text[len(prefix) :].upper()
+    characters = text[len(prefix) :].upper()
     try:
-        content = base64.b32decode(letters + "=" * (-len(letters) % 8))
+        content = base64.b32decode(characters + "=" * (-len(characters) % 8))
     except ValueError as error:
         raise MalformedError("a key with letters that are none of base32") from error
     public, check = content[:KEY_BYTES], content[KEY_BYTES:]

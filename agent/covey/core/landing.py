@@ -55,7 +55,7 @@ class TelemetryLanding:
         link = self._links.of(author, incarnation)
         link.landed(link_seqs)
         link.answer_soon(now.monotonic_us)
-        link.answer_now(now.monotonic_us)
+        link.make_due(now.monotonic_us)
 
     def _telemetry(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         return self._land(delivery.message, now)

@@ -43,7 +43,7 @@ from covey.limits.board import MAXIMUM_BOARD_BLOB_BYTES
 from covey.limits.group import MAINTENANCE_US
 from covey.limits.message import MAXIMUM_BLOB_BYTES
 from covey.limits.relay import COLLECTOR_SILENT_US
-from covey.limits.storage import EXPIRE_AGAIN_US
+from covey.limits.storage import EXPIRE_NEXT_US
 
 
 class Node:
@@ -53,7 +53,7 @@ class Node:
 
     `lands_telemetry` says whether a collector empties the landing; without one, telemetry stays at its sender.
     `silent_us` is how long a collector may acknowledge nothing before new telemetry goes to the next one.
-    `presence_us` is the longest silence towards this device's collectors; 0: it does not tell them that it is there.
+    `presence_us` is the longest silence towards this device's collectors; 0: it sends them no heartbeat.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Node:
         self._sender = sender = Sender(records, queue, sealer, windows, link_keys, after_commit)
         self._routing = Routing(own, records.carriers, sealer, windows, self.routes)
         self._links = ReceiveLinks(records, state.report, after_commit)
-        self.heartbeat = Heartbeat(own, records.presence, sealer, rng, presence_us, state.signs, after_commit)
+        self.heartbeat = Heartbeat(own, records.presence, sealer, rng, presence_us, state.presence, after_commit)
         self._collectors = Collectors(own, records, queue, sender, windows, state.waiting_since_us, silent_us)
         self._acknowledgements = Acknowledgements(records, self._links, queue, sender, self._collectors, rng)
         self.actions = GroupActions(identity, self.membership, records, queue)
@@ -129,7 +129,7 @@ class Node:
     # -- what comes and goes ------------------------------------------------------------------------------------------
 
     def receive_envelope(self, raw: bytes, now: Now) -> Seen | None:
-        """Deal with one envelope from a relay; return whose it was, where that one wants an answer or was heard."""
+        """Deal with one envelope from a relay; return its author, where that one wants an answer or was seen."""
         return self._receiver.receive(raw, now)
 
     def receiving_rests_us(self, now: Now) -> int:
@@ -146,7 +146,7 @@ class Node:
         """Queue one separately sealed blob for a member, or for every other one (001.01, 001.03); return for how many.
 
         Boards are sent to only by name, and listen to their collector alone. A blob that outlives its lifetime is
-        dropped (`SendQueue.expire`), and its recipient is told.
+        dropped (`SendQueue.expire`), and its recipient gets a loss record.
 
         Raises:
             LocalError: too large, or the outbox is full: then the caller rolls back, and nothing was queued.
@@ -179,13 +179,13 @@ class Node:
             raise OutboxFullError("there is no room for a board's message")
         self._records.counters.count("forwarded_envelopes")
 
-    def answer_boards(self, now: Now) -> None:
-        """Let acknowledgements for our own boards go down: they need no relay. `routes.take` then has them."""
+    def queue_board_acknowledgements(self, now: Now) -> None:
+        """Queue the acknowledgements for boards of this device, which need no relay, in `routes` (`take`)."""
         for _ in self._acknowledge(now, lambda author: self.routes.leads_here(author, self.identity)):
-            continue  # a second way, which leads elsewhere: the board tells again there
+            continue  # it leads to another gateway as well: the board repeats itself there
 
     def withdraw(self, recipient: bytes, place: int, now: Now) -> None:
-        """Set a message aside that no relay carries; its recipient is told. Writes, so inside a transaction."""
+        """Set a message aside that no relay takes; its recipient gets a loss record. Inside a transaction."""
         self._queue.withdraw(recipient, place, now)
 
     def envelopes_to_send(self, now: Now) -> Iterator[Outgoing]:
@@ -207,9 +207,9 @@ class Node:
             body = Acknowledgement(incarnation, link.acknowledgement()).to_wire()
             yield from self._routing.unsequenced(self.membership, author, MessageType.ACK, body, now)
 
-    def answer_now(self, now: Now) -> None:
-        """Let acknowledgements that wait for company go at once: this process is about to end."""
-        self._links.answer_now(now.monotonic_us)
+    def make_acknowledgements_due(self, now: Now) -> None:
+        """Have acknowledgements that wait for others to join them go at once: this process is about to end."""
+        self._links.make_due(now.monotonic_us)
 
     def next_event(self) -> Event | None:
         """Return what happened, oldest first."""
@@ -282,13 +282,13 @@ class Node:
         """
         if now.monotonic_us >= self._maintenance_at_us:
             more = self._expire(now)
-            self._maintenance_at_us = now.monotonic_us + (EXPIRE_AGAIN_US if more else MAINTENANCE_US)
+            self._maintenance_at_us = now.monotonic_us + (EXPIRE_NEXT_US if more else MAINTENANCE_US)
             self._events += give_up(self.membership, self._records, self._queue, now)
             self._queue.report_losses(now)
             self._forget_link_keys(now)
         self._links.reacknowledge(now)
         self._sender.begin_links(lambda device: may_link(self.membership, device), now)
-        self.actions.tell(self._group_maintenance.handle_deadline(self.membership, now), now)
+        self.actions.queue_sends(self._group_maintenance.handle_deadline(self.membership, now), now)
         self.heartbeat.write(now)
         self._collectors.maintain(self.membership, now)
 

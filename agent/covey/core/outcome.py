@@ -33,7 +33,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class HandlerOutcome:
-    """What a message leaves to be done: `sends` are to be queued, `events` told to whoever runs the node."""
+    """What a message leaves to be done: `sends` are to be queued, `events` for whoever runs the node."""
 
     taken: bool = True
     """False where there is no room for the message now: then it is not acknowledged, and comes again."""

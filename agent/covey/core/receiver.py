@@ -30,7 +30,7 @@ from covey.core.now import Now
 from covey.core.outcome import UNFORESEEN, Delivery, Handler, HandlerOutcome, Seen
 from covey.core.presence.heartbeat import Heartbeat
 from covey.core.records import Records
-from covey.core.routing.forwarding import BoardRoutes, Forward, check_carried, read_downward
+from covey.core.routing.forwarding import BoardRoutes, Forward, check_forwarded, read_downward
 from covey.core.wire.message import Message, MessageType, read_message
 from covey.errors import LimitError, NotForUsError, RateError, RemoteError
 from covey.limits.rate import DEFECT_TOKENS, NEWS_TOKENS, THROTTLED_TOKENS, WORTHLESS_TOKENS
@@ -95,14 +95,14 @@ class Receiver:
         }
 
     def receive(self, raw: bytes, now: Now) -> Seen | None:
-        """Deal with one envelope from a relay; return whose it was, where that one wants an answer or was heard."""
+        """Deal with one envelope from a relay; return its author, where that one wants an answer or was seen."""
         return self._receive(raw, None, now).seen
 
     def receive_from(self, carrier: bytes, raw: bytes, now: Now) -> bool:
         """Deal with an envelope that a gateway brought; return False where there is no room for it."""
         return self._receive(raw, carrier, now).taken
 
-    def handle_again(self, message: Message, now: Now) -> bool:
+    def handle_set_aside(self, message: Message, now: Now) -> bool:
         """Deal with a message that was set aside by its type's rules; return False where there is no room for it.
 
         Raises:
@@ -174,11 +174,11 @@ class Receiver:
         """
         message, parts = opened.message, self._parts
         if carrier is not None:
-            check_carried(parts.membership, message, carrier)
+            check_forwarded(parts.membership, message, carrier)
         if message.type is MessageType.ACK:
             return self._receive_acknowledgement(message, now)
         invite = authorise(parts.membership, message, now.wall_us)
-        parts.link_keys.heard(message.author)
+        parts.link_keys.note_seen(message.author)
         if not message.link_seq:
             return self._receive_unsequenced(message, now)
         if carrier is not None:

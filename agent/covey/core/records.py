@@ -44,7 +44,7 @@ class NodeOutbox(OutboxRecords, CollectorQueues, ControlRecords, Protocol):
 
 
 class NodePresence(SeenRecords, PresenceRecords, Protocol):
-    """Signs of life."""
+    """When other devices were last seen, and what they reported."""
 
 
 class InboxRecords(Protocol):
@@ -102,7 +102,7 @@ class Records(Protocol):
 
     @property
     def presence(self) -> NodePresence:
-        """Signs of life of other devices."""
+        """When other devices were last seen, and what they reported."""
 
     @property
     def collectors(self) -> SilentCollectorRecords:
@@ -122,7 +122,7 @@ class Records(Protocol):
 
     @property
     def departures(self) -> DepartureRecords:
-        """Removed devices that still have to be told so."""
+        """Removed devices that have not acknowledged their departure notice."""
 
     @property
     def invites(self) -> InviteRecords:

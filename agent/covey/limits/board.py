@@ -11,7 +11,7 @@ MAXIMUM_BOARD_BLOB_BYTES = 2 * KIB
 """What one `send` carries to a board: leaves room in its envelope for header, signature and padding."""
 
 BOARD_ENVELOPES_WAITING = 64
-"""Envelopes kept in memory for boards of this machine: acknowledgements, which their senders tell again."""
+"""Envelopes kept in memory for boards of this machine: acknowledgements, which their authors repeat."""
 
 MAXIMUM_BOARD_NUMBERS = 32
 """Numbers in one report of a board: what a person reads, and what its row in the store holds."""

@@ -38,13 +38,13 @@ MAXIMUM_REVOKE_BYTES = 64 * KIB
 """A Revoke that names 1,000 members."""
 
 REVOKE_US = 86_400_000_000
-"""How long a device that destroys a group tries to tell the others before it forgets."""
+"""How long a device that destroys a group tries to notify the others before it forgets the group."""
 
 DEPARTURE_US = 30 * 86_400_000_000
-"""How long a removed device is told of its removal; then it is forgotten, with whatever waits for it."""
+"""How long a removed device is notified of its removal; then its address is forgotten, with whatever waits for it."""
 
 VOID_DEVICES = 64
-"""Farewells open at a time beyond which no more devices of void manifests are told: the removed may make them up."""
+"""Departure notices open at a time beyond which devices of void manifests get none: the removed may make them up."""
 
 RECONCILE_ISSUER_US = (2_000_000, 15_000_000)
 """An issuer of rivals waits between these before it ends the conflict: the other one may, and more may come."""

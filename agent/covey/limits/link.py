@@ -19,10 +19,10 @@ MAXIMUM_RECEIVED_RANGES = 1_024
 A further message costs in proportion, and a hostile author would scatter as many as it may."""
 
 MAXIMUM_ACKNOWLEDGED_RANGES = 64
-"""Ranges in one acknowledgement. What does not fit is told by the next one, after the first holes closed."""
+"""Ranges in one acknowledgement. What does not fit goes into the next one, after the first holes closed."""
 
 MAXIMUM_LOSS_RANGES = 64
-"""Ranges of link sequences, and of telemetry numbers, in one loss record; more are told by another one."""
+"""Ranges of link sequences, and of telemetry numbers, in one loss record; more go into another one."""
 
 ACKNOWLEDGE_DELAY_US = 200_000
 """An acknowledgement waits this long for company."""
@@ -31,7 +31,7 @@ ACKNOWLEDGE_EVERY_MESSAGES = 20
 """...or for this many messages (measured: 5 % of the sender's CPU)."""
 
 ACKNOWLEDGED_AT_START = 256
-"""Links that are acknowledged anew when an agent starts, those heard last: less than a second of a small machine."""
+"""Links that are acknowledged once more when an agent starts, those seen last: under a second of a small machine."""
 
 RETRY_US_MIN = 1_000_000
 """Shortest wait for an acknowledgement before a resend."""
@@ -42,7 +42,7 @@ RETRY_US_INITIAL = 5_000_000
 RETRY_US_MAX = 300_000_000
 """Longest wait: a recipient that comes back hears from us within five minutes even if the relay lost all."""
 
-DOUBT_US = 86_400_000_000
+REPLACE_INCARNATION_US = 86_400_000_000
 """How often one recipient may have a device begin another incarnation. Others remember 1,024 of a device: one hostile
 member must not use them up."""
 

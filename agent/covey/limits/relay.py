@@ -21,4 +21,4 @@ PRESENCE_BLOCK = 256
 """Counters of presence that are taken from the store at a time: at one beat in five minutes a write a day."""
 
 PRESENCE_WRITE_US = 60_000_000
-"""Signs of life of a fleet are written together, once in this time: an SD card has a budget."""
+"""When the devices of a fleet were last seen is written together, once in this time: an SD card has a budget."""

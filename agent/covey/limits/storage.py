@@ -13,7 +13,7 @@ OUTBOX_DROP_SHARE = 64
 EXPIRED_AT_ONCE = 1_000
 """Messages that one step of maintenance lets expire: a commit of this size takes a fraction of a second on a Pi."""
 
-EXPIRE_AGAIN_US = 1_000_000
+EXPIRE_NEXT_US = 1_000_000
 """Before the next such step, where more have expired."""
 
 LOG_BYTES = 1_600 * KIB

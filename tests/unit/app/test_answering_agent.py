@@ -87,9 +87,9 @@ _LACKING = {
 
 
 @pytest.mark.parametrize("words", [["status"], ["status", "--json"], ["top", "--once", "--interval", "0.1"]])
-@pytest.mark.parametrize("told", _LACKING.values(), ids=_LACKING)
-def test_a_status_that_lacks_something_says_what_to_do(guest: Path, words: list[str], told: Any) -> None:
-    with _answering(guest, {"/v1/status": told}):
+@pytest.mark.parametrize("answer", _LACKING.values(), ids=_LACKING)
+def test_a_status_that_lacks_something_says_what_to_do(guest: Path, words: list[str], answer: Any) -> None:
+    with _answering(guest, {"/v1/status": answer}):
         ended = covey(*words)
     assert ended.code == 1
     assert ended.stdout == ""
@@ -98,9 +98,9 @@ def test_a_status_that_lacks_something_says_what_to_do(guest: Path, words: list[
     assert "hint: restart the agent" in ended.stderr
 
 
-@pytest.mark.parametrize("told", [{}, {"messages": 1, "bytes": 1, "shown": [{"recipient": "0123abcd"}]}])
-def test_an_outbox_that_lacks_something_says_what_to_do(guest: Path, told: Any) -> None:
-    with _answering(guest, {"/v1/outbox": told}):
+@pytest.mark.parametrize("answer", [{}, {"messages": 1, "bytes": 1, "shown": [{"recipient": "0123abcd"}]}])
+def test_an_outbox_that_lacks_something_says_what_to_do(guest: Path, answer: Any) -> None:
+    with _answering(guest, {"/v1/outbox": answer}):
         ended = covey("outbox", "ls")
     assert (ended.code, ended.stdout) == (1, "")
     assert "hint: restart the agent" in ended.stderr

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from covey.app.api_operations import OPERATIONS, api_description
-from covey.app.documents import BytesByClass, Says, Status, told
+from covey.app.documents import BytesByClass, Says, Status, document_fields
 from covey.app.openapi import schema_of
 
 _REFERENCE = {"$ref": "#/components/schemas/BytesByClass"}
@@ -49,5 +49,5 @@ def test_every_operation_is_described_and_every_reference_leads_somewhere() -> N
 
 def test_a_status_is_described_field_by_field_and_may_grow() -> None:
     schema = api_description()["components"]["schemas"]["Status"]
-    assert schema["required"] == [*schema["properties"]] == [each.name for each in told(Status)]
+    assert schema["required"] == [*schema["properties"]] == [each.name for each in document_fields(Status)]
     assert schema["additionalProperties"] is True

@@ -66,7 +66,7 @@ class Agent:
         """Let ben take envelopes; return what he answers, as a relay would deliver it."""
         for envelope in envelopes:
             self.ben.receive(envelope)
-        self.ben.node.answer_now(self.ben.now)
+        self.ben.node.make_acknowledgements_due(self.ben.now)
         return [Delivered(relay.name, (1, 1), each.topic, each.envelope) for each in self.ben.sends()]
 
 

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from covey.core.ids import (
-    check_letter,
+    check_character,
     device_name,
     fingerprint,
     from_hex,
@@ -81,13 +81,13 @@ def test_fingerprints_have_check_letters() -> None:
     made = fingerprint(bytes(32))
     groups = made.split("-")
     assert [len(group) for group in groups] == [9, 9, 9, 9]
-    assert all(group[8] == check_letter(group[:8]) for group in groups)
+    assert all(group[8] == check_character(group[:8]) for group in groups)
     assert fingerprint(bytes(31) + b"\x01") != made
     group = groups[0]
     for place in range(8):
         for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567":
             if letter != group[place]:
-                assert check_letter(group[:place] + letter + group[place + 1 : 8]) != group[8]
+                assert check_character(group[:place] + letter + group[place + 1 : 8]) != group[8]
 
 
 def test_keys_as_text_have_a_kind_and_a_checksum() -> None:

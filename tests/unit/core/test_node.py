@@ -48,7 +48,7 @@ def _codes(device: Device) -> list[str]:
     return [event.code for event in device.events() if isinstance(event, EnvelopeDropped)]
 
 
-def _told_by_itself(device: Device) -> list[Outgoing]:
+def _acknowledges_by_itself(device: Device) -> list[Outgoing]:
     """Return what a device says some time after it has been connected, though nothing came."""
     if device.node.has_work(device.now):
         with device.store.transaction():
@@ -107,12 +107,12 @@ def test_an_acknowledgement_that_was_lost_with_its_process_is_given_by_the_next_
     for outgoing in ann.sends():
         ben.receive(outgoing.envelope)
     ben.restart()  # after its commit, before its acknowledgement
-    [anew] = _told_by_itself(ben)
-    ann.receive(anew.envelope)
+    [repeated] = _acknowledges_by_itself(ben)
+    ann.receive(repeated.envelope)
     assert ann.store.outbox.totals()[0] == 0
     ben.node.connection_lost()
     ben.node.connected(ben.now)
-    assert _told_by_itself(ben) == []  # once for each process
+    assert _acknowledges_by_itself(ben) == []  # once for each process
 
 
 def test_only_who_was_heard_lately_is_told_anew(make: Make) -> None:
@@ -122,7 +122,7 @@ def test_only_who_was_heard_lately_is_told_anew(make: Make) -> None:
     carry(ann, ben)
     ben.wait(RETRY_US_MAX / 1e6 + 61)
     ben.restart()
-    assert _told_by_itself(ben) == []
+    assert _acknowledges_by_itself(ben) == []
 
 
 def test_an_acknowledgement_stays_due_while_the_relay_takes_no_more(make: Make) -> None:

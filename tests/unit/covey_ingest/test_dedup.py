@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from covey_ingest import dedup
-from covey_ingest.dedup import EXACT_RANGES, Heard, Messages, find, path_in, update
+from covey_ingest.dedup import EXACT_RANGES, Messages, SeenMessages, find, path_in, update
 from covey_ingest.state_file import read_state, replace_state
 
 Message = tuple[str, str, int]
@@ -64,22 +64,22 @@ def test_what_is_melted_is_asked_of_the_table_so_late_messages_are_new_and_repea
 @pytest.mark.slow
 def test_a_range_never_forgets_and_is_never_unsure_of_what_it_kept() -> None:
     rng = random.Random(11)
-    heard, truth = Heard.of(dedup.SCHEMA.empty_table()), {link: set[int]() for link in ("a", "b", "c")}
+    seen, truth = SeenMessages.of(dedup.SCHEMA.empty_table()), {link: set[int]() for link in ("a", "b", "c")}
     for _ in range(150):
         sample = [(link, "x", number) for link in rng.sample("abc", 2) for number in rng.sample(range(1, 900), 4)]
         for link, _, number in sample:
             truth[link].add(number)
-        heard = Heard.of(heard.with_messages(_taken(sample)).to_table())
+        seen = SeenMessages.of(seen.with_messages(_taken(sample)).to_table())
         asked = [(link, "x", number) for link in "abc" for number in range(1, 900)]
         everything = _taken(asked)
-        rows = {link: row for row, link in enumerate(heard.links["author"].to_pylist())}
+        rows = {link: row for row, link in enumerate(seen.links["author"].to_pylist())}
         names = everything.links["author"].to_pylist()
         owners = np.array([rows.get(names[owner], -1) for owner in everything.owners.tolist()])
-        held = heard.ranges.hold(owners, everything.numbers)
+        held = seen.ranges.hold(owners, everything.numbers)
         for owner, name, number, known in zip(owners, everything.owners, everything.numbers, held, strict=True):
-            if owner >= 0 and number > heard.unsure_upto[owner]:
+            if owner >= 0 and number > seen.unsure_upto[owner]:
                 assert known == (number in truth[names[name]])
-        assert np.bincount(heard.ranges.owners).max() <= EXACT_RANGES
+        assert np.bincount(seen.ranges.owners).max() <= EXACT_RANGES
 
 
 def _taken(messages: list[Message]) -> Messages:

@@ -86,7 +86,7 @@ def test_small_files_are_merged_and_what_was_heard_outlives_them(
         _commit(tmp_path, number)
         log.publish()
     update(tmp_path)
-    heard = path_in(tmp_path).read_bytes()
+    before = path_in(tmp_path).read_bytes()
     table = DeltaTable(tmp_path / "readings")
     assert len(table.file_uris()) == 2
     assert _rows(tmp_path).num_rows == 10
@@ -94,7 +94,7 @@ def test_small_files_are_merged_and_what_was_heard_outlives_them(
     assert not list((tmp_path / "readings" / "batch=0").glob("*"))
     path_in(tmp_path).unlink()
     update(tmp_path)
-    assert path_in(tmp_path).read_bytes() == heard
+    assert path_in(tmp_path).read_bytes() == before
 
 
 @pytest.mark.slow
@@ -121,9 +121,13 @@ def test_gaps_that_are_counted_anew_from_merged_files_are_those_that_there_were(
     for number in range(7):
         received = pa.array([(number + 1) * 1_000_000] * 2, pa.timestamp("us", "UTC"))
         # Late data: b's first two numbers change places, over two micro-batches.
-        told = {"collector": ["c", "c"], "received_at": received, "batch_number": [number + 1 + 5 * (number > 4)] * 2}
-        told["batch_number"] = [told["batch_number"][0], {0: 2, 1: 1}.get(number, told["batch_number"][1])]
-        _commit(tmp_path, number, **told)
+        columns = {
+            "collector": ["c", "c"],
+            "received_at": received,
+            "batch_number": [number + 1 + 5 * (number > 4)] * 2,
+        }
+        columns["batch_number"] = [columns["batch_number"][0], {0: 2, 1: 1}.get(number, columns["batch_number"][1])]
+        _commit(tmp_path, number, **columns)
         gaps.update(tmp_path)
         log.publish()
 
@@ -143,8 +147,8 @@ def test_gaps_that_are_counted_anew_from_merged_files_are_those_that_there_were(
     log.publish(last=True)
     assert _rows(tmp_path, "gaps").equals(pq.read_table(gaps.path_in(tmp_path)).replace_schema_metadata(None))
     (gaps.path_in(tmp_path)).unlink()
-    (told,) = make_report(str(tmp_path), 10**15, None).sections["gaps"]
-    assert (told["state"], told["gaps"], told["batches"]) == ("open", 2, 10), "from the log"
+    (row,) = make_report(str(tmp_path), 10**15, None).sections["gaps"]
+    assert (row["state"], row["gaps"], row["batches"]) == ("open", 2, 10), "from the log"
 
 
 def test_a_new_column_is_added_and_one_of_somebody_elses_survives(tmp_path: Path) -> None:

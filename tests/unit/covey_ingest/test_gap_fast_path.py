@@ -57,8 +57,8 @@ class _Fleet:
             whose["received_at"] = START + timedelta(hours=hour + chance.randrange(3))
             number = self._next.get((author, incarnation), chance.choice((1, 1, 1, 4)))
             if author == "g":
-                told = [*self._left.get(incarnation, []), number, number + 2, number + 4]
-                messages += [whose | {"batch_number": each} for each in told]
+                brought = [*self._left.get(incarnation, []), number, number + 2, number + 4]
+                messages += [whose | {"batch_number": each} for each in brought]
                 self._left[incarnation] = [number + 1, number + 3]
                 self._next[author, incarnation] = number + 5
                 continue
@@ -92,8 +92,8 @@ def _judge(fleet: Fleet, messages: Rows, losses: Rows) -> None:
     news: dict[tuple[str, str], News] = {}
     for row in messages + losses:
         one = news.setdefault((row["author"], row["incarnation"]), News(row["collector"], row["received_at"]))
-        if row["received_at"] >= one.heard_at:
-            one.collector, one.heard_at = row["collector"], row["received_at"]
+        if row["received_at"] >= one.received_at:
+            one.collector, one.received_at = row["collector"], row["received_at"]
         if "batch_number" in row:
             one.numbers.append(row["batch_number"])
         else:
@@ -129,7 +129,7 @@ def test_steady_authors_end_as_if_they_had_been_judged(seed: int, tmp_path: Path
             )
             for row in state.to_pylist()
         } == {
-            (author, incarnation): (one.collector, one.heard_at, (one.floor, one.forgotten), one.spans)
+            (author, incarnation): (one.collector, one.received_at, (one.floor, one.forgotten), one.spans)
             for author, known in fleet.items()
             for incarnation, one in known.items()
         }

@@ -36,20 +36,20 @@ def _take(
     take_in(fleet, {("author", incarnation): news})
 
 
-def _told(fleet: Fleet) -> list[tuple[Any, ...]]:
+def _spans(fleet: Fleet) -> list[tuple[Any, ...]]:
     return [(row["first"], row["last"], row["state"], row.get("reason")) for row in gap_rows(fleet)]
 
 
 def test_a_gap_is_open_then_unexplained_then_closed_by_late_data() -> None:
     fleet: Fleet = {}
     _take(fleet, [1, 2, 6])
-    assert _told(fleet) == [(3, 5, "open", None)]
+    assert _spans(fleet) == [(3, 5, "open", None)]
     _take(fleet, [7], hour=24)
-    assert _told(fleet) == [(3, 5, "unexplained", None)]
+    assert _spans(fleet) == [(3, 5, "unexplained", None)]
     _take(fleet, [4], hour=25)
-    assert _told(fleet) == [(3, 3, "unexplained", None), (5, 5, "unexplained", None)]
+    assert _spans(fleet) == [(3, 3, "unexplained", None), (5, 5, "unexplained", None)]
     _take(fleet, [3, 5], hour=26)
-    assert _told(fleet) == [(3, 3, "closed", None), (5, 5, "closed", None)]
+    assert _spans(fleet) == [(3, 3, "closed", None), (5, 5, "closed", None)]
     assert {row["closed_at"] for row in gap_rows(fleet)} == {START + timedelta(hours=26)}
     assert {row["first_seen_at"] for row in gap_rows(fleet)} == {START}
 
@@ -57,16 +57,16 @@ def test_a_gap_is_open_then_unexplained_then_closed_by_late_data() -> None:
 def test_two_reasons_that_reach_beyond_a_hole_make_no_gap_of_nothing() -> None:
     fleet: Fleet = {}
     _take(fleet, [1, 2, 4], [(1, 4, "expired"), (2, 5, "outbox_full")])
-    assert _told(fleet) == [(3, 3, "lost", "expired"), (5, 5, "lost", "outbox_full")]
+    assert _spans(fleet) == [(3, 3, "lost", "expired"), (5, 5, "lost", "outbox_full")]
 
 
 def test_a_loss_record_gives_the_reason_and_what_comes_all_the_same_has_come() -> None:
     fleet: Fleet = {}
     _take(fleet, [1, 10], [(3, 5, "expired"), (12, 13, "outbox_full")])
     expected = [(2, 2, "open", None), (3, 5, "lost", "expired"), (6, 9, "open", None)]
-    assert _told(fleet) == [*expected, (11, 11, "open", None), (12, 13, "lost", "outbox_full")]
+    assert _spans(fleet) == [*expected, (11, 11, "open", None), (12, 13, "lost", "outbox_full")]
     _take(fleet, [2, 4, 6, 7, 8, 9, 11, 12])
-    assert [each for each in _told(fleet) if each[2] != "closed"] == [
+    assert [each for each in _spans(fleet) if each[2] != "closed"] == [
         (3, 3, "lost", "expired"),
         (5, 5, "lost", "expired"),
         (13, 13, "lost", "outbox_full"),
@@ -77,9 +77,9 @@ def test_an_incarnation_counts_on_and_a_boards_begins_again() -> None:
     fleet: Fleet = {}
     _take(fleet, [1, 2, 3])
     _take(fleet, [6, 7], incarnation=SECOND)
-    assert _told(fleet) == [(4, 5, "open", None)]
+    assert _spans(fleet) == [(4, 5, "open", None)]
     _take(fleet, [4, 5])
-    assert _told(fleet) == [(4, 5, "closed", None)], "late data of the first incarnation, in the row of the second"
+    assert _spans(fleet) == [(4, 5, "closed", None)], "late data of the first incarnation, in the row of the second"
     board: Fleet = {}
     _take(board, [1, 2, 3])
     _take(board, [1, 3], incarnation=SECOND)
@@ -101,7 +101,7 @@ def test_gaps_are_what_a_whole_set_lacks(seed: int) -> None:
         for _ in range(2):  # a batch that is taken in twice changes nothing
             _take(fleet, numbers, named)
         found: dict[str, set[int]] = {"lost": set(), "open": set(), "closed": set()}
-        for low, high, state, _ in _told(fleet):
+        for low, high, state, _ in _spans(fleet):
             assert state == "closed" or not found[state] & {*range(low, high + 1)}
             found[state].update(range(low, high + 1))
         assert found["lost"] == lost - came
@@ -143,14 +143,14 @@ def _commit(tables: Path, batch: int, numbers: list[int], lost: tuple[int, int] 
 
 
 def test_the_files_follow_the_committed_batches_and_a_replay_changes_nothing(tmp_path: Path) -> None:
-    def told() -> list[tuple[Any, ...]]:
+    def rows_now() -> list[tuple[Any, ...]]:
         rows = pq.read_table(path_in(tmp_path)).to_pylist()
         return [(row["first"], row["last"], row["state"], row["reason"], row["first_seen_at"]) for row in rows]
 
     _commit(tmp_path, 0, [1, 4, 8], (5, 6))
     update(tmp_path)
     expected = [(2, 3, "open", None, START), (5, 6, "lost", "expired", START), (7, 7, "open", None, START)]
-    assert told() == expected
+    assert rows_now() == expected
     before = (tmp_path / ".numbers" / "numbers.parquet").read_bytes()
     _commit(tmp_path, 1, [2, 3])
     readings = next((tmp_path / "readings" / "batch=1").iterdir())
@@ -159,11 +159,11 @@ def test_the_files_follow_the_committed_batches_and_a_replay_changes_nothing(tmp
     pq.write_table(pq.read_table(readings, partitioning=None).slice(0, 0), empty)
     update(tmp_path)
     assert open_gaps(tmp_path).to_pylist() == [{"author": "ab" * 32, "numbers_sum": 1}]
-    after = told()
+    after = rows_now()
     assert after == [(2, 3, "closed", None, START), *expected[1:]]
     (tmp_path / ".numbers" / "numbers.parquet").write_bytes(before)  # killed between the two files
     update(tmp_path)
-    assert told() == after
+    assert rows_now() == after
     (tmp_path / ".numbers" / "numbers.parquet").unlink()  # made anew from the tables
     update(tmp_path)
-    assert told() == after
+    assert rows_now() == after

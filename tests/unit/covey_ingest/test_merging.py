@@ -30,12 +30,12 @@ def _commit(root: Path, table: str, number: int, rows: int, schema: pa.Schema = 
     folder = root / table / f"batch={number}"
     folder.mkdir(parents=True)
     noise = random.Random(number)
-    told = [
+    content = [
         {"author": noise.randbytes(20).hex(), "seq": number, "received_at": number, "site": "x"} for _ in range(rows)
     ]
-    for place in range(2):
-        part = pa.Table.from_pylist([{name: row[name] for name in schema.names} for row in told[place::2]], schema)
-        pq.write_table(part, folder / f"part-{place}.parquet")
+    for half in range(2):
+        part = pa.Table.from_pylist([{name: row[name] for name in schema.names} for row in content[half::2]], schema)
+        pq.write_table(part, folder / f"part-{half}.parquet")
     (folder / "_SUCCESS").touch()
 
 

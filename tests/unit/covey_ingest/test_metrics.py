@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from covey.errors import ConfigurationError
 from covey_ingest.__main__ import main
 from covey_ingest.metrics import IngestMetrics
-from covey_ingest.progress import Lag, Progress, Published, Teller, segments_behind
+from covey_ingest.progress import Lag, Progress, ProgressReporter, Published, segments_behind
 
 
 def _progress(batch_id: int = 0, newest_us: int | None = None) -> Progress:
@@ -61,17 +61,17 @@ def test_where_metrics_cannot_go_is_said_before_anything_starts(
 
 def test_the_lag_is_the_age_of_the_newest_arrival_while_segments_wait() -> None:
     lags: list[Lag] = []
-    told: list[Progress] = []
-    teller = Teller(told.append, lags.append)
-    teller.written(_progress(newest_us=time.time_ns() // 1000 - 60_000_000))
-    teller.lags(0, 5)
-    teller.lags(0, 0)
-    teller.lags(0, None)
-    teller.finish()
+    reported: list[Progress] = []
+    reporter = ProgressReporter(reported.append, lags.append)
+    reporter.written(_progress(newest_us=time.time_ns() // 1000 - 60_000_000))
+    reporter.lags(0, 5)
+    reporter.lags(0, 0)
+    reporter.lags(0, None)
+    reporter.finish()
     assert [lag.segments for lag in lags] == [5, 0]
     assert 59 <= lags[0].seconds <= 120
     assert lags[1].seconds == 0
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 def test_segments_between_two_offsets() -> None:

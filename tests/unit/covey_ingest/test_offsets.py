@@ -136,8 +136,8 @@ def test_a_bad_manifest_is_told_once_and_moves_nothing(
     if restarted:
         reader = _reader(collector)
     troubled = latest_offset(reader, before, None)
-    told = list(ranges(reader, before, troubled))
-    assert [(work.trouble.partition(" ")[0], work.entries) for work in told] == [(code, ())]
+    works = list(ranges(reader, before, troubled))
+    assert [(work.trouble.partition(" ")[0], work.entries) for work in works] == [(code, ())]
     assert troubled[collector.node.hex()][:3] == before[collector.node.hex()][:3]
     assert latest_offset(reader, troubled, None) == troubled
 

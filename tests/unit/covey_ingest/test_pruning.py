@@ -109,7 +109,7 @@ def test_columns_stay_packed_where_none_is_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "told"),
+    ("field", "message"),
     [
         (StructField("autor", StringType()), "no column autor"),
         (StructField("Author", StringType()), "no column Author"),
@@ -119,10 +119,10 @@ def test_columns_stay_packed_where_none_is_asked_for(tmp_path: Path) -> None:
         (StructField("values", ArrayType(LongType())), "column values cannot be array<bigint>"),
     ],
 )
-def test_columns_that_there_are_not_are_refused(collector: Collector, field: StructField, told: str) -> None:
+def test_columns_that_there_are_not_are_refused(collector: Collector, field: StructField, message: str) -> None:
     source = CoveySource(_options(collector))
     for reader in (source.reader, source.streamReader):
-        with pytest.raises(ConfigurationError, match=told) as caught:
+        with pytest.raises(ConfigurationError, match=message) as caught:
             reader(StructType([field]))
         assert caught.value.hint
 

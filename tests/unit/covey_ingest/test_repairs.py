@@ -14,7 +14,7 @@ from covey.core.vault.reading import VaultReader
 from covey.errors import StorageError
 from covey_ingest import repairs
 from covey_ingest.key_file import read_key_file
-from covey_ingest.offsets import AGAIN, Offset, Span, latest_offset, ranges
+from covey_ingest.offsets import REREAD, Offset, Span, latest_offset, ranges
 from covey_ingest.reading import work_rows
 from covey_ingest.repairs import Prober
 from covey_ingest.rows import Verify
@@ -93,22 +93,22 @@ def test_what_stays_damaged_is_looked_at_ever_more_rarely(collector: Collector, 
 def test_an_offset_names_each_turn_once_and_a_replay_the_same(collector: Collector) -> None:
     reader, span = _reader(collector), Span(collector.node.hex(), 2, 3)
     start = latest_offset(reader, {}, None)
-    assert AGAIN not in start
-    once = latest_offset(reader, start, None, again=[span])
-    assert once == start | {AGAIN: [1, [collector.node.hex(), 2, 3]]}
+    assert REREAD not in start
+    once = latest_offset(reader, start, None, reread=[span])
+    assert once == start | {REREAD: [1, [collector.node.hex(), 2, 3]]}
     for planner in (reader, _reader(collector)):
         (work,) = ranges(planner, start, once)
-        assert ([entry.number for entry in work.entries], work.first, work.last, work.again) == ([2, 3], 2, 3, True)
+        assert ([entry.number for entry in work.entries], work.first, work.last, work.reread) == ([2, 3], 2, 3, True)
     assert latest_offset(reader, once, None) == once, "an idle vault does not move"
     collector.land(Device(collector, 1).measure(1))
-    assert [work.again for work in ranges(reader, once, latest_offset(reader, once, None))] == [False]
-    twice = latest_offset(reader, once, None, again=[span])
-    assert sorted(work.again for work in ranges(reader, once, twice)) == [False, True]
+    assert [work.reread for work in ranges(reader, once, latest_offset(reader, once, None))] == [False]
+    twice = latest_offset(reader, once, None, reread=[span])
+    assert sorted(work.reread for work in ranges(reader, once, twice)) == [False, True]
 
 
 def test_what_cannot_be_looked_up_any_more_is_an_error_and_no_smaller_turn(collector: Collector) -> None:
     start = latest_offset(_reader(collector), {}, None)
-    end = latest_offset(_reader(collector), start, None, again=[Span(collector.node.hex(), 2, 2)])
+    end = latest_offset(_reader(collector), start, None, reread=[Span(collector.node.hex(), 2, 2)])
     collector.manifest_path.unlink()
     with pytest.raises(StorageError):
         list(ranges(_reader(collector), start, end))
@@ -117,15 +117,15 @@ def test_what_cannot_be_looked_up_any_more_is_an_error_and_no_smaller_turn(colle
 def test_a_turn_says_repaired_only_when_all_of_it_was_read(collector: Collector) -> None:
     reader, keys = _reader(collector), read_key_file(collector.key_file)
     start: Offset = latest_offset(reader, {}, None)
-    (work,) = ranges(reader, start, latest_offset(reader, start, None, again=[Span(collector.node.hex(), 2, 3)]))
+    (work,) = ranges(reader, start, latest_offset(reader, start, None, reread=[Span(collector.node.hex(), 2, 3)]))
 
-    def told() -> list[tuple[str, int | None, int | None]]:
+    def kinds() -> list[tuple[str, int | None, int | None]]:
         rows = [row for batch in work_rows(keys, reader, work, Verify.ALL) for row in batch.to_pylist()]
         return [(row["kind"], row["first"], row["last"]) for row in rows]
 
-    assert told() == [("telemetry", None, None), ("telemetry", None, None), ("repaired", 2, 3)]
+    assert kinds() == [("telemetry", None, None), ("telemetry", None, None), ("repaired", 2, 3)]
     collector.segment_path(_entry(collector, 3)).write_bytes(b"HXSEG\x01")
-    assert told() == [("telemetry", None, None), ("quarantine", 3, 3)]
+    assert kinds() == [("telemetry", None, None), ("quarantine", 3, 3)]
 
 
 def test_a_segment_that_cannot_be_read_holds_up_nobody_and_a_vault_that_is_away_does(collector: Collector) -> None:

@@ -84,12 +84,12 @@ def test_a_report_tells_of_the_window_and_of_all_devices(tables: Path) -> None:
     assert report.latency_s["ingested"]["max"] == pytest.approx(
         (tables / "readings" / "batch=0" / "part-0.parquet").stat().st_mtime - (NOW_US - HOUR_US) / 1e6, abs=1
     )
-    told = {name: [tuple(row.values())[:3] for row in rows] for name, rows in report.sections.items()}
-    assert told["time_quality"] == [("synchronised", 100, 1), ("arrival", 1, 1)]
-    assert told["gaps"] == [("lost", "outbox_full", 1), ("open", "", 1)]
-    assert told["losses"] == [("outbox_full", 1, 5)]
-    assert told["quarantine"][0][:2] == ("decryption", 1)
-    assert told["series"] == [("temperature", "Cel", 100), (TRAP, "Cel", 1)]
+    sections = {name: [tuple(row.values())[:3] for row in rows] for name, rows in report.sections.items()}
+    assert sections["time_quality"] == [("synchronised", 100, 1), ("arrival", 1, 1)]
+    assert sections["gaps"] == [("lost", "outbox_full", 1), ("open", "", 1)]
+    assert sections["losses"] == [("outbox_full", 1, 5)]
+    assert sections["quarantine"][0][:2] == ("decryption", 1)
+    assert sections["series"] == [("temperature", "Cel", 100), (TRAP, "Cel", 1)]
     assert [row["author"] for row in report.sections["silent_devices"]] == [SILENT]
     assert sum(row["readings"] for row in report.sections["intervals"]) == 101
 

@@ -105,11 +105,11 @@ def test_interleaved_devices_keep_their_order_and_their_own_readings(collector: 
 
 def test_more_readings_than_are_decoded_at_once_stay_in_order(collector: Collector) -> None:
     device = Device(collector, 1)
-    told = [[float(message)] * 9_000 for message in range(5)]
-    messages = [device.telemetry([("x", "", BOOTED_US, value) for value in values]) for values in told]
+    values = [[float(message)] * 9_000 for message in range(5)]
+    messages = [device.telemetry([("x", "", BOOTED_US, value) for value in part]) for part in values]
     rows = _rows(collector, collector.land(*messages))
     assert sum(len(row["values"]) for row in rows) > DECODED_TOGETHER
-    assert [row["values"] for row in rows] == told
+    assert [row["values"] for row in rows] == values
 
 
 def test_a_loss_record_is_carried_on(collector: Collector) -> None:

@@ -83,8 +83,8 @@ def test_a_replay_after_a_restart_follows_the_newest_manifest(collector: Collect
     end = stream.latestOffset(first, ReadMaxFiles(4))
     collector.compact()
     collector.compact()
-    again = _stream(collector, memory)
-    assert _places(_rows(again, again.partitions(first, end))) == EVERYTHING[10:18]
+    second = _stream(collector, memory)
+    assert _places(_rows(second, second.partitions(first, end))) == EVERYTHING[10:18]
     collector.manifest_path.unlink()
     lost = _stream(collector, memory)
     rows = _places(_rows(lost, lost.partitions(first, end)))

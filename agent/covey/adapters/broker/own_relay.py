@@ -47,7 +47,7 @@ class Reached:
     certificate_ends_at: float | None
 
 
-def reach(url: str, ca_file: Path | None, client: ClientCertificate | None = None) -> Reached:
+def connect(url: str, ca_file: Path | None, client: ClientCertificate | None = None) -> Reached:
     """Connect, and shake hands where TLS is asked for; nothing of MQTT.
 
     Raises:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NAME = "firmware"
 """The reading's name; a board's, as its gateway has heard it: `board/<its signing key, hex>/firmware`."""
 
-_TELL_EVERY_SECONDS = 86_400.0
+_REPORT_EVERY_SECONDS = 86_400.0
 
 
 class Firmware:
@@ -29,16 +29,16 @@ class Firmware:
         self._boards = boards
         self._monotonic = monotonic
         self._here = _here()
-        self._told: dict[str, tuple[str, float]] = {}
+        self._reported: dict[str, tuple[str, float]] = {}
 
     def sample(self) -> list[tuple[str, str, str]]:
         """Return name, unit and text of what is to be told now; mostly nothing."""
         now = self._monotonic()
         news = []
         for name, text in self._texts():
-            told, at = self._told.get(name, ("", 0.0))
-            if text != told or now >= at + _TELL_EVERY_SECONDS:
-                self._told[name] = text, now
+            reported, at = self._reported.get(name, ("", 0.0))
+            if text != reported or now >= at + _REPORT_EVERY_SECONDS:
+                self._reported[name] = text, now
                 news.append((name, "", text))
         return news
 

@@ -158,13 +158,13 @@ class Votes:
 
 
 class Departures:
-    """Removed devices that still have to be told so, and their addresses."""
+    """Removed devices that have not acknowledged their departure notice, and their addresses."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def addresses(self) -> list[tuple[bytes, bytes]]:
-        """Return (signing key, noise key) of removed devices that still have to be told."""
+        """Return (signing key, noise key) of removed devices that have not acknowledged their departure notice."""
         return self._database.run("SELECT signing_public, noise_public FROM farewell")
 
     def due(self, before_us: int) -> list[bytes]:

@@ -6,7 +6,7 @@ from covey.adapters.sqlite.counters import Counters
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import OF_PEER, PLACE_BITS
 from covey.core.link.incarnations import IncarnationSpan
-from covey.limits.link import DOUBT_US
+from covey.limits.link import REPLACE_INCARNATION_US
 
 
 class Incarnations:
@@ -50,16 +50,16 @@ class Incarnations:
         self._counters.count("incarnations")
 
     def replace(self, recipient: bytes, incarnation: bytes, now_us: int) -> bool:
-        """Begin another incarnation because a recipient has shown that the present one had another life.
+        """Begin another incarnation because a recipient has shown that another state used the present one.
 
-        What waits in it is signed anew. False where the same recipient has said so a short time ago: nothing changes.
+        What waits in it will be re-signed. False where the same recipient said so a short time ago: nothing changes.
         """
-        doubted = self._database.first(
+        replaces = self._database.first(
             "UPDATE peer SET doubted_at = ?1 WHERE signing_public = ?2 "
             "AND ?1 NOT BETWEEN doubted_at AND doubted_at + ?3 RETURNING 1",
-            (now_us, recipient, DOUBT_US),
+            (now_us, recipient, REPLACE_INCARNATION_US),
         )
-        if doubted is None:
+        if replaces is None:
             return False
         self._database.run(
             "UPDATE peer SET anew = next_place - 1, base = min("  # noqa: S608 - our names

@@ -140,7 +140,9 @@ def _misplaced(
         return
     if message.recipient != recipient or size != len(raw):
         yield "a message that waits is in another's queue"
-    elif place > span.anew and (message.incarnation, message.link_seq) != (span.incarnation, place - span.base):
+    elif place > span.re_signed_upto and (
+        message.incarnation != span.incarnation or message.link_seq != place - span.base
+    ):
         yield "a message that waits is in another's place"
 
 

@@ -1,4 +1,4 @@
-"""The table of losses: places of queues whose messages are gone, until their recipients are told of them."""
+"""The table of losses: places of queues whose messages are gone, until loss records have reported them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _PEER = "(SELECT id FROM peer WHERE signing_public = ?)"
 
 
 class Losses:
-    """What is gone of each recipient's queue and no signed record tells yet."""
+    """What is gone of each recipient's queue and no loss record has reported yet."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def recipients(self) -> list[bytes]:
-        """Return the recipients that have not been told of everything that is gone."""
+        """Return the recipients to whom something that is gone has not been reported."""
         query = "SELECT signing_public FROM peer WHERE id IN (SELECT peer FROM untold_loss)"
         return [row[0] for row in self._database.run(query)]
 
     def unreported(self, recipient: bytes) -> list[Gone]:
-        """Return what is gone and no record tells yet; nothing as long as an earlier record waits for the recipient."""
+        """Return what is gone and not reported yet; nothing as long as an earlier record waits for the recipient."""
         return [
             Gone(first, last, LossReason(reason), number)
             for first, last, reason, number in self._database.run(
@@ -73,7 +73,7 @@ class Losses:
         return ranges
 
     def forget(self, recipient: bytes) -> None:
-        """Forget what is gone of a recipient's queue: nobody is to be told of it."""
+        """Forget what is gone of a recipient's queue: no loss record names it."""
         self._database.run(f"DELETE FROM untold_loss WHERE peer = {_PEER}", (recipient,))  # noqa: S608 - our names
 
 

@@ -129,10 +129,10 @@ class Outbox:
         )
         return int(place)
 
-    def limit_life(self, recipient: bytes, place: int, lifetime_us: int) -> None:
+    def limit_lifetime(self, recipient: bytes, place: int, lifetime_us: int) -> None:
         """Let a message that was just queued expire when this state has aged by its lifetime, and not before.
 
-        The age is told every `MAINTENANCE_US`; what it may lack now is added.
+        The age is counted every `MAINTENANCE_US`; what it may lack now is added.
         """
         key, _ = self._places(recipient, place, place)
         self._database.run(
@@ -186,7 +186,7 @@ class Outbox:
         self._database.run("UPDATE device SET aged = aged + ?", (elapsed_us,))
 
     def expire(self) -> list[tuple[bytes, list[Range]]]:
-        """Forget what has outlived its lifetime, a bounded number; return whose places, which are to be told."""
+        """Delete some messages that have outlived their lifetime; return recipients and places, to be reported."""
         rows = self._database.run(
             "SELECT signing_public, place, number FROM outbox JOIN peer ON peer.id = outbox.peer "
             "WHERE expires <= (SELECT aged FROM device) ORDER BY expires LIMIT ?",
@@ -220,7 +220,7 @@ class Outbox:
     def withdraw(self, recipient: bytes, place: int, code: str, now_us: int, reason: LossReason | None = None) -> bool:
         """Move the message of a place from the outbox to quarantine; False where it is gone already.
 
-        With a reason, its recipient is to be told.
+        With a reason, its recipient gets a loss record.
         """
         found = self.queued(recipient, place - 1, 1, 1)
         if not found or found[0][0] != place:
@@ -234,7 +234,7 @@ class Outbox:
         return True
 
     def withdraw_all(self, recipient: bytes) -> list[Range]:
-        """Forget what waits for a recipient, control messages and batches apart; return its places, to be told."""
+        """Delete what waits for a recipient, control messages and batches apart; return its places, to be reported."""
         lost = self._database.run(
             "SELECT place, number FROM outbox WHERE id BETWEEN ? AND ? AND class <> ? AND number IS NULL ORDER BY id",
             (*self._places(recipient), MessageClass.CONTROL),
@@ -245,7 +245,7 @@ class Outbox:
         return places
 
     def forget(self, recipient: bytes, *, but_telemetry: bool = False) -> int:
-        """Forget whatever waits for a recipient, or was to be told to it; return how many messages that was."""
+        """Forget whatever waits for a recipient, or was to be reported to it; return how many messages waited."""
         self._losses.forget(recipient)
         if not but_telemetry:
             return self._drop(recipient)
@@ -256,7 +256,7 @@ class Outbox:
         return sum(self._drop(recipient, first, last) for first, last in ranges)
 
     def remove(self, recipient: bytes, place: int) -> None:
-        """Forget a place of a queue whose message goes another way: nothing of it is lost, and nothing told."""
+        """Forget a place of a queue whose message goes by another queue: nothing of it is lost or reported."""
         self._drop(recipient, place, place)
 
     def _places(self, recipient: bytes, first: int = 0, last: int = LAST_PLACE) -> tuple[int, int]:

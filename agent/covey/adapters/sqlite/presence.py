@@ -1,25 +1,25 @@
-"""The tables of signs of life: who was seen when, and what each device last told of itself."""
+"""The tables of presence: when each device was last seen, and what it last reported of itself."""
 
 from __future__ import annotations
 
 from covey.adapters.sqlite.database import Database
 from covey.core.presence.status import PeerPresence, State
 
-_SEEN_AGAIN_US = 60_000_000
-"""A busy link notes a sign of life no more often than this: it costs its commits no page worth counting."""
+_SEEN_INTERVAL_US = 60_000_000
+"""When a device was last seen is written no more often than this, so that the commits of a busy link stay small."""
 
 _PEER_PRESENCE = "SELECT device, counter, state, interval_seconds, connections, since, heard_at FROM attendance"
 
 
 def _peer_presence(
-    counter: int, state: int, interval_s: int, connections: str, since_us: int, heard_us: int
+    counter: int, state: int, interval_s: int, connections: str, since_us: int, seen_us: int
 ) -> PeerPresence:
     held = tuple(int(each) for each in connections.split())
-    return PeerPresence(counter, State(state), interval_s, held, since_us, heard_us)
+    return PeerPresence(counter, State(state), interval_s, held, since_us, seen_us)
 
 
 class PresenceCounters:
-    """Signs of life of other devices, and the counters of this device's own."""
+    """When other devices were last seen, what they reported, and the counter of this device's own presence."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -28,14 +28,14 @@ class PresenceCounters:
         database.remember(self._noted.clear)
 
     def seen(self, device: bytes, now_us: int) -> None:
-        """Note a sign of life, once a minute at most."""
+        """Note that a device was seen now; written once a minute at most."""
         if self._database.within and device in self._noted:
             return
         self._noted.add(device)
         self._database.run(
             "INSERT INTO heard VALUES (?, ?) ON CONFLICT DO UPDATE SET heard_at = excluded.heard_at "
             "WHERE excluded.heard_at NOT BETWEEN heard_at AND heard_at + ?",
-            (device, now_us, _SEEN_AGAIN_US),
+            (device, now_us, _SEEN_INTERVAL_US),
         )
 
     def links_seen(self, since_us: int, limit: int) -> list[tuple[bytes, bytes]]:
@@ -43,7 +43,7 @@ class PresenceCounters:
         return self._database.run(
             "SELECT author, incarnation FROM heard JOIN received ON author = device WHERE heard_at >= ? "
             "ORDER BY heard_at DESC LIMIT ?",
-            (since_us - _SEEN_AGAIN_US, limit),
+            (since_us - _SEEN_INTERVAL_US, limit),
         )
 
     def last_seen(self) -> dict[bytes, int]:
@@ -55,20 +55,28 @@ class PresenceCounters:
         return {bytes(row[0]): row[1] for row in rows}
 
     def of_peer(self, device: bytes) -> PeerPresence | None:
-        """Return what a device has last told of itself."""
+        """Return what a device has last reported of itself; None for one that never did."""
         rows = self._database.run(f"{_PEER_PRESENCE} WHERE device = ?", (device,))
         return _peer_presence(*rows[0][1:]) if rows else None
 
     def of_peers(self) -> dict[bytes, PeerPresence]:
-        """Return what each device has last told of itself, as far as it is written: to a minute."""
+        """Return by signing key what each device has last reported of itself; its times may lag by a minute."""
         return {bytes(row[0]): _peer_presence(*row[1:]) for row in self._database.run(_PEER_PRESENCE)}
 
-    def note(self, device: bytes, told: PeerPresence) -> None:
-        """Keep what a device has told of itself."""
-        connections = " ".join(map(str, told.connections))
+    def note(self, device: bytes, presence: PeerPresence) -> None:
+        """Store what a device has reported of itself, in place of what it reported before."""
+        connections = " ".join(map(str, presence.connections))
         self._database.run(
             "INSERT OR REPLACE INTO attendance VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (device, told.counter, int(told.state), told.interval_s, connections, told.since_us, told.heard_at_us),
+            (
+                device,
+                presence.counter,
+                int(presence.state),
+                presence.interval_s,
+                connections,
+                presence.since_us,
+                presence.seen_at_us,
+            ),
         )
 
     def floor(self) -> int:

@@ -18,7 +18,7 @@ from covey.limits.units import MIB
 if TYPE_CHECKING:
     from pathlib import Path
 
-_AGAIN_S = 10.0
+_RETRY_S = 10.0
 _ROOM_BYTES = MIB
 """What must be free beside the reserved space, so that it is not made and dropped in turns."""
 
@@ -28,14 +28,14 @@ class ReservedSpace:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._asked_at = -_AGAIN_S
+        self._asked_at = -_RETRY_S
 
     def there(self) -> bool:
         """Say whether the file is there; where it is not, make it if the disk has room again."""
         if os.access(self._path, os.F_OK):
             return True
         now = time.monotonic()
-        if now - self._asked_at < _AGAIN_S:
+        if now - self._asked_at < _RETRY_S:
             return False
         self._asked_at = now
         return self._make()

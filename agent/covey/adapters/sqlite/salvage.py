@@ -4,7 +4,7 @@
    it under a name with the time; a crash anywhere leaves something that the next start finishes or begins again.
 2. A row is taken if it is what was written: by its digest, its signature or its hash, whichever it has.
 3. The new state is a new incarnation. What waits keeps its own (`incarnations`), so nothing comes twice; what is known
-   to have waited and cannot be read is told to its recipient by a signed record.
+   to have waited and cannot be read is reported to its recipient by a signed record.
 """
 
 from __future__ import annotations

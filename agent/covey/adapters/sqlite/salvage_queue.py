@@ -65,8 +65,8 @@ class Queue:
         recipient.acknowledged = max(0, row["acknowledged"])
         recipient.queued = row["queued_messages"]
         if self._incarnation is not None:
-            base, anew = row.get("base", 0), row.get("anew", 0)
-            recipient.present = IncarnationSpan(self._incarnation, base, recipient.next_place - 1, anew)
+            base, re_signed_upto = row.get("base", 0), row.get("anew", 0)
+            recipient.present = IncarnationSpan(self._incarnation, base, recipient.next_place - 1, re_signed_upto)
         self._old_ids[row["id"]] = recipient
         return True
 
@@ -145,7 +145,7 @@ class Queue:
         self._recipients[signing_public] = recipient
 
     def take_gone(self, row: dict[str, Any]) -> bool:
-        """Take what was lost before and is still to be told, of an incarnation that is known.
+        """Take what was lost before and is still to be reported, of an incarnation that is known.
 
         Raises:
             MalformedError: it is not.
@@ -166,7 +166,7 @@ class Queue:
         spans = list(self._stored_spans.get(peer, []))
         if old is not None and old.present is not None:
             spans.append(old.present)
-        return next((span for span in spans if span.base < place <= min(span.last, span.anew)), None)
+        return next((span for span in spans if span.base < place <= min(span.last, span.re_signed_upto)), None)
 
     def _of(self, signing_public: bytes) -> _Recipient:
         recipient = self._recipients.get(signing_public)

@@ -24,11 +24,11 @@ def relay(device: Examined) -> Iterator[Seen]:
 
 
 def _reached(account: RelayAccount, now_us: int) -> Iterator[Seen]:
-    from covey.adapters.broker.own_relay import reach
+    from covey.adapters.broker.own_relay import connect
     from covey.adapters.mqtt.settings import parse_url
 
     host, _, encrypted = parse_url(account.url)
-    reached = reach(account.url, account.ca_file, account.client)
+    reached = connect(account.url, account.ca_file, account.client)
     if not encrypted and host not in {"localhost", "127.0.0.1", "::1"}:
         yield warning(
             f"{reached.place} without TLS: the network reads the password and who talks to whom",

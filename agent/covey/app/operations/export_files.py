@@ -87,11 +87,11 @@ def _export_to(device: Device, recipient: bytes, folder: Path) -> tuple[int, lis
     if answers:
         files.append(_write(device, folder / f"{stem}-answers{_SUFFIX}", answers))
     after = messages = 0
-    life = device.store.incarnations.present().hex()[:8]
+    incarnation = device.store.incarnations.present().hex()[:8]
     while entries := device.node.export.waiting(recipient, after):
         first, after = entries[0][0], entries[-1][0]
         messages += len(entries)
-        path = folder / f"{stem}-{life}-{first}-{after}{_SUFFIX}"
+        path = folder / f"{stem}-{incarnation}-{first}-{after}{_SUFFIX}"
         if path.exists():  # of an export that was interrupted, or an earlier one
             files.append(path.name)
         else:
@@ -138,11 +138,11 @@ def _import_file(device: Device, path: Path) -> Imported:
         found.counts["damaged"] = 1
         return Imported(path.name, found.counts, complaint=f"{path}: {error}")
     own = device.node.identity.signing_public
-    ours = [entry.envelope for entry in file.letters if entry.to == own]
-    found.counts.update(damaged=file.damaged, not_for_us=len(file.letters) - len(ours))
+    ours = [entry.envelope for entry in file.entries if entry.to == own]
+    found.counts.update(damaged=file.damaged, not_for_us=len(file.entries) - len(ours))
     for start in range(0, len(ours), _ENTRIES_OF_A_COMMIT):
         _take(device, ours[start : start + _ENTRIES_OF_A_COMMIT], found.counts)
-    found.others.extend(sorted({device_name(entry.to) for entry in file.letters if entry.to != own}))
+    found.others.extend(sorted({device_name(entry.to) for entry in file.entries if entry.to != own}))
     return found
 
 

@@ -187,7 +187,7 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
     kept: list[Admission] = []
     own_groups = {group.group_id for group in device.node.membership.groups()}
 
-    def tell(news: InviterMet | Admitted) -> None:
+    def on_news(news: InviterMet | Admitted) -> None:
         if isinstance(news, InviterMet) and news.inviter.group_id in own_groups:
             machine.leave()
         elif isinstance(news, Admitted):
@@ -200,7 +200,7 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
 
     with stop_signals() as stopping:
         gone = _patience(device, machine, witness, stopping)
-        attend(machine, meeting.number, relay, device.clock, tell, report, gone)
+        attend(machine, meeting.number, relay, device.clock, on_news, report, gone)
     if stopping and not kept:
         raise KeyboardInterrupt
     if not kept:
@@ -214,11 +214,11 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
 def _patience(device: Device, machine: Joiner, witness: Witness, stopping: list[int]) -> Callable[[], bool]:
     """Return what says whether the person has given up, and tells them once that nobody has answered yet."""
     worried_at_us = device.clock.monotonic_us() + _NOBODY_YET_US
-    told: list[bool] = []
+    warned: list[bool] = []
 
     def gone() -> bool:
-        if not told and not machine.answered and device.clock.monotonic_us() >= worried_at_us:
-            told.append(True)
+        if not warned and not machine.answered and device.clock.monotonic_us() >= worried_at_us:
+            warned.append(True)
             witness.nobody_yet()
         return bool(stopping)
 
@@ -245,19 +245,19 @@ def _keep(device: Device, meeting: _Meeting, admission: Admission, *, needs: boo
         device.node.actions.request_join(admission.invite, device.config.label, device.now())
 
 
-def _reachable(told: str, used: str) -> str:
+def _reachable(announced: str, used: str) -> str:
     """Return the relay's URL: as the inviter told it, unless that is the inviter's own machine."""
     from covey.adapters.mqtt.settings import parse_url
 
     try:
-        host, _, _ = parse_url(told)
+        host, _, _ = parse_url(announced)
     except ConfigurationError:
         return used
     try:
         own_machine = ipaddress.ip_address(host).is_loopback
     except ValueError:
         own_machine = host == "localhost"
-    return used if own_machine else told
+    return used if own_machine else announced
 
 
 # -- invitations to further groups ------------------------------------------------------------------------------------

@@ -35,8 +35,8 @@ def queue_readings(outlet: Outlet, readings: Iterable[Reading | None], progress:
         return queued + outlet.flush()
     except ReadingError as error:
         queued += outlet.flush()
-        told = f"{count(queued, 'reading')} before it {'is' if queued == 1 else 'are'} queued"
-        raise ReadingError(f"{error}; {told}", hint=error.hint) from error
+        before = f"{count(queued, 'reading')} before it {'is' if queued == 1 else 'are'} queued"
+        raise ReadingError(f"{error}; {before}", hint=error.hint) from error
 
 
 def readings_of(source: BinaryIO, form: str) -> Iterator[Reading | None]:

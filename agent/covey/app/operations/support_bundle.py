@@ -71,10 +71,10 @@ def support_bundle(folder: StateFolder, *, offline: bool) -> bytes:
         "status": lambda: _about_status(_status(folder)),
         "metrics": lambda: _metrics(_status(folder)),
     }
-    return _archive({f"covey-support/{name}.json": _told(part) for name, part in parts.items()})
+    return _archive({f"covey-support/{name}.json": _part(part) for name, part in parts.items()})
 
 
-def _told(part: Callable[[], object]) -> object:
+def _part(part: Callable[[], object]) -> object:
     try:
         return part()
     except CoveyError as error:

@@ -10,7 +10,7 @@ from covey.core.now import Now
 from covey.limits.group import REVOKE_US
 from covey.ports import Transactions
 
-_FAREWELL_US = 3_000_000
+_NOTICE_US = 3_000_000
 """Time for the last acknowledgements to go out."""
 
 _LOOK_US = 1_000_000
@@ -62,7 +62,7 @@ class GroupTeardown:
             manifest = node.membership.trust(group_id).current
             members = {member.keys.signing_public for member in manifest.members} if manifest else set()
             age_us = now.wall_us - noted_us
-            if age_us >= REVOKE_US or (age_us >= _FAREWELL_US and not waiting & members):
+            if age_us >= REVOKE_US or (age_us >= _NOTICE_US and not waiting & members):
                 with self._store.transaction():
                     self._store.groups.end_revocation(group_id)
                 node.refresh()

@@ -23,13 +23,13 @@ def attend(
     number: int,
     relay: Relay,
     clock: Clock,
-    tell: Callable[[InviterMet | Admitted], None],
+    on_news: Callable[[InviterMet | Admitted], None],
     report: Report,
     gone: Callable[[], bool] = lambda: False,
 ) -> None:
     """Run the ceremony to its end, which `machine.ending` says; `gone` says that the person has given up.
 
-    `tell` stores what the inviter gives, and then calls `machine.stored`.
+    `on_news` stores what the inviter gives, and then calls `machine.stored`.
 
     Raises:
         RelayError: the relay does not let the enrolment account in.
@@ -63,7 +63,7 @@ def attend(
             elif isinstance(event, Delivered):
                 _take(machine, event, relay, clock, report)
             while (news := machine.next_event()) is not None:
-                tell(news)
+                on_news(news)
             machine.handle_deadline(clock.monotonic_us())
             for message in machine.messages_to_send(clock.monotonic_us()) if connected else ():
                 relay.publish(topic, message)

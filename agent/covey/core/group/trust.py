@@ -149,7 +149,7 @@ class GroupTrust:
         """Return how many manifests are in memory."""
         return len(self._placed)
 
-    def told_to_void(self) -> list[GroupManifest]:
+    def manifests_for_void(self) -> list[GroupManifest]:
         """Return what those hear who are only in what is void: the manifests held up to the removals that make it so.
 
         Nothing later: whom these removed knows them already, and may have made up the devices that are told.
@@ -158,12 +158,12 @@ class GroupTrust:
         by_issuer: dict[bytes, list[Step]] = {}
         for step in steps:
             by_issuer.setdefault(step.issuer, []).append(step)
-        told = 0
+        named = 0
         for remover in steps:
             voided = (step for key in remover.change.removed for step in by_issuer.get(key, ()))
             if any(step.issuer != remover.issuer and step.concurrent(remover) for step in voided):
-                told |= remover.past | remover.bit
-        return [manifest for manifest in self.held() if self._placed[manifest.hash].bit & told]
+                named |= remover.past | remover.bit
+        return [manifest for manifest in self.held() if self._placed[manifest.hash].bit & named]
 
     def holds(self, manifest_hash: bytes) -> bool:
         """Say whether an accepted manifest is in memory."""

@@ -5,9 +5,9 @@ waited before keeps its place in the queue. Rules (docs/protocol.md, "Restored a
 
     1. A message that was queued before is sent as it was signed, under its own incarnation: a recipient that has it
        already takes it for the duplicate that it is.
-    2. Only where its own number is in doubt (a recipient acknowledges what this state never queued, so another life of
-       the device has used the number for something else) it is signed anew, for the incarnation that follows. The
-       signature is deterministic: it is the same message at each sending.
+    2. Only where a rollback is detected (a recipient acknowledges what this state never queued, so the device has used
+       the number for something else in a state that is lost) it is signed once more, for the incarnation that follows.
+       The signature is deterministic: it is the same message at each sending.
     3. An acknowledgement speaks for one incarnation and frees its places only.
 """
 
@@ -26,13 +26,13 @@ from covey.limits.link import MAXIMUM_LOSS_RANGES
 class IncarnationSpan:
     """The places `base` + 1 to `last` of one recipient's queue: its messages of one incarnation.
 
-    Places up to `anew` hold messages that were signed for an earlier incarnation (rule 2).
+    Places up to `re_signed_upto` hold messages that were signed for an earlier incarnation (rule 2).
     """
 
     incarnation: bytes
     base: int
     last: int
-    anew: int = 0
+    re_signed_upto: int = 0
 
     def places(self, received: SequenceSet) -> SequenceSet:
         """Return the places of what an acknowledgement covers (rule 3)."""
@@ -49,7 +49,7 @@ class IncarnationSpan:
 
     def as_sent(self, place: int, raw: bytes, identity: Identity) -> bytes:
         """Return a queued message as it goes out (rules 1 and 2)."""
-        if place > self.anew:
+        if place > self.re_signed_upto:
             return raw
         message = read_message(raw, verify=False)
         body = message.body
@@ -95,7 +95,7 @@ class Gone:
 
 
 def losses(spans: Sequence[IncarnationSpan], gone: Sequence[Gone]) -> Iterator[Loss]:
-    """Yield the records that tell of what is gone, in the numbers of their incarnations, as few as there may be."""
+    """Yield the loss records of what is gone, in the numbers of their incarnations, as few as there may be."""
     for reason in LossReason:
         for span in spans:
             parts = [each.between(span.base + 1, span.last) for each in gone if each.reason is reason]

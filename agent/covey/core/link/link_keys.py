@@ -5,13 +5,14 @@ may write link envelopes: `crypto_secretbox` under that key, with the tag and a 
 
     1. The author's side lies in memory only: a process that starts draws other keys, and so never repeats a counter.
     2. A key is used as soon as an acknowledgement covers its LINK: then the recipient has it durably. Until then, and
-       in any doubt, envelopes are sealed. So a key is never waited for, and nothing depends on one.
+       wherever that is not certain, envelopes are sealed. So a key is never waited for, and nothing depends on one.
     3. Only the first sending of a message, and acknowledgements, go by link. Everything else is sealed: a recipient
        that has lost the key is reached by the ordinary repetition.
-    4. A key ends with the first doubt: a message has to be sent again, the recipient repeats what this device has
-       acknowledged, or the recipient has another noise key. It ends by age and by number of envelopes, too.
-    5. A link is begun when so many envelopes were sealed for a device within the life of a key, and that device has
-       been heard by this process: rare and absent ones never pay. A worn key has its successor begun before its end.
+    4. A key ends as soon as it is not certain that the recipient has it: a message has to be sent again, the recipient
+       repeats what this device has acknowledged, or the recipient has another noise key. It ends by age and by number
+       of envelopes, too.
+    5. A link is begun when so many envelopes were sealed for a device within the lifetime of a key, and that device has
+       been seen by this process: rare and absent ones never pay. A worn key has its successor begun before its end.
     6. A recipient keeps the newest few keys of each author, durably, for a bounded time. They lie sealed under the
        noise key that their LINK was sealed for, and go with it: what a passphrase or a rotation protects must not lie
        open by a link key.
@@ -35,7 +36,7 @@ from covey.limits.link_key import LINK_AFTER_ENVELOPES, LINK_KEY_ENVELOPES, LINK
 
 _LINK_BYTES = 64
 _WORN = 8
-"""A key has its successor begun when no more than this fraction of its life is left."""
+"""A key has its successor begun when no more than this fraction of its lifetime is left."""
 
 
 class LinkTerms(NamedTuple):
@@ -184,7 +185,7 @@ class SendingLinks:
         self._used: dict[bytes, _SendKey] = {}
         self._begun: dict[bytes, _SendKey] = {}
         self._sealed: dict[bytes, tuple[int, int]] = {}
-        self._heard: set[bytes] = set()
+        self._seen: set[bytes] = set()
         self._wanted: set[bytes] = set()
 
     def seal(self, recipient: bytes, message: bytes, address: bytes, now_us: int) -> bytes | None:
@@ -202,7 +203,7 @@ class SendingLinks:
         return seal_by_link(message, key.link.key.reveal(), key.link.tag, key.counter)
 
     def _left(self, key: _SendKey, now_us: int) -> float:
-        """Return the share of a key's life that is left."""
+        """Return the share of a key's lifetime that is left."""
         return 1 - max(key.counter / self._terms.envelopes, (now_us - key.begun_us) / self._terms.age_us)
 
     def _count(self, recipient: bytes, now_us: int) -> None:
@@ -214,12 +215,12 @@ class SendingLinks:
             self._want(recipient)
 
     def _want(self, recipient: bytes) -> None:
-        if recipient in self._heard and recipient not in self._begun:
+        if recipient in self._seen and recipient not in self._begun:
             self._wanted.add(recipient)
 
-    def heard(self, device: bytes) -> None:
+    def note_seen(self, device: bytes) -> None:
         """Note that a device is there."""
-        self._heard.add(device)
+        self._seen.add(device)
 
     @property
     def wanted(self) -> bool:
@@ -248,7 +249,7 @@ class SendingLinks:
 
     def acknowledged(self, recipient: bytes, received: SequenceSet) -> None:
         """Use a key from now on whose LINK is acknowledged (rule 2); whoever acknowledges is there."""
-        self.heard(recipient)
+        self.note_seen(recipient)
         key = self._begun.get(recipient)
         if key is not None and key.place in received:
             self.end(recipient)
@@ -272,4 +273,4 @@ class SendingLinks:
             for device in [each for each in keys if not is_peer(each)]:
                 keys.pop(device).link.key.wipe()
         self._sealed = {device: count for device, count in self._sealed.items() if is_peer(device)}
-        self._heard = {device for device in self._heard if is_peer(device)}
+        self._seen = {device for device in self._seen if is_peer(device)}

@@ -126,7 +126,7 @@ class ReceiveLink:
         soonest = now_us if self._unacknowledged >= ACKNOWLEDGE_EVERY_MESSAGES else now_us + ACKNOWLEDGE_DELAY_US
         self._deadline_us = soonest if self._deadline_us is None else min(self._deadline_us, soonest)
 
-    def answer_now(self, now_us: int) -> None:
+    def make_due(self, now_us: int) -> None:
         """Let an acknowledgement that was asked for wait no longer."""
         if self._deadline_us is not None:
             self._deadline_us = now_us
@@ -193,7 +193,7 @@ class ReceiveLinks:
             self._records.received.forget(board, incarnation)
 
     def connected(self) -> None:
-        """Note that a relay can be reached: with the first one, it is to be told where links stand."""
+        """Note that a relay can be reached: with the first one, links are to be acknowledged once more."""
         self._report.due |= not self._report.begun
         self._report.begun = True
 
@@ -214,10 +214,10 @@ class ReceiveLinks:
     def _reported(self) -> None:
         self._report.due = False
 
-    def answer_now(self, now_us: int) -> None:
+    def make_due(self, now_us: int) -> None:
         """Let acknowledgements that wait for company go at once."""
         for link in self._links.values():
-            link.answer_now(now_us)
+            link.make_due(now_us)
 
     def deadlines(self) -> list[int | None]:
         """Return when each acknowledgement is due."""

@@ -78,14 +78,14 @@ class OutboxRecords(Protocol):
             OutboxFullError: the outbox has reached its bound; control messages may exceed it.
         """
 
-    def limit_life(self, recipient: bytes, place: int, lifetime_us: int) -> None:
+    def limit_lifetime(self, recipient: bytes, place: int, lifetime_us: int) -> None:
         """Let a message that was just queued expire when this state has aged by its lifetime, and not before."""
 
     def grow_older(self, elapsed_us: int) -> None:
         """Add to this state's age: the time that agents have run on it, which no clock can set."""
 
     def expire(self) -> list[tuple[bytes, list[Range]]]:
-        """Forget what has outlived its lifetime, a bounded number; return whose places, which are to be told."""
+        """Delete some messages that have outlived their lifetime; return recipients and places, to be reported."""
 
     def queued(self, recipient: bytes, after: int, limit: int, size: int) -> list[tuple[int, bytes]]:
         """Return a recipient's (place, message) that follow a place: up to `limit`, until their bytes reach `size`."""
@@ -93,23 +93,23 @@ class OutboxRecords(Protocol):
     def make_room(self, recipient: bytes, size: int) -> list[Range]:
         """Where `size` more bytes would not fit, forget the recipient's oldest telemetry; return the places.
 
-        They are to be told. Where that would not suffice, nothing is forgotten: `queue` will refuse.
+        They are to be reported as lost. Where that would not suffice, nothing is forgotten: `queue` will refuse.
         """
 
     def withdraw(self, recipient: bytes, place: int, code: str, now_us: int, reason: LossReason | None = None) -> bool:
         """Move the message of a place from the outbox to quarantine; False where it is gone already.
 
-        With a reason, its recipient is to be told.
+        With a reason, its recipient gets a loss record.
         """
 
     def withdraw_all(self, recipient: bytes) -> list[Range]:
-        """Forget what waits for a recipient, control messages and batches apart; return its places, to be told."""
+        """Delete what waits for a recipient, control messages and batches apart; return its places, to be reported."""
 
     def forget(self, recipient: bytes, *, but_telemetry: bool = False) -> int:
-        """Forget whatever waits for a recipient, or was to be told to it; return how many messages that was."""
+        """Forget whatever waits for a recipient, or was to be reported to it; return how many messages waited."""
 
     def remove(self, recipient: bytes, place: int) -> None:
-        """Forget a place of a queue whose message goes another way: nothing of it is lost, and nothing told."""
+        """Forget a place of a queue whose message goes by another queue: nothing of it is lost or reported."""
 
     def free(self, recipient: bytes, received: SequenceSet) -> int:
         """Forget the places that the recipient holds; return how many messages that were."""
@@ -119,13 +119,13 @@ class OutboxRecords(Protocol):
 
 
 class LossRecords(Protocol):
-    """Places of queues whose messages are gone, until their recipients are told."""
+    """Places of queues whose messages are gone, until loss records have reported them."""
 
     def recipients(self) -> list[bytes]:
-        """Return the recipients that have not been told of everything that is gone."""
+        """Return the recipients to whom something that is gone has not been reported."""
 
     def unreported(self, recipient: bytes) -> list[Gone]:
-        """Return what is gone and no record tells yet; nothing as long as an earlier record waits for the recipient.
+        """Return what is gone and not reported yet; nothing as long as an earlier record waits for the recipient.
 
         So what is lost meanwhile keeps company, in one record. A bounded number, by place.
         """
@@ -144,9 +144,9 @@ class IncarnationRecords(Protocol):
         """Return the incarnations of a recipient's queue, oldest first; none where nothing was ever queued."""
 
     def replace(self, recipient: bytes, incarnation: bytes, now_us: int) -> bool:
-        """Begin another incarnation, as a recipient has shown that the present one had another life.
+        """Begin another incarnation, because a recipient has shown that another state used the present one.
 
-        What waits in it is signed anew. False where the same recipient has said so a short time ago: nothing changes.
+        What waits in it will be re-signed. False where the same recipient said so a short time ago: nothing changes.
         """
 
 
@@ -202,9 +202,9 @@ class SeenRecords(Protocol):
         """Note that something new came from a device: a message, or an acknowledgement of what was not acknowledged."""
 
     def links_seen(self, since_us: int, limit: int) -> list[tuple[bytes, bytes]]:
-        """Return (author, incarnation) of the links from who was heard since a time, or to a minute; the newest first.
+        """Return (author, incarnation) of the links whose authors were seen since a time; the newest first.
 
-        A wall clock that has gone back hides none.
+        Known to a minute. A wall clock that has gone back hides none.
         """
 
 
@@ -221,4 +221,4 @@ class ReceiverRecords(Protocol):
 
     @property
     def presence(self) -> SeenRecords:
-        """Signs of life of other devices."""
+        """When other devices were last seen, and what they reported."""

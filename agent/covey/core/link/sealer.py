@@ -80,6 +80,6 @@ class Sealer:
     def as_sent(self, recipient: bytes, rows: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Return queued messages as they go out; each must be its place's own (`incarnations.py`, rule 2)."""
         spans = self._incarnations.spans(recipient)
-        if not any(span.anew for span in spans):
+        if not any(span.re_signed_upto for span in spans):
             return rows
         return [(place, span_of(spans, place).as_sent(place, raw, self._identity)) for place, raw in rows]

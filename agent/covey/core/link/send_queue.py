@@ -1,4 +1,4 @@
-"""The sending side of the store: messages into the outbox, out of it again, and what is told of those that are lost.
+"""The sending side of the store: messages into the outbox, out of it, and loss records for those that are lost.
 
 Every call writes, so it belongs inside a transaction. Places are counted on through incarnations (`incarnations.py`).
 """
@@ -98,7 +98,7 @@ class SendQueue:
         )
         lifetime_us = self.telemetry_lifetime_us if kind is MessageType.TELEMETRY else lifetime_us
         if lifetime_us is not None:
-            self._records.outbox.limit_life(recipient, place, lifetime_us)
+            self._records.outbox.limit_lifetime(recipient, place, lifetime_us)
         self._windows.of(recipient).queue_grew()
         return place
 
@@ -119,7 +119,7 @@ class SendQueue:
     def queue_all(self, sends: Iterable[GroupSend], departed: Iterable[bytes], now: Now) -> None:
         """Queue what a change of a group makes necessary; what waits for those who left is withdrawn.
 
-        Those who are not even told that they are out, as boards, are told of no loss either.
+        Those who get no notice that they are out, as boards, get no loss record either.
         """
         for recipient in departed:
             if self._address(recipient) is None:
@@ -129,10 +129,10 @@ class SendQueue:
         for each in sends:
             self.queue(each.recipient, each.type, each.group_id, each.body, now)
 
-    def withdraw(self, recipient: bytes, place: int, now: Now, code: str = "too_large", *, tell: bool = True) -> None:
-        """Set a message aside that nobody would carry or take; its recipient is told, if it may be."""
+    def withdraw(self, recipient: bytes, place: int, now: Now, code: str = "too_large", *, notify: bool = True) -> None:
+        """Set a message aside that nobody would carry or take; its recipient gets a loss record, where `notify`."""
         reason = LossReason.DAMAGED if code == "too_large" else LossReason.EXPIRED
-        if self._records.outbox.withdraw(recipient, place, code, now.wall_us, reason if tell else None):
+        if self._records.outbox.withdraw(recipient, place, code, now.wall_us, reason if notify else None):
             self._lost(recipient, [(place, place)], now)
 
     def forget(self, recipient: bytes, *, but_telemetry: bool = False) -> int:
@@ -164,12 +164,12 @@ class SendQueue:
         return sum(last - first + 1 for _, places in expired for first, last in places) >= EXPIRED_AT_ONCE
 
     def report_losses(self, now: Now) -> None:
-        """Queue signed records of what is lost and may be told now."""
+        """Queue loss records of what is lost and may be reported now."""
         for recipient in self._records.losses.recipients():
             self._report_losses(recipient, now)
 
     def _lost(self, recipient: bytes, places: list[Range], now: Now) -> None:
-        """Note that some places of a queue never come; the store remembers what is to be told of them."""
+        """Note that some places of a queue never come; the store keeps them until a loss record has reported them."""
         for first, last in places:
             self._withdrawn(recipient, first, last)
         self._report_losses(recipient, now)
@@ -193,7 +193,7 @@ class SendQueue:
     def free(self, recipient: bytes, received: SequenceSet, now: Now) -> int:
         """Delete the places that a recipient has, and return how many messages that were.
 
-        Its link forgets them once that is committed. It may have been told of one loss now, and hear of the next.
+        Its link forgets them once that is committed. It may have had a loss record of one now, and get one of the next.
         """
 
         def change(then: Now) -> None:

@@ -10,7 +10,7 @@ from covey.core.link.link_keys import DEFAULT_TERMS, LinkTerms, SendingLinks
 from covey.core.link.rates import ReceivingRates
 from covey.core.link.receiver import StartReport
 from covey.core.link.windows import Windows
-from covey.core.presence.status import SignsOfLife
+from covey.core.presence.status import PresenceState
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class LinkState:
     link_keys: SendingLinks
     windows: Windows = field(default_factory=Windows)
     report: StartReport = field(default_factory=StartReport)
-    signs: SignsOfLife = field(default_factory=SignsOfLife)
+    presence: PresenceState = field(default_factory=PresenceState)
     rates: ReceivingRates = field(default_factory=ReceivingRates)
     waiting_since_us: dict[bytes, int] = field(default_factory=dict)
     """Since when each collector has left something without an answer."""

@@ -1,4 +1,4 @@
-"""This device's groups: what it holds, changes, and tells others about.
+"""This device's groups: what it holds, changes, and announces to others.
 
 Rules stand at the top of `membership.py`; what others have to hear is returned as `GroupSend`s, never sent here.
 Read `groups.py` (what holds), `membership.py` (what changes it), then `invitations.py`, `requests.py`, `voting.py`,

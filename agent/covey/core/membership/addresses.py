@@ -2,7 +2,7 @@
 
 1. The address of a member is the noise key that its group's manifest lists; that of an inviter whose answer is
    awaited, the one that the invite pins.
-2. A device that shares no group with us any more keeps its last address until it has acknowledged what it is told,
+2. A device that shares no group with us any more keeps its last address until it has acknowledged its notice,
    or that has waited for `DEPARTURE_US`: then what waits for it is dropped, and it is forgotten.
    Meanwhile it is told, and not heard.
 """
@@ -22,18 +22,18 @@ class Addresses:
     def __init__(self, records: AddressRecords) -> None:
         self._records = records
         self._noise: dict[bytes, bytes] = {}
-        self._heard: frozenset[bytes] = frozenset()
+        self._accepted_authors: frozenset[bytes] = frozenset()
         self._departed: list[bytes] = []
 
     def rebuild(self, groups: Iterable[GroupManifest]) -> None:
         """Take up what is believed of every group, the departures, and the joins that wait for an answer."""
-        heard: dict[bytes, bytes] = {}
+        accepted: dict[bytes, bytes] = {}
         for group in groups:
-            heard |= {member.keys.signing_public: member.keys.noise_public for member in group.members}
+            accepted |= {member.keys.signing_public: member.keys.noise_public for member in group.members}
         for pending in self._records.joins.pending():
-            heard[pending.inviter.signing_public] = pending.inviter.noise_public
-        self._heard = frozenset(heard)
-        self._noise = dict(self._records.departures.addresses()) | heard
+            accepted[pending.inviter.signing_public] = pending.inviter.noise_public
+        self._accepted_authors = frozenset(accepted)
+        self._noise = dict(self._records.departures.addresses()) | accepted
 
     def of(self, signing_public: bytes) -> bytes | None:
         """Return the noise key of a device that this one may speak to."""
@@ -41,15 +41,15 @@ class Addresses:
 
     def hears(self, signing_public: bytes) -> bool:
         """Say whether a device may speak of its link with this one: it is no stranger, and was not removed."""
-        return signing_public in self._heard
+        return signing_public in self._accepted_authors
 
     def part_from(self, members: Iterable[Member]) -> None:
-        """Keep the addresses of devices that are members no more, until they know; boards are told nothing."""
+        """Keep the addresses of devices that are members no more until they know it; boards get no notice."""
         parted = list(members)
-        self.go_on_telling(parted)
+        self.keep_notifying(parted)
         self._departed += [member.keys.signing_public for member in parted]
 
-    def go_on_telling(self, members: Iterable[Member]) -> None:
+    def keep_notifying(self, members: Iterable[Member]) -> None:
         """Keep the addresses of those whom this device leaves, until they know."""
         for member in members:
             if not member.is_board:

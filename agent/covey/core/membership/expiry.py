@@ -24,11 +24,11 @@ def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, no
     """Do what is due, and yield what a person should know. Writes, so inside a transaction."""
     for recipient in membership.end_departures(now.wall_us):
         _drop(recipient, "dropped_farewells", records, queue, but_telemetry=True)
-    told = {key for key, _ in records.departures.addresses()} | {
+    notified = {key for key, _ in records.departures.addresses()} | {
         each.inviter.signing_public for each in records.joins.pending()
     }
     former = {member.keys.signing_public for group in membership.removed_from() for member in group.members}
-    for recipient in former.intersection(records.outbox.recipients()) - told:
+    for recipient in former.intersection(records.outbox.recipients()) - notified:
         if membership.shares_nothing_with(recipient):
             _drop(recipient, "dropped_after_removal", records, queue)
     for pending in records.joins.pending():
@@ -58,7 +58,7 @@ def _withdraw_request(
     for place, raw in records.outbox.control_messages(inviter):
         message = read_message(raw, verify=False)
         if message.type is MessageType.JOIN and message.group_id == pending.group_id:
-            tell = not membership.shares_nothing_with(inviter)  # a stranger would not take a loss record
-            queue.withdraw(inviter, place, now, "expired", tell=tell)
+            notify = not membership.shares_nothing_with(inviter)  # a stranger would not take a loss record
+            queue.withdraw(inviter, place, now, "expired", notify=notify)
             return True
     return False

@@ -7,7 +7,7 @@
 3. Whoever lacks the secret of the epoch asks for it in the same way.
    An asker gets one answer at a time, and not more often than it may ask: one is up to 2,500 times its question.
 4. Manifests that were left over by the bound of one turn's work are taken in the next one.
-5. A group that lists a retired noise key of ours is told the current one (`membership/rotation.py`).
+5. A group that lists a retired noise key of ours gets the current one (`membership/rotation.py`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ handed to the caller as `GroupSend`s, to be queued in the same transaction. Beyo
        the sealed message to each member.
     4. What waits for a device that shares no group with us any more is withdrawn, except for the news of it
        (`addresses.py`).
-    5. A device that only void manifests let in is told so by everybody who comes to know it: nobody removes it. It
+    5. A device that only void manifests let in is notified by everybody who comes to know it: nobody removes it. It
        hears of the removals that make them void, and of nothing later: a removed device may have made it up.
 """
 
@@ -99,7 +99,7 @@ class Membership(Groups):
         return manifest
 
     def change(self, group_id: bytes, edit: Edit, now_us: int) -> list[GroupSend]:
-        """Issue the next version of a group and tell everybody.
+        """Issue the next version of a group; return it as messages for everybody.
 
         Raises:
             LocalError: this device may not do that, or it cannot be done.
@@ -113,7 +113,7 @@ class Membership(Groups):
         manifest = sign_manifest(unsigned, self._identity)
         everybody = [member for each in (*trust.heads(), before) for member in each.members]
         audience = {member.keys.signing_public: member for member in everybody if not member.is_board}
-        for void in trust.void_members():  # rule 5 has told them
+        for void in trust.void_members():  # rule 5 has notified them
             audience.pop(void, None)
         try:
             trust.offer(read_manifest(manifest.raw))
@@ -127,12 +127,12 @@ class Membership(Groups):
         strangers = [member for key, member in audience.items() if not (manifest.member(key) or before.member(key))]
         self._addresses.part_from(strangers)
         self._readdress()
-        return self._tell(before, manifest, news, audience.keys() - {self._own})
+        return self._announcements(before, manifest, news, audience.keys() - {self._own})
 
-    def _tell(
+    def _announcements(
         self, before: GroupManifest, manifest: GroupManifest, news: tuple[bytes, ...], audience: set[bytes]
     ) -> list[GroupSend]:
-        """Send a manifest of ours to everybody who was in the group in the eyes of anybody (rule 1)."""
+        """Return a manifest of ours as messages for everybody who was in the group in the eyes of anybody (rule 1)."""
         secret = self._records.groups.secret(manifest.group_id, manifest.epoch_id)
         secrets = (secret,) if secret is not None and manifest.epoch_id != before.epoch_id else ()
         inside, outside = Bundle(news, secrets).to_wire(), Bundle(news).to_wire()
@@ -148,7 +148,7 @@ class Membership(Groups):
         return GroupSend(recipient, MessageType.GROUP_MANIFEST, group_id, body)
 
     def leave(self, group_id: bytes, now_us: int) -> list[GroupSend]:
-        """Leave a group: tell the others, if there are any (003.51).
+        """Leave a group; return notices for the others, if there are any (003.51).
 
         Raises:
             UnknownGroupError: this device is not in it.
@@ -358,11 +358,11 @@ class Membership(Groups):
             self._save(manifest, now_us)
         if looked_back and (found := reopened(trust.group_id, waiting, self._records.groups)) is not None:
             trust = self._groups[trust.group_id] = found
-            again = offer_all(trust, waiting)
-            for manifest in again.news:
+            reopened_now = offer_all(trust, waiting)
+            for manifest in reopened_now.news:
                 self._save(manifest, now_us)
-            refused = offered_now.refused or again.refused
-            offered_now = Offered([*offered_now.news, *again.news], refused, again.unfinished)
+            refused = offered_now.refused or reopened_now.refused
+            offered_now = Offered([*offered_now.news, *reopened_now.news], refused, reopened_now.unfinished)
         if offered_now.unfinished:
             self.unfinished.add(trust.group_id)
         for placed in kept.keys() - waiting.keys():
@@ -402,22 +402,22 @@ class Membership(Groups):
     def _accepted(self, trust: GroupTrust, before: GroupManifest | None, news: list[GroupManifest]) -> list[GroupSend]:
         """Draw the consequences of what was accepted and stored; return what others have to hear (rule 5)."""
         void_members = trust.void_members()
-        told = trust.told_to_void() if void_members else []
+        void_news = trust.manifests_for_void() if void_members else []
         self._records.groups.settle_manifests(trust.group_id, trust.settle())
         after = trust.current
         assert after is not None
         known = {member.keys.signing_public: member for member in before.members} if before else {}
         listed = {member.keys.signing_public: member for member in after.members}
         gone = tuple(member for key, member in known.items() if key not in listed)
-        heard = known.keys() | {member.keys.signing_public for each in news for member in each.members}
-        void = [void_members[key] for key in sorted(heard & void_members.keys() - {self._own})]
+        named = known.keys() | {member.keys.signing_public for each in news for member in each.members}
+        void = [void_members[key] for key in sorted(named & void_members.keys() - {self._own})]
         del void[max(0, VOID_DEVICES - len(self._records.departures.addresses())) :]
         self._addresses.part_from(gone)
         self._addresses.part_from(each for each in void if each not in gone)
         if self._own in listed:
             self._addresses.welcome(listed)
         elif any(manifest.issuer == self._own for manifest in news):
-            self._addresses.go_on_telling(after.members)  # that we leave
+            self._addresses.keep_notifying(after.members)  # that we leave
         self._readdress()
         if self._own not in listed:
             if before is None or self._own in known:
@@ -425,5 +425,5 @@ class Membership(Groups):
             return []
         added = tuple(member for key, member in listed.items() if key not in known)
         self.events.append(GroupChanged(after, added, gone, self._own not in known, trust.conflict))
-        body = Bundle(self._bundled(told[::-1])).to_wire()
+        body = Bundle(self._bundled(void_news[::-1])).to_wire()
         return [self._send(each.keys.signing_public, trust.group_id, body) for each in void if not each.is_board]

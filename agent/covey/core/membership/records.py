@@ -91,7 +91,7 @@ class VoteRecords(Protocol):
 
 
 class DepartureRecords(Protocol):
-    """Removed devices that still have to be told so."""
+    """Removed devices that have not acknowledged their departure notice."""
 
     def addresses(self) -> list[tuple[bytes, bytes]]:
         """Return (signing key, noise key) of devices that share no group with us and still have to hear of it."""
@@ -180,7 +180,7 @@ class AddressRecords(Protocol):
 
     @property
     def departures(self) -> DepartureRecords:
-        """Removed devices that still have to be told so."""
+        """Removed devices that have not acknowledged their departure notice."""
 
     @property
     def joins(self) -> JoinRecords:
@@ -208,7 +208,7 @@ class MembershipRecords(Protocol):
 
     @property
     def departures(self) -> DepartureRecords:
-        """Removed devices that still have to be told so."""
+        """Removed devices that have not acknowledged their departure notice."""
 
     @property
     def invites(self) -> InviteRecords:
@@ -232,7 +232,7 @@ class ExpiryRecords(Protocol):
 
     @property
     def departures(self) -> DepartureRecords:
-        """Removed devices that still have to be told so."""
+        """Removed devices that have not acknowledged their departure notice."""
 
     @property
     def joins(self) -> JoinRecords:

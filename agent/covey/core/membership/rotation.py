@@ -1,6 +1,6 @@
 """Replacing a device's own noise key in its groups (docs/protocol.md, "Rotation").
 
-A new key is stored before anybody is told (`state_folder.py`), and the one before goes on opening what is sealed to it.
+A new key is stored before anybody is notified (`state_folder.py`), and the one before still opens what is sealed to it.
 From then on the rules are:
 
     1. In every group that lists one of this device's retired keys for it, it issues a manifest that lists the current
@@ -54,7 +54,7 @@ def announce(membership: Membership, identity: Identity, group_id: bytes, now_us
 def announce_everywhere(
     membership: Membership, identity: Identity, records: RotationRecords, now_us: int
 ) -> list[GroupSend]:
-    """Tell every group that lists a retired key; one that does not let us is counted, and tried again later."""
+    """Announce the new key to the groups that list a retired one; one that refuses is counted, and tried later."""
     sends: list[GroupSend] = []
     for group_id in outdated(membership, identity):
         try:
@@ -62,11 +62,11 @@ def announce_everywhere(
         except LocalError:
             records.counters.count("unannounced_noise_keys")
             continue
-        sends += _tell_boards(membership, identity, records, group_id)
+        sends += _notify_boards(membership, identity, records, group_id)
     return sends
 
 
-def _tell_boards(
+def _notify_boards(
     membership: Membership, identity: Identity, records: RotationRecords, group_id: bytes
 ) -> list[GroupSend]:
     """Tell the boards that seal for this collector, as they follow no manifests (docs/protocol.md, "Forwarding")."""

@@ -148,7 +148,7 @@ class Inviter:
         self._expires_at_us = expires_at_us
         self._rng = rng
         self._state: State = Waiting()
-        self._heard_at_us = 0
+        self._received_at_us = 0
         self._out: deque[RendezvousMessage] = deque()
 
     @property
@@ -214,7 +214,7 @@ class Inviter:
             raise InviteError("another device has the code already")
         self._move(Event.OFFER, state)
         if isinstance(state, Answered):
-            self._heard_at_us = now_us
+            self._received_at_us = now_us
             self._out.append(state.answer)
 
     def _answer(self, offer: Offer) -> Answered:
@@ -236,7 +236,7 @@ class Inviter:
         elif proof != state.proof:
             raise InviteError("a second proof")
         self._move(Event.PROOF, state)
-        self._heard_at_us = now_us
+        self._received_at_us = now_us
         self._out.extend(state.replies)
 
     def _believe(self, state: Answered, proof: Proof) -> Comparing:
@@ -301,7 +301,7 @@ class Inviter:
 
     def handle_deadline(self, now_us: int) -> None:
         """End what has waited too long."""
-        clocks = ((Event.SILENCE, self._heard_at_us + PAIRING_SILENCE_US), (Event.TIME_UP, self._expires_at_us))
+        clocks = ((Event.SILENCE, self._received_at_us + PAIRING_SILENCE_US), (Event.TIME_UP, self._expires_at_us))
         over = first_over(INVITER, self._state, clocks, now_us)
         if over is not None:
             self._end(over, Ending.VANISHED if over is Event.SILENCE else Ending.EXPIRED)

@@ -169,7 +169,7 @@ class Joiner:
         self._session = joiner_commitment(self._pake.element, own.keys)
         self._state: State = Seeking(Offer(self._session, password[0]))
         self._send_at_us = 0
-        self._heard_at_us = 0
+        self._received_at_us = 0
         self._events: deque[InviterMet | Admitted] = deque()
 
     @property
@@ -226,7 +226,7 @@ class Joiner:
         sealed = keys.introduce(Side.JOINER, Proof.KIND, self._own.to_wire(), self._identity)
         proof = Proof(self._session, self._pake.element, keys.confirmation(Side.JOINER), sealed)
         self._move(Event.ANSWER, Proving(proof, answer, keys))
-        self._send_at_us = self._heard_at_us = now_us
+        self._send_at_us = self._received_at_us = now_us
 
     def _receive_welcome(self, state: Seeking | Proving | Comparing | Storing, welcome: Welcome, now_us: int) -> None:
         if isinstance(state, Seeking):
@@ -240,7 +240,7 @@ class Joiner:
             self._events.append(InviterMet(inviter, state.keys.verifier(inviter.keys, self._own.keys)))
             state = Comparing(state.message, state.answer, state.keys, inviter)
         self._move(Event.WELCOME, state)
-        self._heard_at_us = now_us
+        self._received_at_us = now_us
 
     def _believe(self, state: Proving, welcome: Welcome) -> InviterIntroduction:
         keys = state.keys
@@ -259,7 +259,7 @@ class Joiner:
         if isinstance(state, Seeking | Proving):
             raise InviteError("an outcome before the welcome")  # it comes again, after that
         found = read_outcome(state.keys.open(Side.INVITER, Outcome.KIND, outcome.sealed))
-        self._heard_at_us = now_us
+        self._received_at_us = now_us
         if isinstance(found, Reason):
             self._move(Event.DECLINE, Over(ENDINGS[found]))
             return
@@ -314,7 +314,7 @@ class Joiner:
 
     def handle_deadline(self, now_us: int) -> None:
         """End what has waited too long."""
-        clocks = ((Event.SILENCE, self._heard_at_us + PAIRING_SILENCE_US), (Event.TIME_UP, self._deadline_us))
+        clocks = ((Event.SILENCE, self._received_at_us + PAIRING_SILENCE_US), (Event.TIME_UP, self._deadline_us))
         over = first_over(JOINER, self._state, clocks, now_us)
         if over is not None:
             self._move(over, Over(Ending.VANISHED if over is Event.SILENCE else Ending.EXPIRED))

@@ -1,10 +1,10 @@
 """A device's heartbeats and its will, and what it knows of others' (docs/protocol.md, "Presence"; ADR 0021).
 
 1. A device beats for the collectors that its telemetry goes to: whenever a connection to a relay begins or ends,
-   and then only when it has sent a collector nothing for the interval: any message is a sign of life.
+   and then only when it has sent a collector nothing for the interval: any message shows that it is there.
 2. Every beat and every will has a counter that rises for good, restarts included: it is at least the wall clock's
    seconds, and a durable floor is kept ahead of it in blocks, so that a beat costs no write.
-3. What others tell is kept in memory. Changes are written at once, signs of life together once a minute.
+3. What others report is kept in memory. Changes are written at once, mere repetitions together once a minute.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from covey.core.link.after_commit import AfterCommit
 from covey.core.link.sealer import Sealer
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
-from covey.core.presence.status import PeerPresence, Presence, SignsOfLife, State, first_told
+from covey.core.presence.status import PeerPresence, Presence, PresenceState, State, peer_presence
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.topics import inbox_topic
@@ -37,13 +37,13 @@ class LastWill:
 
 
 class PresenceRecords(Protocol):
-    """What each device has last told of itself, and the counters of this device's own presence."""
+    """What each device has last reported of itself, and the counter of this device's own presence."""
 
     def of_peer(self, device: bytes) -> PeerPresence | None:
-        """Return what a device has last told of itself."""
+        """Return what a device has last reported of itself; None for one that never did."""
 
-    def note(self, device: bytes, told: PeerPresence) -> None:
-        """Keep what a device has told of itself."""
+    def note(self, device: bytes, presence: PeerPresence) -> None:
+        """Store what a device has reported of itself, in place of what it reported before."""
 
     def floor(self) -> int:
         """Return below which counters of this device's own presence may have been used."""
@@ -62,7 +62,7 @@ class Heartbeat:
         sealer: Sealer,
         rng: Callable[[int], bytes],
         interval_us: int,
-        signs: SignsOfLife,
+        presence: PresenceState,
         after_commit: AfterCommit,
     ) -> None:
         self._own = own
@@ -72,25 +72,25 @@ class Heartbeat:
         self._interval_us = interval_us
         self._next = self._floor = 0
         self._due_us: dict[bytes, int] = {}
-        self._signs = signs
+        self._presence = presence
         self._after_commit = after_commit
-        self._write_at_us: int | None = 0 if signs.unwritten else None
+        self._write_at_us: int | None = 0 if presence.unwritten else None
 
     # -- one's own ----------------------------------------------------------------------------------------------------
 
     def connected(self, relay: str, connection: int | None) -> None:
-        """Note that a relay is reached, and whose will it holds, if any: all are told."""
-        self._signs.relays[relay] = connection or (self._count() if self._left else 0)
+        """Note that a relay is reached, and the connection that its will of ours names; each collector gets a beat."""
+        self._presence.relays[relay] = connection or (self._count() if self._left else 0)
         self._due_us.clear()
 
     def connection_lost(self, relay: str) -> None:
-        """Note that a relay is lost: the others are told by those that are left."""
-        if self._signs.relays.pop(relay, None) is not None:
+        """Note that a relay is lost; a beat to every collector is due by those that are left."""
+        if self._presence.relays.pop(relay, None) is not None:
             self._due_us.clear()
 
     def end(self) -> None:
         """Say from now on that this device goes: it will be off on purpose."""
-        self._signs.going = True
+        self._presence.going = True
         self._due_us.clear()
 
     def spoke(self, recipient: bytes, now: Now) -> None:
@@ -100,7 +100,7 @@ class Heartbeat:
 
     def due(self, membership: Membership, now: Now) -> Iterator[tuple[bytes, bytes]]:
         """Yield (collector, body) of the beats that are due; going on says that one has gone."""
-        if not self._interval_us or not self._signs.relays or not self._left:
+        if not self._interval_us or not self._presence.relays or not self._left:
             return
         collectors = self._collectors(membership)
         self._due_us = {each: self._due_us.get(each, now.monotonic_us) for each in collectors}
@@ -110,9 +110,9 @@ class Heartbeat:
                 self._due_us[collector] = now.monotonic_us + self._interval_us
 
     def _beat(self) -> Presence:
-        if self._signs.going:
+        if self._presence.going:
             return Presence(self._count(), State.GOING, self._interval_s)
-        return Presence(self._count(), State.HERE, self._interval_s, tuple(sorted(set(self._signs.relays.values()))))
+        return Presence(self._count(), State.HERE, self._interval_s, tuple(sorted(set(self._presence.relays.values()))))
 
     def next_deadline(self) -> int | None:
         """Return when a beat is due, in monotonic microseconds."""
@@ -154,7 +154,7 @@ class Heartbeat:
     # -- others' ------------------------------------------------------------------------------------------------------
 
     def receive(self, membership: Membership, message: Message, now: Now) -> bool:
-        """Take a presence; return whether its author was heard: a will is no sign of life.
+        """Take a presence; return whether it shows that its author is there: a will does not.
 
         Raises:
             RemoteError: of a stranger or a removed member, or malformed.
@@ -162,20 +162,20 @@ class Heartbeat:
         if membership.shares_nothing_with(message.author):
             raise NotAMemberError("a PRESENCE by a stranger")
         presence = Presence.from_wire(message.body)
-        before = self._signs.peers.get(message.author) or self._records.of_peer(message.author)
+        before = self._presence.peers.get(message.author) or self._records.of_peer(message.author)
         if before is not None:
-            after = before.told(presence, now.wall_us)
+            after = before.updated(presence, now.wall_us)
         elif presence.state is State.GONE:
             after = None
         else:
-            after = first_told(presence, now.wall_us, now.wall_us)
+            after = peer_presence(presence, now.wall_us, now.wall_us)
         if after is None:
             return False
         soon = before is not None and (before.state, before.connections) == (after.state, after.connections)
         write_at_us = now.monotonic_us + (PRESENCE_WRITE_US if soon else 0)
         self._write_at_us = write_at_us if self._write_at_us is None else min(write_at_us, self._write_at_us)
-        self._signs.peers[message.author] = after
-        self._signs.unwritten.add(message.author)
+        self._presence.peers[message.author] = after
+        self._presence.unwritten.add(message.author)
         return presence.state is not State.GONE
 
     # -- the store ----------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class Heartbeat:
             first = max(self._next, self._records.floor(), now.wall_us // 1_000_000)
             self._records.set_floor(first + PRESENCE_BLOCK)
             self._after_commit.do(lambda _now: self._reserved(first))
-        written = {device: self._signs.peers[device] for device in self._signs.unwritten}
+        written = {device: self._presence.peers[device] for device in self._presence.unwritten}
         for device, presence in written.items():
             self._records.note(device, presence)
         self._after_commit.do(lambda _now: self._written(written))
@@ -200,5 +200,5 @@ class Heartbeat:
         self._next, self._floor = first, first + PRESENCE_BLOCK
 
     def _written(self, written: dict[bytes, PeerPresence]) -> None:
-        self._signs.unwritten -= {device for device, each in written.items() if self._signs.peers[device] == each}
-        self._write_at_us = 0 if self._signs.unwritten else None
+        self._presence.unwritten -= {device for device, each in written.items() if self._presence.peers[device] == each}
+        self._write_at_us = 0 if self._presence.unwritten else None

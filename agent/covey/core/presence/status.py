@@ -69,17 +69,20 @@ class Presence:
 
 
 class PeerPresence(NamedTuple):
-    """What a device has last told of itself. `since_us` is when its state began, both by the receiver's wall clock."""
+    """What a device has last reported of itself.
+
+    `since_us` is when its state began, `seen_at_us` when its last beat came, both by the receiver's wall clock.
+    """
 
     counter: int
     state: State
     interval_s: int
     connections: tuple[int, ...]
     since_us: int
-    heard_at_us: int
+    seen_at_us: int
 
-    def told(self, presence: Presence, now_us: int) -> PeerPresence | None:
-        """Return what holds after a presence; None where it is old (rule 3)."""
+    def updated(self, presence: Presence, now_us: int) -> PeerPresence | None:
+        """Return the peer's presence after another beat or will of it; None where that is an old one (rule 3)."""
         if presence.state is State.GONE:
             left = tuple(each for each in self.connections if each != presence.counter)
             if len(left) == len(self.connections):
@@ -89,32 +92,32 @@ class PeerPresence(NamedTuple):
             return self._replace(connections=(), state=State.GONE, since_us=now_us)
         if presence.counter <= self.counter:
             return None
-        return first_told(presence, self.since_us if presence.state is self.state else now_us, now_us)
+        return peer_presence(presence, self.since_us if presence.state is self.state else now_us, now_us)
 
 
-def first_told(presence: Presence, since_us: int, now_us: int) -> PeerPresence:
-    """Return what a beat tells."""
+def peer_presence(presence: Presence, since_us: int, now_us: int) -> PeerPresence:
+    """Return a peer's presence as its beat reports it."""
     return PeerPresence(presence.counter, presence.state, presence.interval_s, presence.connections, since_us, now_us)
 
 
-def condition(told: PeerPresence | None, heard_at_us: int | None, now_us: int) -> tuple[str, int | None]:
+def condition(peer: PeerPresence | None, seen_at_us: int | None, now_us: int) -> tuple[str, int | None]:
     """Return how a device is, and since when: `online`, `silent`, `gone`, `stopped` (it said so), or `unknown`.
 
-    `heard_at_us` is when any message of it came, which may be known to a minute.
+    `seen_at_us` is when any message of it came, which may be known to a minute.
     """
-    if told is None:
+    if peer is None:
         return "unknown", None
-    last_us = max(told.heard_at_us, heard_at_us or 0)
-    if told.state is not State.HERE and last_us <= told.since_us + _LATE_US:
-        return ("gone" if told.state is State.GONE else "stopped"), told.since_us
-    if now_us - last_us > told.interval_s * 2_500_000 + PRESENCE_WRITE_US:
+    last_us = max(peer.seen_at_us, seen_at_us or 0)
+    if peer.state is not State.HERE and last_us <= peer.since_us + _LATE_US:
+        return ("gone" if peer.state is State.GONE else "stopped"), peer.since_us
+    if now_us - last_us > peer.interval_s * 2_500_000 + PRESENCE_WRITE_US:
         return "silent", last_us
-    return "online", told.since_us
+    return "online", peer.since_us
 
 
 @dataclass(slots=True)
-class SignsOfLife:
-    """What relays and peers have told this process: no transaction undoes it."""
+class PresenceState:
+    """The relays that are reached and the peers that were seen: from the network, so that no transaction undoes it."""
 
     relays: dict[str, int] = field(default_factory=dict)
     """The connection that our will speaks of, for each relay that is reached."""

@@ -98,10 +98,10 @@ class BoardRoutes:
         elif self._records.of(board) != carrier:
             self._records.set(board, carrier)
 
-    def ways(self, board: bytes) -> set[bytes]:
+    def carriers(self, board: bytes) -> set[bytes]:
         """Return the devices that an acknowledgement for a board goes to now."""
-        ways = {self._records.of(board), self._repeated.pop(board, None)}
-        return {way for way in ways if way is not None}
+        carriers = {self._records.of(board), self._repeated.pop(board, None)}
+        return {carrier for carrier in carriers if carrier is not None}
 
     def leads_here(self, board: bytes, own: Identity) -> bool:
         """Say whether a board hangs on this device."""
@@ -165,7 +165,7 @@ def check_forward(membership: Membership, board: bytes, recipient: bytes, envelo
     return found[0]
 
 
-def check_carried(membership: Membership, message: Message, carrier: bytes) -> None:
+def check_forwarded(membership: Membership, message: Message, carrier: bytes) -> None:
     """Check what an envelope inside a FORWARD held (rule 2).
 
     Raises:

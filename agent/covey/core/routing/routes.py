@@ -59,8 +59,8 @@ class Routing:
                 yield self._sealer.seal(recipient, message, address=noise_public)
             return
         outgoing = self._sealer.seal(recipient, message, address=noise_public)
-        for carrier in sorted(self._routes.ways(recipient)):
-            yield from self._carried(membership, outgoing, carrier, now)
+        for carrier in sorted(self._routes.carriers(recipient)):
+            yield from self._forward(membership, outgoing, carrier, now)
 
     def of(self, membership: Membership, outgoing: Outgoing, now: Now) -> Iterator[Outgoing]:
         """Yield a message of a link; one for a board goes to who carries for it."""
@@ -68,11 +68,11 @@ class Routing:
         if carrier is None:
             yield outgoing
             return
-        yield from self._carried(membership, outgoing, carrier, now)
+        yield from self._forward(membership, outgoing, carrier, now)
         if carrier == self._own and outgoing.entry is not None:
             self._windows.sent(outgoing.recipient, outgoing.entry, now, "")
 
-    def _carried(self, membership: Membership, outgoing: Outgoing, carrier: bytes, now: Now) -> Iterator[Outgoing]:
+    def _forward(self, membership: Membership, outgoing: Outgoing, carrier: bytes, now: Now) -> Iterator[Outgoing]:
         """Hand an envelope to a board of this device, or yield the FORWARD in which another gateway gets it."""
         forward = Forward(outgoing.recipient, outgoing.envelope)
         if carrier == self._own:

@@ -306,8 +306,8 @@ def _from_base64url(text: str) -> bytes:
         content = a2b_base64(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))
     except (Base64Error, ValueError):
         content = b""
-    there_again = b2a_base64(content, newline=False).decode().rstrip("=").replace("+", "-").replace("/", "_")
-    if there_again != text:  # no padding, no other characters, no stray bits
+    encoded = b2a_base64(content, newline=False).decode().rstrip("=").replace("+", "-").replace("/", "_")
+    if encoded != text:  # no padding, no other characters, no stray bits
         raise ReadingError("vd is not base64url without padding (RFC 4648 section 5)")
     return content
 

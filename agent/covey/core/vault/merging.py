@@ -165,8 +165,8 @@ def layout(
         rewritten[place] |= small[place] and rewritten[place + 1]
     kept: list[SegmentRange | Group] = []
     run: list[SegmentEntry] = []
-    for (named, entries), anew in zip(ranges, rewritten, strict=False):
-        if anew:
+    for (named, entries), changed in zip(ranges, rewritten, strict=False):
+        if changed:
             run += entries
         else:
             kept += _cut(substituted(run, merged))
@@ -174,7 +174,7 @@ def layout(
             kept.append(named)
     tail = substituted([*run, *listed], merged)
     folded = max(0, len(tail) // VAULT_RANGE_SEGMENTS - 1) * VAULT_RANGE_SEGMENTS
-    dropped = tuple([named for (named, _), anew in zip(ranges, rewritten, strict=False) if anew])
+    dropped = tuple([named for (named, _), changed in zip(ranges, rewritten, strict=False) if changed])
     return SegmentLayout((*kept, *_cut(tail[:folded])), tail[folded:], dropped)
 
 

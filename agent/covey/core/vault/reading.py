@@ -1,7 +1,7 @@
 """Reading a vault whose store nobody trusts. Keys of objects are built by `vault.py` from checked ids alone.
 
 Every manifest is opened, verified and compared with the last good one (004.15-004.24). A manifest that is missing,
-damaged, rolled back or forked is told of and changes nothing.
+damaged, rolled back or forked is reported and changes nothing.
 """
 
 from __future__ import annotations

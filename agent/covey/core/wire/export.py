@@ -1,7 +1,7 @@
 """Files that carry envelopes where no network does: on a stick, between devices that never meet (docs/protocol.md, 20).
 
-A file is a CBOR sequence of byte strings, each one deterministic item: a header, letters, their number. So a reader
-takes one item at a time, and finds the next letter behind a damaged one. Nothing of it is secret or trusted: what
+A file is a CBOR sequence of byte strings, each one deterministic item: a header, entries, their number. So a reader
+takes one item at a time, and finds the next entry behind a damaged one. Nothing of it is secret or trusted: what
 counts is inside the envelopes, which are dealt with as if a relay had brought them.
 """
 
@@ -18,8 +18,8 @@ from covey.limits.message import MAXIMUM_ENVELOPE_BYTES
 _MAGIC = "covey/1 export"
 _ITEM_BYTES = MAXIMUM_ENVELOPE_BYTES + 64
 _BYTES_HEADS = {0x58: 1, 0x59: 2, 0x5A: 4}
-_LETTER = b"\x82\x58\x20"
-"""How every letter begins: an array of two, a key first."""
+_ENTRY_HEAD = b"\x82\x58\x20"
+"""How every entry begins: an array of two, a key first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class ExportFile:
 
     author: bytes
     written_at_us: int
-    letters: list[ExportEntry]
+    entries: list[ExportEntry]
     damaged: int
     """Places at which nothing, or not the next thing, could be read."""
 
 
-def write_export(author: bytes, written_at_us: int, letters: Iterable[ExportEntry]) -> bytes:
+def write_export(author: bytes, written_at_us: int, entries: Iterable[ExportEntry]) -> bytes:
     """Return a file."""
-    items = [cbor.encode([letter.to, letter.envelope]) for letter in letters]
+    items = [cbor.encode([entry.to, entry.envelope]) for entry in entries]
     whole = [cbor.encode([_MAGIC, author, written_at_us]), *items, cbor.encode(len(items))]
     return b"".join(cbor.encode(item) for item in whole)
 
@@ -63,26 +63,26 @@ def read_export(raw: bytes) -> ExportFile:
     found = ExportFile(author, written_at_us, [], 0)
     ended = False
     for item in _items(raw, position):
-        letter = _letter(item)
-        ended = letter is None and item == cbor.encode(len(found.letters) + found.damaged)
-        if letter is not None:
-            found.letters.append(letter)
+        entry = _entry(item)
+        ended = entry is None and item == cbor.encode(len(found.entries) + found.damaged)
+        if entry is not None:
+            found.entries.append(entry)
         elif not ended:
             found.damaged += 1
     if not ended and not found.damaged:
-        found.damaged = 1  # it was cut off between two letters
+        found.damaged = 1  # it was cut off between two entries
     return found
 
 
 def _items(raw: bytes, position: int) -> Iterator[bytes]:
-    """Yield items; after something that is none, go on at the next thing that looks like a letter."""
+    """Yield items; after something that is none, go on at the next thing that looks like an entry."""
     while position < len(raw):
         try:
             position, item = _item(raw, position)
             yield item
         except MalformedError:
             yield b""
-            position = _next_letter(raw, position + 1)
+            position = _next_entry(raw, position + 1)
 
 
 def _item(raw: bytes, position: int) -> tuple[int, bytes]:
@@ -100,9 +100,9 @@ def _item(raw: bytes, position: int) -> tuple[int, bytes]:
     return start + length, raw[start : start + length]
 
 
-def _next_letter(raw: bytes, position: int) -> int:
-    """Return where the next letter's byte string may begin."""
-    while (begin := raw.find(_LETTER, position)) >= 0:
+def _next_entry(raw: bytes, position: int) -> int:
+    """Return where the next entry's byte string may begin."""
+    while (begin := raw.find(_ENTRY_HEAD, position)) >= 0:
         for head, width in _BYTES_HEADS.items():
             start = begin - 1 - width
             if start >= position and raw[start] == head:
@@ -111,10 +111,10 @@ def _next_letter(raw: bytes, position: int) -> int:
     return len(raw)
 
 
-def _letter(item: bytes) -> ExportEntry | None:
+def _entry(item: bytes) -> ExportEntry | None:
     try:
         to, envelope = cbor.record(
-            cbor.decode(item, _ITEM_BYTES), "letter", cbor.octets(KEY_BYTES), cbor.octets_to(MAXIMUM_ENVELOPE_BYTES)
+            cbor.decode(item, _ITEM_BYTES), "entry", cbor.octets(KEY_BYTES), cbor.octets_to(MAXIMUM_ENVELOPE_BYTES)
         )
     except RemoteError:
         return None

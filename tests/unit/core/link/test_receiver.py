@@ -63,8 +63,8 @@ def test_what_is_not_landed_is_not_acknowledged() -> None:
 
 def test_nobody_waits_for_an_acknowledgement_that_nobody_asked_for() -> None:
     link = ReceiveLink(SequenceSet(4), set())
-    link.answer_now(7)
+    link.make_due(7)
     assert link.next_deadline() is None
     link.answer_soon(7)
-    link.answer_now(8)
+    link.make_due(8)
     assert link.next_deadline() == 8

@@ -55,7 +55,9 @@ def _send(sender: Device, recipient: Device, group_id: bytes, manifests: list[by
         manifests = manifests[len(fitting) :]
         body = Bundle(fitting).to_wire()
         with sender.store.transaction():
-            sender.node.actions.tell([GroupSend(recipient.key, MessageType.GROUP_MANIFEST, group_id, body)], sender.now)
+            sender.node.actions.queue_sends(
+                [GroupSend(recipient.key, MessageType.GROUP_MANIFEST, group_id, body)], sender.now
+            )
     carry(sender, recipient)
 
 

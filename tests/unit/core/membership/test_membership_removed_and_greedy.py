@@ -117,9 +117,9 @@ def test_a_device_that_the_removed_make_up_learns_nothing_later(make: Make) -> N
     carry(ann, ben, zoe)
     for outgoing in void:
         ann.receive(outgoing.envelope)
-    told = [read_message(raw) for _, raw in ann.store.outbox.queued(dan.key, 0, 100, 10_000_000)]
-    assert [message.type for message in told] == [MessageType.GROUP_MANIFEST]
-    bundle = Bundle.from_wire(told[0].body)
+    notices = [read_message(raw) for _, raw in ann.store.outbox.queued(dan.key, 0, 100, 10_000_000)]
+    assert [message.type for message in notices] == [MessageType.GROUP_MANIFEST]
+    bundle = Bundle.from_wire(notices[0].body)
     manifests = [read_manifest(raw) for raw in bundle.manifests]
     assert bundle.secrets == ()
     assert manifests

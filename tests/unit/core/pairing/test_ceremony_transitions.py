@@ -78,12 +78,12 @@ def _wrong_proof(machine: Inviter) -> None:
 
 
 def _silence(machine: Inviter | Joiner) -> None:
-    deadline = machine._heard_at_us + PAIRING_SILENCE_US
+    deadline = machine._received_at_us + PAIRING_SILENCE_US
     machine.handle_deadline(deadline)
 
 
 def _time_up(machine: Inviter | Joiner) -> None:
-    machine._heard_at_us = LATE_US
+    machine._received_at_us = LATE_US
     machine.handle_deadline(LATE_US)
 
 

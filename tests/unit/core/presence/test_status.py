@@ -10,7 +10,7 @@ import pytest
 from covey.core.link.sealer import Outgoing
 from covey.core.now import Now
 from covey.core.presence.heartbeat import LastWill
-from covey.core.presence.status import PeerPresence, Presence, State, condition, first_told
+from covey.core.presence.status import PeerPresence, Presence, State, condition, peer_presence
 from covey.core.wire.envelope import read_envelope
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import RemoteError
@@ -113,9 +113,9 @@ def test_stories(story: dict[str, Any]) -> None:
     for told in story["presences"]:
         presence = Presence.from_wire(bytes.fromhex(told["body"]))
         if held is not None:
-            after = held.told(presence, 1_000)
+            after = held.updated(presence, 1_000)
         else:
-            after = None if presence.state is State.GONE else first_told(presence, 1_000, 1_000)
+            after = None if presence.state is State.GONE else peer_presence(presence, 1_000, 1_000)
         assert (after is not None) == told["holds"]
         held = after or held
     assert condition(held, None, 2_000)[0] == story["condition"]
@@ -220,7 +220,7 @@ def test_beats_are_written_together(pair: Pair) -> None:
     pair.ann.restart()
     pair.ann.up()
     pair.tells(*(each.envelope for each in pair.ann.beats()))
-    pair.ann.node.answer_now(pair.ann.now)
+    pair.ann.node.make_acknowledgements_due(pair.ann.now)
     assert pair.ann.beats() != []  # where links stand, told anew: that is no beat
     before = pair.cat.store.connection.total_changes
     for _ in range(6):
@@ -233,7 +233,7 @@ def test_beats_are_written_together(pair: Pair) -> None:
     assert pair.cat.node.heartbeat.has_work(pair.cat.now)
     pair.maintain()
     assert pair.condition() == "online"
-    assert pair.cat.store.presence.of_peers()[pair.ann.key].heard_at_us == pair.cat.now.wall_us - 10_000_000
+    assert pair.cat.store.presence.of_peers()[pair.ann.key].seen_at_us == pair.cat.now.wall_us - 10_000_000
 
 
 def test_what_a_full_disk_refused_is_written_later(pair: Pair) -> None:

@@ -25,8 +25,8 @@ def test_a_full_batch_is_read_whole_and_within_its_bound(seed: int) -> None:
         time_us += rng.choice([0, 1, 100, 10**6, 10**9])
         kind = rng.randrange(5)
         scale = None if kind == 4 else kind
-        reach = rng.choice([5, 10**6, 1 << 52])
-        value = rng.random() if scale is None else rng.randrange(-reach, reach)
+        spread = rng.choice([5, 10**6, 1 << 52])
+        value = rng.random() if scale is None else rng.randrange(-spread, spread)
         if not batch.add(f"n{kind}", "Cel", scale, value, time_us):
             break
         taken.setdefault(f"n{kind}", []).append((time_us, value / 10 ** (scale or 0)))

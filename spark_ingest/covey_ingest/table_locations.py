@@ -31,11 +31,11 @@ _LIBRARY = {"timeout": "60s", "connect_timeout": "10s", "max_retries": "3", "ret
 
 
 class TableLocation(Protocol):
-    """What a log has to know of its tables' place."""
+    """What a log has to know of where its tables lie."""
 
     @property
     def options(self) -> dict[str, str] | None:
-        """What the Delta library is told of the place; no credentials."""
+        """The Delta library's options for this location; no credentials."""
 
     def uri(self, table: str) -> str:
         """Return the name of a table for the Delta library."""
@@ -69,7 +69,7 @@ class Bucket:
 
     @classmethod
     def at(cls, url: str) -> Bucket:
-        """Return the place that a URL names: `s3://bucket/prefix`.
+        """Return the location that a URL names: `s3://bucket/prefix`.
 
         Raises:
             ConfigurationError: it names none, or the library is not installed.
