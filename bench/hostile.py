@@ -1,7 +1,7 @@
 """Hostile envelopes a second that an agent survives, and how long an honest message takes beside them.
 
-The production runtime, node and store, on one core, and a relay in memory with at most 512 envelopes unacknowledged, one
-of them honest whenever the last one was taken. For some seconds each: nothing else; other members' messages; and
+The production runtime, node and store, on one core, and a relay in memory with at most 512 envelopes unacknowledged,
+one of them honest whenever the last one was taken. For some seconds each: nothing else; other members' messages; and
 envelopes of each kind that is worthless. `dealt` counts what the agent opened, dropped or took; `used` is the share of
 the core; then how long an honest message took from delivery to acknowledgement. What the limits hold back
 (`covey/limits/rate.py`) waits at the relay: then few are dealt with, and little of the core is used.
@@ -33,6 +33,7 @@ from covey.core.wire.envelope import seal
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.core.wire.topics import inbox_topic
 from covey.ports import Delivered, PublishRefusal, RelayEvent, RelayUp
+from tests.fleet import NodeMaker
 
 _SECONDS, _PREPARED, _WINDOW, _BYTES = 12.0, 30_000, 512, 200
 _INCARNATION = b"incarnat"
@@ -98,7 +99,7 @@ class _Victim:
         return Identity.from_seeds(self.chance.randbytes(32), self.chance.randbytes(32))
 
     def _node(self, state: LinkState | None) -> Node:
-        return Node(self.identity, self.store, self.chance.randbytes, self.chance.randint, state=state)
+        return NodeMaker(self.identity, self.chance).make(self.store, state)
 
     def envelope(self, author: Identity, kind: MessageType, number: int, body: bytes, group_id: bytes) -> bytes:
         """Return a sealed message for the victim."""

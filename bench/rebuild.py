@@ -19,6 +19,7 @@ from covey.core.crypto import Identity
 from covey.core.link.records import MessageClass
 from covey.core.node import Node
 from covey.limits.units import MIB
+from tests.fleet import NodeMaker
 
 _MEMBERS = 1_000
 _QUEUED = 1_000_000
@@ -60,7 +61,7 @@ def _seconds(identity: Identity, store: SqliteStore) -> float:
 
 def _node(identity: Identity, store: SqliteStore, before: Node | None) -> Node:
     state = None if before is None else before.state
-    return Node(identity, store, secrets.token_bytes, random.Random(1).randint, state=state)
+    return NodeMaker(identity, random.Random(1)).make(store, state)
 
 
 def _fill(store: SqliteStore, recipient: bytes) -> None:

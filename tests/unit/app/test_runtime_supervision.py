@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,11 +12,11 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.app.relays import Relays
 from covey.app.runtime import Runtime
 from covey.core.crypto import Identity
-from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.pairing.invite import SECRET_BYTES, Invite
 from covey.limits.pairing import INVITE_US
 from covey.ports import Delivered, PublishRefusal, RelayEvent, RelayUp, Released
+from tests.fleet import NodeMaker
 
 SECOND_US = 1_000_000
 
@@ -76,12 +76,12 @@ class _World:
 
     def __init__(self, store: SqliteStore) -> None:
         self.clock, self.relay = _Clock(), _Relay()
-        identity = Identity.from_seeds(bytes(32), bytes([1]) * 32)
+        nodes = NodeMaker(Identity.from_seeds(bytes(32), bytes([1]) * 32), random.Random(1))
         self.runtime = Runtime(
             store,
             Relays([self.relay]),  # type: ignore[list-item] # nobody moves its inbox
             self.clock,
-            lambda state: Node(identity, store, secrets.token_bytes, lambda low, _high: low, state=state),
+            lambda state: nodes.make(store, state),
             [],
             lambda _level, _line: None,
         )
