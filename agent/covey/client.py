@@ -19,10 +19,11 @@ import base64
 import http.client
 import json
 import socket
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, fields
 from http import HTTPStatus
+from io import BytesIO
 from os import PathLike, fspath
 from typing import Any
 from urllib.parse import urlencode
@@ -34,6 +35,9 @@ SYSTEM_SOCKET = "/run/covey/api.sock"
 
 _PATIENCE_S = 60.0
 """Longer than the agent's signs of life are apart, and than a commit on a worn card takes."""
+
+_REQUEST_BYTES = 1_000_000
+"""Of records in one request, about half of what an agent takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +93,16 @@ class Client:
         return self._ask("GET", "/v1/metrics", {"format": form}).decode()
 
     def publish(self, readings: bytes | Iterable[Mapping[str, Any]], batch: int | None = None) -> int:
-        """Queue SenML records durably, all or none, `batch` to a message; bytes are NDJSON. Return how many."""
-        lines = readings
-        if not isinstance(lines, bytes):
-            lines = "".join(json.dumps(each) + "\n" for each in lines).encode()
-        answer = self._json("POST", "/v1/publish", {"batch": batch}, lines, "application/x-ndjson")
-        return _number(answer, "queued_readings")
+        """Queue SenML records durably, `batch` to a message; bytes are NDJSON. Return how many readings those were.
+
+        What is longer than a megabyte goes in several requests. Of each, all is queued or nothing.
+        """
+        lines = BytesIO(readings) if isinstance(readings, bytes) else (json.dumps(each).encode() for each in readings)
+        queued = 0
+        for body in _bodies(lines):
+            answer = self._json("POST", "/v1/publish", {"batch": batch}, body, "application/x-ndjson")
+            queued += _number(answer, "queued_readings")
+        return queued
 
     def send(
         self, content: bytes, group: str | None = None, to: str | None = None, expires_s: int | None = None
@@ -206,6 +214,17 @@ def _number(answer: Mapping[str, Any], name: str) -> int:
     if not isinstance(found, int):
         raise AgentVersionError.lacking(name)
     return found
+
+
+def _bodies(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Join lines to bodies of one request each; none is split, and there is one body at least."""
+    body = bytearray()
+    for line in lines:
+        if body and len(body) + len(line) > _REQUEST_BYTES:
+            yield bytes(body)
+            body.clear()
+        body += line.removesuffix(b"\n") + b"\n"
+    yield bytes(body)
 
 
 def _blob(line: bytes) -> Blob:

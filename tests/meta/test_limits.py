@@ -15,6 +15,7 @@ from tests.meta.source_tree import ROOT, sources, within
 _UNITS = {"KIB", "MIB"}
 
 _OUR_OWN = {
+    "MAXIMUM_PUBLISH_BYTES": "this machine's memory",
     "BOARD_ENVELOPES_WAITING": "this machine's memory",
     "OUTBOX_BYTES": "this machine's disk",
     "INBOX_BYTES": "this machine's disk",

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from base64 import urlsafe_b64encode
@@ -22,7 +23,6 @@ from covey.adapters.state_folder import SYSTEM_STATE
 from covey.app.documents import Outbox, Status, from_json
 from covey.client import SYSTEM_SOCKET, Blob, Client
 from covey.config.settings import TelemetryConfig
-from covey.limits.units import MIB
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from covey.core.telemetry.senml import Reading
 
 _LOOK_S = 0.25
-_REQUEST_BYTES = MIB
-"""Of one request to the agent, about: it holds the readings in memory."""
+_REQUEST_BYTES = 500_000
+"""Of one request to the agent, about; well below what a client splits, so that it is queued whole or not at all."""
 _RECORD_BYTES = 200
 """A record's name, unit, time and number, about."""
 
@@ -124,7 +124,12 @@ class ThroughAgent:
     def add(self, reading: Reading) -> bool:
         """Take a reading; return whether enough wait to be flushed."""
         self._waiting.append((time.monotonic(), reading))
-        self._bytes += _RECORD_BYTES + (len(reading.value) if isinstance(reading.value, str | bytes) else 0)
+        match reading.value:
+            case str(text):
+                self._bytes += len(json.dumps(text))
+            case bytes(data):
+                self._bytes += 2 * len(data)
+        self._bytes += _RECORD_BYTES
         return self._bytes >= _REQUEST_BYTES
 
     def flush(self) -> int:

@@ -12,10 +12,12 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from covey.adapters.journal import report
-from covey.adapters.local_api import Answer, LocalApi, Request, Route, Text
+from covey.adapters.local_api.routes import Answer, Request, Route, Text
+from covey.adapters.local_api.server import LocalApi
 from covey.app.api_operations import OPERATIONS, api_description
 from covey.app.device import Device, device_on
 from covey.app.documents import ArrivedBlob, Forgotten, QueuedBlob, QueuedReadings, to_json
@@ -25,7 +27,7 @@ from covey.app.operations.publishing import readings_of_lines
 from covey.core.telemetry.senml import Reading, readings_from_cbor, readings_from_json
 from covey.errors import UsageError
 from covey.limits.message import MAXIMUM_BLOB_BYTES
-from covey.limits.units import MIB
+from covey.limits.telemetry import MAXIMUM_PUBLISH_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
     from covey.app.openapi import Operation
     from covey.client import Blob
 
-_BODY_BYTES = {"publish": 16 * MIB, "send": MAXIMUM_BLOB_BYTES}
-"""Readings of one request are held in memory until all of them are known to be good. The others have no body."""
+_BODY_BYTES = {"publish": MAXIMUM_PUBLISH_BYTES, "send": MAXIMUM_BLOB_BYTES}
+"""The others have no body."""
 _LOOK_S = 0.1
 _KEEPALIVE_S = 15.0
 """An empty line, so that a client and its agent notice each other's end."""
@@ -60,6 +62,7 @@ class _Answers:
 
     def __init__(self, agent: Device) -> None:
         self._agent = agent
+        self._publishing = Lock()
 
     def routes(self) -> tuple[Route, ...]:
         """Return a route for every operation."""
@@ -109,7 +112,7 @@ class _Answers:
 
     def _publish(self, request: Request) -> Answer:
         batch = int(request.query["batch"]) if "batch" in request.query else None
-        with self._opened() as device:
+        with self._publishing, self._opened() as device:  # one at a time: parsed, a body takes many times its bytes
             readings = _readings(request, device.clock.monotonic_us())
             outlet = OpenedDevice(device).outlet(batch)
             for reading in readings:

@@ -135,7 +135,7 @@ OPERATIONS = (
         (_number("batch", 1, MAXIMUM_BATCH_READINGS, "readings in one message (default: the agent's setting)"),),
         _READINGS,
         ("NoLength", "NoStorage", "OutboxFull"),
-        "At most 16 MiB. A time below 2**28 seconds counts from now (RFC 8428, section 4.5.3); a reading without one "
+        "At most 2 MiB. A time below 2**28 seconds counts from now (RFC 8428, section 4.5.3); a reading without one "
         "is of now.",
     ),
     Operation(

@@ -246,7 +246,7 @@ def boards(device: Examined) -> Iterator[Seen]:
 
 def api(device: Examined) -> Iterator[Seen]:
     """The local API: it answers, and those for whom it is can reach it."""
-    from covey.adapters.local_api import group_named
+    from covey.adapters.local_api.server import group_named
     from covey.app.answering_agent import socket_path
     from covey.client import Client
 

@@ -1,0 +1,232 @@
+"""HTTP with one client: requests are read, given to their routes, and answered."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
+
+from covey.adapters.local_api.bodies import NoRoomError, TimedReader
+from covey.adapters.local_api.connections import Phase
+from covey.adapters.local_api.routes import Request, Text
+from covey.errors import ConfigurationError, CoveyError, LocalError, OutboxFullError, RemoteError, StorageError
+
+if TYPE_CHECKING:
+    from covey.adapters.local_api.bodies import Body, SharedBytes
+    from covey.adapters.local_api.bounds import Bounds
+    from covey.adapters.local_api.connections import Connections
+    from covey.adapters.local_api.routes import Answer, Route
+    from covey.ports import Report
+
+_DISCARDED_BYTES = 64 * 1024 * 1024
+_BUSY = "too many clients at once"
+_LATER = {"Retry-After": "1"}
+
+
+class Conversation(BaseHTTPRequestHandler):
+    """A connection; the base class parses, and calls `do_METHOD` for each request."""
+
+    protocol_version = "HTTP/1.1"
+    server_version = "covey"
+    sys_version = ""
+
+    def __init__(
+        self,
+        request: Any,
+        client_address: Any,
+        server: Any,
+        routes: tuple[Route, ...],
+        report: Report,
+        bounds: Bounds,
+        connections: Connections,
+        shared: SharedBytes,
+    ) -> None:
+        self._routes = routes
+        self._report = report
+        self._connections = connections
+        self._shared = shared
+        self._reader = TimedReader(request, bounds)
+        super().__init__(request, client_address, server)
+
+    def setup(self) -> None:
+        """Read through a clock."""
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(self._reader)
+
+    def handle_one_request(self) -> None:
+        """Await a request, and answer it."""
+        self._reader.await_request()
+        if self._connections.enter(self.connection, Phase.AWAITED):
+            super().handle_one_request()
+        else:
+            self.close_connection = True
+
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        """Let every method that a client names reach the routes, which refuse those that they do not know."""
+        if name.startswith("do_"):
+            return self._answer
+        raise AttributeError(name)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse what the base class could not read, as everything else is refused."""
+        status = HTTPStatus(code)
+        self._refuse(status, "http", message or explain or status.phrase, "")
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
+        """Log nothing: who may speak here may also read the journal."""
+
+    def _answer(self) -> None:
+        body: Body | None = None
+        try:
+            parts = urlsplit(self.path)
+            route, matched = self._route(parts.path)
+            body = self._shared.read(self.rfile, self._length(route.body_bytes_max))
+            query = dict(parse_qsl(parts.query, keep_blank_values=True))
+            self._enter(Phase.ANSWERED)
+            answer = route.answer(Request(matched, query, self.headers.get_content_type(), bytes(body.content)))
+            first = self._first(answer) if isinstance(answer, Iterator) else None
+        except _RefusedError as refusal:
+            self._refuse(refusal.status, "http", str(refusal), "", refusal.headers)
+        except NoRoomError as full:
+            self._discard(full.missing)
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "http", "too much is being sent at once", "", _LATER)
+        except CoveyError as error:
+            self._refuse(_status(error), error.code, str(error), error.hint)
+        except TimeoutError:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, "http", "the request came too slowly", "")
+        except OSError:
+            self.close_connection = True
+        except Exception as error:  # noqa: BLE001 - whatever a client provokes, the agent goes on
+            self._report("error", f"local API: {self.command} failed: {type(error).__name__}")
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "error", "failed on something unforeseen", "")
+        else:
+            self._send_answer(answer, first)
+        finally:
+            if body is not None:
+                body.release()
+
+    def _enter(self, phase: Phase) -> None:
+        if not self._connections.enter(self.connection, phase):
+            raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY, _LATER)
+
+    def _first(self, answer: Iterator[dict[str, Any] | None]) -> dict[str, Any] | None:
+        """Return the first part of an answer that may go on for long: what fails with it is still a refusal."""
+        self._enter(Phase.STREAMED)
+        return next(answer, None)
+
+    def _route(self, path: str) -> tuple[Route, tuple[str, ...]]:
+        found = [(route, match) for route in self._routes if (match := re.fullmatch(route.pattern, path))]
+        if not found:
+            raise _RefusedError(HTTPStatus.NOT_FOUND, "there is nothing here")
+        for route, match in found:
+            if route.method == self.command:
+                return route, match.groups()
+        methods = ", ".join(route.method for route, _ in found)
+        raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"only {methods} here", {"Allow": methods})
+
+    def _length(self, most: int) -> int:
+        """Return how long the body is. It has one length, or none: RFC 9112, section 6.3."""
+        lengths = self.headers.get_all("Content-Length", ["0"])
+        if self.headers.defects:
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, "the header fields are malformed")
+        if "Transfer-Encoding" in self.headers:
+            if "Content-Length" in self.headers:
+                raise _RefusedError(HTTPStatus.BAD_REQUEST, "Content-Length and Transfer-Encoding together")
+            raise _RefusedError(HTTPStatus.LENGTH_REQUIRED, "send a Content-Length")
+        if len(lengths) != 1 or not re.fullmatch(r"[0-9]{1,12}", lengths[0]):
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, "Content-Length is not one number")
+        if int(lengths[0]) > most:
+            self._discard(min(int(lengths[0]), _DISCARDED_BYTES))
+            raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {most} bytes here")
+        return int(lengths[0])
+
+    def _discard(self, size: int) -> None:
+        """Read what is not wanted: a client that still writes would not see the answer."""
+        with contextlib.suppress(OSError):
+            while size > 0 and (chunk := self.rfile.read(min(size, 65_536))):
+                size -= len(chunk)
+
+    def _refuse(
+        self, status: HTTPStatus, code: str, message: str, hint: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self.close_connection = True  # a body may not have been read
+        content = _line({"error": code, "message": message, "hint": hint})
+        self._send(status, "application/json", content, {"Connection": "close", **(headers or {})})
+
+    def _send_answer(self, answer: Answer, first: dict[str, Any] | None) -> None:
+        if isinstance(answer, Text):
+            self._send(HTTPStatus.OK, answer.content_type, answer.text.encode())
+        elif isinstance(answer, Iterator):
+            self._stream(first, answer)
+        else:
+            self._send(HTTPStatus.OK, "application/json", _line(answer))
+
+    def _send(
+        self, status: HTTPStatus, content_type: str, content: bytes, headers: Mapping[str, str] | None = None
+    ) -> None:
+        with contextlib.suppress(OSError):
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(content)))
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(content)
+
+    def _stream(self, first: dict[str, Any] | None, rest: Iterator[dict[str, Any] | None]) -> None:
+        self.close_connection = True
+        with contextlib.suppress(OSError, CoveyError):
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", "application/x-ndjson")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            if first is not None:
+                self.wfile.write(_line(first))
+            for each in rest:
+                self.wfile.write(_line(each) if each is not None else b"\n")
+
+
+class _RefusedError(Exception):
+    """The request does not reach a route."""
+
+    def __init__(self, status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = headers or {}
+
+
+def _line(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode() + b"\n"
+
+
+def _status(error: CoveyError) -> HTTPStatus:
+    match error:
+        case OutboxFullError():
+            return HTTPStatus.INSUFFICIENT_STORAGE
+        case StorageError():
+            return HTTPStatus.SERVICE_UNAVAILABLE
+        case ConfigurationError():
+            return HTTPStatus.INTERNAL_SERVER_ERROR
+        case LocalError() | RemoteError():
+            return HTTPStatus.BAD_REQUEST
+        case _:
+            return HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _response(status: HTTPStatus, message: str, headers: Mapping[str, str]) -> bytes:
+    content = _line({"error": "http", "message": message, "hint": ""})
+    fields = {"Content-Type": "application/json", "Content-Length": len(content), "Connection": "close", **headers}
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{name}: {value}" for name, value in fields.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + content
+
+
+BUSY = _response(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY, _LATER)
+"""The answer to a client that finds no place."""
