@@ -51,8 +51,18 @@ class CounterRecords(Protocol):
         """Add to a counter that `covey status` shows."""
 
 
-class OutboxRecords(Protocol):
-    """The queues of messages that wait, as their sender needs them."""
+class QueuedRecords(Protocol):
+    """What waits in the queues."""
+
+    def recipients(self) -> list[bytes]:
+        """Return the recipients that the outbox holds messages for."""
+
+    def queued(self, recipient: bytes, after: int, limit: int, size: int) -> list[tuple[int, bytes]]:
+        """Return a recipient's (place, message) that follow a place: up to `limit`, until their bytes reach `size`."""
+
+
+class QueueRecords(Protocol):
+    """What becomes of the messages of a queue."""
 
     def allocate(self, recipient: bytes) -> tuple[int, int]:
         """Return the next (seq, link_seq) for a message to a recipient; neither is ever given again."""
@@ -87,9 +97,6 @@ class OutboxRecords(Protocol):
     def expire(self) -> list[tuple[bytes, list[Range]]]:
         """Delete some messages that have outlived their lifetime; return recipients and places, to be reported."""
 
-    def queued(self, recipient: bytes, after: int, limit: int, size: int) -> list[tuple[int, bytes]]:
-        """Return a recipient's (place, message) that follow a place: up to `limit`, until their bytes reach `size`."""
-
     def make_room(self, recipient: bytes, size: int) -> list[Range]:
         """Where `size` more bytes would not fit, forget the recipient's oldest telemetry; return the places.
 
@@ -114,8 +121,9 @@ class OutboxRecords(Protocol):
     def free(self, recipient: bytes, received: SequenceSet) -> int:
         """Forget the places that the recipient holds; return how many messages that were."""
 
-    def recipients(self) -> list[bytes]:
-        """Return the recipients that the outbox holds messages for."""
+
+class OutboxRecords(QueuedRecords, QueueRecords, Protocol):
+    """The queues of messages that wait, as their sender needs them."""
 
 
 class LossRecords(Protocol):
@@ -154,7 +162,19 @@ class SenderRecords(Protocol):
     """What a sender needs."""
 
     @property
-    def outbox(self) -> OutboxRecords:
+    def outbox(self) -> QueuedRecords:
+        """Messages that wait for their recipients."""
+
+    @property
+    def incarnations(self) -> IncarnationRecords:
+        """The incarnations of this device."""
+
+
+class SendQueueRecords(Protocol):
+    """What the queues of a sender need."""
+
+    @property
+    def outbox(self) -> QueueRecords:
         """Messages that wait for their recipients."""
 
     @property

@@ -12,7 +12,7 @@ from covey.core.group.messages import GroupSend
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.incarnations import losses
 from covey.core.link.link_keys import SendingLinks
-from covey.core.link.records import MessageClass, SenderRecords
+from covey.core.link.records import MessageClass, SendQueueRecords
 from covey.core.link.windows import Windows
 from covey.core.now import Now
 from covey.core.telemetry.batch import numbered
@@ -47,7 +47,7 @@ class SendQueue:
     def __init__(
         self,
         identity: Identity,
-        records: SenderRecords,
+        records: SendQueueRecords,
         address: Callable[[bytes], bytes | None],
         windows: Windows,
         link_keys: SendingLinks,

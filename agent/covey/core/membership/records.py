@@ -31,11 +31,8 @@ class PendingJoin:
     expires_at_us: int
 
 
-class GroupRecords(Protocol):
-    """Manifests and secrets of this device's groups."""
-
-    def manifests(self) -> list[tuple[bytes, bytes, bytes]]:
-        """Return (group_id, hash, manifest) of what is not settled or was settled last, by group, version and hash."""
+class ManifestRecords(Protocol):
+    """The accepted manifests of this device's groups."""
 
     def manifests_from(self, group_id: bytes, version: int, most: int) -> list[bytes]:
         """Return the first accepted manifests of a group from a version on, by version and hash."""
@@ -46,11 +43,18 @@ class GroupRecords(Protocol):
     def save_manifest(self, group_id: bytes, manifest_hash: bytes, version: int, raw: bytes, now_us: int) -> None:
         """Keep an accepted manifest for good."""
 
-    def settle_manifests(self, group_id: bytes, version: int) -> None:
-        """Note that everything below a version is followed by everything else."""
-
     def reopen_manifests(self, group_id: bytes, version: int) -> None:
         """Note that what is at or above a version may have rivals."""
+
+
+class GroupRecords(ManifestRecords, Protocol):
+    """Manifests and secrets of this device's groups."""
+
+    def manifests(self) -> list[tuple[bytes, bytes, bytes]]:
+        """Return (group_id, hash, manifest) of what is not settled or was settled last, by group, version and hash."""
+
+    def settle_manifests(self, group_id: bytes, version: int) -> None:
+        """Note that everything below a version is followed by everything else."""
 
     def keep_early_manifest(self, group_id: bytes, manifest_hash: bytes, version: int, raw: bytes) -> None:
         """Keep a manifest that follows something unknown."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.trust import GroupTrust, Verdict
-from covey.core.membership.records import GroupRecords
+from covey.core.membership.records import ManifestRecords
 from covey.errors import RemoteError, RollbackError, VersionGapError
 from covey.limits.group import MAXIMUM_OPEN_MANIFESTS, STEPS_AT_ONCE
 
@@ -87,7 +87,7 @@ def replayed(group_id: bytes, manifests: Iterable[GroupManifest]) -> GroupTrust 
     return trust
 
 
-def reopened(group_id: bytes, waiting: dict[bytes, GroupManifest], records: GroupRecords) -> GroupTrust | None:
+def reopened(group_id: bytes, waiting: dict[bytes, GroupManifest], records: ManifestRecords) -> GroupTrust | None:
     """Return a trust that remembers enough of the past for what waits, if all of that past is here (rule 2).
 
     What follows something that is here, but too old, is taken out of `waiting`.
@@ -113,12 +113,12 @@ def reopened(group_id: bytes, waiting: dict[bytes, GroupManifest], records: Grou
     return None
 
 
-def _is_here(group_id: bytes, parent: bytes, waiting: dict[bytes, GroupManifest], records: GroupRecords) -> bool:
+def _is_here(group_id: bytes, parent: bytes, waiting: dict[bytes, GroupManifest], records: ManifestRecords) -> bool:
     return parent in waiting or records.has_manifest(group_id, parent)
 
 
 def _reopened_from(
-    group_id: bytes, floor: int, stored: list[bytes], waiting: dict[bytes, GroupManifest], records: GroupRecords
+    group_id: bytes, floor: int, stored: list[bytes], waiting: dict[bytes, GroupManifest], records: ManifestRecords
 ) -> GroupTrust | None:
     """Return a trust that remembers what is stored from a version on, if that is of use for what waits."""
     past = {each.hash: each for raw in stored if (each := read_manifest(raw, verify=False))}
