@@ -29,7 +29,7 @@ from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.vault.landing import LandingPlan
 from covey.core.wire.envelope import seal
-from covey.core.wire.message import read_message
+from covey.core.wire.message import Loss, read_message
 from covey.core.wire.sequences import SequenceSet
 from covey.ports import Delivered
 from tests.sim.broker import Link
@@ -213,5 +213,6 @@ MUTANTS = (
     Mutant("an earlier life's messages are forgotten", {(Incarnations, "spans"): _present_span_only}),
     Mutant("only the preferred relay is tried", {(Relays, "_routing"): _first_relay}),
     Mutant("an answer goes by the preferred relay only", {(Relays, "note_received"): _nothing}),
+    Mutant("a claim of losses is believed whatever it says", {(Loss, "last"): property(lambda _loss: 0)}),
     Mutant("acknowledge for ever", {(ReceiveLink, "answered"): _nothing}),
 )

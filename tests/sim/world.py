@@ -16,6 +16,7 @@ from tests.sim.attacker import Attacker
 from tests.sim.broker import Broker
 from tests.sim.device import Action, Device
 from tests.sim.disk import Disk
+from tests.sim.insider import Insider
 from tests.sim.ledger import MARK, Ledger, ViolationError, check
 from tests.sim.memory import Memory
 from tests.sim.plan import Plan, draw
@@ -25,6 +26,15 @@ from tests.sim.vault_store import VaultStore
 _PUBLISHES_BASE, _PUBLISHES_EACH, _PUBLISHES_START = 150, 20, 6
 """Most publishes of a seed: so many, and for each submission, with acknowledgements and whatever fails, and for each
 start, which acknowledges every link anew. A storm of resends needs hundreds for each."""
+
+_INSIDER_EACH = 7
+"""In one world of so many a member's keys are somebody else's, too. Its chance is its own: the others do not change."""
+_INSIDER_EVERY_US = 2 * SECOND
+_PUBLISHES_PROVOKED = 8
+"""Most publishes for each thing that it says: an answer, sent again while things fail, and acknowledgements."""
+
+_LOST_EACH = 10
+"""Most messages that are told as lost for each submission: one for each recipient, with control messages."""
 
 _PATIENCE_US = 120 * MINUTE
 """How long after the last fault everything must have come: many of the longest retries."""
@@ -63,6 +73,8 @@ class World:
             collects = name == "collector"
             self.devices.append(Device(self, brokers, name, identity(name), disk, collects=collects))
         self.collector = self.devices[2]
+        self.insider = Insider(self, self.devices[1], random.Random(f"insider {seed}"))
+        self._insider_acts = seed % _INSIDER_EACH == _INSIDER_EACH - 1
         self.taken: dict[str, list[bytes]] = {device.name: [] for device in self.devices}
 
     def rng(self, length: int) -> bytes:
@@ -83,6 +95,7 @@ class World:
         self.publishes += 1
         starts = sum(device.boots for device in self.devices)
         most = _PUBLISHES_BASE + _PUBLISHES_EACH * self._submitted + _PUBLISHES_START * starts
+        most += _PUBLISHES_PROVOKED * self.insider.acts
         check(self.publishes <= most, "a storm of resends")
 
     # -- the course of events -----------------------------------------------------------------------------------------
@@ -157,6 +170,8 @@ class World:
         ):
             if every_us:
                 self._repeat(every_us, fault)
+        if self._insider_acts:
+            self._repeat_insider()
         for broker in self.brokers:
             self._repeat(15 * SECOND, broker.take_snapshot)
 
@@ -167,6 +182,14 @@ class World:
                 self._repeat(every_us, fault)
 
         self.agenda.after(self.random.randint(every_us // 2, every_us * 3 // 2), strike)
+
+    def _repeat_insider(self) -> None:
+        def strike() -> None:
+            if self.raging:
+                self.insider.act()
+                self._repeat_insider()
+
+        self.agenda.after(_INSIDER_EVERY_US, strike)
 
     def _some_broker(self) -> Broker:
         return self.random.choice(self.brokers)
@@ -209,7 +232,10 @@ class World:
     def _check_end(self) -> None:
         self.ledger.check_complete()
         self.objects.check_everything_opens()
+        possible = _LOST_EACH * self._submitted + self.insider.acts**2
         for device in self.devices:
+            lost = device.store.counters.values().get("lost_messages", 0)
+            check(lost <= possible, "a device counts losses of what nobody can have sent")
             self._take(device, 1_000_000)
             me = device.identity.signing_public
             delivered = sorted(self.ledger.inboxes.get(me, []))
