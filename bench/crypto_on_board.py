@@ -124,7 +124,7 @@ def fits(heap, frozen):
         vfs.mount(_Artefacts(), "/")
         sys.path[:] = ["/"]
     gc.collect()
-    ballast = bytearray(gc.mem_free() - heap)
+    filler = bytearray(gc.mem_free() - heap)
     try:
         import tweetnacl as nacl
 
@@ -134,6 +134,6 @@ def fits(heap, frozen):
         assert nacl.crypto_box_open(box, NONCE, public, secret) == MESSAGE
         public, secret = nacl.crypto_sign_keypair()
         assert nacl.crypto_sign_open(nacl.crypto_sign(MESSAGE, secret), public) == MESSAGE
-        print("fits", len(ballast) > 0)
+        print("fits", len(filler) > 0)
     except MemoryError:
         print("fits", False)

@@ -35,7 +35,7 @@ _BOUND = 10_000 * MIB
 def main() -> None:
     """Print the numbers."""
     for grouped, freed in ((20, 100), (20, 20), (1, 20)):
-        written, rate = _life(grouped, freed)
+        written, rate = _run(grouped, freed)
         how = f"{grouped:>2} a commit, freed {freed:>3} at once"
         print(f"bytes written for each message's life, {how} {written:>10,.0f}")
         print(f"  messages/s, durable, from queued to forgotten {rate:>24,.0f}")
@@ -44,10 +44,10 @@ def main() -> None:
         _fill(path)
         print(f"a queue of {_LONG:,} messages, {path.stat().st_size // MIB:,} MiB")
         for name in ("first", "second"):
-            told = subprocess.run(
+            output = subprocess.run(
                 [sys.executable, "-m", "bench.outbox", str(path)], check=True, capture_output=True, text=True
             )
-            seconds, kib = told.stdout.split()
+            seconds, kib = output.stdout.split()
             print(f"  {name} start until the first window is read, s {float(seconds):>24.3f}")
             print(f"    resident memory beyond an empty start, MiB {int(kib) / KIB:>26.1f}")
 
@@ -59,7 +59,7 @@ def _written() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
 
 
-def _life(grouped: int, freed: int) -> tuple[float, float]:
+def _run(grouped: int, freed: int) -> tuple[float, float]:
     with TemporaryDirectory(dir=Path.cwd()) as folder:  # on a disk: /tmp may be memory
         store = SqliteStore(Path(folder) / "state.sqlite", secrets.token_bytes(8), _BOUND)
         content = secrets.token_bytes(_BYTES)

@@ -203,14 +203,14 @@ def print_gaps() -> None:
     names = ["author", "incarnation", "collector", "received_at", "index", "batch_number"]
     with tempfile.TemporaryDirectory(prefix="covey-bench-") as work:
         tables = Path(work)
-        for batch, (number, told) in enumerate({1: "begin", 2: "go on", 4: "leave out one", 3: "bring it"}.items()):
+        for batch, (number, case) in enumerate({1: "begin", 2: "go on", 4: "leave out one", 3: "bring it"}.items()):
             folder = tables / "readings" / f"batch={batch}"
             folder.mkdir(parents=True)
             rows = pa.table([*links, *same, pa.repeat(number, DEVICES)], names)
             pq.write_table(rows, folder / "part-0.parquet", compression="zstd")
             began = time.monotonic()
             gaps.update(tables)
-            print(f"gaps     {DEVICES:,} devices {told}: {time.monotonic() - began:.2f} s", flush=True)
+            print(f"gaps     {DEVICES:,} devices {case}: {time.monotonic() - began:.2f} s", flush=True)
 
 
 def _stage(folder: Path, links: list[pa.Array], seq: np.ndarray) -> Path:

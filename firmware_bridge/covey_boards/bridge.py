@@ -86,8 +86,8 @@ class _Line:
         self.collector = _NO_COLLECTOR
         self.held: SerialMessage | None = None
         self.held_until_us = 0
-        self.heard_us = 0
-        self.told: set[str] = set()
+        self.received_us = 0
+        self.warned: set[str] = set()
         self.synchronised = False
         self.time_at_us = self.enrol_at_us = self.note_at_us = self.noted_us = 0
         self.numbers: dict[str, int] = {}
@@ -132,10 +132,10 @@ class Bridge:
             self._look_at_us = now.monotonic_us + _LOOK_US
             self._restart_boards()
             for line in self._lines:
-                self._tell(line, node, now)
+                self._send_due(line, node, now)
                 if line.up and now.monotonic_us >= line.note_at_us:
                     self._note(line, now)
-        lively = any(now.monotonic_us < line.heard_us + _QUIET_AFTER_US for line in self._lines)
+        lively = any(now.monotonic_us < line.received_us + _QUIET_AFTER_US for line in self._lines)
         return now.monotonic_us + (_BUSY_LINE_US if lively else _LOOK_US)
 
     def stop(self, node: Node, now: Now) -> None:  # noqa: ARG002 - a role's
@@ -163,7 +163,7 @@ class Bridge:
             event = line.held or line.link.next_event()
             if event is None or (line.held is not None and now.monotonic_us < line.held_until_us):
                 return
-            line.heard_us = now.monotonic_us
+            line.received_us = now.monotonic_us
             if isinstance(event, SerialMessage):
                 line.held, line.held_until_us = event, now.monotonic_us + _FULL_US
                 if not self._receive(line, event.content, node, now):
@@ -183,12 +183,12 @@ class Bridge:
         try:
             kind, *fields = messages.from_line(content)
         except messages.WireError:
-            self._tell_once(line, "says what this Covey does not understand: has it a newer firmware?")
+            self._warn_once(line, "says what this Covey does not understand: has it a newer firmware?")
             return True
         if kind == messages.IDENTIFY:
             self._identify(line, *fields, now=now)
         elif line.board is None:
-            self._tell_once(line, "speaks before it says who it is")
+            self._warn_once(line, "speaks before it says who it is")
         elif kind == messages.CARRY:
             return self._carry(line, line.board, *fields, node=node, now=now)
         elif kind == messages.REPORT:
@@ -207,7 +207,7 @@ class Bridge:
         except MalformedError:
             proven = False
         if not proven or len(software.encode()) > MAXIMUM_SOFTWARE_BYTES:
-            self._tell_once(line, "does not prove who it is")
+            self._warn_once(line, "does not prove who it is")
             return
         board = AttachedBoard(
             line.link.port,
@@ -219,7 +219,7 @@ class Bridge:
             {},
         )
         if line.board is None or line.board.keys != board.keys:
-            line.numbers, line.told = {}, set()
+            line.numbers, line.warned = {}, set()
         if not line.up:
             self._report("notice", f"board {device_name(signing_public)} on {line.link.port}: {printable(software)}")
         line.collector = collector
@@ -235,17 +235,17 @@ class Bridge:
                 node.forward(board.keys.signing_public, recipient, envelope, now)
         except OutboxFullError as error:
             node.discard()
-            self._tell_once(line, f"waits: {error}")
+            self._warn_once(line, f"waits: {error}")
             return False
         except LocalError as error:
             node.discard()
-            self._tell_once(line, f"is not carried for: {error}" + (f" ({error.hint})" if error.hint else ""))
+            self._warn_once(line, f"is not carried for: {error}" + (f" ({error.hint})" if error.hint else ""))
         return True
 
-    def _tell_once(self, line: _Line, what: str) -> None:
+    def _warn_once(self, line: _Line, what: str) -> None:
         """Report what goes on for long, once for each board."""
-        if what not in line.told:
-            line.told.add(what)
+        if what not in line.warned:
+            line.warned.add(what)
             name = device_name(line.board.keys.signing_public) if line.board is not None else "something"
             self._report("warning", f"board {name} on {line.link.port} {what}")
 
@@ -259,7 +259,7 @@ class Bridge:
                 if line.board is not None and line.board.keys.signing_public == forward.to:
                     line.link.send(messages.to_line(messages.DELIVER, forward.envelope))
 
-    def _tell(self, line: _Line, node: Node, now: Now) -> None:
+    def _send_due(self, line: _Line, node: Node, now: Now) -> None:
         """Rules 3 and 4."""
         if line.board is None or not line.board.up:
             return
@@ -276,11 +276,11 @@ class Bridge:
         key = board.keys.signing_public
         found = board_member(node.membership, key)
         if found is None:
-            self._tell_once(line, f"is in no group: covey mcu enrol {line.link.port}")
+            self._warn_once(line, f"is in no group: covey mcu enrol {line.link.port}")
             return
         collector = node.membership.collector_of(found[0].group_id, key)
         if collector is None:
-            self._tell_once(line, "has no collector in its group: covey invite --capability collector")
+            self._warn_once(line, "has no collector in its group: covey invite --capability collector")
             return
         keys = collector.keys
         line.link.send(messages.to_line(messages.ENROL, found[0].group_id, keys.signing_public, keys.noise_public))

@@ -148,16 +148,16 @@ class SerialPortLink:
     # -- the thread ---------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        told = (0, "")
+        reported = (0, "")
         while not self._stopping.is_set():
             try:
                 self._serve()
             except (
                 OSError
             ) as error:  # pyserial's SerialException is one, and so is what in_waiting raises after unplugging
-                if told != (self._opened, str(error)):
-                    told = (self._opened, str(error))
-                    self._tell(SerialDown(str(error)))
+                if reported != (self._opened, str(error)):
+                    reported = (self._opened, str(error))
+                    self._put(SerialDown(str(error)))
             self._stopping.wait(_LOOK_S)
 
     def _serve(self) -> None:
@@ -220,15 +220,15 @@ class SerialPortLink:
             if isinstance(event, link_machine.LinkUp):
                 with self._lock:
                     self._up = True
-                self._tell(SerialUp(event.restarted))
+                self._put(SerialUp(event.restarted))
             elif isinstance(event, link_machine.LinkDown):
                 with self._lock:
                     self._up = False
-                self._tell(SerialDown(event.reason))
+                self._put(SerialDown(event.reason))
             elif isinstance(event, link_machine.Message):
-                self._tell(SerialMessage(bytes(event.data), (self._opened, event.token)))
+                self._put(SerialMessage(bytes(event.data), (self._opened, event.token)))
 
-    def _tell(self, event: SerialUp | SerialDown | SerialMessage) -> None:
+    def _put(self, event: SerialUp | SerialDown | SerialMessage) -> None:
         with self._lock:
             self._events.append(event)
 

@@ -54,7 +54,7 @@ class Deliveries:
         self._report = report
         self._held: list[Delivered] = []
         self._until_us = 0
-        self._told_us: int | None = None
+        self._reported_us: int | None = None
 
     def add(self, events: Sequence[Delivered]) -> None:
         """Hold what relays have delivered; it is due at once."""
@@ -81,7 +81,7 @@ class Deliveries:
         rests_us = node.receiving_rests_us(now)
         if rests_us:
             self._until_us = now.monotonic_us + rests_us
-            self._tell_rest(now)
+            self._report_rest(now)
             return
         self._until_us = now.monotonic_us + _HELD_US
         together, defects = len(self._held), 0
@@ -105,9 +105,9 @@ class Deliveries:
             together = len(self._held)
         self._until_us = now.monotonic_us
 
-    def _tell_rest(self, now: Now) -> None:
-        if self._told_us is None or now.monotonic_us >= self._told_us + DROPPED_LINE_US:
-            self._told_us = now.monotonic_us
+    def _report_rest(self, now: Now) -> None:
+        if self._reported_us is None or now.monotonic_us >= self._reported_us + DROPPED_LINE_US:
+            self._reported_us = now.monotonic_us
             self._report("warning", "more worthless envelopes come than are dealt with: what comes waits at the relay")
 
     def _acknowledge(self, batch: list[Delivered], seen: list[Seen | None]) -> None:

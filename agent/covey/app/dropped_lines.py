@@ -1,4 +1,4 @@
-"""The lines that tell of dropped envelopes: one for each author and minute, whatever comes; counters tell of each."""
+"""The lines that report dropped envelopes: one for each author and minute, whatever comes; counters count each."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from covey.limits.rate import DROPPED_LINE_US, DROPPED_LINES
 
 
 @dataclass(slots=True)
-class _Told:
+class _LastLine:
     at_us: int
-    untold: int = 0
+    unreported: int = 0
 
 
 class DroppedLines:
-    """What was told of whom, and how often it was not. Authors beyond a number are told of together with strangers."""
+    """When each author last had a line, and how many envelopes had none since; of many authors, the rest share one."""
 
     def __init__(self) -> None:
-        self._told: dict[bytes | None, _Told] = {}
+        self._lines: dict[bytes | None, _LastLine] = {}
 
     def dropped(self, event: EnvelopeDropped, now_us: int) -> str | None:
-        """Return the line of an envelope; None where a line told of its author a short time ago."""
+        """Return the line of an envelope; None where its author had a line a short time ago."""
         author = event.author
-        if author not in self._told and len(self._told) >= DROPPED_LINES:
+        if author not in self._lines and len(self._lines) >= DROPPED_LINES:
             author = None
-        told = self._told.get(author)
-        if told is not None:
-            told.untold += 1
+        line = self._lines.get(author)
+        if line is not None:
+            line.unreported += 1
             return None
-        self._told[author] = _Told(now_us)
+        self._lines[author] = _LastLine(now_us)
         return f"dropped an envelope{_whose(author)}: {event.code}: {event.reason}"
 
     def due(self, now_us: int) -> Iterator[str]:
-        """Yield the lines of what was not told one by one, a minute after the last line about the same author."""
-        for author, told in list(self._told.items()):
-            if now_us < told.at_us + DROPPED_LINE_US:
+        """Yield the lines that count what had none of its own, a minute after the last line about the same author."""
+        for author, line in list(self._lines.items()):
+            if now_us < line.at_us + DROPPED_LINE_US:
                 continue
-            del self._told[author]
-            if told.untold:
-                self._told[author] = _Told(now_us)
-                yield f"dropped {told.untold} more envelopes{_whose(author)}; 'covey status' counts why"
+            del self._lines[author]
+            if line.unreported:
+                self._lines[author] = _LastLine(now_us)
+                yield f"dropped {line.unreported} more envelopes{_whose(author)}; 'covey status' counts why"
 
 
 def _whose(author: bytes | None) -> str:

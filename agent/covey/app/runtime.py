@@ -331,9 +331,9 @@ class Runtime:
         now_us = self._clock.monotonic_us()
         while (event := self.node.next_event()) is not None:
             if isinstance(event, EnvelopeDropped):
-                told = self._dropped_lines.dropped(event, now_us)
-                if told is not None:
-                    self._report("warning", told)
+                line = self._dropped_lines.dropped(event, now_us)
+                if line is not None:
+                    self._report("warning", line)
             else:
                 self._report(*describe(event))
         for line in self._dropped_lines.due(now_us):

@@ -89,9 +89,9 @@ def test_a_board_that_comes_is_known_and_told_the_time(gateway: Gateway) -> None
     assert (board.keys, board.up, board.enrolled) == (gateway.board.keys, True, False)
     assert board.software == "a test's board 1"
     assert len(gateway.board.times) == 1
-    told_us, synchronised = gateway.board.times[0]
+    due_us, synchronised = gateway.board.times[0]
     assert synchronised
-    assert 0 <= gateway.device.now.wall_us - told_us < 1_000_000
+    assert 0 <= gateway.device.now.wall_us - due_us < 1_000_000
 
 
 def test_the_time_comes_again_and_when_the_clock_becomes_right(gateway: Gateway) -> None:

@@ -1,0 +1,115 @@
+"""Names are made of the field's own words: whoever reads the code learns no vocabulary of ours.
+
+The glossary of docs/architecture.md says what the words mean that are used; this is the list of those that are not,
+each with what is said in its stead. Judged are the names that the code itself gives: modules, classes, functions,
+arguments, attributes and variables. Of tests, benches and demonstrations only metaphors are judged.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.meta.source_tree import HOLDS_PACKAGES, PRODUCT, ROOT, Source, sources, within
+
+_METAPHORS = {
+    "attendance": "peer presence",
+    "ballast": "reserved space",
+    "bequeath": "set will",
+    "era": "incarnation span",
+    "eras": "incarnation spans",
+    "lapsed": "void",
+    "locksmith": "key reload",
+    "misled": "void",
+    "pulse": "heartbeat",
+    "restless": "has work",
+    "undertaker": "group teardown",
+    "untold": "unreported",
+    "upkeep": "maintenance",
+}
+"""Words that mean something only to whoever has been told what: for each what it is."""
+
+_VAGUE = {
+    "again": "what is done: retried, reopened, the second",
+    "anew": "re-signed, rewritten",
+    "carried": "forwarded",
+    "doubt": "rollback detected",
+    "doubted": "rollback detected",
+    "door": "connection",
+    "farewell": "departure, notice",
+    "hear": "receive, read",
+    "heard": "seen, received",
+    "honest": "time quality",
+    "letter": "export entry",
+    "letters": "export entries",
+    "life": "lifetime, incarnation",
+    "lives": "incarnations, runs",
+    "reach": "connect, range",
+    "steady": "in order",
+    "tell": "report, notify, print",
+    "tells": "reports",
+    "telling": "reporting",
+    "tend": "maintain",
+    "told": "reported, printed",
+    "ways": "routes",
+}
+"""Good words of a sentence, and poor ones of a name: what of which thing, they do not say."""
+
+_EXCEPTIONS = {
+    "FAREWELL": "the pairing message of that name on the wire",
+    "Farewell": "the pairing message of that name on the wire",
+    "_farewell": "makes that message",
+    "heard_seconds": "a field of the local API's documents",
+    "letters": "the registers of tweetnacl_field's programs, which are letters",
+    "_hear": "a board's, beside its `receive`",
+    "carried": "a board's entry that its gateway has not answered yet",
+    "hear_again": "a board's, which its inbox calls for a message that has come before",
+    "heard": "a board's, of its link keys",
+    "told": "a board's local variable",
+}
+"""Names that hold such a word nevertheless, each with the reason."""
+
+_BOARDS = ("_hear", "carried", "hear_again", "heard", "letters", "told")
+"""Exceptions for what runs on a board alone."""
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+
+
+def _given(source: Source) -> Iterator[str]:
+    """Yield every name that a file gives to something, its own first."""
+    yield source.path.stem
+    for node in source.nodes:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+            case ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)):
+                yield name
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield name
+
+
+def _excepted(name: str, source: Source) -> bool:
+    on_board = within(source.module, "covey_boards.device") or within(source.module, "covey_boards.shared")
+    return name in _EXCEPTIONS and (name not in _BOARDS or on_board)
+
+
+def test_names_are_of_the_fields_own_words() -> None:
+    found = []
+    for source in sources(*PRODUCT, "tests"):
+        ships = any(source.path.is_relative_to(ROOT / folder) for folder in HOLDS_PACKAGES)
+        for name in sorted(set(_given(source))):
+            banned = _METAPHORS | _VAGUE if ships else _METAPHORS
+            said = [f"{word} ({banned[word]})" for word in sorted(_words(name) & banned.keys())]
+            if said and not _excepted(name, source):
+                found.append(f"{source}: {name}: {', '.join(said)}")
+    assert not found
+
+
+def test_no_exception_is_left_over() -> None:
+    given = {name for source in sources(*HOLDS_PACKAGES) for name in _given(source)}
+    assert not _EXCEPTIONS.keys() - given
