@@ -24,6 +24,7 @@ from covey.app.runtime import Runtime
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.group.messages import pull_to_wire
+from covey.core.ids import GroupId, Incarnation, LinkSeq
 from covey.core.link.state import LinkState
 from covey.core.node import Node
 from covey.core.now import Now
@@ -36,7 +37,7 @@ from covey.ports import Delivered, PublishRefusal, RelayEvent, RelayUp
 from tests.fleet import NodeMaker
 
 _SECONDS, _PREPARED, _WINDOW, _BYTES = 12.0, 30_000, 512, 200
-_INCARNATION = b"incarnat"
+_INCARNATION = Incarnation(b"incarnat")
 
 
 class _Relay:
@@ -79,7 +80,7 @@ class _Victim:
         self.chance = random.Random(1)
         self.identity, self.honest, self.member, self.banned, self.stranger = (self._identity() for _ in range(5))
         self.clock, self.relay = SystemClock(), _Relay()
-        self.store = SqliteStore(folder / "state.sqlite", self.chance.randbytes(8))
+        self.store = SqliteStore(folder / "state.sqlite", Incarnation(self.chance.randbytes(8)))
         self.runtime = Runtime(self.store, Relays([self.relay]), self.clock, self._node, [], lambda *_line: None)
         now = Now(self.clock.monotonic_us(), self.clock.wall_us())
         node = self.runtime.node
@@ -101,10 +102,12 @@ class _Victim:
     def _node(self, state: LinkState | None) -> Node:
         return NodeMaker(self.identity, self.chance).make(self.store, state)
 
-    def envelope(self, author: Identity, kind: MessageType, number: int, body: bytes, group_id: bytes) -> bytes:
+    def envelope(self, author: Identity, kind: MessageType, number: int, body: bytes, group_id: GroupId) -> bytes:
         """Return a sealed message for the victim."""
         own = self.identity
-        message = write_message(author, kind, own.signing_public, group_id, _INCARNATION, number, number, 1, body)
+        message = write_message(
+            author, kind, own.signing_public, group_id, _INCARNATION, number, LinkSeq(number), 1, body
+        )
         return seal(message, own.noise_public, self.chance.randbytes(32), self.chance.randbytes(24))
 
     def blobs(self, author: Identity) -> Iterator[bytes]:

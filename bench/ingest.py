@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bench import vault_growth
 from covey.adapters.objects.folder import DirectoryStore
 from covey.core.crypto import Identity
-from covey.core.ids import node_id
+from covey.core.ids import DeviceKey, Incarnation, LinkSeq, VaultId, node_id
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, numbered
 from covey.core.vault.documents import (
     SegmentEntry,
@@ -62,7 +62,7 @@ SENSORS = 10
 DEVICES = 20
 SEGMENT_READINGS = 100_000
 NOW_US = 1_800_000_000_000_000
-BOOT = bytes(8)
+BOOT = Incarnation(bytes(8))
 SIZES = (1_000, 100)
 
 REACH = {
@@ -95,7 +95,7 @@ def build_vault(vault: Path, per_message: int, total: int, per_segment: int = SE
     """Land `total` readings of slowly drifting sensors, signed by 20 devices, in segments of 100,000 readings."""
     rng = random.Random(per_message)
     collector = Identity.from_seeds(rng.randbytes(32), rng.randbytes(32))
-    key = VaultKey(rng.randbytes(16), rng.randbytes(32))
+    key = VaultKey(VaultId(rng.randbytes(16)), rng.randbytes(32))
     node = node_id(collector.signing_public)
     fleet = [_Device(rng, collector.signing_public) for _ in range(DEVICES)]
     entries: list[SegmentEntry] = []
@@ -116,7 +116,7 @@ def build_vault(vault: Path, per_message: int, total: int, per_segment: int = SE
 
 
 class _Device:
-    def __init__(self, rng: random.Random, recipient: bytes) -> None:
+    def __init__(self, rng: random.Random, recipient: DeviceKey) -> None:
         self._rng = rng
         self._identity = Identity.from_seeds(rng.randbytes(32), rng.randbytes(32))
         self._recipient = recipient
@@ -135,9 +135,8 @@ class _Device:
         self._seq += 1
         clock = ClockReading(BOOT, self.now_us - NOW_US, self.now_us, ClockKind.SYNCHRONISED)
         body = numbered(self._seq, builder.body(clock))
-        sequences = (self._seq, self._seq, self.now_us)
-        telemetry = MessageType.TELEMETRY, self._recipient, NO_GROUP, BOOT
-        return write_message(self._identity, *telemetry, *sequences, body)
+        telemetry = MessageType.TELEMETRY, self._recipient, NO_GROUP, Incarnation(BOOT)
+        return write_message(self._identity, *telemetry, self._seq, LinkSeq(self._seq), self.now_us, body)
 
 
 def _put(path: Path, content: bytes) -> None:

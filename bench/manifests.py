@@ -17,6 +17,7 @@ from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member, genesis, read_manifest, secret_id, sign_manifest
 from covey.core.group.trust import GroupTrust
+from covey.core.ids import DeviceKey, GroupId, ManifestHash
 from covey.core.membership.membership import Edit
 from tests.fleet import Device, settled
 from tests.split_network import STEP_S, SplitNetwork
@@ -36,11 +37,21 @@ def _identity(chance: random.Random) -> Identity:
 def crowd(count: int, chance: random.Random) -> tuple[GroupManifest, Identity]:
     """Return a manifest of `count` members, and one who may issue the next."""
     issuer = _identity(chance)
-    first = genesis(chance.randbytes(32), Member(issuer.keys, "gateway"), secret_id(b""))
+    first = genesis(GroupId(chance.randbytes(32)), Member(issuer.keys, "gateway"), secret_id(b""))
     others = [Member(_identity(chance).keys, "kitchen") for _ in range(count - 1)]
     members = sorted([*first.members, *others], key=lambda member: member.keys.signing_public)
     grown = GroupManifest(
-        first.group_id, 2, (bytes(32),), first.mode, None, tuple(members), (), 1, first.epoch_id, (), first.issuer
+        first.group_id,
+        2,
+        (ManifestHash(bytes(32)),),
+        first.mode,
+        None,
+        tuple(members),
+        (),
+        1,
+        first.epoch_id,
+        (),
+        first.issuer,
     )
     return sign_manifest(grown, issuer), issuer
 
@@ -67,11 +78,11 @@ def _measure_rivals(count: int, chance: random.Random) -> tuple[float, float, fl
     """Return seconds to accept rivals that came in messages of 64, to read them again, and to verify as many."""
     founder = _identity(chance)
     issuers = [_identity(chance) for _ in range(max(_RIVALS) // _RIVALS_OF_ONE)]
-    first = genesis(chance.randbytes(32), Member(founder.keys), secret_id(b""))
+    first = genesis(GroupId(chance.randbytes(32)), Member(founder.keys), secret_id(b""))
     members = sorted(
         [*first.members, *(Member(each.keys) for each in issuers)], key=lambda each: each.keys.signing_public
     )
-    held = sign_manifest(replace(first, version=2, prev=(bytes(32),), members=tuple(members)), founder)
+    held = sign_manifest(replace(first, version=2, prev=(ManifestHash(bytes(32)),), members=tuple(members)), founder)
     raws = []
     for number in range(count):
         issuer = issuers[number % len(issuers)]
@@ -100,7 +111,7 @@ def _measure_rivals(count: int, chance: random.Random) -> tuple[float, float, fl
 def _measure_merging(chance: random.Random, folder: Path) -> tuple[float, int, int]:
     """Split 50 members in two, remove one on each side, merge; return (seconds, messages, ideal)."""
     devices = [Device(f"{number}", folder, chance=chance) for number in range(_SPLIT_MEMBERS)]
-    group_id = settled(*devices)
+    group_id = GroupId(settled(*devices))
     for issuer, target in ((devices[0], devices[3]), (devices[1], devices[2])):
         with issuer.store.transaction():
             issuer.node.actions.change(group_id, _removing(target.key), issuer.now)
@@ -119,7 +130,7 @@ def _measure_merging(chance: random.Random, folder: Path) -> tuple[float, int, i
     return (network.now.monotonic_us - met_us) / 1e6, network.sent, 3 * (len(inside) - 1)
 
 
-def _removing(key: bytes) -> Edit:
+def _removing(key: DeviceKey) -> Edit:
     return lambda draft, epoch_id: draft.removing(key, epoch_id)
 
 

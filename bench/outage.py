@@ -22,6 +22,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from covey.adapters.sqlite.store import SqliteStore
+from covey.core.ids import DeviceKey, GroupId, Incarnation, Place
 from covey.core.wire.topics import inbox_topic
 from tests.fleet import Device, settled
 
@@ -40,7 +41,7 @@ class _Online:
     device: Device
     connected: bool = True
     queue: deque[bytes] = field(default_factory=deque)
-    unanswered: list[tuple[bytes, int]] = field(default_factory=list)
+    unanswered: list[tuple[DeviceKey, Place]] = field(default_factory=list)
 
     def disconnect(self) -> None:
         """Lose the relay, with what it has not answered."""
@@ -81,7 +82,7 @@ class _Pair:
         """Let time pass."""
         for step in range(seconds * _STEPS):
             if sends and step % _STEPS == 0:
-                self.sender.device.blob(self._group_id, self._chance.randbytes(200))
+                self.sender.device.blob(GroupId(self._group_id), self._chance.randbytes(200))
             for each in self._both:
                 self._step(each)
 
@@ -113,7 +114,7 @@ class _Pair:
             device.node.sent(outgoing, device.now)
 
 
-def _unsynced(path: Path, incarnation: bytes, outbox_bytes: int) -> SqliteStore:
+def _unsynced(path: Path, incarnation: Incarnation, outbox_bytes: int) -> SqliteStore:
     store = SqliteStore(path, incarnation, outbox_bytes)
     store.connection.execute("PRAGMA synchronous = OFF")
     return store

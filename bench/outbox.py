@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
+from covey.core.ids import DeviceKey, Incarnation, Place
 from covey.core.link.records import MessageClass
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.units import KIB, MIB
@@ -28,7 +29,7 @@ _LONG = 1_000_000
 _BYTES = 420
 """A signed message with 200 bytes of content."""
 
-_RECIPIENT = bytes(32)
+_RECIPIENT = DeviceKey(bytes(32))
 _BOUND = 10_000 * MIB
 
 
@@ -61,7 +62,7 @@ def _written() -> int:
 
 def _run(grouped: int, freed: int) -> tuple[float, float]:
     with TemporaryDirectory(dir=Path.cwd()) as folder:  # on a disk: /tmp may be memory
-        store = SqliteStore(Path(folder) / "state.sqlite", secrets.token_bytes(8), _BOUND)
+        store = SqliteStore(Path(folder) / "state.sqlite", Incarnation(secrets.token_bytes(8)), _BOUND)
         content = secrets.token_bytes(_BYTES)
         count = _MESSAGES if grouped > 1 else _MESSAGES // 10
         before, started = _written(), time.perf_counter()
@@ -83,7 +84,7 @@ def _queue(store: SqliteStore, content: bytes) -> None:
 
 
 def _fill(path: Path) -> None:
-    store = SqliteStore(path, secrets.token_bytes(8), _BOUND)
+    store = SqliteStore(path, Incarnation(secrets.token_bytes(8)), _BOUND)
     store.connection.execute("PRAGMA synchronous = OFF")
     content = secrets.token_bytes(_BYTES)
     for _ in range(_LONG // 10_000):
@@ -103,7 +104,7 @@ def start(path: Path) -> None:
     store, _ = StateFile(path).open(lambda: identity, _BOUND)
     store.outbox.totals(), store.outbox.queues(), store.outbox.bytes_by_class()
     for recipient in store.outbox.recipients():
-        store.outbox.queued(recipient, 0, 1_024, 4 * MIB)
+        store.outbox.queued(recipient, Place(0), 1_024, 4 * MIB)
     print(time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     store.close()
 

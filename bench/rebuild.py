@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from bench.manifests import crowd
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
+from covey.core.ids import DeviceKey, Incarnation
 from covey.core.link.records import MessageClass
 from covey.core.node import Node
 from covey.limits.units import MIB
@@ -34,9 +35,9 @@ def main() -> None:
     manifest, issuer = crowd(_MEMBERS, chance)
     recipient = next(each for each in manifest.members if each.keys.signing_public != issuer.signing_public)
     with TemporaryDirectory(dir=Path.cwd()) as folder:
-        empty = SqliteStore(Path(folder) / "empty.sqlite", secrets.token_bytes(8), _BOUND)
+        empty = SqliteStore(Path(folder) / "empty.sqlite", Incarnation(secrets.token_bytes(8)), _BOUND)
         alone = _seconds(issuer, empty)
-        store = SqliteStore(Path(folder) / "state.sqlite", secrets.token_bytes(8), _BOUND)
+        store = SqliteStore(Path(folder) / "state.sqlite", Incarnation(secrets.token_bytes(8)), _BOUND)
         with store.transaction():
             store.groups.save_manifest(manifest.group_id, manifest.hash, manifest.version, manifest.raw, 1)
         members = _seconds(issuer, store)
@@ -64,7 +65,7 @@ def _node(identity: Identity, store: SqliteStore, before: Node | None) -> Node:
     return NodeMaker(identity, random.Random(1)).make(store, state)
 
 
-def _fill(store: SqliteStore, recipient: bytes) -> None:
+def _fill(store: SqliteStore, recipient: DeviceKey) -> None:
     store.connection.execute("PRAGMA synchronous = OFF")
     content = secrets.token_bytes(_BYTES)
     for first in range(0, _QUEUED, 10_000):

@@ -23,6 +23,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from covey.adapters.state_folder import StateFolder
+from covey.core.ids import DeviceKey
 from covey.core.link.records import MessageClass
 from covey.errors import TransientError
 from demo.fleet import Device, Fleet
@@ -186,9 +187,9 @@ def fill(state: Path, messages: int) -> None:
         for _ in range(messages // _COMMIT):
             with store.transaction():
                 for _ in range(_COMMIT):
-                    seq, link_seq = store.outbox.allocate(recipient)
+                    seq, link_seq = store.outbox.allocate(DeviceKey(recipient))
                     store.outbox.queue(
-                        recipient, seq, link_seq, MessageClass.TELEMETRY, message, time.time_ns() // 1000
+                        DeviceKey(recipient), seq, link_seq, MessageClass.TELEMETRY, message, time.time_ns() // 1000
                     )
     finally:
         store.close()

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from covey.core.crypto import Identity
-from covey.core.ids import node_id
+from covey.core.ids import Incarnation, LinkSeq, NodeId, Place, VaultId, node_id
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, numbered
 from covey.core.vault.documents import (
     SegmentEntry,
@@ -54,7 +54,7 @@ NEWEST = 64
 RECORDS = 10
 PER_RECORD = 100
 NOW_US = 1_800_000_000_000_000
-INCARNATION = bytes(8)
+INCARNATION = Incarnation(bytes(8))
 TRIES = 15
 
 DEVICES = 100_000
@@ -94,7 +94,7 @@ def print_growth() -> None:
     costs: dict[int, list[float]] = {total: [] for total in SEGMENTS}
     for _ in range(TRIES):
         for total, (key, store, node) in vaults.items():
-            costs[total].append(_read_newest(key, store, node, total))
+            costs[total].append(_read_newest(key, store, NodeId(node), total))
     readings = NEWEST * RECORDS * PER_RECORD
     least = statistics.median(costs[SEGMENTS[0]])
     for total, (_, store, _) in vaults.items():
@@ -111,14 +111,18 @@ def _build(total: int) -> tuple[VaultKey, _Memory, bytes]:
     """Return a vault whose newest segments are real; of the older ones there is what the manifest says of them."""
     rng = random.Random(total)
     collector, device = (Identity.from_seeds(rng.randbytes(32), rng.randbytes(32)) for _ in range(2))
-    key, store, node = VaultKey(rng.randbytes(16), rng.randbytes(32)), _Memory(), node_id(collector.signing_public)
+    key, store, node = (
+        VaultKey(VaultId(rng.randbytes(16)), rng.randbytes(32)),
+        _Memory(),
+        node_id(collector.signing_public),
+    )
     entries: list[SegmentEntry] = []
     manifest: VaultManifest | None = None
     for number in range(1, total + 1):
         if number <= total - NEWEST:
             entries.append(SegmentEntry(number, INCARNATION, rng.randbytes(32), 4_000, NOW_US, RECORDS))
             continue
-        records = [SegmentRecord(NOW_US, _message(device, collector, number, place)) for place in range(RECORDS)]
+        records = [SegmentRecord(NOW_US, _message(device, collector, number, Place(place))) for place in range(RECORDS)]
         public, nonce = collector.signing_public, rng.randbytes(24)
         entry, content = seal_segment(key, public, number, INCARNATION, NOW_US, records, nonce)
         store.objects[segment_key(key.vault_id, node, number, INCARNATION)] = content
@@ -137,8 +141,8 @@ def _build(total: int) -> tuple[VaultKey, _Memory, bytes]:
     return key, store, node
 
 
-def _message(device: Identity, collector: Identity, number: int, place: int) -> bytes:
-    seq = number * RECORDS + place
+def _message(device: Identity, collector: Identity, number: int, place: Place) -> bytes:
+    seq = LinkSeq(number * RECORDS + place)
     builder = BatchBuilder()
     for reading in range(PER_RECORD):
         builder.add(f"sensor/{reading % 10}", "Cel", seq * 10_000_000 + reading // 10 * 1_000_000, 20 + reading / 10)
@@ -148,7 +152,7 @@ def _message(device: Identity, collector: Identity, number: int, place: int) -> 
     return write_message(device, MessageType.TELEMETRY, recipient, NO_GROUP, INCARNATION, seq, seq, NOW_US, body)
 
 
-def _read_newest(key: VaultKey, store: _Memory, node: bytes, total: int) -> float:
+def _read_newest(key: VaultKey, store: _Memory, node: NodeId, total: int) -> float:
     """Plan and read what came since the offset before, as a micro-batch does; return CPU seconds."""
     reader = VaultReader(store, KeyRing((key,)))
     found = reader.manifest(node.hex(), Floor())

@@ -9,6 +9,7 @@ from typing import Any
 
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import BOARD, GroupManifest, Member
+from covey.core.ids import DeviceKey, GroupId
 from covey.ports import SerialDown, SerialMessage, SerialUp
 from covey_boards.shared import link_machine, messages
 from tests.fleet import Device
@@ -32,7 +33,7 @@ class Board:
         self.sent = 0
 
     @property
-    def key(self) -> bytes:
+    def key(self) -> DeviceKey:
         """By what others know it."""
         return self.keys.signing_public
 
@@ -41,12 +42,12 @@ class Board:
         """How a group lists it."""
         return Member(self.keys, self.name, capabilities=(BOARD,))
 
-    def message(self, to: DeviceKeys, group_id: bytes, kind: int = messages.TELEMETRY, body: bytes = BATCH) -> bytes:
+    def message(self, to: DeviceKeys, group_id: GroupId, kind: int = messages.TELEMETRY, body: bytes = BATCH) -> bytes:
         """Return the next message, sealed."""
         self.sent += 1
         return self.sealed(to, group_id, kind, body, self.sent)
 
-    def sealed(self, to: DeviceKeys, group_id: bytes, kind: int, body: bytes, number: int) -> bytes:
+    def sealed(self, to: DeviceKeys, group_id: GroupId, kind: int, body: bytes, number: int) -> bytes:
         """Return a message with a sequence of the caller's choice, sealed."""
         message = messages.write_message(
             self.identity, kind, to.signing_public, group_id, self.incarnation, number, number, 0, body
@@ -63,7 +64,7 @@ class Board:
         return int(upto)
 
 
-def enrol(board: Board, gateway: Device, group_id: bytes) -> None:
+def enrol(board: Board, gateway: Device, group_id: GroupId) -> None:
     """Let a board into a group, as its gateway does."""
 
     def edit(draft: GroupManifest, _: bytes) -> GroupManifest:

@@ -8,6 +8,7 @@ from pathlib import Path
 from covey.adapters.sqlite.salvage_report import SalvageReport
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
+from covey.core.ids import Place
 from covey.core.link.state import LinkState
 from covey.core.node import Node
 from covey.errors import DamagedStateError, RemoteError
@@ -61,7 +62,7 @@ class DurableDevice(Device):
         with self.store.transaction():
             self.node.maintain(self.now)
         for recipient in self.store.outbox.recipients():
-            self.store.outbox.queued(recipient, 0, 1_000_000, 1_000_000_000)
+            self.store.outbox.queued(recipient, Place(0), 1_000_000, 1_000_000_000)
         self.inbox()
 
     def files(self) -> dict[str, bytes]:

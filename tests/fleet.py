@@ -13,7 +13,7 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
 from covey.core.events import Event
 from covey.core.group.manifest import COLLECTOR, Member
-from covey.core.ids import INCARNATION_BYTES
+from covey.core.ids import INCARNATION_BYTES, DeviceKey, GroupId, Incarnation
 from covey.core.link.link_keys import DEFAULT_TERMS, LinkTerms
 from covey.core.link.sealer import Outgoing
 from covey.core.link.state import LinkState
@@ -34,7 +34,7 @@ def identity(name: str) -> Identity:
     return Identity.from_seeds(secret("signing"), secret("noise"))
 
 
-Opens = Callable[[Path, bytes, int], SqliteStore]
+Opens = Callable[[Path, Incarnation, int], SqliteStore]
 """Opens a store: by path, with the incarnation of a new one, and the bytes that its outbox may take."""
 
 
@@ -95,7 +95,7 @@ class Device:
         return self.nodes.identity
 
     @property
-    def key(self) -> bytes:
+    def key(self) -> DeviceKey:
         """By what others know it."""
         return self.identity.signing_public
 
@@ -112,7 +112,7 @@ class Device:
             self.store.close()
 
     def _open(self) -> SqliteStore:
-        return self._opens(self.path, self.rng(INCARNATION_BYTES), self.outbox_bytes)
+        return self._opens(self.path, Incarnation(self.rng(INCARNATION_BYTES)), self.outbox_bytes)
 
     def make_node(self, state: LinkState | None = None) -> Node:
         """Return a node over the store as it is."""
@@ -139,12 +139,12 @@ class Device:
                 self.node.maintain(self.now)
             self.node.committed(self.now)
 
-    def blob(self, group_id: bytes, content: bytes) -> None:
+    def blob(self, group_id: GroupId, content: bytes) -> None:
         """Queue a blob for every other member."""
         with self.store.transaction():
             self.node.send_blob(group_id, content, self.now)
 
-    def batch(self, group_id: bytes, content: bytes) -> None:
+    def batch(self, group_id: GroupId, content: bytes) -> None:
         """Queue a batch for the collector."""
         with self.store.transaction():
             self.node.telemetry.send(group_id, content, 1, self.now)
@@ -198,7 +198,7 @@ def carry(*devices: Device) -> int:
             return carried
 
 
-def found(first: Device, *others: Device) -> bytes:
+def found(first: Device, *others: Device) -> GroupId:
     """Let the first device create a group and the others join it; return the group's id."""
     with first.store.transaction():
         group_id = first.node.membership.create(first.name, (), first.now.wall_us).group_id
@@ -226,7 +226,7 @@ def settled(first: Device, *others: Device) -> bytes:
     return group_id
 
 
-def admit(inviter: Device, joiner: Device, group_id: bytes, *others: Device) -> None:
+def admit(inviter: Device, joiner: Device, group_id: GroupId, *others: Device) -> None:
     """Let a device join over the wire."""
     capabilities = (COLLECTOR,) if joiner.nodes.collects else ()
     with inviter.store.transaction():

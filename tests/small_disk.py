@@ -15,6 +15,7 @@ import pytest
 
 from covey.adapters.sqlite.reserved_space import ReservedSpace
 from covey.adapters.sqlite.state_file import StateFile
+from covey.core.ids import DeviceKey
 from covey.core.link.records import MessageClass
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import DiskFullError
@@ -23,7 +24,7 @@ from tests.durable import DurableDevice, folder_for
 from tests.fleet import found, identity
 
 _SIZE = 6 * 1024 * 1024
-_BEN = b"b" * 32
+_BEN = DeviceKey(b"b" * 32)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from covey.app.roles.collector import Collector
-from covey.core.ids import node_id
+from covey.core.ids import VaultId, node_id
 from covey.core.telemetry.batch import split_number
 from covey.core.vault import documents
 from covey.core.vault.documents import VaultManifest
@@ -17,7 +17,7 @@ from covey.errors import ConflictError, StorageError
 from covey.limits.vault import SEGMENT_US
 from tests.fleet import Device, carry, found
 
-KEY = VaultKey(bytes(16), bytes(range(32)))
+KEY = VaultKey(VaultId(bytes(16)), bytes(range(32)))
 
 
 class Objects:

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
-from covey.core.ids import device_name, printable
+from covey.core.ids import DeviceKey, NoisePublic, device_name, printable
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.routing.forwarding import board_member
@@ -197,8 +197,8 @@ class Bridge:
         return True
 
     def _identify(
-        self, line: _Line, signing_public: bytes, noise_public: bytes, proof: bytes, collector: bytes, software: str,
-        *, now: Now,
+        self, line: _Line, signing_public: DeviceKey, noise_public: NoisePublic, proof: bytes, collector: DeviceKey,
+        software: str, *, now: Now,
     ) -> None:  # fmt: skip
         """Learn who is there (rule 1)."""
         proven = messages.noise_key_is_proven(signing_public, noise_public, proof)
@@ -228,7 +228,7 @@ class Bridge:
         self._note(line, now)
 
     def _carry(
-        self, line: _Line, board: AttachedBoard, recipient: bytes, envelope: bytes, *, node: Node, now: Now
+        self, line: _Line, board: AttachedBoard, recipient: DeviceKey, envelope: bytes, *, node: Node, now: Now
     ) -> bool:
         try:
             with self._store.transaction():

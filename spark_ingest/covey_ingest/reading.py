@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from covey.core.ids import NodeId
 from covey.core.vault.documents import open_segment
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
@@ -40,7 +41,7 @@ def work_rows(
             for entry, content in reader.contents(work.node, planned):
                 if content is None:
                     raise MissingObjectError("the vault manifest lists this segment; it is not there")
-                records = open_segment(keys.for_object(content), bytes.fromhex(work.node), entry, content)
+                records = open_segment(keys.for_object(content), NodeId(bytes.fromhex(work.node)), entry, content)
                 yield from record_rows(origin, records, verify, span, wanted)
         except (RemoteError, StorageError) as error:
             if isinstance(error, MissingObjectError | StorageError) and not reader.nodes():

@@ -44,7 +44,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTr
 from pyspark.sql.types import ArrayType, StructType
 
 from covey.adapters.objects.location import open_existing_store
-from covey.core.ids import KEY_BYTES, NODE_ID_BYTES, from_hex, node_id
+from covey.core.ids import KEY_BYTES, NODE_ID_BYTES, DeviceKey, from_hex, node_id
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
 from covey.errors import ConfigurationError, MalformedError
@@ -172,7 +172,7 @@ def _node(text: str) -> str:
     """Return the node that an id or a collector's signing key names."""
     try:
         if len(text) == 2 * KEY_BYTES:
-            return node_id(from_hex(text, KEY_BYTES)).hex()
+            return node_id(DeviceKey(from_hex(text, KEY_BYTES))).hex()
         return from_hex(text, NODE_ID_BYTES).hex()
     except MalformedError:
         raise ConfigurationError(

@@ -45,6 +45,7 @@ from pyspark.sql import DataFrame, Observation, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
 
 from covey.adapters.files import remove_leftovers, replace_file, synchronise
+from covey.core.ids import VaultId
 from covey.errors import ConfigurationError, StorageError, TransientError
 from covey_ingest import dedup, devices, gaps, merging, repairs
 from covey_ingest.dedup import Repeats
@@ -205,7 +206,7 @@ class Tables:
         """Return where a micro-batch's part of a table lies once it is committed."""
         return self.root / table / f"batch={batch_id}"
 
-    def belong_to(self, checkpoint: Path, vault_id: bytes) -> None:
+    def belong_to(self, checkpoint: Path, vault_id: VaultId) -> None:
         """Bind tables, checkpoint and vault together, at first use for good (rule 7).
 
         Raises:

@@ -16,6 +16,7 @@ from covey.app.checks.findings import Examined, Finding, Level
 from covey.app.checks.local import agreement, examine
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import read_manifest
+from covey.core.ids import DeviceKey, Incarnation, NoisePublic
 from covey.ports import AttachedBoard
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
@@ -116,11 +117,11 @@ def test_members_who_know_more(new_gateway: Callable[[str], Gateway]) -> None:
     one.ok("group", "remove", "three", "--yes")
     one.end()
 
-    store = SqliteStore(one.state / "state.sqlite", bytes(8))
+    store = SqliteStore(one.state / "state.sqlite", Incarnation(bytes(8)))
     newest = [read_manifest(raw) for _, _, raw in store.groups.manifests()][-1]
     store.close()
     assert newest.version == 4
-    store = SqliteStore(two.state / "state.sqlite", bytes(8))
+    store = SqliteStore(two.state / "state.sqlite", Incarnation(bytes(8)))
     with store.transaction():  # as if version 3 had been lost on the way
         store.groups.keep_early_manifest(newest.group_id, newest.hash, newest.version, newest.raw)
     store.close()
@@ -138,8 +139,8 @@ def test_boards(tmp_path: Path) -> None:
     assert _found(alone, "boards", "--offline") == [("skipped", "no board has been seen", "")]
     place = tmp_path / "port"
     place.touch()
-    keys = DeviceKeys(b"s" * 32, b"n" * 32)
-    store = SqliteStore(alone.state / "state.sqlite", bytes(8))
+    keys = DeviceKeys(DeviceKey(b"s" * 32), NoisePublic(b"n" * 32))
+    store = SqliteStore(alone.state / "state.sqlite", Incarnation(bytes(8)))
     for port, enrolled, up in [(f"{tmp_path}/gone", True, False), (str(place), True, False), (str(place), False, True)]:
         with store.transaction():
             store.boards.note(AttachedBoard(port, keys, "covey 1", enrolled, up, 1, {}))

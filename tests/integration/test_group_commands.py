@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from covey.adapters.state_folder import StateFolder
+from covey.core.ids import NoisePublic
 from covey.core.wire.envelope import seal
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
@@ -93,8 +94,8 @@ def test_a_damaged_or_foreign_envelope_disturbs_nothing(
         b"\x00",
         b"\xff" * 1000,
         b"\x84\x01" + b"\x58\x20" + bytes(32),
-        seal(b"not a message", bytes.fromhex(one.noise_public), b"\x01" * 32, bytes(24)),
-        seal(b"for somebody else", bytes.fromhex(two.noise_public), b"\x01" * 32, bytes(24)),
+        seal(b"not a message", NoisePublic(bytes.fromhex(one.noise_public)), b"\x01" * 32, bytes(24)),
+        seal(b"for somebody else", NoisePublic(bytes.fromhex(two.noise_public)), b"\x01" * 32, bytes(24)),
     ]
     for payload in hostile:
         stranger.relay.publish(topic, payload)

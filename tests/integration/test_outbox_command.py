@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from covey.cli.main import main
+from covey.core.ids import Place
 from covey.core.wire.message import read_message
 from tests.durable import DurableDevice, folder_for
 from tests.fleet import Device, carry, found
@@ -171,7 +172,7 @@ def test_quarantine_shows_releases_and_drops(shell: Shell) -> None:
     with_state = StateFolder.at(shell.states["ann"]).store(Config())
     [recipient] = with_state.outbox.recipients()
     with with_state.transaction():
-        for place, _ in with_state.outbox.queued(recipient, 0, 10, 10_000):
+        for place, _ in with_state.outbox.queued(recipient, Place(0), 10, 10_000):
             with_state.outbox.withdraw(recipient, place, "too_large", 5)
     with_state.close()
     held = shell.run("ann", "outbox", "quarantine")[1]

@@ -19,6 +19,7 @@ import pytest
 
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import DeviceKeys
+from covey.core.ids import DeviceKey, Incarnation, NoisePublic
 from covey.ports import AttachedBoard
 from tests.integration.gateway import COVEY, Gateway
 from tests.waiting import Patience, wait_until
@@ -132,8 +133,8 @@ def _rate(text: str, name: str) -> float:
 
 def test_boards_and_losses(tmp_path: Path, new_terminal: Callable[..., _Terminal]) -> None:
     alone = Gateway(tmp_path, "alone")
-    store = SqliteStore(alone.state / "state.sqlite", bytes(8))
-    keys = DeviceKeys(b"s" * 32, b"n" * 32)
+    store = SqliteStore(alone.state / "state.sqlite", Incarnation(bytes(8)))
+    keys = DeviceKeys(DeviceKey(b"s" * 32), NoisePublic(b"n" * 32))
     with store.transaction():
         store.boards.note(AttachedBoard("/dev/ttyACM0", keys, "covey 1", False, True, time.time_ns() // 1000, {}))
         store.counters.count("dropped_signature", 3)

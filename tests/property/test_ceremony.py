@@ -8,6 +8,7 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
+from covey.core.ids import GroupId
 from covey.core.pairing.ceremony import Admitted, Ending, InviterMet
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.inviter import Inviter
@@ -18,7 +19,7 @@ from covey.limits.pairing import INVITE_US, PAIRING_RESEND_US
 from tests.fleet import identity
 
 ANN, BEN = identity("ann"), identity("ben")
-GROUP = bytes(32)
+GROUP = GroupId(bytes(32))
 CODE = b"42-abandon-zoo"
 ADMISSION = Admission("", "", "a password", Invite(GROUP, ANN.keys, bytes(16), INVITE_US, ""))
 

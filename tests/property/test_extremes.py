@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from covey.core.ids import Incarnation, LinkSeq
 from covey.core.wire import cbor
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
@@ -50,12 +51,22 @@ class _World:
         for incarnation in (b"ann then", b"ann now!"):
             self.ann.blob(self.group_id, b"waits")
             with self.ann.store.transaction():
-                self.ann.store.incarnations.renew(incarnation)
+                self.ann.store.incarnations.renew(Incarnation(incarnation))
         self.ann.blob(self.group_id, b"waits")
 
     def say(self, kind: MessageType, body: bytes, seq: int, link_seq: int, sent_at: int) -> None:
         group = self.group_id if kind in _OF_GROUPS else NO_GROUP
-        message = write_message(self.ben.identity, kind, self.ann.key, group, b"incarnat", seq, link_seq, sent_at, body)
+        message = write_message(
+            self.ben.identity,
+            kind,
+            self.ann.key,
+            group,
+            Incarnation(b"incarnat"),
+            seq,
+            LinkSeq(link_seq),
+            sent_at,
+            body,
+        )
         self.ann.receive(seal(message, self.ann.identity.noise_public, self.ben.rng(32), self.ben.rng(24)))
 
 

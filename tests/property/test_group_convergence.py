@@ -12,6 +12,7 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member, genesis, secret_id, sign_manifest
 from covey.core.group.resolver import GroupState
 from covey.core.group.trust import GroupTrust
+from covey.core.ids import EpochId
 from covey.errors import LocalError, RemoteError
 from tests.replay import replay
 from tests.vectors.makers.cast import GROUP_ID, identity
@@ -20,7 +21,7 @@ _DEVICES = tuple(identity(f"device {number}") for number in range(8))
 _FOUNDERS = 5
 
 
-def _epoch(label: object) -> bytes:
+def _epoch(label: object) -> EpochId:
     return secret_id(repr(label).encode())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from covey.core.ids import Incarnation
 from covey.core.wire.message import Acknowledgement
 from covey.core.wire.sequences import SequenceSet
 
@@ -87,5 +88,5 @@ def test_the_wire_loses_nothing_that_fits_and_adds_nothing(model: set[int], maxi
 
 @given(numbers)
 def test_an_acknowledgement_says_what_is_there(model: set[int]) -> None:
-    acknowledgement = Acknowledgement(bytes(8), _made(model))
+    acknowledgement = Acknowledgement(Incarnation(bytes(8)), _made(model))
     assert Acknowledgement.from_wire(acknowledgement.to_wire()) == acknowledgement

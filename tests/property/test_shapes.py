@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from covey.core.crypto import Identity
+from covey.core.ids import Incarnation, LinkSeq
 from covey.core.telemetry import decoding
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, numbered
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
@@ -91,10 +92,12 @@ def test_a_head_is_the_length_of_a_byte_string(length: int) -> None:
 
 @given(st.sampled_from(MessageType), sequences, sequences, numbers, st.binary(max_size=300), harm)
 def test_a_message_is_read_alike(
-    kind: MessageType, seq: int, link_seq: int, sent_at: int, body: bytes, changes: list[tuple[str, int, int]]
+    kind: MessageType, seq: int, link_seq: LinkSeq, sent_at: int, body: bytes, changes: list[tuple[str, int, int]]
 ) -> None:
     key = IDENTITY.signing_public
-    raw = _harmed(write_message(IDENTITY, kind, key, NO_GROUP, bytes(8), seq, link_seq, sent_at, body), changes)
+    raw = _harmed(
+        write_message(IDENTITY, kind, key, NO_GROUP, Incarnation(bytes(8)), seq, link_seq, sent_at, body), changes
+    )
     quick = message._read_quickly(raw)
     if quick is not None:
         assert quick == message._read_strictly(raw)

@@ -17,6 +17,7 @@ from covey.core.group.messages import Bundle, pull_from_wire
 from covey.core.group.policy import read_vote
 from covey.core.group.revocation import read_revoke
 from covey.core.group.trust import GroupTrust
+from covey.core.ids import DeviceKey, GroupId, Incarnation, NodeId, VaultId
 from covey.core.link.link_keys import LinkKey
 from covey.core.pairing import invite
 from covey.core.telemetry import decoding
@@ -32,8 +33,8 @@ _BOUND = 1_000_000
 _FEWER = settings(max_examples=settings().max_examples // 3)
 """For what runs once for every reader."""
 
-_KEY = VaultKey(seeded("vault id", 16), seeded("vault key"))
-_NODE = bytes(16)
+_KEY = VaultKey(VaultId(seeded("vault id", 16)), seeded("vault key"))
+_NODE = NodeId(bytes(16))
 
 integers = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(st.characters(codec="utf-8"), max_size=30)
@@ -112,7 +113,9 @@ def test_no_other_encoding_of_a_value_is_accepted(value: Any, data: st.DataObjec
 
 def _open_segment(raw: bytes) -> object:
     digest = crypto.digest(b"covey/1 segment", raw)
-    return documents.open_segment(_KEY, _NODE, documents.SegmentEntry(1, bytes(8), digest, len(raw), 0, 1), raw)
+    return documents.open_segment(
+        _KEY, _NODE, documents.SegmentEntry(1, Incarnation(bytes(8)), digest, len(raw), 0, 1), raw
+    )
 
 
 def _resealed_segment(raw: bytes) -> object:
@@ -149,7 +152,7 @@ _READERS: dict[str, Callable[[bytes], object]] = {
     "envelope": lambda raw: envelope.read_envelope(raw).open(BOB.noise_secret),
     "link envelope": lambda raw: envelope.read_envelope(raw).open(_LINK_KEY),
     "link, opened": lambda raw: message.read_message(_by_link(raw)),
-    "link": lambda raw: LinkKey.from_wire(bytes(32), raw),
+    "link": lambda raw: LinkKey.from_wire(DeviceKey(bytes(32)), raw),
     "padding": envelope.unpad,
     "sealed": _sealed_for_us,
     "message": message.read_message,
@@ -162,7 +165,9 @@ _READERS: dict[str, Callable[[bytes], object]] = {
     "group pulls": pull_from_wire,
     "votes": read_vote,
     "revokes": read_revoke,
-    "trust": lambda raw: GroupTrust(bytes(32), None).join([raw], bytes(32), bytes(32), bool),
+    "trust": lambda raw: GroupTrust(GroupId(bytes(32)), None).join(
+        [raw], DeviceKey(bytes(32)), DeviceKey(bytes(32)), bool
+    ),
     "chain": lambda raw: replay([raw, raw]),
     "batch": _batch,
     "vault manifest": lambda raw: documents.open_vault_manifest(_KEY, _NODE, raw),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity, Secret
+from covey.core.ids import DeviceKey, LinkSeq
 from covey.core.link.link_keys import LinkKey
 from covey.core.pairing.invite import JoinRequest
 from covey.core.wire.envelope import seal
@@ -73,14 +74,14 @@ class Attacker:
                 (MessageType.TELEMETRY, group_id, body),
                 (MessageType.ACK, NO_GROUP, everything),
                 (MessageType.LOSS, NO_GROUP, Loss(LossReason.EXPIRED, ((1, 50),)).to_wire()),
-                (MessageType.LINK, NO_GROUP, LinkKey(b"", world.rng(16), Secret(world.rng(32))).to_wire()),
+                (MessageType.LINK, NO_GROUP, LinkKey(DeviceKey(b""), world.rng(16), Secret(world.rng(32))).to_wire()),
                 (MessageType.JOIN, group_id, JoinRequest(world.rng(16), self._identity.noise_public, "m").to_wire()),
             )
         )
         claimed = self._identity
         if world.random.random() < 0.7:
             claimed = replace(self._identity, signing_public=member.identity.signing_public)
-        number = 0 if kind is MessageType.ACK else world.random.randint(1, 60)
+        number = LinkSeq(0 if kind is MessageType.ACK else world.random.randint(1, 60))
         message = write_message(
             claimed, kind, victim.identity.signing_public, group, incarnation, number, number, 1, body
         )

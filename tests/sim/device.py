@@ -11,7 +11,7 @@ from covey.app.relays import Relays
 from covey.app.roles.collector import Collector
 from covey.app.runtime import AgentRole, Runtime
 from covey.core.crypto import Identity
-from covey.core.ids import INCARNATION_BYTES, node_id
+from covey.core.ids import INCARNATION_BYTES, Incarnation, node_id
 from covey.core.link.link_keys import LinkTerms
 from covey.core.node import Node
 from covey.core.now import Now
@@ -110,7 +110,7 @@ class Device:
         self.boots = 0
         self.pending: list[Action] = []
         self.skew_us = 0
-        self.incarnation = b""
+        self.incarnation = Incarnation(b"")
         self.store: SimStore
         self._disk = disk
         self._clock = Clock(world)
@@ -169,10 +169,10 @@ class Device:
 
     def _open(self, *, crashes: bool) -> SimStore:
         """Open the state as `adapters/sqlite/state_file.py` does, which knows a copy by its mark and inode."""
-        store = SimStore(self._disk, self.world.rng(INCARNATION_BYTES), self, crashes=crashes)
+        store = SimStore(self._disk, Incarnation(self.world.rng(INCARNATION_BYTES)), self, crashes=crashes)
         if self._renews:
             with SqliteStore.transaction(store):
-                store.incarnations.renew(self.world.rng(INCARNATION_BYTES))
+                store.incarnations.renew(Incarnation(self.world.rng(INCARNATION_BYTES)))
             self._renews = False
         return store
 

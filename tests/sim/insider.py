@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from covey.core.group.messages import pull_to_wire
+from covey.core.ids import GroupId, Incarnation, LinkSeq
 from covey.core.wire import cbor
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import NO_GROUP, LossReason, MessageType, write_message
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 _EXTREMES = (0, 1, 5, 50, 10_000, 10_001, 2**31, 2**40 - 1, 2**40, 2**62, 2**63 - 1)
-_INCARNATION = b"insider!"
+_INCARNATION = Incarnation(b"insider!")
 
 
 class Insider:
@@ -68,11 +69,11 @@ class Insider:
         group_id = NO_GROUP if kind is MessageType.LINK else self._world.group_id
         self._say(victim, kind, group_id, cbor.encode([self._chance.choice(_EXTREMES), self._chance.randbytes(32)]))
 
-    def _say(self, victim: Device, kind: MessageType, group_id: bytes, body: bytes) -> None:
-        number = 0
+    def _say(self, victim: Device, kind: MessageType, group_id: GroupId, body: bytes) -> None:
+        number = LinkSeq(0)
         if kind not in {MessageType.ACK, MessageType.RESUME}:
             self._numbers[victim.name] += 1
-            number = self._numbers[victim.name]
+            number = LinkSeq(self._numbers[victim.name])
         to = victim.identity
         message = write_message(
             self._member.identity, kind, to.signing_public, group_id, _INCARNATION, number, number, 1, body

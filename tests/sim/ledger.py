@@ -6,6 +6,7 @@ import hashlib
 from collections import defaultdict
 from dataclasses import dataclass
 
+from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.telemetry.batch import split_number
 from covey.core.wire import cbor
 from covey.core.wire.envelope import LINKED
@@ -30,8 +31,8 @@ def check(holds: object, rule: str) -> None:
 class Submission:
     """Something that an application handed over, and that a commit accepted."""
 
-    author: bytes
-    recipients: frozenset[bytes]
+    author: DeviceKey
+    recipients: frozenset[DeviceKey]
     telemetry: bool
 
 
@@ -41,8 +42,8 @@ class Backup:
 
     accepted: frozenset[bytes]
     inbox: tuple[bytes, ...]
-    sequences: set[tuple[bytes, bytes, int]]
-    link_sequences: set[tuple[bytes, bytes, bytes, int]]
+    sequences: set[tuple[DeviceKey, Incarnation, int]]
+    link_sequences: set[tuple[DeviceKey, Incarnation, DeviceKey, LinkSeq]]
 
 
 class Ledger:
@@ -57,17 +58,19 @@ class Ledger:
         self.linked = 0
         self._batches: dict[bytes, Message] = {}
         self._losses: list[tuple[bytes, bytes, Loss]] = []
-        self._withdrawn: dict[tuple[bytes, bytes], Message] = {}
-        self._received: dict[tuple[bytes, bytes, bytes], SequenceSet] = {}
-        self._received_in_lost_lives: dict[tuple[bytes, bytes, bytes], list[SequenceSet]] = defaultdict(list)
-        self._sequences: dict[tuple[bytes, bytes, int], bytes] = {}
-        self._link_sequences: set[tuple[bytes, bytes, bytes, int]] = set()
+        self._withdrawn: dict[tuple[DeviceKey, bytes], Message] = {}
+        self._received: dict[tuple[DeviceKey, DeviceKey, Incarnation], SequenceSet] = {}
+        self._received_in_lost_lives: dict[tuple[DeviceKey, DeviceKey, Incarnation], list[SequenceSet]] = defaultdict(
+            list
+        )
+        self._sequences: dict[tuple[DeviceKey, Incarnation, int], bytes] = {}
+        self._link_sequences: set[tuple[DeviceKey, Incarnation, DeviceKey, LinkSeq]] = set()
         self._nonces: dict[bytes, bytes] = {}
         self.inboxes: dict[bytes, list[bytes]] = {}
         self._came: set[tuple[bytes, bytes]] = set()
         self._numbers: dict[tuple[bytes, bytes], Message] = {}
-        self._excused: set[tuple[bytes, bytes]] = set()
-        self._doubted: dict[tuple[bytes, bytes], dict[bytes, int]] = {}
+        self._excused: set[tuple[DeviceKey, bytes]] = set()
+        self._doubted: dict[tuple[DeviceKey, Incarnation], dict[DeviceKey, int]] = {}
 
     # -- commits ------------------------------------------------------------------------------------------------------
 
@@ -93,11 +96,11 @@ class Ledger:
         message = read_message(raw, verify=False)
         self._withdrawn[message.recipient, content(message)] = message
 
-    def receive(self, recipient: bytes, author: bytes, incarnation: bytes, received: SequenceSet) -> None:
+    def receive(self, recipient: DeviceKey, author: DeviceKey, incarnation: Incarnation, received: SequenceSet) -> None:
         """Note that a commit holds what has come over a link."""
         self._received[recipient, author, incarnation] = received
 
-    def deliver(self, recipient: bytes, message: Message) -> None:
+    def deliver(self, recipient: DeviceKey, message: Message) -> None:
         """Note that a commit holds a blob in an inbox."""
         submission = self.accepted.get(message.body)
         check(submission is not None, "something that nobody submitted came to an inbox")
@@ -149,7 +152,7 @@ class Ledger:
 
     # -- restored devices ---------------------------------------------------------------------------------------------
 
-    def back_up(self, device: bytes) -> Backup:
+    def back_up(self, device: DeviceKey) -> Backup:
         """Return what has been promised by and to a device so far."""
         return Backup(
             frozenset(self.accepted),
@@ -158,7 +161,7 @@ class Ledger:
             {key for key in self._link_sequences if key[0] == device},
         )
 
-    def restore(self, device: bytes, backup: Backup, incarnation: bytes, *, noticed: bool) -> None:
+    def restore(self, device: DeviceKey, backup: Backup, incarnation: Incarnation, *, noticed: bool) -> None:
         """Forget what the device has lost: what it accepted and got since, and, where it does not know, its numbers."""
         for body in self.inboxes.get(device, [])[len(backup.inbox) :]:
             self.delivered.pop((device, body), None)
@@ -174,7 +177,7 @@ class Ledger:
         if noticed:
             return
         lost = {key for key in self._link_sequences if key[0] == device} - backup.link_sequences
-        highest: dict[bytes, int] = {}
+        highest: dict[DeviceKey, int] = {}
         for _, of, recipient, link_seq in lost:
             if of == incarnation:
                 highest[recipient] = max(highest.get(recipient, 0), link_seq)
@@ -183,12 +186,12 @@ class Ledger:
         for key in {key for key in self._sequences if key[0] == device} - backup.sequences:
             del self._sequences[key]
 
-    def _in_doubt(self, recipient: bytes, body: bytes) -> bool:
+    def _in_doubt(self, recipient: DeviceKey, body: bytes) -> bool:
         """Say whether a message was numbered by a copy that did not know of its other life: it may come twice."""
         message = self._numbers.get((recipient, body))
         return message is not None and (message.author, message.incarnation) in self._doubted
 
-    def _is_excused(self, recipient: bytes, body: bytes) -> bool:
+    def _is_excused(self, recipient: DeviceKey, body: bytes) -> bool:
         """Say whether a message went with the lost life, or has one of the numbers that it had used."""
         if (recipient, body) in self._excused:
             return True
@@ -248,7 +251,7 @@ class Ledger:
             for author, incarnation, loss in self._losses
         )
 
-    def _told(self, recipient: bytes, body: bytes) -> bool:
+    def _told(self, recipient: DeviceKey, body: bytes) -> bool:
         """Say whether a blob was set aside, and its recipient knows that it will not come."""
         message = self._withdrawn.get((recipient, body))
         return message is not None and message.link_seq in self._received.get(

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from covey.core import crypto
 from covey.core.crypto import Identity
+from covey.core.ids import DeviceKey
 
 _SIGNING_PUBLIC = slice(32, 64)
 """Of libsodium's secret key: what a signature really verifies under, whatever an identity claims."""
@@ -41,7 +42,7 @@ class Memory:
         self._signed.add((domain + b"\0" + content, signature, identity.signing_secret[_SIGNING_PUBLIC]))
         return signature
 
-    def verify_exactly(self, content: bytes, signature: bytes, signing_public: bytes) -> None:
+    def verify_exactly(self, content: bytes, signature: bytes, signing_public: DeviceKey) -> None:
         """Verify, unless it did before."""
         key = (content, signature, signing_public)
         if key not in self._signed:

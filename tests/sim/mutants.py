@@ -18,6 +18,7 @@ from covey.app.roles.collector import Collector
 from covey.app.runtime import Runtime
 from covey.core import receiver as receiver_module
 from covey.core.crypto import Secret
+from covey.core.ids import DeviceKey, NoisePublic, Place
 from covey.core.link import sealer as sealer_module
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.link_keys import LinkKey, SendingLinks
@@ -51,7 +52,7 @@ class Mutant:
             yield
 
 
-def _close_on_puback(node: Node, recipient: bytes, place: int) -> None:
+def _close_on_puback(node: Node, recipient: DeviceKey, place: Place) -> None:
     records: Any = node._records
     received = SequenceSet().add(place)
     with records.transaction():
@@ -59,7 +60,7 @@ def _close_on_puback(node: Node, recipient: bytes, place: int) -> None:
     node.state.windows.of(recipient).receive_acknowledgement(received, 0)
 
 
-def _forget_before_commit(queue: SendQueue, recipient: bytes, received: SequenceSet, now: Any) -> int:
+def _forget_before_commit(queue: SendQueue, recipient: DeviceKey, received: SequenceSet, now: Any) -> int:
     freed = _free(queue, recipient, received, now)
     queue._windows.acknowledged(recipient, received, now)
     return freed
@@ -99,11 +100,11 @@ def _take_as_landed(link: ReceiveLink, link_seq: int, *, lands_later: bool = Fal
     link.received = link.received.add(link_seq)
 
 
-def _sequences_in_ram() -> Callable[[Outbox, bytes], tuple[int, int]]:
+def _sequences_in_ram() -> Callable[[Outbox, DeviceKey], tuple[int, int]]:
     """Count in the process, which a restart makes begin again."""
     counters: dict[tuple[int, bytes], int] = defaultdict(int)
 
-    def allocate(outbox: Outbox, recipient: bytes) -> tuple[int, int]:
+    def allocate(outbox: Outbox, recipient: DeviceKey) -> tuple[int, int]:
         _allocate(outbox, recipient)
         me = id(outbox)
         counters[me, b""] += 1
@@ -137,7 +138,7 @@ def _plan_in_ram(collector: Collector, now: Any) -> LandingPlan | None:
     return LandingPlan(number, collector._store.incarnations.present(), waiting[0], now.wall_us, collector._rng(24))
 
 
-def _same_nonce(message: bytes, address: bytes, _ephemeral_secret: bytes, _nonce: bytes) -> bytes:
+def _same_nonce(message: bytes, address: NoisePublic, _ephemeral_secret: bytes, _nonce: bytes) -> bytes:
     return seal(message, address, bytes(range(32)), bytes(24))
 
 
@@ -153,7 +154,9 @@ def _keys_of_a_life() -> Callable[[SendingLinks], LinkKey]:
     return draw
 
 
-def _use_at_once(links: SendingLinks, recipient: bytes, link: LinkKey, address: bytes, place: int, now_us: int) -> None:
+def _use_at_once(
+    links: SendingLinks, recipient: DeviceKey, link: LinkKey, address: NoisePublic, place: Place, now_us: int
+) -> None:
     _begin(links, recipient, link, address, place, now_us)
     links.acknowledged(recipient, SequenceSet().add(place))
 
@@ -161,11 +164,13 @@ def _use_at_once(links: SendingLinks, recipient: bytes, link: LinkKey, address: 
 _begin = SendingLinks.begin
 
 
-def _by_link_for_ever(sealer: Sealer, recipient: bytes, entry: InFlight, address: bytes, now: Any) -> Outgoing:
+def _by_link_for_ever(
+    sealer: Sealer, recipient: DeviceKey, entry: InFlight, address: NoisePublic, now: Any
+) -> Outgoing:
     return sealer.by_link(recipient, entry.message, address, now, entry)
 
 
-def _present_span_only(incarnations: Incarnations, recipient: bytes) -> list[IncarnationSpan]:
+def _present_span_only(incarnations: Incarnations, recipient: DeviceKey) -> list[IncarnationSpan]:
     return _spans(incarnations, recipient)[-1:]
 
 

@@ -13,6 +13,7 @@ from covey.adapters.sqlite.inbox import Inbox
 from covey.adapters.sqlite.outbox import Outbox
 from covey.adapters.sqlite.received import Received
 from covey.adapters.sqlite.store import SqliteStore
+from covey.core.ids import DeviceKey, Incarnation, Place
 from covey.core.link.incarnations import span_of
 from covey.core.wire.message import LossReason, Message
 from covey.core.wire.sequences import SequenceSet
@@ -37,9 +38,11 @@ class SimOutbox(Outbox):
         self._store.on_commit(lambda: self._store.ledger.queue(message))
         return result
 
-    def withdraw(self, recipient: bytes, place: int, code: str, now_us: int, reason: LossReason | None = None) -> bool:
+    def withdraw(
+        self, recipient: DeviceKey, place: Place, code: str, now_us: int, reason: LossReason | None = None
+    ) -> bool:
         """Set a message aside."""
-        rows = self.queued(recipient, place - 1, 1, 1)
+        rows = self.queued(recipient, Place(place - 1), 1, 1)
         spans = self._store.incarnations.spans(recipient)
         done = super().withdraw(recipient, place, code, now_us, reason)
         if done:
@@ -47,10 +50,10 @@ class SimOutbox(Outbox):
             self._store.on_commit(lambda: self._store.ledger.withdraw(sent))
         return done
 
-    def free(self, recipient: bytes, received: SequenceSet) -> int:
+    def free(self, recipient: DeviceKey, received: SequenceSet) -> int:
         """Forget what the recipient holds: which the world knows better."""
         spans = self._store.incarnations.spans(recipient)
-        for place, raw in self.queued(recipient, 0, 1_000_000, 1_000_000_000):
+        for place, raw in self.queued(recipient, Place(0), 1_000_000, 1_000_000_000):
             if place in received:
                 sent = span_of(spans, place).as_sent(place, raw, self._store.identity)
                 self._store.ledger.check_freed(sent, lands=False)
@@ -64,7 +67,7 @@ class SimReceived(Received):
         super().__init__(store.database)
         self._store = store
 
-    def set(self, author: bytes, incarnation: bytes, received: SequenceSet) -> None:
+    def set(self, author: DeviceKey, incarnation: Incarnation, received: SequenceSet) -> None:
         """Remember what has come."""
         super().set(author, incarnation, received)
         me = self._store.identity.signing_public
@@ -93,7 +96,7 @@ class SimStore(SqliteStore):
     `crashes` is false for another process of the same device: it writes, but its end is not the agent's.
     """
 
-    def __init__(self, disk: Disk, new_incarnation: bytes, device: Device, *, crashes: bool) -> None:
+    def __init__(self, disk: Disk, new_incarnation: Incarnation, device: Device, *, crashes: bool) -> None:
         self._disk = disk
         self._device = device
         self._crashes = crashes

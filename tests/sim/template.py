@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from covey.core.ids import GroupId
 from tests.fleet import Device, found
 
 MEMBERS = ("ann", "ben", "collector")
@@ -19,7 +20,7 @@ JOINER = "joiner"
 class Template:
     """Databases by device name, in memory, and the group that they are in."""
 
-    group_id: bytes
+    group_id: GroupId
     states: dict[str, sqlite3.Connection]
 
 

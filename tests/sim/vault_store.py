@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from covey.core.ids import VaultId
 from covey.core.vault import documents
 from covey.core.vault.documents import VaultManifest
 from covey.core.vault.keys import KeyRing, VaultKey
@@ -15,7 +16,7 @@ from tests.sim.ledger import check
 if TYPE_CHECKING:
     from tests.sim.world import World
 
-VAULT_KEY = VaultKey(bytes(range(16)), bytes(range(32)))
+VAULT_KEY = VaultKey(VaultId(bytes(range(16))), bytes(range(32)))
 VAULT_KEYS = KeyRing((VAULT_KEY,))
 
 

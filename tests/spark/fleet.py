@@ -10,7 +10,7 @@ from covey.adapters.objects.folder import DirectoryStore
 from covey.app.roles.compactor import Compaction, Compactor
 from covey.app.roles.node_vault import NodeVault
 from covey.core.crypto import Identity
-from covey.core.ids import node_id
+from covey.core.ids import Incarnation, LinkSeq, VaultId, node_id
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value, numbered
 from covey.core.vault.documents import (
     SegmentEntry,
@@ -40,7 +40,7 @@ class Device:
     def __init__(self, collector: Collector, seed: int) -> None:
         rng = random.Random(seed)
         self.identity = Identity.from_seeds(rng.randbytes(32), rng.randbytes(32))
-        self.incarnation = rng.randbytes(8)
+        self.incarnation = Incarnation(rng.randbytes(8))
         self.boot_id = rng.randbytes(8)
         self.seq = self.number = 0
         self._collector = collector
@@ -78,7 +78,15 @@ class Device:
         self.seq += 1
         recipient = self._collector.identity.signing_public
         return write_message(
-            self.identity, message_type, recipient, NO_GROUP, self.incarnation, self.seq, self.seq, NOW_US, body
+            self.identity,
+            message_type,
+            recipient,
+            NO_GROUP,
+            self.incarnation,
+            self.seq,
+            LinkSeq(self.seq),
+            NOW_US,
+            body,
         )
 
 
@@ -113,8 +121,8 @@ class Collector:
         self._rng = random.Random(seed)
         self.vault = vault
         self.identity = Identity.from_seeds(self._rng.randbytes(32), self._rng.randbytes(32))
-        self.incarnation = self._rng.randbytes(8)
-        self.key = key or VaultKey(self._rng.randbytes(16), self._rng.randbytes(32))
+        self.incarnation = Incarnation(self._rng.randbytes(8))
+        self.key = key or VaultKey(VaultId(self._rng.randbytes(16)), self._rng.randbytes(32))
         self.node = node_id(self.identity.signing_public)
         self.manifest: VaultManifest | None = None
         self.key_file = vault / "vault.key"

@@ -19,7 +19,7 @@ from covey.adapters.systemd import Systemd
 from covey.app.roles.publisher import Publisher, telemetry_group
 from covey.config.settings import Config
 from covey.core.group.manifest import GroupManifest
-from covey.core.ids import GROUP_ID_BYTES, from_hex
+from covey.core.ids import GROUP_ID_BYTES, GroupId, from_hex
 from covey.core.link.state import LinkState
 from covey.core.node import Node
 from covey.core.now import Now
@@ -96,14 +96,14 @@ def _jitter(low: int, high: int) -> int:
     return low + secrets.randbelow(high - low + 1)
 
 
-def group_id(text: str) -> bytes:
+def group_id(text: str) -> GroupId:
     """Return a group's id, as the configuration names it.
 
     Raises:
         ConfigurationError: it is none.
     """
     try:
-        return from_hex(text, GROUP_ID_BYTES)
+        return GroupId(from_hex(text, GROUP_ID_BYTES))
     except MalformedError as error:
         raise ConfigurationError(f"telemetry.group: {error}", hint="'covey group show' prints the id") from error
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from covey.core.events import EnvelopeDropped
-from covey.core.ids import device_name
+from covey.core.ids import DeviceKey, device_name
 from covey.limits.rate import DROPPED_LINE_US, DROPPED_LINES
 
 
@@ -20,7 +20,7 @@ class DroppedLines:
     """When each author last had a line, and how many envelopes had none since; of many authors, the rest share one."""
 
     def __init__(self) -> None:
-        self._lines: dict[bytes | None, _LastLine] = {}
+        self._lines: dict[DeviceKey | None, _LastLine] = {}
 
     def dropped(self, event: EnvelopeDropped, now_us: int) -> str | None:
         """Return the line of an envelope; None where its author had a line a short time ago."""
@@ -45,5 +45,5 @@ class DroppedLines:
                 yield f"dropped {line.unreported} more envelopes{_whose(author)}; 'covey status' counts why"
 
 
-def _whose(author: bytes | None) -> str:
+def _whose(author: DeviceKey | None) -> str:
     return f" from {device_name(author)}" if author else ""

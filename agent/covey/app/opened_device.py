@@ -10,7 +10,7 @@ from covey.app.operations.groups import pick_member
 from covey.app.queries import outbox_of, status_of
 from covey.app.relay_loop import wait_until
 from covey.client import Blob
-from covey.core.ids import device_name
+from covey.core.ids import DeviceKey, GroupId, device_name
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -70,7 +70,7 @@ class OpenedDevice:
         return store.outbox.totals()[0]
 
 
-def blob_of(row: tuple[int, bytes, bytes, int, int, bytes]) -> Blob:
+def blob_of(row: tuple[int, GroupId, DeviceKey, int, int, bytes]) -> Blob:
     """Return a blob of the store as programs get it."""
     identifier, group_id, author, sent_at_us, received_at_us, body = row
     return Blob(identifier, author.hex(), device_name(author), group_id.hex(), sent_at_us, received_at_us, body)

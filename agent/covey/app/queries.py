@@ -20,7 +20,7 @@ from covey.app.documents import (
     Status,
     WaitingMessage,
 )
-from covey.core.ids import device_name
+from covey.core.ids import DeviceKey, device_name
 from covey.core.link.records import MessageClass
 from covey.core.membership.requests import unanswered
 from covey.core.presence.status import condition
@@ -119,7 +119,7 @@ def _last_salvage(device: Device, now_us: int) -> SalvageStatus | None:
     return SalvageStatus(_age(at_us, now_us) or 0, about["lost"], about["aside"])
 
 
-def _members(device: Device, labels: dict[bytes, str], now_us: int) -> Iterator[MemberStatus]:
+def _members(device: Device, labels: dict[DeviceKey, str], now_us: int) -> Iterator[MemberStatus]:
     """Yield every other member."""
     seen, presences = device.store.presence.last_seen(), device.store.presence.of_peers()
     for key, label in labels.items():
@@ -128,7 +128,7 @@ def _members(device: Device, labels: dict[bytes, str], now_us: int) -> Iterator[
             yield MemberStatus(device_name(key), label, _age(seen.get(key), now_us), presence, _age(since_us, now_us))
 
 
-def _labels(device: Device) -> dict[bytes, str]:
+def _labels(device: Device) -> dict[DeviceKey, str]:
     groups = device.node.membership.groups()
     return {member.keys.signing_public: member.label for group in groups for member in group.members}
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from covey.core.ids import DeviceKey, Place
 from covey.core.link.sealer import Outgoing
 from covey.core.presence.heartbeat import LastWill
 from covey.core.wire.topics import inbox_topic
@@ -31,7 +32,7 @@ class Relays:
         assert len(self._relays) == len(relays), "relays have names of their own"
         self._up: set[str] = set()
         self._full_since: dict[str, int] = {}
-        self._published: dict[tuple[str, int], tuple[bytes, int]] = {}
+        self._published: dict[tuple[str, int], tuple[DeviceKey, Place]] = {}
         self._arrivals: dict[str, str] = {}
         self._asked: dict[str, set[str]] = {}
 
@@ -99,12 +100,12 @@ class Relays:
         self._full_since.pop(name, None)
         self._published = {key: message for key, message in self._published.items() if key[0] != name}
 
-    def released(self, event: Released) -> tuple[bytes, int] | None:
+    def released(self, event: Released) -> tuple[DeviceKey, Place] | None:
         """Return the (recipient, place in its queue) that a relay has answered; None for what no link waits for."""
         self._full_since.pop(event.relay, None)
         return self._published.pop((event.relay, event.handle), None)
 
-    def note_received(self, device: bytes, relay: str, *, news: bool) -> None:
+    def note_received(self, device: DeviceKey, relay: str, *, news: bool) -> None:
         """Note that a relay has brought something of a device that wants an answer, or is news (rules 1 and 3)."""
         topic = inbox_topic(device)
         self._asked.setdefault(topic, set()).add(relay)

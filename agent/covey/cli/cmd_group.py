@@ -13,7 +13,7 @@ from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.group_view import group_as_json, show_group, show_members
 from covey.cli.terminal import confirm, print_json
-from covey.core.ids import device_name, fingerprint
+from covey.core.ids import DeviceKey, device_name, fingerprint
 from covey.errors import LocalError
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _admin(options: argparse.Namespace) -> None:
         _show_group(device, groups.change_group(device, manifest, groups.promotion(target)), options)
 
 
-def _other(device: Device, manifest: GroupManifest, options: argparse.Namespace, verb: str) -> bytes:
+def _other(device: Device, manifest: GroupManifest, options: argparse.Namespace, verb: str) -> DeviceKey:
     """Return the key of the member that is to go, when a person has agreed.
 
     Raises:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.operations.groups import mode_name
 from covey.cli.terminal import print_json, print_table
-from covey.core.ids import device_name, fingerprint, printable
+from covey.core.ids import DeviceKey, device_name, fingerprint, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from covey.core.group.manifest import GroupManifest, Member
 
 
-def show_group(manifest: GroupManifest, own: bytes) -> None:
+def show_group(manifest: GroupManifest, own: DeviceKey) -> None:
     """Print a manifest for people."""
     print(f"group    {manifest.group_id.hex()}")
     state = f"issued by {device_name(manifest.issuer)}" if manifest.raw else "members disagree, which ends by itself"
@@ -35,7 +35,7 @@ def show_group(manifest: GroupManifest, own: bytes) -> None:
         print("banned   " + ", ".join(device_name(ban.signing_public) for ban in manifest.banned))
 
 
-def show_members(members: Sequence[Member], own: bytes, *, as_json: bool) -> None:
+def show_members(members: Sequence[Member], own: DeviceKey, *, as_json: bool) -> None:
     """Print members with their fingerprints: two labels may look alike, two fingerprints do not."""
     if as_json:
         print_json([_member_as_json(member) for member in members])

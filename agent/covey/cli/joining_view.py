@@ -9,9 +9,10 @@ from covey.app.operations.joining import await_group
 from covey.app.relay_access import lacks_account
 from covey.cli.group_view import group_as_json, show_group
 from covey.cli.terminal import print_json
+from covey.core.ids import GroupId
 
 
-def wait_for_group(device: Device, group_id: bytes, seconds: float, *, as_json: bool) -> int:
+def wait_for_group(device: Device, group_id: GroupId, seconds: float, *, as_json: bool) -> int:
     """Wait until the inviter has let this device in, and show the group; return the exit code."""
     if lacks_account(device):
         print("note: without an account at the relay nothing goes: see 'covey relay'", file=sys.stderr)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from covey.core.collectors import Collectors
 from covey.core.events import RollbackDetected
-from covey.core.ids import INCARNATION_BYTES
+from covey.core.ids import INCARNATION_BYTES, DeviceKey, Incarnation
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.receiver import ReceiveLinks
 from covey.core.link.records import IncarnationRecords, ReceivedRecords, SeenRecords
@@ -22,7 +22,7 @@ from covey.core.wire.sequences import Range, SequenceSet
 class HeldPlaces(Protocol):
     """What the outbox does not hold any more."""
 
-    def let_go(self, recipient: bytes, span: IncarnationSpan, received: SequenceSet) -> list[Range]:
+    def let_go(self, recipient: DeviceKey, span: IncarnationSpan, received: SequenceSet) -> list[Range]:
         """Return the link sequences of a span that its recipient lacks and the outbox does not hold."""
 
 
@@ -64,7 +64,7 @@ class Acknowledgements:
         self._sender = sender
         self._collectors = collectors
         self._rng = rng
-        self._resumptions: dict[tuple[bytes, bytes], Resumption] = {}
+        self._resumptions: dict[tuple[DeviceKey, Incarnation], Resumption] = {}
 
     def acknowledge(self, message: Message, now: Now) -> Seen | RollbackDetected | None:
         """Free what an ACK covers; return its author where that was news, or that this state is an old copy."""
@@ -75,7 +75,7 @@ class Acknowledgements:
         if span is None:
             return None
         if span is spans[-1] and span.covers_too_much(acknowledgement.received):
-            begun = self._sender.begin_incarnation(author, self._rng(INCARNATION_BYTES), now)
+            begun = self._sender.begin_incarnation(author, Incarnation(self._rng(INCARNATION_BYTES)), now)
             return RollbackDetected(author) if begun else None
         received = acknowledgement.received.up_to(span.last - span.base)  # another life may have sent more of it
         freed = self._queue.free(author, span.places(received), now)
@@ -101,7 +101,7 @@ class Acknowledgements:
         link.answer_soon(now.monotonic_us)
         return True
 
-    def resumptions(self) -> Iterator[tuple[bytes, bytes, bytes]]:
+    def resumptions(self) -> Iterator[tuple[DeviceKey, Incarnation, bytes]]:
         """Yield (author, incarnation, body) of the resumptions that are due; going on says that one has gone."""
         for author, incarnation in list(self._resumptions):
             yield author, incarnation, self._resumptions[author, incarnation].to_wire()

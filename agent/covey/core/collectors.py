@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from covey.core.group.manifest import COLLECTOR
+from covey.core.ids import DeviceKey, Place
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
@@ -31,23 +32,23 @@ from covey.limits.relay import COLLECTOR_CHECK_US, REDIRECTED_AT_ONCE
 class CollectorQueues(Protocol):
     """The queues that may hold telemetry."""
 
-    def recipients(self) -> list[bytes]:
+    def recipients(self) -> list[DeviceKey]:
         """Return the recipients that the outbox holds messages for."""
 
-    def recipients_of_batches(self) -> set[bytes]:
+    def recipients_of_batches(self) -> set[DeviceKey]:
         """Return the recipients whose queues may hold telemetry of this device."""
 
-    def holds_no_batches(self, recipient: bytes) -> None:
+    def holds_no_batches(self, recipient: DeviceKey) -> None:
         """Note that a queue has been looked through and holds none, until one is queued."""
 
 
 class SilentCollectorRecords(Protocol):
     """Collectors that do not answer."""
 
-    def silent(self) -> set[bytes]:
+    def silent(self) -> set[DeviceKey]:
         """Return the collectors that new telemetry does not go to."""
 
-    def set_silent(self, device: bytes, since_us: int | None) -> None:
+    def set_silent(self, device: DeviceKey, since_us: int | None) -> None:
         """Note that a collector is silent, or, with None, that it is not."""
 
 
@@ -72,12 +73,12 @@ class Collectors:
 
     def __init__(
         self,
-        own: bytes,
+        own: DeviceKey,
         records: CollectorRecords,
         queue: SendQueue,
         sender: Sender,
         windows: Windows,
-        waiting_since_us: dict[bytes, int],
+        waiting_since_us: dict[DeviceKey, int],
         silent_us: int,
     ) -> None:
         self._own = own
@@ -88,14 +89,14 @@ class Collectors:
         self._silent_us = silent_us
         self._check_at_us = 0
         self._waiting_since_us = waiting_since_us
-        self._looked_at: dict[bytes, tuple[int, bool]] = {}
-        self._stuck: dict[bytes, set[bytes]] = {}
+        self._looked_at: dict[DeviceKey, tuple[Place, bool]] = {}
+        self._stuck: dict[DeviceKey, set[DeviceKey]] = {}
 
     def has_work(self, now: Now) -> bool:
         """Say whether `maintain` has something to do."""
         return now.monotonic_us >= self._check_at_us
 
-    def answered(self, device: bytes, now: Now) -> None:
+    def answered(self, device: DeviceKey, now: Now) -> None:
         """Note that a device has acknowledged something. Inside a transaction."""
         if device in self._waiting_since_us:
             self._waiting_since_us[device] = now.monotonic_us
@@ -115,7 +116,7 @@ class Collectors:
             if self._stuck.get(recipient) != collectors and self._redirect(membership, recipient, collectors, now):
                 self._check_at_us = now.monotonic_us
 
-    def _watch(self, waited_for: set[bytes], now: Now) -> None:
+    def _watch(self, waited_for: set[DeviceKey], now: Now) -> None:
         """Apply rule 2."""
         silent = self._records.collectors.silent()
         for device in silent - waited_for:
@@ -131,9 +132,9 @@ class Collectors:
                 self._records.collectors.set_silent(device, now.wall_us)
                 self._records.counters.count("silent_collectors")
 
-    def _redirect(self, membership: Membership, recipient: bytes, collectors: set[bytes], now: Now) -> bool:
+    def _redirect(self, membership: Membership, recipient: DeviceKey, collectors: set[DeviceKey], now: Now) -> bool:
         """Look through the next window of a queue, and move its telemetry; return whether there is more (rule 4)."""
-        after, left = self._looked_at.pop(recipient, (0, False))
+        after, left = self._looked_at.pop(recipient, (Place(0), False))
         rows, moved = self._sender.waiting(recipient, after), 0
         for place, raw in rows:
             if moved >= REDIRECTED_AT_ONCE:
@@ -151,7 +152,9 @@ class Collectors:
             self._records.outbox.holds_no_batches(recipient)
         return False
 
-    def _redirected(self, membership: Membership, recipient: bytes, place: int, message: Message, now: Now) -> bool:
+    def _redirected(
+        self, membership: Membership, recipient: DeviceKey, place: Place, message: Message, now: Now
+    ) -> bool:
         try:
             collector = membership.collector_of(message.group_id)
         except UnknownGroupError:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from nacl import bindings
 from nacl.exceptions import CryptoError
 
+from covey.core.ids import DeviceKey, NoisePublic
 from covey.errors import DecryptionError, LimitError, MalformedError, SignatureError
 
 NONCE_BYTES = 24
@@ -37,8 +38,8 @@ _SMALL_ORDER = frozenset(
 class DeviceKeys:
     """What others know of a device: where to address it (X25519) and how to verify it (Ed25519)."""
 
-    signing_public: bytes
-    noise_public: bytes
+    signing_public: DeviceKey
+    noise_public: NoisePublic
 
 
 class Secret:
@@ -77,7 +78,7 @@ def wipe(content: bytearray) -> None:
 class NoiseKey:
     """One X25519 key pair of a device; `retired_at_us` is when a later one took its place, 0 for the current one."""
 
-    public: bytes
+    public: NoisePublic
     secret: Secret = field(repr=False, compare=False)
     retired_at_us: int = 0
 
@@ -87,7 +88,7 @@ class NoiseKey:
         if len(secret) != 32:
             raise MalformedError("a noise secret has 32 bytes")
         kept = Secret(secret)
-        return cls(scalar_base(kept.reveal()), kept, retired_at_us)
+        return cls(NoisePublic(scalar_base(kept.reveal())), kept, retired_at_us)
 
 
 @dataclass(slots=True)
@@ -109,7 +110,7 @@ class NoiseKeys:
         """The keys that only open what is still on its way."""
         return self.keys[1:]
 
-    def holds(self, public: bytes) -> bool:
+    def holds(self, public: NoisePublic) -> bool:
         """Say whether what is sealed for a key can be opened here."""
         return any(key.public == public for key in self.keys)
 
@@ -126,7 +127,7 @@ class NoiseKeys:
 class Identity:
     """A device's secrets. Never shown: `repr` holds public keys only (002.32)."""
 
-    signing_public: bytes
+    signing_public: DeviceKey
     noise: NoiseKeys
     _signing: Secret = field(repr=False, compare=False)
 
@@ -143,10 +144,10 @@ class Identity:
         if len(signing_seed) != 32:
             raise MalformedError("a signing seed has 32 bytes")
         signing_public, signing_secret = bindings.crypto_sign_seed_keypair(bytes(signing_seed))
-        return cls(signing_public, NoiseKeys(noise), Secret(signing_secret))
+        return cls(DeviceKey(signing_public), NoiseKeys(noise), Secret(signing_secret))
 
     @property
-    def noise_public(self) -> bytes:
+    def noise_public(self) -> NoisePublic:
         """The current noise key."""
         return self.noise.current.public
 
@@ -183,7 +184,7 @@ def sign(domain: bytes, content: bytes, identity: Identity) -> bytes:
     return signed[:SIGNATURE_BYTES]
 
 
-def verify(domain: bytes, content: bytes, signature: bytes, signing_public: bytes) -> None:
+def verify(domain: bytes, content: bytes, signature: bytes, signing_public: DeviceKey) -> None:
     """Check a signature made by `sign` over the exact bytes received.
 
     Raises:
@@ -192,7 +193,7 @@ def verify(domain: bytes, content: bytes, signature: bytes, signing_public: byte
     verify_exactly(domain + b"\0" + content, signature, signing_public)
 
 
-def verify_exactly(content: bytes, signature: bytes, signing_public: bytes) -> None:
+def verify_exactly(content: bytes, signature: bytes, signing_public: DeviceKey) -> None:
     """Check a plain Ed25519 signature, without a domain: what `verify` and the published vectors share.
 
     Raises:
@@ -247,7 +248,7 @@ def secretbox_open(ciphertext: bytes, nonce: bytes, key: bytes) -> bytes:
         raise DecryptionError("envelope does not open") from error
 
 
-def check_noise_key(noise_public: bytes) -> None:
+def check_noise_key(noise_public: NoisePublic) -> None:
     """Refuse a key that nothing can be sealed for.
 
     Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from covey.core.ids import DeviceKey
 from covey.core.membership.events import GroupChanged, GroupDestroyed, GroupInvited, JoinExpired, RemovedFromGroup
 from covey.core.membership.voting import VoteArrived
 
@@ -12,7 +13,7 @@ from covey.core.membership.voting import VoteArrived
 class BlobArrived:
     """A member's blob lies in the inbox."""
 
-    author: bytes
+    author: DeviceKey
     size: int
 
 
@@ -22,14 +23,14 @@ class EnvelopeDropped:
 
     code: str
     reason: str
-    author: bytes | None
+    author: DeviceKey | None
 
 
 @dataclass(frozen=True, slots=True)
 class RollbackDetected:
     """A recipient holds messages that this state never queued: it is a copy of an earlier one. A new life begins."""
 
-    recipient: bytes
+    recipient: DeviceKey
 
 
 Happening = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+from covey.core.ids import DeviceKey, Place
 from covey.core.link.records import LandingRecords, Quarantined, ReceivedRecords
 from covey.core.link.sealer import Sealer
 from covey.core.link.send_queue import SendQueue
@@ -48,7 +49,7 @@ class Export:
         self._sealer = sealer
         self._receiver = receiver
 
-    def waiting(self, recipient: bytes, after: int) -> list[tuple[int, bytes]]:
+    def waiting(self, recipient: DeviceKey, after: Place) -> list[tuple[Place, bytes]]:
         """Return the next (place, envelope) that waits for a recipient, for a carrier that is no relay.
 
         Nothing where the recipient may hear nothing, or is a board, which hears through its gateway only.
@@ -57,7 +58,7 @@ class Export:
             return []
         return self._sender.exported(recipient, after)
 
-    def answers_for(self, device: bytes, now: Now) -> Iterator[bytes]:
+    def answers_for(self, device: DeviceKey, now: Now) -> Iterator[bytes]:
         """Yield envelopes that tell a device what has come from it, and where what waits for it begins."""
         if self._membership.address(device) is None or board_member(self._membership, device) is not None:
             return

@@ -12,6 +12,7 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import Member
 from covey.core.group.messages import GroupSend
 from covey.core.group.policy import Action
+from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.membership import Edit, Membership
@@ -73,7 +74,7 @@ class GroupActions:
         request = JoinRequest(invite.secret, self._identity.noise_public, label)
         self._queue.queue(invite.inviter.signing_public, MessageType.JOIN, invite.group_id, request.to_wire(), now)
 
-    def invite_member(self, group_id: bytes, member: bytes, capabilities: tuple[str, ...], now: Now) -> None:
+    def invite_member(self, group_id: GroupId, member: DeviceKey, capabilities: tuple[str, ...], now: Now) -> None:
         """Invite a device that shares a group with this one to a further group; a person there answers.
 
         Raises:
@@ -92,7 +93,7 @@ class GroupActions:
         self.request_join(as_invite(request), label, now)
         self._records.requests.drop(request.group_id)
 
-    def add_device(self, group_id: bytes, newcomer: Member, relay_url: str, now: Now) -> Invite:
+    def add_device(self, group_id: GroupId, newcomer: Member, relay_url: str, now: Now) -> Invite:
         """Let a device in by its keys, and tell everybody; the invite is for it alone.
 
         Raises:
@@ -103,7 +104,7 @@ class GroupActions:
         self.queue_sends(sends, now)
         return invite
 
-    def change(self, group_id: bytes, edit: Edit, now: Now) -> None:
+    def change(self, group_id: GroupId, edit: Edit, now: Now) -> None:
         """Issue a group's next version and queue it for everybody.
 
         Raises:
@@ -112,7 +113,7 @@ class GroupActions:
         """
         self.queue_sends(self._membership.change(group_id, edit, now.wall_us), now)
 
-    def vote(self, group_id: bytes, action: Action, target: bytes, now: Now) -> Voting:
+    def vote(self, group_id: GroupId, action: Action, target: DeviceKey, now: Now) -> Voting:
         """Vote for a ban or its end, which happens where that decides it.
 
         Raises:
@@ -126,11 +127,11 @@ class GroupActions:
         self.queue_sends(sends, now)
         return voting
 
-    def destroy(self, group_id: bytes, now: Now) -> None:
+    def destroy(self, group_id: GroupId, now: Now) -> None:
         """Destroy a group for everybody in it; `UnknownGroupError` where this device is not."""
         self.queue_sends(self._membership.destroy(group_id, now.wall_us), now)
 
-    def leave(self, group_id: bytes, now: Now) -> None:
+    def leave(self, group_id: GroupId, now: Now) -> None:
         """Leave a group and tell the others; `UnknownGroupError` where this device is not in it."""
         self.queue_sends(self._membership.leave(group_id, now.wall_us), now)
 
@@ -138,7 +139,7 @@ class GroupActions:
         """Tell every group the noise key that is current now; it must be stored already."""
         self.queue_sends(announce_everywhere(self._membership, self._identity, self._records, now.wall_us), now)
 
-    def noise_keys_to_wipe(self, now: Now) -> list[bytes]:
+    def noise_keys_to_wipe(self, now: Now) -> list[NoisePublic]:
         """Return the retired noise keys that nothing needs any more."""
         return wiped(self._membership, self._identity, self._records, now.wall_us)
 

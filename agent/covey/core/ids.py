@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import string
+from typing import NewType
 
 from covey.errors import MalformedError
 
@@ -17,21 +18,51 @@ INCARNATION_BYTES = 8
 NODE_ID_BYTES = 16
 VAULT_ID_BYTES = 16
 
+DeviceKey = NewType("DeviceKey", bytes)
+"""A device's 32-byte Ed25519 public key, which is the device wherever it is spoken of."""
+
+NoisePublic = NewType("NoisePublic", bytes)
+"""A device's 32-byte X25519 public key, which envelopes are sealed for; it changes."""
+
+GroupId = NewType("GroupId", bytes)
+"""The 32 bytes that a group has for ever; all zeros (`NO_GROUP`) where a message is of none."""
+
+EpochId = NewType("EpochId", bytes)
+"""The hash of an epoch's secret."""
+
+ManifestHash = NewType("ManifestHash", bytes)
+"""The hash of a group manifest, by which others name it."""
+
+Incarnation = NewType("Incarnation", bytes)
+"""The 8 bytes that a device draws whenever its durable state is new or restored."""
+
+NodeId = NewType("NodeId", bytes)
+"""The 16 bytes under which a device writes to vaults (`node_id`)."""
+
+VaultId = NewType("VaultId", bytes)
+"""The 16 bytes that a vault has for ever."""
+
+LinkSeq = NewType("LinkSeq", int)
+"""A message's number on the wire, from 1 in each incarnation; 0 where it has none (docs/protocol.md, "The link")."""
+
+Place = NewType("Place", int)
+"""A message's place in its recipient's queue, counted from 1 through all incarnations, and never on the wire."""
+
 _BASE32 = string.ascii_uppercase + "234567"
 _HEX = frozenset(string.hexdigits.lower()) - frozenset(string.ascii_uppercase)
 
 
-def device_name(signing_public: bytes) -> str:
+def device_name(signing_public: DeviceKey) -> str:
     """Return the 8 hex digits by which a device is always shown; labels stand beside it, never instead."""
     return signing_public[:4].hex()
 
 
-def node_id(signing_public: bytes) -> bytes:
+def node_id(signing_public: DeviceKey) -> NodeId:
     """Return the 16-byte id under which a device writes to a vault: BLAKE2b of its signing key.
 
     A reader can so check that a vault manifest's signer owns the id it stands under.
     """
-    return hashlib.blake2b(signing_public, digest_size=NODE_ID_BYTES, person=b"covey/1 node").digest()
+    return NodeId(hashlib.blake2b(signing_public, digest_size=NODE_ID_BYTES, person=b"covey/1 node").digest())
 
 
 def fingerprint(public: bytes) -> str:

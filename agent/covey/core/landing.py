@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from covey.core.collectors import read_redirected
+from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.link.receiver import ReceiveLinks
 from covey.core.link.records import CounterRecords, LandingRecords, ReceivedRecords
 from covey.core.now import Now
@@ -50,7 +51,7 @@ class TelemetryLanding:
             MessageType.LOSS: self._loss,
         }
 
-    def landed(self, author: bytes, incarnation: bytes, link_seqs: set[int], now: Now) -> None:
+    def landed(self, author: DeviceKey, incarnation: Incarnation, link_seqs: set[LinkSeq], now: Now) -> None:
         """Acknowledge what the collector has put into its vault."""
         link = self._links.of(author, incarnation)
         link.landed(link_seqs)
@@ -76,13 +77,14 @@ class TelemetryLanding:
             raise LimitError("a loss record speaks of messages before it")
         if loss.last >= message.seq:  # which counts all of its author's messages, of every incarnation
             raise LimitError("a loss record speaks of more than its author has ever sent")
-        link = delivery.link if loss.incarnation is None else self._links.of(message.author, loss.incarnation)
+        incarnation = loss.incarnation or message.incarnation
+        link = delivery.link if loss.incarnation is None else self._links.of(message.author, incarnation)
         received = link.without(loss.places)
         if self._lands and not self._records.landing.land(message, now.wall_us):
             return HandlerOutcome(taken=False)
         self._records.counters.count("lost_messages", received.count() - link.received.count())
         link.received = received
         if link is not delivery.link:
-            self._records.received.set(message.author, loss.incarnation or b"", link.received)
+            self._records.received.set(message.author, incarnation, link.received)
             link.answer_soon(now.monotonic_us)
         return HandlerOutcome(lands_later=self._lands)

@@ -18,6 +18,7 @@ from covey.core.events import Event
 from covey.core.export import Export
 from covey.core.group_actions import GroupActions
 from covey.core.group_messages import GroupMessages
+from covey.core.ids import DeviceKey, GroupId, NoisePublic, Place
 from covey.core.landing import TelemetryLanding
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.receiver import ReceiveLinks
@@ -108,7 +109,7 @@ class Node:
         self.export = Export(self.membership, records, queue, sender, sealer, self._receiver)
         self.refresh()
 
-    def _address(self, device: bytes) -> bytes | None:
+    def _address(self, device: DeviceKey) -> NoisePublic | None:
         return address(self.membership, self._records.carriers, device)
 
     def refresh(self) -> None:
@@ -136,12 +137,12 @@ class Node:
         """Return how long nothing more may be received (`link/rates.py`, rule 4); 0 where something may."""
         return self.state.rates.wait_us(now.monotonic_us)
 
-    def set_aside(self, raw: bytes, now: Now) -> bytes | None:
+    def set_aside(self, raw: bytes, now: Now) -> DeviceKey | None:
         """Keep an envelope's message for a person, as dealing with it brought out a defect; return whose it was."""
         return self._receiver.set_aside(raw, now)
 
     def send_blob(
-        self, group_id: bytes, content: bytes, now: Now, to: bytes | None = None, lifetime_us: int | None = None
+        self, group_id: GroupId, content: bytes, now: Now, to: DeviceKey | None = None, lifetime_us: int | None = None
     ) -> int:
         """Queue one separately sealed blob for a member, or for every other one (001.01, 001.03); return for how many.
 
@@ -164,7 +165,7 @@ class Node:
             self._queue.queue(key, MessageType.BLOB, group_id, content, now, lifetime_us=lifetime_us)
         return len(recipients)
 
-    def forward(self, board: bytes, recipient: bytes, envelope: bytes, now: Now) -> None:
+    def forward(self, board: DeviceKey, recipient: DeviceKey, envelope: bytes, now: Now) -> None:
         """Queue an envelope of a board that hangs on this device (`forwarding.py`).
 
         Raises:
@@ -184,7 +185,7 @@ class Node:
         for _ in self._acknowledge(now, lambda author: self.routes.leads_here(author, self.identity)):
             continue  # it leads to another gateway as well: the board repeats itself there
 
-    def withdraw(self, recipient: bytes, place: int, now: Now) -> None:
+    def withdraw(self, recipient: DeviceKey, place: Place, now: Now) -> None:
         """Set a message aside that no relay takes; its recipient gets a loss record. Inside a transaction."""
         self._queue.withdraw(recipient, place, now)
 
@@ -202,7 +203,7 @@ class Node:
         for outgoing in self._sender.envelopes(now):
             yield from self._routing.of(self.membership, outgoing, now)
 
-    def _acknowledge(self, now: Now, wanted: Callable[[bytes], bool] = lambda _: True) -> Iterator[Outgoing]:
+    def _acknowledge(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
         for author, incarnation, link in self._links.due(now.monotonic_us, wanted):
             body = Acknowledgement(incarnation, link.acknowledgement()).to_wire()
             yield from self._routing.unsequenced(self.membership, author, MessageType.ACK, body, now)
@@ -236,11 +237,11 @@ class Node:
             self.heartbeat.spoke(outgoing.recipient, now)
         self.state.windows.sent(outgoing.recipient, outgoing.entry, now, relay)
 
-    def relayed(self, recipient: bytes, place: int) -> None:
+    def relayed(self, recipient: DeviceKey, place: Place) -> None:
         """Note that a relay says it has stored an envelope."""
         self.state.windows.relayed(recipient, place)
 
-    def retries(self, recipient: bytes) -> int:
+    def retries(self, recipient: DeviceKey) -> int:
         """Return how often in a row a recipient has left the retry time without an answer."""
         return self.state.windows.retries(recipient)
 
@@ -306,7 +307,7 @@ class Node:
     def _forget_link_keys(self, now: Now) -> None:
         """Wipe the link keys that nobody is to use any more (`link_keys.py`, rule 6)."""
 
-        def is_peer(device: bytes) -> bool:
+        def is_peer(device: DeviceKey) -> bool:
             return not self.membership.shares_nothing_with(device)
 
         noise_publics = {key.public for key in self.identity.noise.keys}

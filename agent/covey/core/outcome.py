@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from covey.core.crypto import NoiseKey
 from covey.core.events import Event
 from covey.core.group.messages import GroupSend
+from covey.core.ids import DeviceKey
 from covey.core.link.receiver import ReceiveLink
 from covey.core.membership.records import OpenInvite
 from covey.core.now import Now
@@ -51,5 +52,5 @@ Handler = Callable[[Delivery, Now], HandlerOutcome]
 class Seen:
     """A device that an envelope came from; `news` says that it brought something new."""
 
-    device: bytes
+    device: DeviceKey
     news: bool

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from covey.core.collectors import CollectorQueues
+from covey.core.ids import DeviceKey, GroupId, Place
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
@@ -33,7 +34,7 @@ class Publishing:
     """Queues batches for the collector of a group."""
 
     def __init__(
-        self, own: bytes, membership: Membership, records: PublishingRecords, queue: SendQueue, sender: Sender
+        self, own: DeviceKey, membership: Membership, records: PublishingRecords, queue: SendQueue, sender: Sender
     ) -> None:
         self._own = own
         self._membership = membership
@@ -41,10 +42,10 @@ class Publishing:
         self._queue = queue
         self._sender = sender
 
-    def queued(self) -> Iterator[tuple[bytes, int, Message]]:
+    def queued(self) -> Iterator[tuple[DeviceKey, Place, Message]]:
         """Yield (recipient, place, message) of this device's telemetry that waits for others, as it was signed."""
         for recipient in self._records.outbox.recipients():
-            after = 0
+            after = Place(0)
             while rows := self._sender.waiting(recipient, after):
                 after = rows[-1][0]
                 for place, raw in rows:
@@ -54,7 +55,7 @@ class Publishing:
                     if message.type is MessageType.TELEMETRY and recipient != self._own:
                         yield recipient, place, message
 
-    def pushed(self, recipient: bytes, place: int) -> None:
+    def pushed(self, recipient: DeviceKey, place: Place) -> None:
         """Take telemetry out of a queue: this device has landed it itself. Inside a transaction."""
         self._queue.remove(recipient, place)
 
@@ -62,7 +63,7 @@ class Publishing:
         """Let telemetry expire after so many days of running time; 0: never."""
         self._queue.telemetry_lifetime_us = int(days * _DAY_US) or None
 
-    def send(self, group_id: bytes, batch: bytes, readings: int, now: Now) -> None:
+    def send(self, group_id: GroupId, batch: bytes, readings: int, now: Now) -> None:
         """Queue one batch for this device's collector, and count its readings as published. Inside a transaction.
 
         Where the outbox is full, the oldest telemetry goes, and a signed loss record says so.

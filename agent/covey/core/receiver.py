@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from covey.core.acknowledgements import Acknowledgements
 from covey.core.crypto import NONCE_BYTES, Identity, NoiseKey
 from covey.core.events import BlobArrived, EnvelopeDropped, Event
+from covey.core.ids import DeviceKey
 from covey.core.link.link_keys import KeptKey, LinkKey, SendingLinks, open_envelope
 from covey.core.link.rates import ReceivingRates
 from covey.core.link.receiver import Arrival, ReceiveLinks
@@ -98,7 +99,7 @@ class Receiver:
         """Deal with one envelope from a relay; return its author, where that one wants an answer or was seen."""
         return self._receive(raw, None, now).seen
 
-    def receive_from(self, carrier: bytes, raw: bytes, now: Now) -> bool:
+    def receive_from(self, carrier: DeviceKey, raw: bytes, now: Now) -> bool:
         """Deal with an envelope that a gateway brought; return False where there is no room for it."""
         return self._receive(raw, carrier, now).taken
 
@@ -111,7 +112,7 @@ class Receiver:
         delivery = Delivery(message, self._parts.links.of(message.author, message.incarnation))
         return self._handle(delivery, now).taken
 
-    def set_aside(self, raw: bytes, now: Now) -> bytes | None:
+    def set_aside(self, raw: bytes, now: Now) -> DeviceKey | None:
         """Put the message of an envelope into quarantine, and go on with its link; return its author.
 
         For one that brought out a defect of ours, which nobody foresaw. What only speaks about a link, or has no right
@@ -152,7 +153,7 @@ class Receiver:
             raise NotForUsError("the message names another recipient")
         return _Opened(message, opened.sealed_for)
 
-    def _receive(self, raw: bytes, carrier: bytes | None, now: Now) -> _Reception:
+    def _receive(self, raw: bytes, carrier: DeviceKey | None, now: Now) -> _Reception:
         payer = None
         try:
             opened = self._open(raw, now)
@@ -166,7 +167,7 @@ class Receiver:
         self._parts.rates.spend(payer, tokens, now.monotonic_us)
         return reception
 
-    def _take(self, opened: _Opened, carrier: bytes | None, now: Now) -> _Reception:
+    def _take(self, opened: _Opened, carrier: DeviceKey | None, now: Now) -> _Reception:
         """Deal with an authentic message.
 
         Raises:
@@ -186,7 +187,7 @@ class Receiver:
         link = parts.links.of(message.author, message.incarnation)
         return self._receive_sequenced(Delivery(message, link, invite, opened.sealed_for), carrier, now)
 
-    def _drop(self, error: RemoteError, author: bytes | None) -> None:
+    def _drop(self, error: RemoteError, author: DeviceKey | None) -> None:
         self._records.counters.count(f"dropped_{error.code}")
         self._events.append(EnvelopeDropped(error.code, str(error), author))
 
@@ -208,7 +209,7 @@ class Receiver:
         parts.routes.keep(message.author, read_downward(parts.membership, message))
         return _Reception(useful=True)
 
-    def _receive_sequenced(self, delivery: Delivery, carrier: bytes | None, now: Now) -> _Reception:
+    def _receive_sequenced(self, delivery: Delivery, carrier: DeviceKey | None, now: Now) -> _Reception:
         """Deal with a message of a link: each is taken once, and answered whenever it comes."""
         message, link = delivery.message, delivery.link
         known = Seen(message.author, news=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from covey.core.collectors import CollectorQueues, SilentCollectorRecords
+from covey.core.ids import DeviceKey
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.link_keys import LinkKeyRecords
 from covey.core.link.records import (
@@ -39,7 +40,7 @@ from covey.core.wire.sequences import Range, SequenceSet
 class NodeOutbox(OutboxRecords, CollectorQueues, ControlRecords, Protocol):
     """The queues, as all who use them need them together."""
 
-    def let_go(self, recipient: bytes, span: IncarnationSpan, received: SequenceSet) -> list[Range]:
+    def let_go(self, recipient: DeviceKey, span: IncarnationSpan, received: SequenceSet) -> list[Range]:
         """Return the link sequences of a span that its recipient lacks and the outbox does not hold."""
 
 
@@ -57,7 +58,7 @@ class InboxRecords(Protocol):
 class QuarantineRecords(Protocol):
     """Messages that were set aside."""
 
-    def add(self, code: str, message: bytes, now_us: int, recipient: bytes | None = None) -> None:
+    def add(self, code: str, message: bytes, now_us: int, recipient: DeviceKey | None = None) -> None:
         """Keep an authentic message that could not be used, or sent to a recipient, for a person to look at."""
 
 

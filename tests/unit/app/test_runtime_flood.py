@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from covey.core.crypto import Identity
+from covey.core.ids import Incarnation, LinkSeq
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import MessageType, write_message
 from covey.core.wire.topics import inbox_topic
@@ -27,7 +28,15 @@ def _junk(agent: Agent, author: Identity, number: int) -> Delivered:
     """Return a blob of somebody who is no member."""
     to = agent.ben.identity
     message = write_message(
-        author, MessageType.BLOB, to.signing_public, agent.group_id, bytes(8), number, number, 1, b"junk"
+        author,
+        MessageType.BLOB,
+        to.signing_public,
+        agent.group_id,
+        Incarnation(bytes(8)),
+        number,
+        LinkSeq(number),
+        1,
+        b"junk",
     )
     envelope = seal(message, to.noise_public, agent.ann.rng(32), agent.ann.rng(24))
     return Delivered("relay", (1, number), inbox_topic(to.signing_public), envelope)
@@ -71,7 +80,8 @@ def test_a_thousand_strangers_write_no_thousand_lines(agent: Agent) -> None:
 def test_an_author_pays_for_nothing_that_others_forge_in_its_name(agent: Agent) -> None:
     ann = agent.ann.identity
     to = agent.ben.identity
-    forged = write_message(ann, MessageType.BLOB, to.signing_public, agent.group_id, bytes(8), 1, 1, 1, b"forged")
+    numbers = Incarnation(bytes(8)), 1, LinkSeq(1), 1
+    forged = write_message(ann, MessageType.BLOB, to.signing_public, agent.group_id, *numbers, b"forged")
     broken = bytearray(forged)
     broken[-1] ^= 1
     envelopes = [

@@ -12,6 +12,7 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.app.relays import Relays
 from covey.app.runtime import Runtime
 from covey.core.crypto import Identity
+from covey.core.ids import GroupId, Incarnation
 from covey.core.now import Now
 from covey.core.pairing.invite import SECRET_BYTES, Invite
 from covey.limits.pairing import INVITE_US
@@ -89,7 +90,7 @@ class _World:
         now = Now(self.clock.now_us, self.clock.now_us)
         with store.transaction():
             self.runtime.node.actions.request_join(
-                Invite(bytes(32), inviter.keys, bytes(SECRET_BYTES), now.wall_us + INVITE_US, ""), "asker", now
+                Invite(GroupId(bytes(32)), inviter.keys, bytes(SECRET_BYTES), now.wall_us + INVITE_US, ""), "asker", now
             )
 
     def pass_time(self, seconds: int, *events: RelayEvent) -> bool:
@@ -104,7 +105,7 @@ class _World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[_World]:
-    store = SqliteStore(tmp_path / "state.sqlite", bytes(8))
+    store = SqliteStore(tmp_path / "state.sqlite", Incarnation(bytes(8)))
     yield _World(store)
     store.close()
 

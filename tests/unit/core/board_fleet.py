@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from covey.core.events import EnvelopeDropped
+from covey.core.ids import GroupId, Incarnation
 from covey.core.vault.landing import LandingPlan
 from covey.core.wire.message import read_message
 from tests.board import Board, enrol
@@ -20,7 +21,7 @@ class Fleet:
     other: Device
     collector: Device
     board: Board
-    group_id: bytes
+    group_id: GroupId
 
     def telemetry(self) -> bytes:
         return self.board.message(self.collector.identity.keys, self.group_id)
@@ -38,7 +39,7 @@ class Fleet:
         with collector.store.transaction():
             for landed in collector.store.landing.until(waiting[0]):
                 collector.node.landing.landed(landed.author, landed.incarnation, {landed.link_seq}, collector.now)
-            plan = LandingPlan(1, b"incarnat", waiting[0], 1, bytes(24))
+            plan = LandingPlan(1, Incarnation(b"incarnat"), waiting[0], 1, bytes(24))
             collector.store.landing.begin(plan)
             collector.store.landing.finish(plan, 1)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.core.ids import Place
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.message import MessageType, read_message
 from covey.limits.group import DEPARTURE_US, MAINTENANCE_US
@@ -128,7 +129,7 @@ def test_nobody_redirects_what_is_not_its_own(world: World) -> None:
     assert collector is not None
     with world.bob.store.transaction():
         world.bob.node.telemetry.send(world.group_id, b"bob's", 1, world.bob.now)
-    foreign = [raw for _, raw in world.bob.store.outbox.queued(collector.keys.signing_public, 0, 9, 10_000)]
+    foreign = [raw for _, raw in world.bob.store.outbox.queued(collector.keys.signing_public, Place(0), 9, 10_000)]
     for body in (foreign[-1], b"no message"):
         with world.ann.store.transaction():
             world.ann.node._queue.queue(world.second.key, MessageType.REDIRECTED, world.group_id, body, world.ann.now)

@@ -12,6 +12,7 @@ from nacl.bindings import crypto_secretbox
 
 from covey.core import crypto
 from covey.core.crypto import Identity
+from covey.core.ids import DeviceKey, NoisePublic
 from covey.errors import DecryptionError, LimitError, MalformedError, SignatureError
 from tests.vectors import HERE, load
 
@@ -35,7 +36,7 @@ def _octets(test: dict[str, Any], key: str) -> bytes:
 
 def test_wycheproof_ed25519() -> None:  # accepts: 000.07
     for group, test in _wycheproof("ed25519_test"):
-        arguments = _octets(test, "msg"), _octets(test, "sig"), _octets(group["publicKey"], "pk")
+        arguments = _octets(test, "msg"), _octets(test, "sig"), DeviceKey(_octets(group["publicKey"], "pk"))
         if test["result"] == "valid":
             crypto.verify_exactly(*arguments)
         else:
@@ -132,7 +133,7 @@ def test_a_signature_is_of_one_domain() -> None:
 
 
 @pytest.mark.parametrize("public", [bytes(32), b"\x01" + bytes(31), bytes(31), b"", b"\xec" + b"\xff" * 30 + b"\x7f"])
-def test_a_key_that_nothing_can_be_sealed_for_is_refused(public: bytes) -> None:
+def test_a_key_that_nothing_can_be_sealed_for_is_refused(public: NoisePublic) -> None:
     with pytest.raises(MalformedError):
         crypto.check_noise_key(public)
     with pytest.raises(DecryptionError):
@@ -140,7 +141,7 @@ def test_a_key_that_nothing_can_be_sealed_for_is_refused(public: bytes) -> None:
 
 
 def test_a_key_that_something_can_be_sealed_for_is_not() -> None:
-    crypto.check_noise_key(crypto.scalar_base(b"\x07" * 32))
+    crypto.check_noise_key(NoisePublic(crypto.scalar_base(b"\x07" * 32)))
 
 
 def test_a_key_has_one_spelling() -> None:
@@ -149,7 +150,7 @@ def test_a_key_has_one_spelling() -> None:
     assert not crypto.is_reduced(public[:31] + bytes([public[31] | 0x80]))
     assert not crypto.is_reduced((2**255 - 19 + 9).to_bytes(32, "little"))
     with pytest.raises(MalformedError):
-        crypto.check_noise_key((2**255 - 19 + 9).to_bytes(32, "little"))
+        crypto.check_noise_key(NoisePublic((2**255 - 19 + 9).to_bytes(32, "little")))
 
 
 def test_digests_are_of_one_domain() -> None:

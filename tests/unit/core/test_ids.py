@@ -7,6 +7,7 @@ import hashlib
 import pytest
 
 from covey.core.ids import (
+    DeviceKey,
     check_character,
     device_name,
     fingerprint,
@@ -23,14 +24,14 @@ from tests.vectors import load
 
 
 def test_a_device_is_named_by_the_first_four_bytes_of_its_signing_key() -> None:  # accepts: 000.08
-    assert device_name(bytes.fromhex("0badcafe" + "00" * 28)) == "0badcafe"
+    assert device_name(DeviceKey(bytes.fromhex("0badcafe" + "00" * 28))) == "0badcafe"
 
 
 def test_a_node_id_is_a_hash_of_the_signing_key() -> None:
-    key = bytes(range(32))
+    key = DeviceKey(bytes(range(32)))
     assert node_id(key) == hashlib.blake2b(key, digest_size=16, person=b"covey/1 node").digest()
     vault = load("vault")
-    assert node_id(bytes.fromhex(vault["keys"]["bob"]["signing_public"])).hex() == vault["node"]["node_id"]
+    assert node_id(DeviceKey(bytes.fromhex(vault["keys"]["bob"]["signing_public"]))).hex() == vault["node"]["node_id"]
 
 
 @pytest.mark.parametrize(
@@ -72,9 +73,9 @@ def test_a_label_from_a_command_line_that_is_not_unicode_does_no_harm() -> None:
 
 
 def test_the_relay_learns_the_recipients_key_and_nothing_else() -> None:  # accepts: 000.27
-    assert inbox_topic(bytes(31) + b"\xfe") == "covey/1/in/" + "00" * 31 + "fe"
+    assert inbox_topic(DeviceKey(bytes(31) + b"\xfe")) == "covey/1/in/" + "00" * 31 + "fe"
     with pytest.raises(MalformedError):
-        inbox_topic(bytes(31))
+        inbox_topic(DeviceKey(bytes(31)))
 
 
 def test_fingerprints_have_check_letters() -> None:

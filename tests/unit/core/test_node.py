@@ -9,6 +9,7 @@ import pytest
 
 from covey.core.crypto import NoiseKey
 from covey.core.events import BlobArrived, EnvelopeDropped
+from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
 from covey.core.link.sealer import Outgoing
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.envelope import seal
@@ -36,10 +37,18 @@ def make(tmp_path: Path) -> Make:
 
 
 def _forge(
-    author: Device, to: Device, kind: MessageType, group_id: bytes, number: int, body: bytes, **other: bytes
+    author: Device, to: Device, kind: MessageType, group_id: GroupId, number: LinkSeq, body: bytes, **other: bytes
 ) -> bytes:
     message = write_message(
-        author.identity, kind, other.get("recipient", to.key), group_id, b"incarnat", number, number, 1, body
+        author.identity,
+        kind,
+        DeviceKey(other.get("recipient", to.key)),
+        group_id,
+        Incarnation(b"incarnat"),
+        number,
+        number,
+        1,
+        body,
     )
     return seal(message, to.identity.noise_public, author.rng(32), author.rng(24))
 
@@ -201,11 +210,11 @@ def test_strangers_and_forgers_are_dropped_and_counted(make: Make) -> None:  # a
     ben.events()
     loss = Loss(LossReason.EXPIRED, ((1, 5),)).to_wire()
     for envelope in (
-        _forge(mallory, ben, MessageType.BLOB, group_id, 1, b"hi"),
-        _forge(mallory, ben, MessageType.BLOB, b"g" * 32, 1, b"hi"),
-        _forge(mallory, ben, MessageType.LOSS, NO_GROUP, 9, loss),
-        _forge(ann, ben, MessageType.BLOB, group_id, 50, b"hi", recipient=mallory.key),
-        _forge(ann, ben, MessageType.BLOB, group_id, 20_000, b"hi"),
+        _forge(mallory, ben, MessageType.BLOB, group_id, LinkSeq(1), b"hi"),
+        _forge(mallory, ben, MessageType.BLOB, GroupId(b"g" * 32), LinkSeq(1), b"hi"),
+        _forge(mallory, ben, MessageType.LOSS, NO_GROUP, LinkSeq(9), loss),
+        _forge(ann, ben, MessageType.BLOB, group_id, LinkSeq(50), b"hi", recipient=mallory.key),
+        _forge(ann, ben, MessageType.BLOB, group_id, LinkSeq(20_000), b"hi"),
         b"",
         bytes(100),
     ):
@@ -221,15 +230,17 @@ def test_an_acknowledgement_of_another_incarnation_frees_nothing(make: Make) -> 
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     ann.blob(group_id, b"hello")
-    body = _ack(b"another!", SequenceSet(1_000))
-    ann.receive(_forge(ben, ann, MessageType.ACK, NO_GROUP, 0, body))
+    body = _ack(Incarnation(b"another!"), SequenceSet(1_000))
+    ann.receive(_forge(ben, ann, MessageType.ACK, NO_GROUP, LinkSeq(0), body))
     assert ann.store.outbox.totals()[0] == 1
     everything = SequenceSet(ann.store.incarnations.spans(ben.key)[-1].last)
-    ann.receive(_forge(ben, ann, MessageType.ACK, NO_GROUP, 0, _ack(ann.store.incarnations.present(), everything)))
+    ann.receive(
+        _forge(ben, ann, MessageType.ACK, NO_GROUP, LinkSeq(0), _ack(ann.store.incarnations.present(), everything))
+    )
     assert ann.store.outbox.totals()[0] == 0
 
 
-def _ack(incarnation: bytes, received: SequenceSet) -> bytes:
+def _ack(incarnation: Incarnation, received: SequenceSet) -> bytes:
     return Acknowledgement(incarnation, received).to_wire()
 
 
@@ -238,13 +249,13 @@ def test_a_loss_record_closes_the_gap_that_it_speaks_of(make: Make) -> None:
     group_id = found(ann, ben)
     ann.blob(group_id, b"first")
     carry(ann, ben)
-    incarnation = b"incarnat"
-    ben.receive(_forge(ann, ben, MessageType.LOSS, NO_GROUP, 4, Loss(LossReason.EXPIRED, ((1, 3),)).to_wire()))
+    incarnation = Incarnation(b"incarnat")
+    ben.receive(_forge(ann, ben, MessageType.LOSS, NO_GROUP, LinkSeq(4), Loss(LossReason.EXPIRED, ((1, 3),)).to_wire()))
     assert ben.store.received.of(ann.key, incarnation) == SequenceSet(4)
-    ben.receive(_forge(ann, ben, MessageType.BLOB, group_id, 2, b"too late"))
+    ben.receive(_forge(ann, ben, MessageType.BLOB, group_id, LinkSeq(2), b"too late"))
     assert ben.inbox() == [b"first"]
     ben.events()
-    ben.receive(_forge(ann, ben, MessageType.LOSS, NO_GROUP, 6, Loss(LossReason.EXPIRED, ((5, 6),)).to_wire()))
+    ben.receive(_forge(ann, ben, MessageType.LOSS, NO_GROUP, LinkSeq(6), Loss(LossReason.EXPIRED, ((5, 6),)).to_wire()))
     assert _codes(ben) == ["limit"]
     assert ben.store.received.of(ann.key, incarnation) == SequenceSet(4, ((6, 6),))
 
@@ -277,7 +288,7 @@ def test_what_cannot_be_sent_is_refused_at_once(make: Make) -> None:
     ann, ben = make("ann", outbox_bytes=3_000), make("ben")
     group_id = found(ann, ben)
     with pytest.raises(UnknownGroupError):
-        ann.blob(bytes(32), b"")
+        ann.blob(GroupId(bytes(32)), b"")
     with pytest.raises(LocalError, match="collector"):
         ann.batch(group_id, b"batch")
     with pytest.raises(LocalError, match="at most"):

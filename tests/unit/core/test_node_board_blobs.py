@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from covey.core.group.manifest import GroupManifest
+from covey.core.ids import DeviceKey, EpochId
 from covey.core.wire import cbor
 from covey.errors import LocalError
 from covey.limits.board import MAXIMUM_BOARD_BLOB_BYTES
@@ -60,7 +61,7 @@ def test_a_board_is_sent_to_by_its_collector_alone_and_what_it_can_hold(fleet: F
     with pytest.raises(LocalError, match="collector alone"), fleet.gate.store.transaction():
         fleet.gate.node.send_blob(fleet.group_id, b"x", fleet.gate.now, fleet.board.key)
     with pytest.raises(LocalError, match="no other member"), fleet.gate.store.transaction():
-        fleet.gate.node.send_blob(fleet.group_id, b"x", fleet.gate.now, bytes(32))
+        fleet.gate.node.send_blob(fleet.group_id, b"x", fleet.gate.now, DeviceKey(bytes(32)))
     with pytest.raises(LocalError, match="2048"):
         _send_down(fleet, bytes(MAXIMUM_BOARD_BLOB_BYTES + 1))
     fleet.forward(fleet.telemetry())
@@ -80,7 +81,7 @@ def test_a_blob_to_one_member_goes_to_no_other(fleet: Fleet) -> None:
 def test_what_waits_for_a_removed_board_goes(fleet: Fleet) -> None:
     _send_down(fleet, b"never")
 
-    def edit(draft: GroupManifest, epoch_id: bytes) -> GroupManifest:
+    def edit(draft: GroupManifest, epoch_id: EpochId) -> GroupManifest:
         return draft.removing(fleet.board.key, epoch_id)
 
     with fleet.gate.store.transaction():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from covey.cli.quantities import read_us
+from covey.core.ids import GroupId
 from covey.core.now import Now
 from covey.core.wire.message import Loss, LossReason, MessageType, read_message
 from covey.errors import UsageError
@@ -37,7 +38,7 @@ def _maintenance(device: Device, elapsed_us: int = MAINTENANCE_US) -> None:
             device.node.maintain(device.now)
 
 
-def _send(device: Device, group_id: bytes, content: bytes, lifetime_us: int | None) -> None:
+def _send(device: Device, group_id: GroupId, content: bytes, lifetime_us: int | None) -> None:
     with device.store.transaction():
         device.node.send_blob(group_id, content, device.now, None, lifetime_us)
 

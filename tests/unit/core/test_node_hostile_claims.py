@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from covey.core.events import EnvelopeDropped
+from covey.core.ids import GroupId, Incarnation, LinkSeq
 from covey.core.wire import cbor
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import (
@@ -25,7 +26,7 @@ from covey.limits.message import MAXIMUM_COUNTER, MAXIMUM_SEQUENCE
 from tests.fleet import Device, carry, found
 
 Make = Callable[..., Device]
-_INCARNATION = b"incarnat"
+_INCARNATION = Incarnation(b"incarnat")
 
 
 @pytest.fixture
@@ -34,10 +35,10 @@ def make(tmp_path: Path) -> Make:
 
 
 def _say(
-    author: Device, to: Device, kind: MessageType, body: bytes, number: int = 0, *, group_id: bytes = NO_GROUP
+    author: Device, to: Device, kind: MessageType, body: bytes, number: int = 0, *, group_id: GroupId = NO_GROUP
 ) -> None:
-    incarnation = _INCARNATION if number else author.store.incarnations.present()
-    message = write_message(author.identity, kind, to.key, group_id, incarnation, number, number, 1, body)
+    incarnation = Incarnation(_INCARNATION if number else author.store.incarnations.present())
+    message = write_message(author.identity, kind, to.key, group_id, incarnation, number, LinkSeq(number), 1, body)
     to.receive(seal(message, to.identity.noise_public, author.rng(32), author.rng(24)))
 
 
@@ -57,7 +58,7 @@ def test_a_loss_of_what_was_never_sent_counts_nothing(make: Make, last: int) -> 
     _say(ann, ben, MessageType.LOSS, _earlier_loss((1, last)), number=2)
     assert _codes(ben) in (["limit"], ["malformed"])
     assert "lost_messages" not in ben.store.counters.values()
-    assert ben.store.received.of(ann.key, b"earlier!") == SequenceSet()
+    assert ben.store.received.of(ann.key, Incarnation(b"earlier!")) == SequenceSet()
 
 
 def test_losses_of_others_are_still_heard_after_a_false_one(make: Make) -> None:
@@ -83,7 +84,7 @@ def test_a_restored_device_takes_acknowledgements_of_its_earlier_life(make: Make
     ann.blob(group_id, b"waits")
     before = ann.store.incarnations.present()
     with ann.store.transaction():
-        ann.store.incarnations.renew(b"restored")
+        ann.store.incarnations.renew(Incarnation(b"restored"))
     ann.blob(group_id, b"new")
     for highest in (MAXIMUM_SEQUENCE, 1_000):
         received = SequenceSet(0, ((highest, highest),))

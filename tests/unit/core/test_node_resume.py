@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.core.ids import GroupId
 from covey.limits.link import MAXIMUM_SEQUENCE_GAP, RETRY_US_INITIAL
 from tests.fleet import Device, admit, carry, found
 
@@ -18,7 +19,7 @@ def make(tmp_path: Path) -> Make:
     return lambda name, **options: Device(name, tmp_path, **options)
 
 
-def _lose_state(device: Device, inviter: Device, group_id: bytes) -> None:
+def _lose_state(device: Device, inviter: Device, group_id: GroupId) -> None:
     """Give a device an empty store, and let it into the group again."""
     device.store.close()
     for file in device.path.parent.glob(f"{device.name}*"):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from covey.core.group.manifest import GroupManifest
+from covey.core.ids import EpochId, Incarnation
 from covey.core.now import Now
 from covey.core.vault.landing import LandingPlan
 from covey.errors import DiskFullError, OutboxFullError
@@ -72,7 +73,7 @@ class Gateway:
             with store.transaction():
                 for landed in store.landing.until(waiting[0]):
                     node.landing.landed(landed.author, landed.incarnation, {landed.link_seq}, self.collector.now)
-                plan = LandingPlan(1, b"incarnat", waiting[0], 1, bytes(24))
+                plan = LandingPlan(1, Incarnation(b"incarnat"), waiting[0], 1, bytes(24))
                 store.landing.begin(plan)
                 store.landing.finish(plan, 1)
         carry(self.device, self.collector)
@@ -220,7 +221,7 @@ def test_no_room_is_busy_on_the_line_and_nothing_is_lost(gateway: Gateway) -> No
 def test_telemetry_of_a_board_that_was_removed_is_refused_and_said_once(gateway: Gateway) -> None:
     gateway.enrol()
 
-    def edit(draft: GroupManifest, epoch_id: bytes) -> GroupManifest:
+    def edit(draft: GroupManifest, epoch_id: EpochId) -> GroupManifest:
         return draft.removing(gateway.board.key, epoch_id)
 
     with gateway.device.store.transaction():

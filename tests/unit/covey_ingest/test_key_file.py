@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from covey.core.ids import VaultId
 from covey.core.vault.keys import VaultKey, key_file_text
 from covey.errors import ConfigurationError, DecryptionError
 from covey_ingest.key_file import read_key_file
 
-KEY = VaultKey(bytes(range(16)), bytes(range(32)))
+KEY = VaultKey(VaultId(bytes(range(16))), bytes(range(32)))
 NEWER = VaultKey(KEY.vault_id, bytes(32))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import cbor2
 
 from covey.core.crypto import Identity
+from covey.core.ids import GroupId, Incarnation
 
 NAMES = ("alice", "bob", "carol", "mallory")
 
@@ -23,8 +24,8 @@ def identity(name: str) -> Identity:
 
 
 ALICE, BOB, CAROL, MALLORY = (identity(name) for name in NAMES)
-GROUP_ID = seeded("group")
-INCARNATION = seeded("incarnation", 8)
+GROUP_ID = GroupId(seeded("group"))
+INCARNATION = Incarnation(seeded("incarnation", 8))
 BOOT_ID = seeded("boot", 8)
 NOW_US = 1_790_000_000_000_000
 

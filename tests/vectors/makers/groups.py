@@ -9,6 +9,7 @@ from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, Mode, Role, genesis, secret_id, sign_manifest
 from covey.core.group.policy import Action, sign_vote
+from covey.core.ids import GroupId, ManifestHash, NoisePublic
 from tests.vectors.makers import group_scenarios
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY, cbor, flip, identity, keys, seeded
 
@@ -29,7 +30,7 @@ _FIRST, _SECOND, _THIRD, _FOURTH = (seeded(f"epoch {number}") for number in rang
 """Secrets of epochs."""
 
 
-def _founded(creator: Identity, group_id: bytes = GROUP_ID, mode: Mode = Mode.INVITES_ONLY, label: str = "") -> Any:
+def _founded(creator: Identity, group_id: GroupId = GROUP_ID, mode: Mode = Mode.INVITES_ONLY, label: str = "") -> Any:
     invited = BOB.signing_public if mode is Mode.ONE_TO_ONE else None
     return sign_manifest(genesis(group_id, _member(creator, label), secret_id(_FIRST), mode, invited), creator)
 
@@ -56,10 +57,10 @@ WITHOUT_BOB = sign_manifest(WITH_CAROL.banning(BOB.signing_public, secret_id(_SE
 FORMER = sign_manifest(WITHOUT_BOB.adding(_member(MALLORY)), BOB)
 """By Bob, who was removed."""
 STRANGER = sign_manifest(WITH_BOB.adding(_member(MALLORY)), MALLORY)
-OTHER_GROUP = _founded(ALICE, seeded("other group"))
+OTHER_GROUP = _founded(ALICE, GroupId(seeded("other group")))
 STOLEN_GENESIS = _founded(MALLORY)
 SKIPPING = sign_manifest(replace(WITH_CAROL, version=4), BOB)
-WRONG_PREV = sign_manifest(replace(WITH_CAROL, prev=(seeded("another past"),)), BOB)
+WRONG_PREV = sign_manifest(replace(WITH_CAROL, prev=(ManifestHash(seeded("another past")),)), BOB)
 EARLIER_EPOCH = sign_manifest(replace(WITHOUT_BOB.adding(_member(MALLORY)), epoch=1), CAROL)
 SAME_EPOCH = sign_manifest(replace(WITH_CAROL.removing(BOB.signing_public, secret_id(_SECOND)), epoch=1), CAROL)
 SAME_SECRET = sign_manifest(WITH_CAROL.removing(BOB.signing_public, secret_id(_FIRST)), CAROL)
@@ -71,7 +72,9 @@ OTHERS_KEY = sign_manifest(
     WITH_CAROL.changing(replace(_listed(WITH_CAROL, BOB), keys=replace(BOB.keys, noise_public=MALLORY.noise_public))),
     CAROL,
 )
-_NEW_KEYS = [replace(BOB.keys, noise_public=crypto.scalar_base(seeded(f"bob noise {place}"))) for place in (2, 3)]
+_NEW_KEYS = [
+    replace(BOB.keys, noise_public=NoisePublic(crypto.scalar_base(seeded(f"bob noise {place}")))) for place in (2, 3)
+]
 ROTATION, ROTATION_AGAIN = (
     sign_manifest(WITH_CAROL.changing(replace(_listed(WITH_CAROL, BOB), keys=keys)), BOB) for keys in _NEW_KEYS
 )
@@ -101,7 +104,7 @@ CAROL_REMOVES_ALICE = sign_manifest(WITH_CAROL.removing(ALICE.signing_public, se
 LABEL_A = sign_manifest(WITH_CAROL.changing(replace(_listed(WITH_CAROL, ALICE), label="a")), ALICE)
 LABEL_B = sign_manifest(WITH_CAROL.changing(replace(_listed(WITH_CAROL, BOB), label="b")), BOB)
 
-ADMINS_GENESIS = _founded(ALICE, seeded("admins' group"), Mode.ADMIN_INVITES)
+ADMINS_GENESIS = _founded(ALICE, GroupId(seeded("admins' group")), Mode.ADMIN_INVITES)
 ADMINS_BOB = sign_manifest(ADMINS_GENESIS.adding(_member(BOB, role=Role.ADMIN)), ALICE)
 ADMINS_CAROL = sign_manifest(ADMINS_BOB.adding(_member(CAROL, role=Role.ADMIN)), BOB)
 ADMINS_MALLORY = sign_manifest(ADMINS_CAROL.adding(_member(MALLORY)), ALICE)
@@ -141,13 +144,13 @@ UNBAN = sign_manifest(
 BACK = sign_manifest(UNBAN.adding(_member(MALLORY)), ALICE)
 OLD_VOTES = sign_manifest(BACK.banning(MALLORY.signing_public, secret_id(_THIRD), (_vote(ALICE), _vote(BOB))), ALICE)
 
-PAIR_GENESIS = _founded(ALICE, seeded("pair"), Mode.ONE_TO_ONE)
+PAIR_GENESIS = _founded(ALICE, GroupId(seeded("pair")), Mode.ONE_TO_ONE)
 PAIR = sign_manifest(PAIR_GENESIS.adding(_member(BOB)), ALICE)
 PAIR_ROTATION = sign_manifest(PAIR.changing(replace(_listed(PAIR, BOB), keys=_NEW_KEYS[0])), BOB)
 PAIR_CAROL = sign_manifest(PAIR_GENESIS.adding(_member(CAROL)), ALICE)
 PAIR_REMOVAL = sign_manifest(PAIR.removing(BOB.signing_public, secret_id(_SECOND)), ALICE)
 
-PUBLIC_GENESIS = _founded(ALICE, seeded("public"), Mode.PUBLIC)
+PUBLIC_GENESIS = _founded(ALICE, GroupId(seeded("public")), Mode.PUBLIC)
 PUBLIC_BOB = sign_manifest(PUBLIC_GENESIS.adding(_member(BOB)), BOB)
 PUBLIC_ADMIN = sign_manifest(PUBLIC_GENESIS.adding(_member(BOB, role=Role.ADMIN)), BOB)
 PUBLIC_OTHER = sign_manifest(PUBLIC_GENESIS.adding(_member(CAROL)), BOB)

@@ -6,6 +6,7 @@ from typing import Any
 
 from covey.core import crypto
 from covey.core.crypto import Identity
+from covey.core.ids import GroupId, LinkSeq
 from covey.core.routing.forwarding import Forward
 from covey.core.wire.message import Acknowledgement, Loss, LossReason, MessageType, write_message
 from covey.core.wire.sequences import SequenceSet
@@ -68,7 +69,9 @@ def _valid() -> list[dict[str, Any]]:
         (MessageType.FORWARD, GROUP_ID, 10, 6, Forward(BOB.signing_public, b"an envelope").to_wire()),
         (MessageType.FORWARD, bytes(32), 0, 0, Forward(CAROL.signing_public, b"an envelope").to_wire()),
     ]:
-        raw = write_message(ALICE, kind, BOB.signing_public, group_id, INCARNATION, seq, link_seq, NOW_US, body)
+        raw = write_message(
+            ALICE, kind, BOB.signing_public, GroupId(group_id), INCARNATION, seq, LinkSeq(link_seq), NOW_US, body
+        )
         entries.append(
             {
                 "name": f"{kind.name.lower().replace('_', ' ')} {seq}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from covey.core.ids import GroupId, LinkSeq
 from covey.core.wire.message import MessageType, write_message
 from tests.vectors.makers.cast import ALICE, BOB, INCARNATION, NOW_US, cbor, keys
 
@@ -82,7 +83,15 @@ def _stories() -> list[dict[str, Any]]:
 def make() -> dict[str, Any]:
     """Return the file."""
     raw = write_message(
-        ALICE, MessageType.PRESENCE, BOB.signing_public, bytes(32), INCARNATION, 0, 0, NOW_US, cbor(_BEAT)
+        ALICE,
+        MessageType.PRESENCE,
+        BOB.signing_public,
+        GroupId(bytes(32)),
+        INCARNATION,
+        0,
+        LinkSeq(0),
+        NOW_US,
+        cbor(_BEAT),
     )
     return {
         "about": "docs/protocol.md, section 22.",

@@ -7,7 +7,7 @@ from typing import Any
 
 from covey.core import crypto
 from covey.core.crypto import Identity
-from covey.core.ids import node_id
+from covey.core.ids import LinkSeq, VaultId, node_id
 from covey.core.vault import documents, merging
 from covey.core.vault.documents import SegmentEntry, SegmentPart, SegmentRange, SegmentRecord, Tombstone, VaultManifest
 from covey.core.vault.keys import VaultKey
@@ -15,14 +15,14 @@ from covey.core.vault.merging import Replaced
 from covey.core.wire.message import MessageType, write_message
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, INCARNATION, NOW_US, cbor, flip, keys, seeded
 
-KEY = VaultKey(seeded("vault id", 16), seeded("vault key"))
+KEY = VaultKey(VaultId(seeded("vault id", 16)), seeded("vault key"))
 OTHER_KEY = VaultKey(KEY.vault_id, seeded("another vault key"))
 _COLLECTOR = BOB
 _NODE = node_id(_COLLECTOR.signing_public)
 _HEADER_BYTES, _NONCE_BYTES = 14, 24
 
 
-def _message(seq: int, body: bytes) -> bytes:
+def _message(seq: LinkSeq, body: bytes) -> bytes:
     return write_message(
         ALICE, MessageType.TELEMETRY, BOB.signing_public, GROUP_ID, INCARNATION, seq, seq, NOW_US, body
     )
@@ -33,8 +33,11 @@ def _nonce(label: str) -> bytes:
 
 
 _RECORDS = {
-    1: [SegmentRecord(NOW_US + 1, _message(1, b"one")), SegmentRecord(NOW_US + 2, _message(2, b"two"))],
-    2: [SegmentRecord(NOW_US + 9, _message(3, b"three"))],
+    1: [
+        SegmentRecord(NOW_US + 1, _message(LinkSeq(1), b"one")),
+        SegmentRecord(NOW_US + 2, _message(LinkSeq(2), b"two")),
+    ],
+    2: [SegmentRecord(NOW_US + 9, _message(LinkSeq(3), b"three"))],
 }
 
 _CREATED_US = {1: NOW_US + 12, 2: NOW_US + 11}

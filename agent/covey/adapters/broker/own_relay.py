@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.broker.visitor import BrokerAddress, Visitor
 from covey.adapters.mqtt.settings import ClientCertificate, parse_url, plain_words, tls_context
+from covey.core.ids import DeviceKey
 from covey.core.wire.topics import inbox_topic
 from covey.errors import RelayError
 from covey.ports import RelayDown, RelayEvent, RelayUp
@@ -123,7 +124,7 @@ def look_around(
     """
     host, port, encrypted = parse_url(url)
     address = BrokerAddress(host, port, tls_context(ca_file, client) if encrypted else None)
-    foreign = inbox_topic(secrets.token_bytes(32))
+    foreign = inbox_topic(DeviceKey(secrets.token_bytes(32)))
     prefix = foreign.rpartition("/")[0]
     topics = [foreign, f"{prefix}/+", "#", f"$share/covey-check/{foreign}", "$SYS/#"]
     visitor = Visitor(

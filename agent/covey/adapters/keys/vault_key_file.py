@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from covey.adapters.keys.key_file import read_secret, write_secret
+from covey.core.ids import VaultId
 from covey.core.vault.keys import KeyRing, VaultKey, key_file_text, key_from_file_text
 
 _MAXIMUM_FILE_BYTES = 64 * 1024
@@ -29,7 +30,7 @@ class VaultKeyFile:
             ConfigurationError: damaged, or others may read it.
         """
         if not self.exists():
-            self._write(KeyRing((VaultKey(secrets.token_bytes(16), secrets.token_bytes(32)),)))
+            self._write(KeyRing((VaultKey(VaultId(secrets.token_bytes(16)), secrets.token_bytes(32)),)))
         text = read_secret(self.path, _MAXIMUM_FILE_BYTES)
         return KeyRing(key_from_file_text(text.decode(errors="replace")))
 

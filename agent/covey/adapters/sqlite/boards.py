@@ -6,6 +6,7 @@ import json
 
 from covey.adapters.sqlite.database import Database
 from covey.core.crypto import DeviceKeys
+from covey.core.ids import DeviceKey
 from covey.ports import AttachedBoard
 
 
@@ -15,12 +16,12 @@ class Carriers:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def of(self, device: bytes) -> bytes | None:
+    def of(self, device: DeviceKey) -> DeviceKey | None:
         """Return the device that carries for another one."""
         rows = self._database.run("SELECT carrier FROM carrier WHERE device = ?", (device,))
-        return bytes(rows[0][0]) if rows else None
+        return DeviceKey(rows[0][0]) if rows else None
 
-    def set(self, device: bytes, carrier: bytes) -> None:
+    def set(self, device: DeviceKey, carrier: DeviceKey) -> None:
         """Remember who carries for a device."""
         self._database.run("INSERT OR REPLACE INTO carrier VALUES (?, ?)", (device, carrier))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import OLDEST
 from covey.core.group.manifest import manifest_hash
+from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic
 from covey.errors import DamagedStateError
 from covey.limits.group import MAXIMUM_EARLY_BYTES, MAXIMUM_EARLY_MANIFESTS, MAXIMUM_MEMBERS
 
@@ -17,7 +18,7 @@ class GroupTables:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def manifests(self) -> list[tuple[bytes, bytes, bytes]]:
+    def manifests(self) -> list[tuple[GroupId, ManifestHash, bytes]]:
         """Return (group_id, hash, manifest) of what is open, by group, version and hash."""
         rows = self._database.run(
             "SELECT group_id, hash, raw FROM group_manifest WHERE state = ? ORDER BY group_id, version, hash", (_OPEN,)
@@ -26,7 +27,7 @@ class GroupTables:
             raise DamagedStateError("a group manifest in the state database is not what was written")
         return rows
 
-    def manifests_from(self, group_id: bytes, version: int, most: int = -1) -> list[bytes]:
+    def manifests_from(self, group_id: GroupId, version: int, most: int = -1) -> list[bytes]:
         """Return the first accepted manifests of a group from a version on, by version and hash; -1: every one."""
         return [
             row[0]
@@ -37,7 +38,7 @@ class GroupTables:
             )
         ]
 
-    def has_manifest(self, group_id: bytes, manifest_hash: bytes) -> bool:
+    def has_manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> bool:
         """Say whether a manifest was accepted before."""
         return bool(
             self._database.run(
@@ -46,7 +47,9 @@ class GroupTables:
             )
         )
 
-    def save_manifest(self, group_id: bytes, manifest_hash: bytes, version: int, raw: bytes, now_us: int) -> None:
+    def save_manifest(
+        self, group_id: GroupId, manifest_hash: ManifestHash, version: int, raw: bytes, now_us: int
+    ) -> None:
         """Keep an accepted manifest for good."""
         self._database.run(
             "INSERT INTO group_manifest VALUES (?, ?, ?, ?, ?, ?) "
@@ -54,21 +57,21 @@ class GroupTables:
             (group_id, version, manifest_hash, _OPEN, raw, now_us),
         )
 
-    def settle_manifests(self, group_id: bytes, version: int) -> None:
+    def settle_manifests(self, group_id: GroupId, version: int) -> None:
         """Note that everything below a version is followed by everything else."""
         self._database.run(
             "UPDATE group_manifest SET state = ? WHERE group_id = ? AND version < ? AND state = ?",
             (_SETTLED, group_id, version, _OPEN),
         )
 
-    def reopen_manifests(self, group_id: bytes, version: int) -> None:
+    def reopen_manifests(self, group_id: GroupId, version: int) -> None:
         """Note that what is at or above a version may have rivals."""
         self._database.run(
             "UPDATE group_manifest SET state = ? WHERE group_id = ? AND version >= ? AND state = ?",
             (_OPEN, group_id, version, _SETTLED),
         )
 
-    def keep_early_manifest(self, group_id: bytes, manifest_hash: bytes, version: int, raw: bytes) -> None:
+    def keep_early_manifest(self, group_id: GroupId, manifest_hash: ManifestHash, version: int, raw: bytes) -> None:
         """Keep a manifest that follows something unknown: of each group so many and so much, the lowest versions."""
         self._database.run(
             "INSERT OR IGNORE INTO group_manifest VALUES (?, ?, ?, ?, ?, 0)",
@@ -82,7 +85,7 @@ class GroupTables:
             (group_id, _EARLY, MAXIMUM_EARLY_MANIFESTS, MAXIMUM_EARLY_BYTES),
         )
 
-    def early_manifests(self, group_id: bytes) -> list[bytes]:
+    def early_manifests(self, group_id: GroupId) -> list[bytes]:
         """Return the manifests that follow something unknown."""
         return [
             row[0]
@@ -91,27 +94,27 @@ class GroupTables:
             )
         ]
 
-    def drop_early_manifest(self, group_id: bytes, manifest_hash: bytes) -> None:
+    def drop_early_manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> None:
         """Forget a manifest that follows something unknown."""
         self._database.run(
             "DELETE FROM group_manifest WHERE group_id = ? AND hash = ? AND state = ?",
             (group_id, manifest_hash, _EARLY),
         )
 
-    def save_secret(self, group_id: bytes, epoch_id: bytes, secret: bytes, now_us: int) -> None:
+    def save_secret(self, group_id: GroupId, epoch_id: EpochId, secret: bytes, now_us: int) -> None:
         """Keep an epoch's secret."""
         self._database.run(
             "INSERT OR IGNORE INTO epoch_secret VALUES (?, ?, ?, ?)", (group_id, epoch_id, secret, now_us)
         )
 
-    def secret(self, group_id: bytes, epoch_id: bytes) -> bytes | None:
+    def secret(self, group_id: GroupId, epoch_id: EpochId) -> bytes | None:
         """Return an epoch's secret."""
         rows = self._database.run(
             "SELECT secret FROM epoch_secret WHERE group_id = ? AND epoch_id = ?", (group_id, epoch_id)
         )
         return bytes(rows[0][0]) if rows else None
 
-    def forget(self, group_id: bytes) -> None:
+    def forget(self, group_id: GroupId) -> None:
         """Forget a group's manifests and secrets, and overwrite them."""
         self._database.run("PRAGMA secure_delete = ON")
         self._database.run("DELETE FROM group_manifest WHERE group_id = ?", (group_id,))
@@ -119,15 +122,15 @@ class GroupTables:
         self._database.run("DELETE FROM vote WHERE group_id = ?", (group_id,))
         self._database.run("PRAGMA secure_delete = FAST")
 
-    def revocations(self) -> list[tuple[bytes, int]]:
+    def revocations(self) -> list[tuple[GroupId, int]]:
         """Return (group_id, noted at) of groups that are being destroyed."""
         return self._database.run("SELECT group_id, noted_at FROM revocation")
 
-    def note_revocation(self, group_id: bytes, raw: bytes, now_us: int) -> None:
+    def note_revocation(self, group_id: GroupId, raw: bytes, now_us: int) -> None:
         """Note that a group is being destroyed."""
         self._database.run("INSERT OR IGNORE INTO revocation VALUES (?, ?, ?)", (group_id, raw, now_us))
 
-    def end_revocation(self, group_id: bytes) -> None:
+    def end_revocation(self, group_id: GroupId) -> None:
         """Forget a group that was destroyed, and that it was."""
         self._database.run("DELETE FROM revocation WHERE group_id = ?", (group_id,))
         self.forget(group_id)
@@ -139,20 +142,20 @@ class Votes:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def of_group(self, group_id: bytes) -> list[bytes]:
+    def of_group(self, group_id: GroupId) -> list[bytes]:
         """Return votes about a group's members that have not decided yet."""
         return [
             row[0] for row in self._database.run("SELECT raw FROM vote WHERE group_id = ? ORDER BY raw", (group_id,))
         ]
 
-    def save(self, group_id: bytes, raw: bytes) -> None:
+    def save(self, group_id: GroupId, raw: bytes) -> None:
         """Keep a vote; a bounded number for each group."""
         self._database.run(
             "INSERT OR IGNORE INTO vote SELECT ?1, ?2 WHERE (SELECT count(*) FROM vote WHERE group_id = ?1) < ?3",
             (group_id, raw, MAXIMUM_MEMBERS),
         )
 
-    def drop(self, group_id: bytes, raw: bytes) -> None:
+    def drop(self, group_id: GroupId, raw: bytes) -> None:
         """Forget a vote."""
         self._database.run("DELETE FROM vote WHERE group_id = ? AND raw = ?", (group_id, raw))
 
@@ -163,11 +166,11 @@ class Departures:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def addresses(self) -> list[tuple[bytes, bytes]]:
+    def addresses(self) -> list[tuple[DeviceKey, NoisePublic]]:
         """Return (signing key, noise key) of removed devices that have not acknowledged their departure notice."""
         return self._database.run("SELECT signing_public, noise_public FROM farewell")
 
-    def due(self, before_us: int) -> list[bytes]:
+    def due(self, before_us: int) -> list[DeviceKey]:
         """Return the devices of departures for which nothing waits, or the oldest message was queued before a time."""
         return [
             row[0]
@@ -178,10 +181,10 @@ class Departures:
             )
         ]
 
-    def note(self, signing_public: bytes, noise_public: bytes) -> None:
+    def note(self, signing_public: DeviceKey, noise_public: NoisePublic) -> None:
         """Keep the address of a device that was removed."""
         self._database.run("INSERT OR REPLACE INTO farewell VALUES (?, ?)", (signing_public, noise_public))
 
-    def end(self, signing_public: bytes) -> None:
+    def end(self, signing_public: DeviceKey) -> None:
         """Forget the address of a device that was removed."""
         self._database.run("DELETE FROM farewell WHERE signing_public = ?", (signing_public,))

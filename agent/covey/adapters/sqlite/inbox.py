@@ -7,6 +7,7 @@ from collections.abc import Container
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.received import Received
 from covey.adapters.sqlite.rows import check_digest, digest, take_room
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.receiver import ready_in_order
 from covey.core.wire.message import Message
 from covey.limits.storage import INBOX_BYTES
@@ -40,7 +41,7 @@ class Inbox:
         )
         return True
 
-    def arrived(self, limit: int, after: int = 0) -> list[tuple[int, bytes, bytes, int, int, bytes]]:
+    def arrived(self, limit: int, after: int = 0) -> list[tuple[int, GroupId, DeviceKey, int, int, bytes]]:
         """Return the oldest (id, group_id, author, sent_at_us, received_at_us, body) of the inbox, after an id."""
         rows = self._database.run(
             "SELECT id, group_id, author, sent_at, received_at, body, digest FROM inbox WHERE id > ? "
@@ -51,7 +52,9 @@ class Inbox:
             check_digest(row[6], row[1], row[2], row[5])
         return [row[:6] for row in rows]
 
-    def arrived_in_order(self, limit: int, but: Container[int] = ()) -> list[tuple[int, bytes, bytes, int, int, bytes]]:
+    def arrived_in_order(
+        self, limit: int, but: Container[int] = ()
+    ) -> list[tuple[int, GroupId, DeviceKey, int, int, bytes]]:
         """Return as `arrived` does, with the blobs of each author in the order of sending; `but` leaves some out.
 
         A blob is held back until all that its author sent before it on the same link has come, or never will.

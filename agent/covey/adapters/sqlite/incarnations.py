@@ -5,6 +5,7 @@ from __future__ import annotations
 from covey.adapters.sqlite.counters import Counters
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import OF_PEER, PLACE_BITS
+from covey.core.ids import DeviceKey, Incarnation
 from covey.core.link.incarnations import IncarnationSpan
 from covey.limits.link import REPLACE_INCARNATION_US
 
@@ -16,11 +17,11 @@ class Incarnations:
         self._database = database
         self._counters = counters
 
-    def present(self) -> bytes:
+    def present(self) -> Incarnation:
         """Return the 8 bytes of this device's present incarnation."""
-        return bytes(self._database.one("SELECT incarnation FROM device"))
+        return Incarnation(bytes(self._database.one("SELECT incarnation FROM device")))
 
-    def spans(self, recipient: bytes) -> list[IncarnationSpan]:
+    def spans(self, recipient: DeviceKey) -> list[IncarnationSpan]:
         """Return the incarnations of a recipient's queue, oldest first; none where nothing was ever queued."""
         peer = self._database.first(
             "SELECT id, base, next_place - 1, anew FROM peer WHERE signing_public = ?", (recipient,)
@@ -32,7 +33,7 @@ class Incarnations:
         )
         return [*(IncarnationSpan(*row) for row in rows), IncarnationSpan(self.present(), *peer[1:])]
 
-    def renew(self, incarnation: bytes) -> None:
+    def renew(self, incarnation: Incarnation) -> None:
         """Begin another incarnation; what waits keeps its own."""
         self._database.run(
             "INSERT INTO earlier SELECT id, (SELECT incarnation FROM device), base, next_place - 1, anew FROM peer "  # noqa: S608
@@ -49,7 +50,7 @@ class Incarnations:
         self._database.run("UPDATE device SET incarnation = ?", (incarnation,))
         self._counters.count("incarnations")
 
-    def replace(self, recipient: bytes, incarnation: bytes, now_us: int) -> bool:
+    def replace(self, recipient: DeviceKey, incarnation: Incarnation, now_us: int) -> bool:
         """Begin another incarnation because a recipient has shown that another state used the present one.
 
         What waits in it will be re-signed. False where the same recipient said so a short time ago: nothing changes.

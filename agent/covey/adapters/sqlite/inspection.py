@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from covey.adapters.sqlite.rows import OF_PEER, check_digest
+from covey.core.ids import DeviceKey, Place
 from covey.core.link.incarnations import IncarnationSpan, span_of
 from covey.core.wire.message import read_message
 from covey.errors import CoveyError, StorageError
@@ -131,7 +132,7 @@ def _compared(what: str, stored: bytes | None, *parts: object) -> Iterator[str]:
 
 
 def _misplaced(
-    recipient: bytes, span: IncarnationSpan, place: int, _seq: int, _kind: int, raw: bytes, size: int
+    recipient: DeviceKey, span: IncarnationSpan, place: Place, _seq: int, _kind: int, raw: bytes, size: int
 ) -> Iterator[str]:
     try:
         message = read_message(raw, verify=False)

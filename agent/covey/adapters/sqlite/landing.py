@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import digest, take_room
+from covey.core.ids import DeviceKey, Incarnation, LinkSeq, Place
 from covey.core.vault.landing import LandedMessage, LandingPlan
 from covey.core.wire.message import Message
 from covey.limits.storage import LANDING_BYTES
@@ -19,14 +20,19 @@ class Landing:
         """Keep a message for the collector; False where too much waits for the vault."""
         return self._land(message, message.link_seq, now_us)
 
-    def land_queued(self, recipient: bytes, place: int, message: Message, now_us: int) -> bool:
+    def land_queued(self, recipient: DeviceKey, place: Place, message: Message, now_us: int) -> bool:
         """Keep a copy of what waits for a recipient, for this device's own node; False as for `land`."""
         if self._database.first("SELECT 1 FROM landing WHERE recipient = ? AND place = ?", (recipient, place)):
             return True
-        return self._land(message, 0, now_us, recipient, place)
+        return self._land(message, LinkSeq(0), now_us, recipient, place)
 
     def _land(
-        self, message: Message, link_seq: int, now_us: int, recipient: bytes | None = None, place: int | None = None
+        self,
+        message: Message,
+        link_seq: LinkSeq,
+        now_us: int,
+        recipient: DeviceKey | None = None,
+        place: Place | None = None,
     ) -> bool:
         raw = message.raw
         if self._database.lean or not take_room(self._database, "landing_bytes", len(raw), LANDING_BYTES):
@@ -39,7 +45,7 @@ class Landing:
         )
         return True
 
-    def unlanded(self, author: bytes, incarnation: bytes) -> set[int]:
+    def unlanded(self, author: DeviceKey, incarnation: Incarnation) -> set[LinkSeq]:
         """Return the link sequences of a link that wait for the vault."""
         return {
             row[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from covey.adapters.sqlite.database import Database
+from covey.core.ids import DeviceKey, NoisePublic
 from covey.core.link.link_keys import KeptKey
 from covey.limits.link_key import LINK_KEY_KEPT_US, LINK_KEYS_KEPT
 
@@ -38,7 +39,7 @@ class LinkKeys:
         held = self._database.run("SELECT id FROM link_key WHERE author = ? ORDER BY id DESC", (key.author,))
         self._wipe([row[0] for row in held[LINK_KEYS_KEPT:]])
 
-    def forget(self, is_peer: Callable[[bytes], bool], noise_publics: set[bytes], now_us: int) -> None:
+    def forget(self, is_peer: Callable[[DeviceKey], bool], noise_publics: set[NoisePublic], now_us: int) -> None:
         """Wipe the keys of who is no peer, those that came for another noise key, and those that are too old."""
         # A clock that was set by more than that, in either direction, is no reason to keep a key.
         self._wipe(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import PLACE_BITS, extend
+from covey.core.ids import DeviceKey, Place
 from covey.core.link.incarnations import Gone
 from covey.core.wire.message import LossReason
 from covey.core.wire.sequences import Range
@@ -24,12 +25,12 @@ class Losses:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def recipients(self) -> list[bytes]:
+    def recipients(self) -> list[DeviceKey]:
         """Return the recipients to whom something that is gone has not been reported."""
         query = "SELECT signing_public FROM peer WHERE id IN (SELECT peer FROM untold_loss)"
         return [row[0] for row in self._database.run(query)]
 
-    def unreported(self, recipient: bytes) -> list[Gone]:
+    def unreported(self, recipient: DeviceKey) -> list[Gone]:
         """Return what is gone and not reported yet; nothing as long as an earlier record waits for the recipient."""
         return [
             Gone(first, last, LossReason(reason), number)
@@ -41,12 +42,12 @@ class Losses:
             )
         ]
 
-    def reported(self, recipient: bytes, last_place: int) -> None:
+    def reported(self, recipient: DeviceKey, last_place: Place) -> None:
         """Forget what is gone up to a place: signed records are queued, and the last one is what waits now."""
         self._database.run(f"DELETE FROM untold_loss WHERE peer = {_PEER} AND last <= ?", (recipient, last_place))  # noqa: S608
         self._database.run("UPDATE peer SET told_place = next_place - 1 WHERE signing_public = ?", (recipient,))
 
-    def note(self, recipient: bytes, reason: LossReason, rows: Sequence[tuple[int, int | None]]) -> list[Range]:
+    def note(self, recipient: DeviceKey, reason: LossReason, rows: Sequence[tuple[Place, int | None]]) -> list[Range]:
         """Note (place, number) of what will never come, ascending; return the places' ranges."""
         runs: list[Gone] = []
         for place, number in rows:
@@ -59,7 +60,7 @@ class Losses:
             query = "SELECT first, number FROM untold_loss WHERE peer = ? AND last = ? AND reason = ?"
             before = self._database.first(query, (peer, run.first - 1, reason))
             if before is not None:
-                known = Gone(before[0], run.first - 1, reason, before[1])
+                known = Gone(before[0], Place(run.first - 1), reason, before[1])
                 if _continues(known, run.first, run.number):
                     query = "UPDATE untold_loss SET last = ? WHERE peer = ? AND first = ?"
                     self._database.run(query, (run.last, peer, known.first))
@@ -72,12 +73,12 @@ class Losses:
             extend(ranges, run.first, run.last)
         return ranges
 
-    def forget(self, recipient: bytes) -> None:
+    def forget(self, recipient: DeviceKey) -> None:
         """Forget what is gone of a recipient's queue: no loss record names it."""
         self._database.run(f"DELETE FROM untold_loss WHERE peer = {_PEER}", (recipient,))  # noqa: S608 - our names
 
 
-def _continues(run: Gone, place: int, number: int | None) -> bool:
+def _continues(run: Gone, place: Place, number: int | None) -> bool:
     """Say whether a place with its telemetry number goes on where a run ends."""
     following = None if run.number is None else run.number + place - run.first
     return place == run.last + 1 and number == following

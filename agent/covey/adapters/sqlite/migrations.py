@@ -8,10 +8,11 @@ from functools import cache
 from pathlib import Path
 
 from covey.adapters.sqlite.database import Database
+from covey.core.ids import Incarnation
 from covey.errors import ConfigurationError
 
 
-def migrate(database: Database, new_incarnation: bytes) -> None:
+def migrate(database: Database, new_incarnation: Incarnation) -> None:
     """Apply the numbered scripts that this file has not seen, in one transaction; a new file gets its incarnation.
 
     Raises:

@@ -12,6 +12,7 @@ from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.losses import Losses
 from covey.adapters.sqlite.quarantine import Quarantine
 from covey.adapters.sqlite.rows import LAST_PLACE, OF_PEER, OLDEST, PLACE_BITS, check_digest, digest, extend
+from covey.core.ids import DeviceKey, LinkSeq, Place
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.records import MessageClass, QueueSummary
 from covey.core.wire.message import LossReason
@@ -65,7 +66,7 @@ class Outbox:
 
     # -- into it ------------------------------------------------------------------------------------------------------
 
-    def allocate(self, recipient: bytes) -> tuple[int, int]:
+    def allocate(self, recipient: DeviceKey) -> tuple[int, LinkSeq]:
         """Return the next (seq, link_seq) for a recipient, as they go on the wire."""
         seq = self._database.one("UPDATE device SET next_seq = next_seq + 1 RETURNING next_seq - 1")
         link_seq = self._database.one(
@@ -73,7 +74,7 @@ class Outbox:
             "ON CONFLICT DO UPDATE SET next_place = next_place + 1 RETURNING next_place - 1 - base",
             recipient,
         )
-        return seq, link_seq
+        return seq, LinkSeq(link_seq)
 
     def allocate_number(self) -> int:
         """Return the next telemetry number of this device."""
@@ -81,16 +82,16 @@ class Outbox:
 
     def queue(
         self,
-        recipient: bytes,
+        recipient: DeviceKey,
         seq: int,
-        link_seq: int,
+        link_seq: LinkSeq,
         kind: MessageClass,
         message: bytes,
         now_us: int,
         number: int | None = None,
         *,
         beyond: bool = False,
-    ) -> int:
+    ) -> Place:
         """Append a signed message to the outbox; return its place. `number` is a telemetry batch's own.
 
         Raises:
@@ -127,9 +128,9 @@ class Outbox:
                 message,
             ),
         )
-        return int(place)
+        return Place(place)
 
-    def limit_lifetime(self, recipient: bytes, place: int, lifetime_us: int) -> None:
+    def limit_lifetime(self, recipient: DeviceKey, place: Place, lifetime_us: int) -> None:
         """Let a message that was just queued expire when this state has aged by its lifetime, and not before.
 
         The age is counted every `MAINTENANCE_US`; what it may lack now is added.
@@ -142,9 +143,9 @@ class Outbox:
 
     # -- out of it ----------------------------------------------------------------------------------------------------
 
-    def queued(self, recipient: bytes, after: int, limit: int, size: int) -> list[tuple[int, bytes]]:
+    def queued(self, recipient: DeviceKey, after: Place, limit: int, size: int) -> list[tuple[Place, bytes]]:
         """Return a recipient's (place, message) that follow a place: up to `limit`, until their bytes reach `size`."""
-        rows: list[tuple[int, bytes]] = []
+        rows: list[tuple[Place, bytes]] = []
         for place, seq, kind, message, stored in self._database.each(
             "SELECT place, seq, class, message, digest FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
             (*self._places(recipient, after + 1), limit),
@@ -156,14 +157,14 @@ class Outbox:
                 break
         return rows
 
-    def make_room(self, recipient: bytes, size: int) -> list[Range]:
+    def make_room(self, recipient: DeviceKey, size: int) -> list[Range]:
         """Where `size` more bytes would not fit, forget the recipient's oldest telemetry; return the places."""
         queued = self._database.one("SELECT queued_bytes FROM device")
         missing = queued + size - self._maximum_bytes
         if missing <= 0:
             return []
         wanted = max(missing + MESSAGE_OVERHEAD_BYTES, self._maximum_bytes // OUTBOX_DROP_SHARE)  # with a record of it
-        lost: list[tuple[int, int | None]] = []
+        lost: list[tuple[Place, int | None]] = []
         freed = 0
         for place, number, row_size in self._database.each(
             "SELECT place, number, size FROM outbox WHERE id BETWEEN ? AND ? AND class = ? ORDER BY id",
@@ -185,17 +186,17 @@ class Outbox:
         """Add to this state's age: the time that agents have run on it, which no clock can set."""
         self._database.run("UPDATE device SET aged = aged + ?", (elapsed_us,))
 
-    def expire(self) -> list[tuple[bytes, list[Range]]]:
+    def expire(self) -> list[tuple[DeviceKey, list[Range]]]:
         """Delete some messages that have outlived their lifetime; return recipients and places, to be reported."""
         rows = self._database.run(
             "SELECT signing_public, place, number FROM outbox JOIN peer ON peer.id = outbox.peer "
             "WHERE expires <= (SELECT aged FROM device) ORDER BY expires LIMIT ?",
             (EXPIRED_AT_ONCE,),
         )
-        lost: dict[bytes, list[tuple[int, int | None]]] = {}
+        lost: dict[DeviceKey, list[tuple[Place, int | None]]] = {}
         for recipient, place, number in rows:
             lost.setdefault(recipient, []).append((place, number))
-        expired: list[tuple[bytes, list[Range]]] = []
+        expired: list[tuple[DeviceKey, list[Range]]] = []
         for recipient, places in lost.items():
             ranges = self._losses.note(recipient, LossReason.EXPIRED, sorted(places))
             for first, last in ranges:
@@ -205,7 +206,7 @@ class Outbox:
             self._counters.count("expired_messages", len(rows))
         return expired
 
-    def _drop(self, recipient: bytes, first: int = 0, last: int = LAST_PLACE) -> int:
+    def _drop(self, recipient: DeviceKey, first: int = 0, last: int = LAST_PLACE) -> int:
         """Forget what stands at some places; return how many messages that was."""
         bounds = self._places(recipient, first, last)
         [(rows, size, *of_classes)] = self._database.run(_COUNTED, bounds)
@@ -217,12 +218,14 @@ class Outbox:
             self._database.run(_FORGOTTEN, (rows, size, *of_classes))
         return int(rows)
 
-    def withdraw(self, recipient: bytes, place: int, code: str, now_us: int, reason: LossReason | None = None) -> bool:
+    def withdraw(
+        self, recipient: DeviceKey, place: Place, code: str, now_us: int, reason: LossReason | None = None
+    ) -> bool:
         """Move the message of a place from the outbox to quarantine; False where it is gone already.
 
         With a reason, its recipient gets a loss record.
         """
-        found = self.queued(recipient, place - 1, 1, 1)
+        found = self.queued(recipient, Place(place - 1), 1, 1)
         if not found or found[0][0] != place:
             return False
         self._quarantine.add(code, found[0][1], now_us, recipient)
@@ -233,7 +236,7 @@ class Outbox:
         self._drop(recipient, place, place)
         return True
 
-    def withdraw_all(self, recipient: bytes) -> list[Range]:
+    def withdraw_all(self, recipient: DeviceKey) -> list[Range]:
         """Delete what waits for a recipient, control messages and batches apart; return its places, to be reported."""
         lost = self._database.run(
             "SELECT place, number FROM outbox WHERE id BETWEEN ? AND ? AND class <> ? AND number IS NULL ORDER BY id",
@@ -244,7 +247,7 @@ class Outbox:
             self._drop(recipient, first, last)
         return places
 
-    def forget(self, recipient: bytes, *, but_telemetry: bool = False) -> int:
+    def forget(self, recipient: DeviceKey, *, but_telemetry: bool = False) -> int:
         """Forget whatever waits for a recipient, or was to be reported to it; return how many messages waited."""
         self._losses.forget(recipient)
         if not but_telemetry:
@@ -255,17 +258,17 @@ class Outbox:
             extend(ranges, place, place)
         return sum(self._drop(recipient, first, last) for first, last in ranges)
 
-    def remove(self, recipient: bytes, place: int) -> None:
+    def remove(self, recipient: DeviceKey, place: Place) -> None:
         """Forget a place of a queue whose message goes by another queue: nothing of it is lost or reported."""
         self._drop(recipient, place, place)
 
-    def _places(self, recipient: bytes, first: int = 0, last: int = LAST_PLACE) -> tuple[int, int]:
+    def _places(self, recipient: DeviceKey, first: int = 0, last: int = LAST_PLACE) -> tuple[int, int]:
         """Return the keys of a queue's places, both ends included; none are there where nothing was ever queued."""
         row = self._database.first("SELECT id FROM peer WHERE signing_public = ?", (recipient,))
         base = (row[0] if row else 0) << PLACE_BITS
         return base + max(0, first), base + min(last, LAST_PLACE)
 
-    def free(self, recipient: bytes, received: SequenceSet) -> int:
+    def free(self, recipient: DeviceKey, received: SequenceSet) -> int:
         """Forget the places that the recipient holds; return how many messages that were."""
         freed = sum(self._drop(recipient, first, last) for first, last in ((0, received.upto), *received.ranges))
         if freed:
@@ -274,7 +277,7 @@ class Outbox:
             )
         return freed
 
-    def let_go(self, recipient: bytes, span: IncarnationSpan, received: SequenceSet) -> list[Range]:
+    def let_go(self, recipient: DeviceKey, span: IncarnationSpan, received: SequenceSet) -> list[Range]:
         """Return the link sequences of a span that its recipient lacks and the outbox does not hold."""
         query = "SELECT place FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1"
         gone: list[Range] = []
@@ -286,7 +289,7 @@ class Outbox:
 
     # -- what people and machines ask ---------------------------------------------------------------------------------
 
-    def recipients(self) -> list[bytes]:
+    def recipients(self) -> list[DeviceKey]:
         """Return the recipients that the outbox holds messages for."""
         return [row[0] for row in self._database.run("SELECT signing_public FROM peer WHERE queued_messages > 0")]
 
@@ -299,7 +302,7 @@ class Outbox:
             )
         ]
 
-    def waiting(self, recipient: bytes, limit: int) -> list[tuple[int, int, int, int]]:
+    def waiting(self, recipient: DeviceKey, limit: int) -> list[tuple[Place, int, int, int]]:
         """Return the oldest (place, class, bytes, queued_at_us) of a recipient."""
         return self._database.run(
             "SELECT place, class, size, queued_at FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
@@ -320,13 +323,13 @@ class Outbox:
         """Say whether any control message waits for an acknowledgement."""
         return bool(self._database.run("SELECT 1 FROM device WHERE control_bytes > 0"))
 
-    def control_bytes(self, recipient: bytes) -> int:
+    def control_bytes(self, recipient: DeviceKey) -> int:
         """Return how many bytes of control messages wait for a recipient."""
         query = "SELECT coalesce(sum(size), 0) FROM outbox WHERE id BETWEEN ? AND ? AND class = ?"
         [(size,)] = self._database.run(query, (*self._places(recipient), MessageClass.CONTROL))
         return int(size)
 
-    def control_messages(self, recipient: bytes) -> list[tuple[int, bytes]]:
+    def control_messages(self, recipient: DeviceKey) -> list[tuple[Place, bytes]]:
         """Return (place, message) of the control messages that wait for a recipient."""
         return self._database.run(
             f"SELECT place, message FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608 - our names
@@ -334,11 +337,11 @@ class Outbox:
             (recipient, MessageClass.CONTROL),
         )
 
-    def recipients_of_batches(self) -> set[bytes]:
+    def recipients_of_batches(self) -> set[DeviceKey]:
         """Return the recipients whose queues may hold telemetry of this device."""
         query = "SELECT signing_public FROM peer WHERE queued_messages > 0 AND holds_batches"
         return {row[0] for row in self._database.run(query)}
 
-    def holds_no_batches(self, recipient: bytes) -> None:
+    def holds_no_batches(self, recipient: DeviceKey) -> None:
         """Note that a queue has been looked through and holds none, until one is queued."""
         self._database.run("UPDATE peer SET holds_batches = 0 WHERE signing_public = ?", (recipient,))

@@ -6,6 +6,7 @@ import json
 
 from covey.adapters.sqlite.database import Database
 from covey.core.crypto import DeviceKeys
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.membership.records import OpenInvite, PendingJoin
 from covey.core.pairing.records import GroupRequest, Pairing
 
@@ -40,11 +41,11 @@ class Invites:
             ),
         )
 
-    def use(self, secret_hash: bytes, joiner: bytes) -> None:
+    def use(self, secret_hash: bytes, joiner: DeviceKey) -> None:
         """Mark an invite as used, for good."""
         self._database.run("UPDATE invite SET used_by = ? WHERE secret_hash = ?", (joiner, secret_hash))
 
-    def bind(self, secret_hash: bytes, joiner: bytes, expires_at_us: int) -> None:
+    def bind(self, secret_hash: bytes, joiner: DeviceKey, expires_at_us: int) -> None:
         """Make an invite one device's alone."""
         self._database.run(
             "UPDATE invite SET bound_to = ?, expires_at = ? WHERE secret_hash = ? AND used_by IS NULL",
@@ -77,7 +78,7 @@ class Joins:
             (pending.group_id, inviter.signing_public, inviter.noise_public, pending.expires_at_us),
         )
 
-    def end(self, group_id: bytes) -> None:
+    def end(self, group_id: GroupId) -> None:
         """Forget a pending join."""
         self._database.run("DELETE FROM pending_join WHERE group_id = ?", (group_id,))
 
@@ -189,7 +190,7 @@ class GroupRequests:
             ),
         )
 
-    def drop(self, group_id: bytes, inviter: bytes | None = None) -> None:
+    def drop(self, group_id: GroupId, inviter: DeviceKey | None = None) -> None:
         """Forget a member's invitation to a group, or everybody's."""
         self._database.run(
             "DELETE FROM group_request WHERE group_id = ?1 AND (?2 IS NULL OR inviter_signing = ?2)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from covey.adapters.sqlite.database import Database
+from covey.core.ids import DeviceKey, Incarnation
 from covey.core.presence.status import PeerPresence, State
 
 _SEEN_INTERVAL_US = 60_000_000
@@ -23,11 +24,11 @@ class PresenceCounters:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._noted: set[bytes] = set()
+        self._noted: set[DeviceKey] = set()
         """Which devices were seen in the open transaction."""
         database.remember(self._noted.clear)
 
-    def seen(self, device: bytes, now_us: int) -> None:
+    def seen(self, device: DeviceKey, now_us: int) -> None:
         """Note that a device was seen now; written once a minute at most."""
         if self._database.within and device in self._noted:
             return
@@ -38,7 +39,7 @@ class PresenceCounters:
             (device, now_us, _SEEN_INTERVAL_US),
         )
 
-    def links_seen(self, since_us: int, limit: int) -> list[tuple[bytes, bytes]]:
+    def links_seen(self, since_us: int, limit: int) -> list[tuple[DeviceKey, Incarnation]]:
         """Return (author, incarnation) of the links from who was seen since a time, to a minute; the newest first."""
         return self._database.run(
             "SELECT author, incarnation FROM heard JOIN received ON author = device WHERE heard_at >= ? "
@@ -46,24 +47,24 @@ class PresenceCounters:
             (since_us - _SEEN_INTERVAL_US, limit),
         )
 
-    def last_seen(self) -> dict[bytes, int]:
+    def last_seen(self) -> dict[DeviceKey, int]:
         """Return when each device was last seen, by its signing key, to a minute."""
         rows = self._database.run(
             "SELECT device, max(heard_at) FROM (SELECT device, heard_at FROM heard UNION ALL "
             "SELECT device, heard_at FROM attendance) GROUP BY device"
         )
-        return {bytes(row[0]): row[1] for row in rows}
+        return {DeviceKey(row[0]): row[1] for row in rows}
 
-    def of_peer(self, device: bytes) -> PeerPresence | None:
+    def of_peer(self, device: DeviceKey) -> PeerPresence | None:
         """Return what a device has last reported of itself; None for one that never did."""
         rows = self._database.run(f"{_PEER_PRESENCE} WHERE device = ?", (device,))
         return _peer_presence(*rows[0][1:]) if rows else None
 
-    def of_peers(self) -> dict[bytes, PeerPresence]:
+    def of_peers(self) -> dict[DeviceKey, PeerPresence]:
         """Return by signing key what each device has last reported of itself; its times may lag by a minute."""
-        return {bytes(row[0]): _peer_presence(*row[1:]) for row in self._database.run(_PEER_PRESENCE)}
+        return {DeviceKey(row[0]): _peer_presence(*row[1:]) for row in self._database.run(_PEER_PRESENCE)}
 
-    def note(self, device: bytes, presence: PeerPresence) -> None:
+    def note(self, device: DeviceKey, presence: PeerPresence) -> None:
         """Store what a device has reported of itself, in place of what it reported before."""
         connections = " ".join(map(str, presence.connections))
         self._database.run(

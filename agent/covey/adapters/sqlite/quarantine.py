@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from covey.adapters.sqlite.database import Database
+from covey.core.ids import DeviceKey
 from covey.core.link.records import Quarantined
 from covey.limits.storage import QUARANTINED_MESSAGES
 
@@ -13,7 +14,7 @@ class Quarantine:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, code: str, message: bytes, now_us: int, recipient: bytes | None = None) -> None:
+    def add(self, code: str, message: bytes, now_us: int, recipient: DeviceKey | None = None) -> None:
         """Keep a message that could not be used, or sent to a recipient; the oldest go when there are too many."""
         self._database.run(
             "INSERT INTO quarantine (code, stored_at, message, recipient) VALUES (?, ?, ?, ?)",

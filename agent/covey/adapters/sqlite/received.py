@@ -9,9 +9,10 @@ import json
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import check_digest, digest
+from covey.core.ids import DeviceKey, Incarnation
 from covey.core.wire.sequences import SequenceSet
 
-_Link = tuple[bytes, bytes]
+_Link = tuple[DeviceKey, Incarnation]
 
 
 class Received:
@@ -32,18 +33,18 @@ class Received:
         self._known.clear()
         self._unwritten.clear()
 
-    def links(self, author: bytes) -> list[tuple[bytes, SequenceSet]]:
+    def links(self, author: DeviceKey) -> list[tuple[Incarnation, SequenceSet]]:
         """Return (incarnation, what has come) of each link from an author."""
         self._flush()
         rows = self._database.run("SELECT incarnation FROM received WHERE author = ? ORDER BY incarnation", (author,))
-        return [(bytes(row[0]), self.of(author, row[0])) for row in rows]
+        return [(Incarnation(row[0]), self.of(author, row[0])) for row in rows]
 
-    def count(self, author: bytes) -> int:
+    def count(self, author: DeviceKey) -> int:
         """Return of how many incarnations of an author links are remembered."""
         self._flush()
         return int(self._database.run("SELECT count(*) FROM received WHERE author = ?", (author,))[0][0])
 
-    def forget(self, author: bytes, keep: bytes) -> None:
+    def forget(self, author: DeviceKey, keep: Incarnation) -> None:
         """Forget an author's links, except for one incarnation and those of which something has still to land."""
         self._flush()
         self._known.clear()
@@ -53,7 +54,7 @@ class Received:
             (author, keep, author),
         )
 
-    def of(self, author: bytes, incarnation: bytes) -> SequenceSet:
+    def of(self, author: DeviceKey, incarnation: Incarnation) -> SequenceSet:
         """Return what has come over a link."""
         known = self._known.get((author, incarnation)) if self._database.within else None
         if known is None:
@@ -62,7 +63,7 @@ class Received:
                 self._known[author, incarnation] = known
         return known
 
-    def set(self, author: bytes, incarnation: bytes, received: SequenceSet) -> None:
+    def set(self, author: DeviceKey, incarnation: Incarnation, received: SequenceSet) -> None:
         """Remember what has come over a link."""
         if self._database.within:
             self._known[author, incarnation] = received
@@ -70,7 +71,7 @@ class Received:
         else:
             self._write(author, incarnation, received)
 
-    def _read(self, author: bytes, incarnation: bytes) -> SequenceSet:
+    def _read(self, author: DeviceKey, incarnation: Incarnation) -> SequenceSet:
         rows = self._database.run(
             "SELECT upto, ranges, digest FROM received WHERE author = ? AND incarnation = ?", (author, incarnation)
         )
@@ -80,7 +81,7 @@ class Received:
         check_digest(stored, author, incarnation, upto, ranges)
         return SequenceSet(upto, tuple(map(tuple, json.loads(ranges))))
 
-    def _write(self, author: bytes, incarnation: bytes, received: SequenceSet) -> None:
+    def _write(self, author: DeviceKey, incarnation: Incarnation, received: SequenceSet) -> None:
         ranges = json.dumps(received.ranges)
         self._database.run(
             "INSERT OR REPLACE INTO received VALUES (?, ?, ?, ?, ?)",

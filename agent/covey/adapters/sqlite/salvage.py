@@ -29,7 +29,7 @@ from covey.adapters.sqlite.salvage_source import Row, Source
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
 from covey.core.group.manifest import read_manifest, secret_id
-from covey.core.ids import KEY_BYTES
+from covey.core.ids import KEY_BYTES, Incarnation
 from covey.core.wire.message import read_message
 from covey.errors import CoveyError, MalformedError, StorageError
 
@@ -37,7 +37,7 @@ from covey.errors import CoveyError, MalformedError, StorageError
 def salvage(
     path: Path,
     identity: Identity,
-    incarnation: bytes,
+    incarnation: Incarnation,
     outbox_bytes: int,
     now_ns: int,
     moves: Callable[[], None] | None = None,

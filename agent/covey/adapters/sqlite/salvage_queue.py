@@ -10,12 +10,14 @@ from typing import Any
 from covey.adapters.sqlite.outbox import BYTES_OF_CLASS
 from covey.adapters.sqlite.rows import LAST_PLACE, PLACE_BITS, check_digest, digest
 from covey.core.crypto import Identity
-from covey.core.ids import INCARNATION_BYTES, KEY_BYTES
+from covey.core.ids import INCARNATION_BYTES, KEY_BYTES, DeviceKey, Incarnation, Place
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.records import MessageClass
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.message import LossReason, Message, MessageType, read_message
 from covey.errors import MalformedError
+
+_FIRST = Place(1)
 
 
 @dataclass(slots=True)
@@ -23,13 +25,13 @@ class _Recipient:
     """What is known of one recipient's queue."""
 
     id: int
-    signing_public: bytes
-    next_place: int = 1
+    signing_public: DeviceKey
+    next_place: Place = _FIRST
     acknowledged: int = 0
     queued: int | None = None
     present: IncarnationSpan | None = None
     held: int = 0
-    spans: dict[bytes, IncarnationSpan] = field(default_factory=dict)
+    spans: dict[Incarnation, IncarnationSpan] = field(default_factory=dict)
 
 
 class Queue:
@@ -38,10 +40,10 @@ class Queue:
     def __init__(self, target: sqlite3.Connection, identity: Identity) -> None:
         self._target = target
         self._identity = identity
-        self._recipients: dict[bytes, _Recipient] = {}
+        self._recipients: dict[DeviceKey, _Recipient] = {}
         self._old_ids: dict[int, _Recipient] = {}
         self._stored_spans: dict[int, list[IncarnationSpan]] = {}
-        self._incarnation: bytes | None = None
+        self._incarnation: Incarnation | None = None
         self._queued_messages: int | None = None
         self._highest_seq = 0
         self._next_number = 1
@@ -57,7 +59,7 @@ class Queue:
 
     def take_peer(self, row: dict[str, Any]) -> bool:
         """Take a recipient's row."""
-        key = bytes(row["signing_public"])
+        key = DeviceKey(bytes(row["signing_public"]))
         if len(key) != KEY_BYTES or row["next_place"] < 1 or row["id"] in self._old_ids:
             raise MalformedError("not a recipient's row")
         recipient = self._of(key)
@@ -72,7 +74,7 @@ class Queue:
 
     def take_earlier(self, row: dict[str, Any]) -> bool:
         """Take what is known of an earlier incarnation: only where its messages are to be signed anew it is needed."""
-        span = IncarnationSpan(bytes(row["incarnation"]), row["base"], row["last"], row["anew"])
+        span = IncarnationSpan(Incarnation(bytes(row["incarnation"])), row["base"], row["last"], row["anew"])
         self._stored_spans.setdefault(row["peer"], []).append(span)
         return True
 
@@ -132,7 +134,7 @@ class Queue:
         self.messages += 1
         return True
 
-    def _rename(self, recipient: _Recipient, signing_public: bytes) -> None:
+    def _rename(self, recipient: _Recipient, signing_public: DeviceKey) -> None:
         """Correct a recipient's row, of which nothing but its messages can prove whose it is.
 
         Raises:
@@ -162,13 +164,13 @@ class Queue:
         )
         return True
 
-    def _span_that_resigns(self, peer: int, old: _Recipient | None, place: int) -> IncarnationSpan | None:
+    def _span_that_resigns(self, peer: int, old: _Recipient | None, place: Place) -> IncarnationSpan | None:
         spans = list(self._stored_spans.get(peer, []))
         if old is not None and old.present is not None:
             spans.append(old.present)
         return next((span for span in spans if span.base < place <= min(span.last, span.re_signed_upto)), None)
 
-    def _of(self, signing_public: bytes) -> _Recipient:
+    def _of(self, signing_public: DeviceKey) -> _Recipient:
         recipient = self._recipients.get(signing_public)
         if recipient is None:
             recipient = _Recipient(max((each.id for each in self._recipients.values()), default=0) + 1, signing_public)
@@ -200,7 +202,7 @@ class Queue:
         if peers_whole and self._incarnation is not None and sum(known) == self._queued_messages:
             self.missing = sum(self._note_losses(each, self._incarnation) for each in self._recipients.values())
 
-    def _note_losses(self, recipient: _Recipient, incarnation: bytes) -> int:
+    def _note_losses(self, recipient: _Recipient, incarnation: Incarnation) -> int:
         """Note which messages are missing: acknowledged were the oldest, so it is the newest that are not held."""
         missing = (recipient.queued or 0) - recipient.held
         if missing <= 0 or recipient.present is None:
@@ -223,7 +225,9 @@ class Queue:
             above, number_above = place, number
         return missing
 
-    def _note_loss(self, recipient: _Recipient, incarnation: bytes, first: int, last: int, number: int | None) -> None:
+    def _note_loss(
+        self, recipient: _Recipient, incarnation: Incarnation, first: int, last: int, number: int | None
+    ) -> None:
         """Note lost places; `number` is the telemetry number of the first, where that is known."""
         assert recipient.present is not None
         self._target.execute(

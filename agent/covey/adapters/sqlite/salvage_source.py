@@ -18,6 +18,7 @@ from typing import Any
 from covey.adapters.files import remove_durably
 from covey.adapters.sqlite.inspection import UNREADABLE, read_only
 from covey.adapters.sqlite.store import PAGE_BYTES, SqliteStore
+from covey.core.ids import Incarnation
 from covey.errors import CoveyError, StorageError
 
 Row = dict[str, Any]
@@ -120,7 +121,7 @@ def _answers(database: sqlite3.Connection) -> bool:
 def _patched(path: Path, copy: Path) -> sqlite3.Connection:
     """Return a copy that SQLite opens."""
     template = copy.with_name(f"{copy.name}-template")
-    with closing(SqliteStore(template, bytes(8))):
+    with closing(SqliteStore(template, Incarnation(bytes(8)))):
         pass
     schema = _schema_pages(template.read_bytes())
     for suffix in ("", "-wal", "-shm"):

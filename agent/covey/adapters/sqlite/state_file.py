@@ -27,7 +27,7 @@ from covey.adapters.sqlite.salvage_report import COMPLETE, SalvageReport
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.sqlite.write_ahead_log import commits
 from covey.core.crypto import Identity
-from covey.core.ids import INCARNATION_BYTES
+from covey.core.ids import INCARNATION_BYTES, Incarnation
 from covey.errors import DamagedStateError, DiskFullError, StorageError
 from covey.limits.storage import LOOKED_THROUGH_BYTES
 
@@ -87,7 +87,9 @@ class StateFile:
 
     def _open(self, outbox_bytes: int, written: list[int], moves: Callable[[], None] | None) -> SqliteStore:
         reserved = ReservedSpace(self.beside("-ballast"))
-        store = SqliteStore(self.path, secrets.token_bytes(INCARNATION_BYTES), outbox_bytes, reserved, moves)
+        store = SqliteStore(
+            self.path, Incarnation(secrets.token_bytes(INCARNATION_BYTES)), outbox_bytes, reserved, moves
+        )
         try:
             unread = sum(frame > store.frames_read for frame in written)
             try:
@@ -153,7 +155,7 @@ class StateFile:
     ) -> SalvageReport:
         from covey.adapters.sqlite.salvage import salvage
 
-        incarnation = secrets.token_bytes(INCARNATION_BYTES)
+        incarnation = Incarnation(secrets.token_bytes(INCARNATION_BYTES))
         report = salvage(self.path, identity(), incarnation, outbox_bytes, time.time_ns(), moves)
         remove_durably(self.beside("-suspect"))
         return report
@@ -169,7 +171,7 @@ class StateFile:
             if mark in marks and not fell_back:  # another process was quicker
                 return
             if mark is not None:
-                store.incarnations.renew(secrets.token_bytes(INCARNATION_BYTES))
+                store.incarnations.renew(Incarnation(secrets.token_bytes(INCARNATION_BYTES)))
                 store.counters.count(
                     "unreadable_commits" if fell_back else "restored_states", unread if fell_back else 1
                 )

@@ -35,7 +35,7 @@ from covey.adapters.sqlite.progress import moving
 from covey.adapters.sqlite.quarantine import Quarantine
 from covey.adapters.sqlite.received import Received
 from covey.adapters.sqlite.reserved_space import ReservedSpace
-from covey.core.ids import INCARNATION_BYTES
+from covey.core.ids import INCARNATION_BYTES, Incarnation
 from covey.limits.storage import LOG_BYTES, OUTBOX_BYTES
 
 _BUSY_MS = 10_000
@@ -65,7 +65,7 @@ class SqliteStore:
     def __init__(
         self,
         path: Path,
-        new_incarnation: bytes,
+        new_incarnation: Incarnation,
         outbox_bytes: int = OUTBOX_BYTES,
         reserved: ReservedSpace | None = None,
         moves: Callable[[], None] | None = None,

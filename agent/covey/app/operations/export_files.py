@@ -8,7 +8,7 @@ from pathlib import Path
 
 from covey.adapters.files import replace_durably
 from covey.app.device import Device
-from covey.core.ids import device_name
+from covey.core.ids import DeviceKey, Place, device_name
 from covey.core.wire.export import ExportEntry, read_export, write_export
 from covey.errors import LocalError, RemoteError, UsageError
 from covey.limits.link import LINK_WINDOW_BYTES
@@ -61,7 +61,7 @@ def export_files(device: Device, folder: Path, to: str | None) -> Iterator[Expor
         yield Exported(device_name(recipient), messages, files)
 
 
-def _recipients(device: Device, wanted: str | None) -> list[bytes]:
+def _recipients(device: Device, wanted: str | None) -> list[DeviceKey]:
     """Return the devices that this one writes to: those of its groups, and those that something waits for."""
     own = device.node.identity.signing_public
     members = {
@@ -78,7 +78,7 @@ def _recipients(device: Device, wanted: str | None) -> list[bytes]:
     return found
 
 
-def _export_to(device: Device, recipient: bytes, folder: Path) -> tuple[int, list[str]]:
+def _export_to(device: Device, recipient: DeviceKey, folder: Path) -> tuple[int, list[str]]:
     """Write what waits for a recipient; return (messages, names of the files)."""
     own = device.node.identity.signing_public
     stem = f"{device_name(own)}-to-{device_name(recipient)}"
@@ -86,7 +86,7 @@ def _export_to(device: Device, recipient: bytes, folder: Path) -> tuple[int, lis
     files = []
     if answers:
         files.append(_write(device, folder / f"{stem}-answers{_SUFFIX}", answers))
-    after = messages = 0
+    after, messages = Place(0), 0
     incarnation = device.store.incarnations.present().hex()[:8]
     while entries := device.node.export.waiting(recipient, after):
         first, after = entries[0][0], entries[-1][0]

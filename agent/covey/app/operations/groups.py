@@ -10,14 +10,14 @@ from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest, Member, Mode, Role, read_manifest
 from covey.core.group.policy import Action
 from covey.core.group.resolver import Change, GroupState, difference
-from covey.core.ids import key_from_text, printable, truncate_utf8
+from covey.core.ids import DeviceKey, EpochId, NoisePublic, key_from_text, printable, truncate_utf8
 from covey.core.membership.invitations import check_capabilities
 from covey.core.membership.voting import VOTING_MODES
 from covey.core.pairing.invite import Invite
 from covey.errors import LocalError, MalformedError, UsageError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 
-Edit = Callable[[GroupManifest, bytes], GroupManifest]
+Edit = Callable[[GroupManifest, EpochId], GroupManifest]
 """From a draft and the id of the next epoch to the draft as it should be."""
 
 
@@ -48,7 +48,7 @@ def pick_member(manifest: GroupManifest, name: str) -> Member:
     return member
 
 
-def pick_banned(manifest: GroupManifest, name: str) -> bytes:
+def pick_banned(manifest: GroupManifest, name: str) -> DeviceKey:
     """Return the signing key of the banned device that a person means, by its beginning.
 
     Raises:
@@ -57,7 +57,7 @@ def pick_banned(manifest: GroupManifest, name: str) -> bytes:
     return _one_of([ban.signing_public for ban in manifest.banned], name, "banned device")
 
 
-def _one_of(keys: list[bytes], name: str, what: str) -> bytes:
+def _one_of(keys: list[DeviceKey], name: str, what: str) -> DeviceKey:
     matching = [key for key in keys if key.hex().startswith(name.lower())]
     if not matching:
         raise LocalError(f"no {what} matches '{printable(name)}'", hint="'covey group show' lists them")
@@ -79,7 +79,7 @@ def create_group(
     """
     mode = Mode[mode_named.upper().replace("-", "_")]
     try:
-        invited = key_from_text("sign", invited_key) if invited_key else None
+        invited = DeviceKey(key_from_text("sign", invited_key)) if invited_key else None
     except MalformedError as error:
         raise UsageError(
             f"--with: {error}", hint="'covey key show' on the other device prints its signing key"
@@ -100,7 +100,10 @@ def add_device(
     """
     texts = {text.split("-")[1]: text for text in key_texts if text.count("-") >= 2}
     try:
-        keys = DeviceKeys(key_from_text("sign", texts.get("sign", "")), key_from_text("noise", texts.get("noise", "")))
+        keys = DeviceKeys(
+            DeviceKey(key_from_text("sign", texts.get("sign", ""))),
+            NoisePublic(key_from_text("noise", texts.get("noise", ""))),
+        )
     except MalformedError as error:
         raise UsageError(f"{error}", hint="'covey key show' on the new device prints its two keys") from error
     newcomer = Member(keys, truncate_utf8(label or "", MAXIMUM_LABEL_BYTES), capabilities=_capabilities(capabilities))
@@ -110,27 +113,27 @@ def add_device(
         )
 
 
-def removal(target: bytes) -> Edit:
+def removal(target: DeviceKey) -> Edit:
     """Return the edit that removes a member."""
     return lambda draft, epoch_id: draft.removing(target, epoch_id)
 
 
-def _ban(target: bytes) -> Edit:
+def _ban(target: DeviceKey) -> Edit:
     """Return the edit that removes a member for good."""
     return lambda draft, epoch_id: draft.banning(target, epoch_id)
 
 
-def _unban(target: bytes) -> Edit:
+def _unban(target: DeviceKey) -> Edit:
     """Return the edit that lets a banned device be invited again."""
     return lambda draft, _: draft.unbanning(target)
 
 
-def promotion(target: bytes) -> Edit:
+def promotion(target: DeviceKey) -> Edit:
     """Return the edit that makes a member an admin."""
     return lambda draft, _: draft.changing(replace(_present(draft, target), role=Role.ADMIN))
 
 
-def profile(target: bytes, label: str | None, capabilities: list[str]) -> Edit:
+def profile(target: DeviceKey, label: str | None, capabilities: list[str]) -> Edit:
     """Return the edit that gives a member another label, other capabilities, or both; None and [] leave them."""
 
     def edit(draft: GroupManifest, _: bytes) -> GroupManifest:
@@ -144,7 +147,7 @@ def profile(target: bytes, label: str | None, capabilities: list[str]) -> Edit:
     return edit
 
 
-def _present(draft: GroupManifest, target: bytes) -> Member:
+def _present(draft: GroupManifest, target: DeviceKey) -> Member:
     member = draft.member(target)
     if member is None:
         raise LocalError("that device is no member any more")
@@ -171,17 +174,17 @@ class Decided:
     needed: int = 0
 
 
-def ban_device(device: Device, manifest: GroupManifest, target: bytes) -> Decided:
+def ban_device(device: Device, manifest: GroupManifest, target: DeviceKey) -> Decided:
     """Remove a member and let it in no more; or vote for that, where votes decide."""
     return _decide(device, manifest, Action.BAN, target, _ban(target))
 
 
-def unban_device(device: Device, manifest: GroupManifest, target: bytes) -> Decided:
+def unban_device(device: Device, manifest: GroupManifest, target: DeviceKey) -> Decided:
     """Let a banned device be invited again; or vote for that, where votes decide."""
     return _decide(device, manifest, Action.UNBAN, target, _unban(target))
 
 
-def _decide(device: Device, manifest: GroupManifest, action: Action, target: bytes, edit: Edit) -> Decided:
+def _decide(device: Device, manifest: GroupManifest, action: Action, target: DeviceKey, edit: Edit) -> Decided:
     if manifest.mode not in VOTING_MODES:
         return Decided(change_group(device, manifest, edit))
     with device.store.transaction():

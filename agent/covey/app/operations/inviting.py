@@ -13,7 +13,7 @@ from covey.app.operations.joining import pairing_error
 from covey.app.relay_access import has_authority
 from covey.app.relay_loop import wait_until
 from covey.core.group.manifest import Member
-from covey.core.ids import device_name, printable
+from covey.core.ids import DeviceKey, device_name, printable
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.records import Pairing
@@ -56,7 +56,7 @@ class OpenInvitation:
         found = self.device.store.pairings.all()
         return next((each for each in found if each.secret_hash == self.invite.secret_hash), None)
 
-    def _used_by(self) -> bytes | None:
+    def _used_by(self) -> DeviceKey | None:
         """Return the signing key of the device that has joined with it."""
         found = self.device.store.invites.all()
         return next((each.used_by for each in found if each.secret_hash == self.invite.secret_hash), None)
@@ -195,12 +195,12 @@ def qr_code(invite: Invite) -> str:
     return terminal_qr(invite.to_uri())
 
 
-def delivered(device: Device, recipient: bytes) -> bool:
+def delivered(device: Device, recipient: DeviceKey) -> bool:
     """Give what waits for a device a short while to be acknowledged; return whether it was."""
     return wait_until(device, lambda: not _waits_for(device, recipient), _DELIVERY_S)
 
 
-def _waits_for(device: Device, recipient: bytes) -> bool:
+def _waits_for(device: Device, recipient: DeviceKey) -> bool:
     return any(queue.recipient == recipient and queue.queued for queue in device.store.outbox.queues())
 
 

@@ -16,7 +16,7 @@ from covey.app.relay_access import lacks_account
 from covey.app.relay_loop import stop_signals, wait_until
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest
-from covey.core.ids import device_name
+from covey.core.ids import GroupId, device_name
 from covey.core.membership.requests import unanswered
 from covey.core.pairing.ceremony import Admitted, Ending, InviterMet
 from covey.core.pairing.invite import URI_SCHEME, Invite
@@ -95,7 +95,7 @@ class _Meeting:
     pinned: DeviceKeys | None = None
 
 
-def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tuple[Device, bytes]:
+def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tuple[Device, GroupId]:
     """Make a request to join durable, after a ceremony where one is needed.
 
     Return the device as it then is, and the id of the group.
@@ -144,7 +144,7 @@ def _named_relay(url: str) -> str:
     return url
 
 
-def await_group(device: Device, group_id: bytes, seconds: float) -> GroupManifest | None:
+def await_group(device: Device, group_id: GroupId, seconds: float) -> GroupManifest | None:
     """Wait until the inviter has let this device in; return the group, or None where no answer has come."""
 
     def joined() -> bool:
@@ -313,7 +313,7 @@ def _pick(device: Device, name: str | None) -> GroupRequest:
     return matching[-1]
 
 
-def accept_invitation(device: Device, name: str | None) -> bytes:
+def accept_invitation(device: Device, name: str | None) -> GroupId:
     """Ask the inviter to let this device in; `name` is the beginning of the group's id, which is returned.
 
     Raises:
@@ -326,7 +326,7 @@ def accept_invitation(device: Device, name: str | None) -> bytes:
     return request.group_id
 
 
-def decline_invitation(device: Device, name: str | None) -> bytes:
+def decline_invitation(device: Device, name: str | None) -> GroupId:
     """Forget an invitation; nobody is told. Else as `accept_invitation`."""
     request = _pick(device, name)
     with device.store.transaction():

@@ -20,6 +20,7 @@ from typing import Protocol
 
 from covey.app.roles.node_vault import ManifestFloor, NodeVault
 from covey.core.crypto import NONCE_BYTES, Identity
+from covey.core.ids import DeviceKey, Incarnation, Place
 from covey.core.link.records import CounterRecords
 from covey.core.node import Node
 from covey.core.now import Now
@@ -52,7 +53,7 @@ class LandingTable(ManifestFloor, Protocol):
     def waiting(self, maximum_bytes: int, maximum_records: int) -> tuple[int, int, int] | None:
         """Return (last id, bytes, newest arrival in wall microseconds) of what fits the next segment."""
 
-    def land_queued(self, recipient: bytes, place: int, message: Message, now_us: int) -> bool:
+    def land_queued(self, recipient: DeviceKey, place: Place, message: Message, now_us: int) -> bool:
         """Keep a copy of what waits for a recipient, for this device's own node; False where there is no room."""
 
     def until(self, last_id: int) -> list[LandedMessage]:
@@ -65,7 +66,7 @@ class LandingTable(ManifestFloor, Protocol):
 class PresentIncarnation(Protocol):
     """The incarnations of this device."""
 
-    def present(self) -> bytes:
+    def present(self) -> Incarnation:
         """Return the 8 bytes of this device's present incarnation."""
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from covey.app.roles.node_vault import FloorStore, NodeVault
 from covey.core.crypto import NONCE_BYTES
+from covey.core.ids import DeviceKey, VaultId
 from covey.core.vault import documents, merging
 from covey.core.vault.documents import SegmentEntry, SegmentPart, SegmentRange, Tombstone, VaultManifest
 from covey.core.vault.keys import VaultKey
@@ -209,11 +210,11 @@ class Compactor:
     # -- the manifest -------------------------------------------------------------------------------------------------
 
     @property
-    def _public(self) -> bytes:
+    def _public(self) -> DeviceKey:
         return self._vault.identity.signing_public
 
     @property
-    def _vault_id(self) -> bytes:
+    def _vault_id(self) -> VaultId:
         return self._vault.newest_key.vault_id
 
     def _listing(self) -> _Listing | None:

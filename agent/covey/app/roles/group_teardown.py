@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from covey.core.ids import GroupId
 from covey.core.link.records import QueueSummary
 from covey.core.node import Node
 from covey.core.now import Now
@@ -19,10 +20,10 @@ _LOOK_US = 1_000_000
 class DestroyedGroups(Protocol):
     """The groups that are being destroyed."""
 
-    def revocations(self) -> list[tuple[bytes, int]]:
+    def revocations(self) -> list[tuple[GroupId, int]]:
         """Return (group_id, noted at) of groups that are being destroyed."""
 
-    def end_revocation(self, group_id: bytes) -> None:
+    def end_revocation(self, group_id: GroupId) -> None:
         """Forget a group that was destroyed."""
 
 

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from typing import Protocol
 
 from covey.core.crypto import Identity
-from covey.core.ids import device_name
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.ports import Report, Transactions
@@ -52,7 +51,7 @@ class KeyReload:
                 with self._store.transaction():
                     self._file.forget(node.identity, publics)
                 for public in publics:
-                    self._report("notice", f"noise key {device_name(public)} of before a rotation is wiped")
+                    self._report("notice", f"noise key {public[:4].hex()} of before a rotation is wiped")
         return self._look_at_us
 
     def stop(self, node: Node, now: Now) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from covey.core.crypto import Identity
-from covey.core.ids import device_name, printable
+from covey.core.ids import DeviceKey, device_name, printable
 from covey.core.link.records import CounterRecords
 from covey.core.membership.records import OpenInvite
 from covey.core.node import Node
@@ -40,7 +40,7 @@ class HostedInvites(Protocol):
     def all(self) -> list[OpenInvite]:
         """Return the invites that have not expired long ago."""
 
-    def bind(self, secret_hash: bytes, joiner: bytes, expires_at_us: int) -> None:
+    def bind(self, secret_hash: bytes, joiner: DeviceKey, expires_at_us: int) -> None:
         """Make an invite one device's alone."""
 
     def cancel(self, secret_hash: bytes) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from covey.core.ids import GroupId
 from covey.core.node import Node
 from covey.core.now import ABSOLUTE_US, Now
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value
@@ -24,7 +25,7 @@ class Publisher:
         self,
         clock: Clock,
         store: Transactions,
-        group: Callable[[Node], bytes],
+        group: Callable[[Node], GroupId],
         batch_us: int,
         batch_readings: int,
     ) -> None:
@@ -100,10 +101,10 @@ class Publisher:
         return ClockReading(self._clock.boot_id(), self._clock.monotonic_us(), self._clock.wall_us(), kind)
 
 
-def telemetry_group(configured: bytes | None) -> Callable[[Node], bytes]:
+def telemetry_group(configured: GroupId | None) -> Callable[[Node], GroupId]:
     """Return the rule that picks the group telemetry goes to: the configured one, or the first with a collector."""
 
-    def pick(node: Node) -> bytes:
+    def pick(node: Node) -> GroupId:
         if configured is not None:
             return configured
         groups = [manifest.group_id for manifest in node.membership.groups()]

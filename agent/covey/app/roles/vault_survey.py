@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from covey.core.ids import NodeId, VaultId
 from covey.core.vault import documents
 from covey.core.vault.documents import SegmentEntry, SegmentRange, VaultManifest
 from covey.core.vault.keys import KeyRing
@@ -25,7 +26,7 @@ Progress = Callable[[str, int, int], None]
 class StoreMemory:
     """Implements `vault_reading.ManifestMemory` in an object store: a folder of this device's own, or a mirror."""
 
-    def __init__(self, store: ObjectStore, vault_id: bytes, *, keeps: bool = True) -> None:
+    def __init__(self, store: ObjectStore, vault_id: VaultId, *, keeps: bool = True) -> None:
         """`keeps=False` is for a mirror, which gets a manifest after what it lists."""
         self._store = store
         self._vault_id = vault_id
@@ -44,7 +45,7 @@ class StoreMemory:
             self._store.put(self._key(node), content)
 
     def _key(self, node: str) -> str:
-        return documents.manifest_key(self._vault_id, bytes.fromhex(node))
+        return documents.manifest_key(self._vault_id, NodeId(bytes.fromhex(node)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ class VaultSurvey:
             return
         try:
             key = self._keys.for_object(content)
-            records = documents.open_segment(key, bytes.fromhex(node), entry, content)
+            records = documents.open_segment(key, NodeId(bytes.fromhex(node)), entry, content)
         except RemoteError as error:
             yield VaultFinding(node, entry.number, error.code, str(error))
             return
@@ -152,7 +153,7 @@ class VaultSurvey:
             StorageError: one of the two stores refused.
         """
         for node in nodes:
-            key = documents.manifest_key(self._keys.vault_id, bytes.fromhex(node))
+            key = documents.manifest_key(self._keys.vault_id, NodeId(bytes.fromhex(node)))
             found = self._reader.manifest(node, Floor())
             if isinstance(found, Trouble):
                 yield VaultFinding(node, None, found.code, "the manifest was not followed")
@@ -177,7 +178,8 @@ class VaultSurvey:
         """Say whether a manifest that was read again is the one that was followed; a newer one waits for next time."""
         try:
             return (
-                documents.open_vault_manifest(self._keys.for_object(content), bytes.fromhex(node), content) == manifest
+                documents.open_vault_manifest(self._keys.for_object(content), NodeId(bytes.fromhex(node)), content)
+                == manifest
             )
         except RemoteError:
             return False
@@ -186,7 +188,7 @@ class VaultSurvey:
         self, reader: VaultReader, node: str, manifest: VaultManifest, apart_from: set[SegmentRange]
     ) -> _Listing | None:
         """Return what a manifest names, but for some ranges and what these name; None where not all can be read."""
-        vault_id, name = self._keys.vault_id, bytes.fromhex(node)
+        vault_id, name = self._keys.vault_id, NodeId(bytes.fromhex(node))
         segments: dict[str, SegmentEntry] = {}
         others: set[str] = set()
         buried: set[str] = set()

@@ -25,7 +25,7 @@ from functools import cached_property
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys, Identity
-from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, device_name
+from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, EpochId, GroupId, ManifestHash, device_name
 from covey.core.wire import cbor
 from covey.errors import LimitError, LocalError, MalformedError
 from covey.limits.group import (
@@ -143,7 +143,7 @@ class Member:
 class Ban:
     """A device that may not come back until it is unbanned; `since` is the version that banned it."""
 
-    signing_public: bytes
+    signing_public: DeviceKey
     since: int
 
     @property
@@ -165,33 +165,33 @@ class Ban:
 class GroupManifest:
     """One version of a group's membership; `raw` is the exact signed bytes, empty while unsigned."""
 
-    group_id: bytes
+    group_id: GroupId
     version: int
-    prev: tuple[bytes, ...]
+    prev: tuple[ManifestHash, ...]
     mode: Mode
-    invited: bytes | None
+    invited: DeviceKey | None
     members: tuple[Member, ...]
     banned: tuple[Ban, ...]
     epoch: int
-    epoch_id: bytes
+    epoch_id: EpochId
     votes: tuple[bytes, ...]
-    issuer: bytes
+    issuer: DeviceKey
     raw: bytes = field(default=b"", repr=False)
 
     @cached_property
-    def hash(self) -> bytes:
+    def hash(self) -> ManifestHash:
         """The 32-byte BLAKE2b hash that a later version's `prev` names."""
         return manifest_hash(self.raw)
 
-    def member(self, signing_public: bytes) -> Member | None:
+    def member(self, signing_public: DeviceKey) -> Member | None:
         """Return the member with that signing key."""
         return self._members_by_key.get(signing_public)
 
     @cached_property
-    def _members_by_key(self) -> dict[bytes, Member]:
+    def _members_by_key(self) -> dict[DeviceKey, Member]:
         return {member.keys.signing_public: member for member in self.members}
 
-    def ban(self, signing_public: bytes) -> Ban | None:
+    def ban(self, signing_public: DeviceKey) -> Ban | None:
         """Return the ban of a device."""
         return next((each for each in self.banned if each.signing_public == signing_public), None)
 
@@ -224,7 +224,7 @@ class GroupManifest:
         draft = self.draft()
         return _fitting(_with_members(draft, (*draft.members, replace(member, since=draft.version))))
 
-    def removing(self, signing_public: bytes, epoch_id: bytes) -> GroupManifest:
+    def removing(self, signing_public: DeviceKey, epoch_id: EpochId) -> GroupManifest:
         """Return the draft without a member, in a new epoch, whose secret the member never gets (000.20).
 
         Raises:
@@ -236,7 +236,7 @@ class GroupManifest:
             raise LocalError(f"device {device_name(signing_public)} is not a member")
         return replace(draft, members=rest, epoch=draft.epoch + bool(self.raw), epoch_id=epoch_id)
 
-    def banning(self, signing_public: bytes, epoch_id: bytes, votes: tuple[bytes, ...] = ()) -> GroupManifest:
+    def banning(self, signing_public: DeviceKey, epoch_id: EpochId, votes: tuple[bytes, ...] = ()) -> GroupManifest:
         """Return the draft without a member, who may not come back.
 
         Raises:
@@ -246,7 +246,7 @@ class GroupManifest:
         banned = sorted((*draft.banned, Ban(signing_public, draft.version)), key=lambda each: each.signing_public)
         return _fitting(replace(draft, banned=tuple(banned), votes=tuple(sorted({*draft.votes, *votes}))))
 
-    def unbanning(self, signing_public: bytes, votes: tuple[bytes, ...] = ()) -> GroupManifest:
+    def unbanning(self, signing_public: DeviceKey, votes: tuple[bytes, ...] = ()) -> GroupManifest:
         """Return the draft in which a device may be invited again.
 
         Raises:
@@ -289,7 +289,11 @@ def _fitting(draft: GroupManifest) -> GroupManifest:
 
 
 def genesis(
-    group_id: bytes, creator: Member, epoch_id: bytes, mode: Mode = Mode.INVITES_ONLY, invited: bytes | None = None
+    group_id: GroupId,
+    creator: Member,
+    epoch_id: EpochId,
+    mode: Mode = Mode.INVITES_ONLY,
+    invited: DeviceKey | None = None,
 ) -> GroupManifest:
     """Return the unsigned first version of a group: its creator alone. `group_id` is 32 random bytes (000.01).
 
@@ -301,14 +305,14 @@ def genesis(
     return GroupManifest(group_id, 1, (), mode, invited, (creator,), (), 1, epoch_id, (), creator.keys.signing_public)
 
 
-def manifest_hash(raw: bytes) -> bytes:
+def manifest_hash(raw: bytes) -> ManifestHash:
     """Return the hash by which later versions name a manifest."""
-    return crypto.digest(_HASH_DOMAIN, raw)
+    return ManifestHash(crypto.digest(_HASH_DOMAIN, raw))
 
 
-def secret_id(secret: bytes) -> bytes:
+def secret_id(secret: bytes) -> EpochId:
     """Return the id of an epoch's 32-byte secret, which the manifest names."""
-    return crypto.digest(_EPOCH_DOMAIN, secret)
+    return EpochId(crypto.digest(_EPOCH_DOMAIN, secret))
 
 
 def sign_manifest(manifest: GroupManifest, identity: Identity) -> GroupManifest:
@@ -318,7 +322,7 @@ def sign_manifest(manifest: GroupManifest, identity: Identity) -> GroupManifest:
     return replace(manifest, issuer=identity.signing_public, raw=raw)
 
 
-def _document(manifest: GroupManifest, issuer: bytes) -> bytes:
+def _document(manifest: GroupManifest, issuer: DeviceKey) -> bytes:
     return cbor.encode(
         [
             _VERSION,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.wire import cbor
 from covey.core.wire.message import MessageType
 from covey.limits.group import BUNDLE_BYTES, BUNDLE_MANIFESTS, MAXIMUM_MANIFEST_BYTES, MAXIMUM_SENT_MANIFESTS
@@ -23,9 +24,9 @@ _SECRETS = 16
 class GroupSend:
     """A message about a group that is to be queued in the same transaction."""
 
-    recipient: bytes
+    recipient: DeviceKey
     type: MessageType
-    group_id: bytes
+    group_id: GroupId
     body: bytes = field(repr=False)
 
 

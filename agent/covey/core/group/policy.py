@@ -27,7 +27,7 @@ from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Mode, Role
 from covey.core.group.resolver import Change, GroupState
-from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES
+from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId
 from covey.core.wire import cbor
 from covey.errors import MalformedError, NotAllowedError, UnknownIssuerError, VoteError
 
@@ -47,15 +47,15 @@ class Action(IntEnum):
 class Vote:
     """One admin's signed wish; `raw` is the exact bytes."""
 
-    group_id: bytes
+    group_id: GroupId
     action: Action
-    target: bytes
+    target: DeviceKey
     since: int
-    voter: bytes
+    voter: DeviceKey
     raw: bytes
 
 
-def sign_vote(group_id: bytes, action: Action, target: bytes, since: int, identity: Identity) -> Vote:
+def sign_vote(group_id: GroupId, action: Action, target: DeviceKey, since: int, identity: Identity) -> Vote:
     """Return a vote by `identity`. `since` is the target's own in the state before: of its membership or its ban."""
     signed = cbor.encode([_VERSION, group_id, int(action), target, since, identity.signing_public])
     raw = cbor.encode([crypto.sign(_DOMAIN, signed, identity), signed])
@@ -87,7 +87,7 @@ def read_vote(raw: bytes) -> Vote:
     return Vote(group_id, Action(action), target, since, voter, raw)
 
 
-def admins(state: GroupState) -> frozenset[bytes]:
+def admins(state: GroupState) -> frozenset[DeviceKey]:
     """Return the keys of the admins."""
     return frozenset(key for key, member in state.members.items() if member.role is Role.ADMIN)
 
@@ -97,7 +97,9 @@ def majority(state: GroupState) -> int:
     return len(admins(state)) // 2 + 1
 
 
-def voted_for(state: GroupState, group_id: bytes, action: Action, target: bytes, votes: list[Vote]) -> set[bytes]:
+def voted_for(
+    state: GroupState, group_id: GroupId, action: Action, target: DeviceKey, votes: list[Vote]
+) -> set[DeviceKey]:
     """Return the admins whose votes count for an action (rule 7)."""
     if action is Action.BAN:
         member = state.members.get(target)
@@ -155,7 +157,7 @@ def _check_stranger(manifest: GroupManifest, change: Change) -> None:
         raise NotAllowedError("whoever lets itself in is a plain member")
 
 
-def _check_leave(issuer: bytes, change: Change) -> None:
+def _check_leave(issuer: DeviceKey, change: Change) -> None:
     """Rule 2."""
     if change.removed != {issuer} or change.added or change.touched or change.banned or change.unbanned:
         raise NotAllowedError("who leaves changes nothing else")

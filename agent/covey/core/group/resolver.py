@@ -33,6 +33,7 @@ from dataclasses import dataclass, replace
 
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import Ban, GroupManifest, Member, Role
+from covey.core.ids import DeviceKey, ManifestHash, NoisePublic
 from covey.limits.group import MAXIMUM_LISTED_BYTES, MAXIMUM_MEMBERS
 
 
@@ -40,8 +41,8 @@ from covey.limits.group import MAXIMUM_LISTED_BYTES, MAXIMUM_MEMBERS
 class GroupState:
     """Who is in a group and who is banned from it, by signing key."""
 
-    members: Mapping[bytes, Member]
-    banned: Mapping[bytes, int]
+    members: Mapping[DeviceKey, Member]
+    banned: Mapping[DeviceKey, int]
 
     @classmethod
     def of(cls, manifest: GroupManifest) -> GroupState:
@@ -64,14 +65,14 @@ class GroupState:
 class Change:
     """What one manifest changed. `noise`, `labels`, `roles` and `capabilities` speak of members that stay."""
 
-    added: Mapping[bytes, Member]
-    removed: frozenset[bytes]
-    noise: Mapping[bytes, bytes]
-    labels: Mapping[bytes, str]
-    roles: Mapping[bytes, Role]
-    capabilities: Mapping[bytes, tuple[str, ...]]
-    banned: Mapping[bytes, int]
-    unbanned: frozenset[bytes]
+    added: Mapping[DeviceKey, Member]
+    removed: frozenset[DeviceKey]
+    noise: Mapping[DeviceKey, NoisePublic]
+    labels: Mapping[DeviceKey, str]
+    roles: Mapping[DeviceKey, Role]
+    capabilities: Mapping[DeviceKey, tuple[str, ...]]
+    banned: Mapping[DeviceKey, int]
+    unbanned: frozenset[DeviceKey]
 
     @property
     def empty(self) -> bool:
@@ -79,7 +80,7 @@ class Change:
         return not (self.added or self.removed or self.banned or self.unbanned or self.touched)
 
     @property
-    def touched(self) -> frozenset[bytes]:
+    def touched(self) -> frozenset[DeviceKey]:
         """The members whose records changed."""
         return frozenset((*self.noise, *self.labels, *self.roles, *self.capabilities))
 
@@ -106,9 +107,9 @@ class Step:
     `parents` are the bits of those that it names.
     """
 
-    hash: bytes
+    hash: ManifestHash
     version: int
-    issuer: bytes
+    issuer: DeviceKey
     bit: int
     past: int
     parents: tuple[int, ...]
@@ -129,9 +130,9 @@ def resolve(base: GroupState, steps: Iterable[Step]) -> GroupState:
     return GroupState(_Writing(base, counting, banned).members, banned)
 
 
-def _by_device(steps: Iterable[tuple[Step, Iterable[bytes]]]) -> dict[bytes, int]:
+def _by_device(steps: Iterable[tuple[Step, Iterable[DeviceKey]]]) -> dict[DeviceKey, int]:
     """Return the bits of the steps that name each device."""
-    found: dict[bytes, int] = {}
+    found: dict[DeviceKey, int] = {}
     for step, devices in steps:
         for device in devices:
             found[device] = found.get(device, 0) | step.bit
@@ -145,7 +146,7 @@ class _Counting:
         self._steps = steps
         self._removers = _by_device((step, step.change.removed) for step in steps)
         self._adders = _by_device((step, step.change.added) for step in steps)
-        self._issued: dict[bytes, list[Step]] = {}
+        self._issued: dict[DeviceKey, list[Step]] = {}
         for step in steps:
             self._issued.setdefault(step.issuer, []).append(step)
         own = _by_device((step, (step.issuer,)) for step in steps)
@@ -154,7 +155,7 @@ class _Counting:
             for step in steps
         }
         self._sponsors = {step.bit: self._adders.get(step.issuer, 0) & step.past for step in steps}
-        self._wishes: dict[bytes, set[bytes]] = {}
+        self._wishes: dict[DeviceKey, set[DeviceKey]] = {}
         for step in steps:
             for device in step.change.removed:
                 self._wishes.setdefault(device, set()).add(step.issuer)
@@ -166,7 +167,7 @@ class _Counting:
         undecided = list(self._steps)
         looked_at = undecided
         while undecided:
-            touched: set[bytes] = set()
+            touched: set[DeviceKey] = set()
             for step in looked_at:
                 if not step.bit & (self._counted | self._void) and self._decide(step):
                     touched |= step.change.removed | step.change.added.keys()
@@ -219,7 +220,7 @@ def _futures(steps: Sequence[Step]) -> dict[int, int]:
     return futures
 
 
-def _banned(base: GroupState, steps: Sequence[Step], futures: Mapping[int, int]) -> dict[bytes, int]:
+def _banned(base: GroupState, steps: Sequence[Step], futures: Mapping[int, int]) -> dict[DeviceKey, int]:
     """Rule 4 for bans: a ban stands unless an unban that counts knew of it; as many as a manifest lists."""
     unbans = _by_device((step, step.change.unbanned) for step in steps)
     banned = {key: since for key, since in base.banned.items() if key not in unbans}
@@ -233,7 +234,7 @@ def _banned(base: GroupState, steps: Sequence[Step], futures: Mapping[int, int])
 class _Writing:
     """The members of a group, written step by step (rules 4 to 6)."""
 
-    def __init__(self, base: GroupState, steps: Sequence[Step], banned: Mapping[bytes, int]) -> None:
+    def __init__(self, base: GroupState, steps: Sequence[Step], banned: Mapping[DeviceKey, int]) -> None:
         self._removals = _by_device((step, step.change.removed) for step in steps)
         gone = self._removals.keys() | banned.keys()
         self.members = {key: member for key, member in base.members.items() if key not in gone}
@@ -247,7 +248,7 @@ class _Writing:
             for key in step.change.touched & self.members.keys():
                 self._rewrite(self.members[key], step.change)
 
-    def _add(self, key: bytes, member: Member) -> None:
+    def _add(self, key: DeviceKey, member: Member) -> None:
         present = self.members.get(key)
         if self._is_free(member) and (present is not None or len(self.members) < MAXIMUM_MEMBERS):
             self._put(present, member)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest
-from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES
+from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId
 from covey.core.wire import cbor
 from covey.errors import MalformedError, NotForUsError, RollbackError, UnknownIssuerError
 from covey.limits.group import MAXIMUM_MEMBERS, MAXIMUM_REVOKE_BYTES
@@ -30,10 +30,10 @@ _VERSION = 1
 class Revoke:
     """The end of a group; `raw` is the exact bytes."""
 
-    group_id: bytes
+    group_id: GroupId
     epoch: int
-    targets: tuple[bytes, ...]
-    issuer: bytes
+    targets: tuple[DeviceKey, ...]
+    issuer: DeviceKey
     raw: bytes = field(repr=False)
 
 
@@ -72,7 +72,7 @@ def read_revoke(raw: bytes) -> Revoke:
     return Revoke(group_id, epoch, targets, issuer, raw)
 
 
-def check_revoke(revoke: Revoke, manifest: GroupManifest, own: bytes) -> None:
+def check_revoke(revoke: Revoke, manifest: GroupManifest, own: DeviceKey) -> None:
     """Check rule 1.
 
     Raises:

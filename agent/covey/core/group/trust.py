@@ -39,6 +39,7 @@ from enum import Enum
 from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.group.policy import authorise
 from covey.core.group.resolver import GroupState, Step, difference, resolve
+from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic
 from covey.errors import (
     GenesisError,
     InviteError,
@@ -69,7 +70,7 @@ class _Placed:
     """An accepted manifest in the graph. The first one held, whose past is settled, has no step."""
 
     manifest: GroupManifest
-    hash: bytes
+    hash: ManifestHash
     state: GroupState
     bit: int
     past: int
@@ -80,15 +81,15 @@ class GroupTrust:
     """One group as one device believes it to be. Changes only by manifests that every rule admits."""
 
     _root: _Placed
-    _placed: dict[bytes, _Placed]
-    _heads: dict[bytes, _Placed]
-    _tips: dict[bytes, list[_Placed]]
+    _placed: dict[ManifestHash, _Placed]
+    _heads: dict[ManifestHash, _Placed]
+    _tips: dict[DeviceKey, list[_Placed]]
     """By issuer, what none of its own follows."""
     _leading: GroupManifest | None
     _bits: int
     _bytes: int
 
-    def __init__(self, group_id: bytes, current: GroupManifest | None) -> None:
+    def __init__(self, group_id: GroupId, current: GroupManifest | None) -> None:
         """Begin with nothing, or with a manifest that is trusted already."""
         self.group_id = group_id
         self._clear()
@@ -134,7 +135,7 @@ class GroupTrust:
         """The settled manifest that all others held follow."""
         return self._root.manifest
 
-    def void_members(self) -> dict[bytes, Member]:
+    def void_members(self) -> dict[DeviceKey, Member]:
         """Return the members that a manifest held lists, who are none, and whom nobody removed: what let them in is
         void."""
         listed = dict(self._root.state.members) if self._placed else {}
@@ -155,7 +156,7 @@ class GroupTrust:
         Nothing later: whom these removed knows them already, and may have made up the devices that are told.
         """
         steps = [placed.step for placed in self._placed.values() if placed.step is not None]
-        by_issuer: dict[bytes, list[Step]] = {}
+        by_issuer: dict[DeviceKey, list[Step]] = {}
         for step in steps:
             by_issuer.setdefault(step.issuer, []).append(step)
         named = 0
@@ -165,11 +166,11 @@ class GroupTrust:
                 named |= remover.past | remover.bit
         return [manifest for manifest in self.held() if self._placed[manifest.hash].bit & named]
 
-    def holds(self, manifest_hash: bytes) -> bool:
+    def holds(self, manifest_hash: ManifestHash) -> bool:
         """Say whether an accepted manifest is in memory."""
         return manifest_hash in self._placed
 
-    def draft(self, epoch_id: bytes, issuer: bytes) -> GroupManifest:
+    def draft(self, epoch_id: EpochId, issuer: DeviceKey) -> GroupManifest:
         """Return the unsigned next version, which follows every head and changes nothing so far.
 
         Of more heads than a manifest may name it follows the issuer's own, then the newest. `epoch_id` is of the new
@@ -200,7 +201,7 @@ class GroupTrust:
             return unsigned
         return self._state_after(heads).write(unsigned)
 
-    def finish(self, edited: GroupManifest, epoch_id: bytes) -> GroupManifest:
+    def finish(self, edited: GroupManifest, epoch_id: EpochId) -> GroupManifest:
         """Return an edited draft with the epoch that it begins or stays in (rule 9)."""
         parents = [self._placed[each] for each in edited.prev]
         newest = max((parent.manifest for parent in parents), key=lambda manifest: manifest.epoch)
@@ -221,7 +222,9 @@ class GroupTrust:
         self._begin(genesis)
         return Verdict.ACCEPTED
 
-    def join(self, raws: Sequence[bytes], inviter: bytes, own: bytes, holds: Callable[[bytes], bool]) -> Verdict:
+    def join(
+        self, raws: Sequence[bytes], inviter: DeviceKey, own: DeviceKey, holds: Callable[[NoisePublic], bool]
+    ) -> Verdict:
         """Take the first manifests after a join request, oldest first (rules 1, 2 and 4, then 5 to 9).
 
         `own` is this device's signing key; `holds` says whether it has the secret of a noise key.
@@ -346,7 +349,7 @@ class GroupTrust:
             self._tips[issuer] = [*self._unknown_tips(issuer, placed.past), placed]
         self._leading = None
 
-    def _unknown_tips(self, issuer: bytes, past: int) -> list[_Placed]:
+    def _unknown_tips(self, issuer: DeviceKey, past: int) -> list[_Placed]:
         """Return an issuer's manifests that none of its own follows, nor one of that past."""
         return [tip for tip in self._tips.get(issuer, ()) if not tip.bit & past]
 

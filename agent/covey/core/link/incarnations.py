@@ -17,9 +17,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from covey.core.crypto import Identity
+from covey.core.ids import Incarnation, LinkSeq, Place
 from covey.core.wire.message import Loss, LossReason, MessageType, read_message, write_message
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.limits.link import MAXIMUM_LOSS_RANGES
+
+_BEFORE_THE_FIRST = Place(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class IncarnationSpan:
     Places up to `re_signed_upto` hold messages that were signed for an earlier incarnation (rule 2).
     """
 
-    incarnation: bytes
+    incarnation: Incarnation
     base: int
     last: int
     re_signed_upto: int = 0
@@ -47,7 +50,7 @@ class IncarnationSpan:
         """Say whether an acknowledgement speaks of messages that were never queued here."""
         return self.base + received.highest() > self.last
 
-    def as_sent(self, place: int, raw: bytes, identity: Identity) -> bytes:
+    def as_sent(self, place: Place, raw: bytes, identity: Identity) -> bytes:
         """Return a queued message as it goes out (rules 1 and 2)."""
         if place > self.re_signed_upto:
             return raw
@@ -63,13 +66,13 @@ class IncarnationSpan:
             message.group_id,
             self.incarnation,
             message.seq,
-            place - self.base,
+            LinkSeq(place - self.base),
             message.sent_at_us,
             body,
         )
 
 
-def span_of(spans: Sequence[IncarnationSpan], place: int) -> IncarnationSpan:
+def span_of(spans: Sequence[IncarnationSpan], place: Place) -> IncarnationSpan:
     """Return the span that a place belongs to; the last one is the present."""
     return next((span for span in spans if place <= span.last), spans[-1])
 
@@ -81,8 +84,8 @@ class Gone:
     Their numbers are consecutive, too; None where there are none, or nobody knows them.
     """
 
-    first: int
-    last: int
+    first: Place
+    last: Place
     reason: LossReason
     number: int | None = None
 
@@ -91,7 +94,9 @@ class Gone:
         low, high = max(first, self.first), min(last, self.last)
         if low > high:
             return None
-        return Gone(low, high, self.reason, None if self.number is None else self.number + low - self.first)
+        return Gone(
+            Place(low), Place(high), self.reason, None if self.number is None else self.number + low - self.first
+        )
 
 
 def losses(spans: Sequence[IncarnationSpan], gone: Sequence[Gone]) -> Iterator[Loss]:

@@ -26,7 +26,7 @@ from typing import NamedTuple, Protocol
 
 from covey.core import crypto
 from covey.core.crypto import NoiseKey, NoiseKeys, Secret
-from covey.core.ids import KEY_BYTES
+from covey.core.ids import KEY_BYTES, DeviceKey, NoisePublic, Place
 from covey.core.wire import cbor
 from covey.core.wire.envelope import TAG_BYTES, LinkEnvelope, read_envelope, seal_by_link
 from covey.core.wire.message import Message
@@ -54,7 +54,7 @@ DEFAULT_TERMS = LinkTerms()
 class LinkKey:
     """What a LINK gives to its recipient; `author` alone writes under it."""
 
-    author: bytes
+    author: DeviceKey
     tag: bytes
     key: Secret = field(repr=False, compare=False)
 
@@ -63,7 +63,7 @@ class LinkKey:
         return cbor.encode([self.tag, self.key.reveal()])
 
     @classmethod
-    def from_wire(cls, author: bytes, body: bytes) -> LinkKey:
+    def from_wire(cls, author: DeviceKey, body: bytes) -> LinkKey:
         """Parse the body.
 
         Raises:
@@ -77,9 +77,9 @@ class LinkKey:
 class KeptKey:
     """A link key at rest: sealed under one of our noise keys."""
 
-    author: bytes
+    author: DeviceKey
     tag: bytes
-    noise_public: bytes
+    noise_public: NoisePublic
     sealed: bytes = field(repr=False)
 
     @classmethod
@@ -114,7 +114,7 @@ class LinkKeyRecords(Protocol):
     def save(self, key: KeptKey, now_us: int) -> None:
         """Keep a key; of too many of one author, the oldest goes. One whose tag is in use already is not kept."""
 
-    def forget(self, is_peer: Callable[[bytes], bool], noise_publics: set[bytes], now_us: int) -> None:
+    def forget(self, is_peer: Callable[[DeviceKey], bool], noise_publics: set[NoisePublic], now_us: int) -> None:
         """Wipe the keys of who is no peer, those that came for another noise key, and those that are too old."""
 
 
@@ -127,7 +127,7 @@ class Opened:
 
     message: bytes = field(repr=False)
     sealed_for: NoiseKey | None
-    author: bytes | None
+    author: DeviceKey | None
 
     def check_author(self, message: Message) -> None:
         """Refuse another device's message in an author's link.
@@ -169,26 +169,26 @@ class _SendKey:
     """A key that this process has drawn; `place` is that of its LINK in the recipient's queue."""
 
     link: LinkKey
-    address: bytes
+    address: NoisePublic
     begun_us: int
-    place: int
+    place: Place
     counter: int = 0
 
 
 class SendingLinks:
     """The author's side of this device's link keys (rules 1 to 5)."""
 
-    def __init__(self, author: bytes, rng: Callable[[int], bytes], terms: LinkTerms) -> None:
+    def __init__(self, author: DeviceKey, rng: Callable[[int], bytes], terms: LinkTerms) -> None:
         self._author = author
         self._rng = rng
         self._terms = terms
-        self._used: dict[bytes, _SendKey] = {}
-        self._begun: dict[bytes, _SendKey] = {}
-        self._sealed: dict[bytes, tuple[int, int]] = {}
-        self._seen: set[bytes] = set()
-        self._wanted: set[bytes] = set()
+        self._used: dict[DeviceKey, _SendKey] = {}
+        self._begun: dict[DeviceKey, _SendKey] = {}
+        self._sealed: dict[DeviceKey, tuple[int, int]] = {}
+        self._seen: set[DeviceKey] = set()
+        self._wanted: set[DeviceKey] = set()
 
-    def seal(self, recipient: bytes, message: bytes, address: bytes, now_us: int) -> bytes | None:
+    def seal(self, recipient: DeviceKey, message: bytes, address: NoisePublic, now_us: int) -> bytes | None:
         """Return a link envelope; None where the message has to be sealed for the address."""
         key = self._used.get(recipient)
         if key is not None and (key.address != address or self._left(key, now_us) <= 0):
@@ -206,7 +206,7 @@ class SendingLinks:
         """Return the share of a key's lifetime that is left."""
         return 1 - max(key.counter / self._terms.envelopes, (now_us - key.begun_us) / self._terms.age_us)
 
-    def _count(self, recipient: bytes, now_us: int) -> None:
+    def _count(self, recipient: DeviceKey, now_us: int) -> None:
         sealed, since_us = self._sealed.get(recipient, (0, now_us))
         if now_us - since_us > self._terms.age_us:
             sealed, since_us = 0, now_us
@@ -214,11 +214,11 @@ class SendingLinks:
         if sealed + 1 >= self._terms.after:
             self._want(recipient)
 
-    def _want(self, recipient: bytes) -> None:
+    def _want(self, recipient: DeviceKey) -> None:
         if recipient in self._seen and recipient not in self._begun:
             self._wanted.add(recipient)
 
-    def note_seen(self, device: bytes) -> None:
+    def note_seen(self, device: DeviceKey) -> None:
         """Note that a device is there."""
         self._seen.add(device)
 
@@ -227,7 +227,7 @@ class SendingLinks:
         """Say whether a link should be begun."""
         return bool(self._wanted)
 
-    def take_wanted(self) -> Iterator[bytes]:
+    def take_wanted(self) -> Iterator[DeviceKey]:
         """Yield, once, the devices that a link should be begun with."""
         while self._wanted:
             recipient = min(self._wanted)  # in an order that a replayed seed repeats
@@ -239,15 +239,15 @@ class SendingLinks:
         """Return a new key."""
         return LinkKey(self._author, self._rng(TAG_BYTES), Secret(self._rng(KEY_BYTES)))
 
-    def begin(self, recipient: bytes, link: LinkKey, address: bytes, place: int, now_us: int) -> None:
+    def begin(self, recipient: DeviceKey, link: LinkKey, address: NoisePublic, place: Place, now_us: int) -> None:
         """Note that a key's LINK is queued, durably."""
         self._begun[recipient] = _SendKey(link, address, now_us, place)
 
-    def is_link(self, recipient: bytes, place: int) -> bool:
+    def is_link(self, recipient: DeviceKey, place: Place) -> bool:
         """Say whether a place holds a LINK whose key may come to be used; older ones' never are."""
         return recipient in self._begun and self._begun[recipient].place == place
 
-    def acknowledged(self, recipient: bytes, received: SequenceSet) -> None:
+    def acknowledged(self, recipient: DeviceKey, received: SequenceSet) -> None:
         """Use a key from now on whose LINK is acknowledged (rule 2); whoever acknowledges is there."""
         self.note_seen(recipient)
         key = self._begun.get(recipient)
@@ -255,19 +255,19 @@ class SendingLinks:
             self.end(recipient)
             self._used[recipient] = self._begun.pop(recipient)
 
-    def withdrawn(self, recipient: bytes, first: int, last: int) -> None:
+    def withdrawn(self, recipient: DeviceKey, first: int, last: int) -> None:
         """Forget a key whose LINK will never go."""
         key = self._begun.get(recipient)
         if key is not None and first <= key.place <= last:
             self._begun.pop(recipient).link.key.wipe()
 
-    def end(self, recipient: bytes) -> None:
+    def end(self, recipient: DeviceKey) -> None:
         """Use a key no more (rule 4)."""
         key = self._used.pop(recipient, None)
         if key is not None:
             key.link.key.wipe()
 
-    def keep(self, is_peer: Callable[[bytes], bool]) -> None:
+    def keep(self, is_peer: Callable[[DeviceKey], bool]) -> None:
         """Forget all about devices that are no peers any more."""
         for keys in (self._used, self._begun):
             for device in [each for each in keys if not is_peer(each)]:

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from covey.core.ids import DeviceKey
 from covey.limits.rate import (
     ALL_TOKENS,
     ALL_TOKENS_PER_SECOND,
@@ -52,7 +53,7 @@ class ReceivingRates:
         self._all = TokenBucket(ALL_TOKENS_PER_SECOND, ALL_TOKENS)
         self._authors: dict[bytes, TokenBucket] = {}
 
-    def spend(self, author: bytes | None, tokens: int, now_us: int) -> None:
+    def spend(self, author: DeviceKey | None, tokens: int, now_us: int) -> None:
         """Let an envelope be paid for; `author` is known only where its signature verified (rule 2)."""
         self._all.spend(tokens, now_us)
         if author is None:
@@ -63,7 +64,7 @@ class ReceivingRates:
             del self._authors[next(iter(self._authors))]
         bucket.spend(tokens, now_us)
 
-    def exhausted(self, author: bytes, now_us: int) -> bool:
+    def exhausted(self, author: DeviceKey, now_us: int) -> bool:
         """Say whether an author has no token left (rule 3)."""
         bucket = self._authors.get(author)
         return bucket is not None and bucket.wait_us(now_us) > 0

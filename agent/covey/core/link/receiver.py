@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.records import ReceiverRecords
 from covey.core.now import Now
@@ -40,7 +41,8 @@ from covey.limits.link import (
 
 
 def ready_in_order(
-    entries: Iterable[tuple[int, bytes, int, bytes | None, int | None]], complete: Mapping[tuple[bytes, bytes], int]
+    entries: Iterable[tuple[int, DeviceKey, int, Incarnation | None, LinkSeq | None]],
+    complete: Mapping[tuple[DeviceKey, Incarnation], int],
 ) -> list[int]:
     """Return the ids of an inbox's blobs that may be shown in their senders' orders.
 
@@ -49,8 +51,8 @@ def ready_in_order(
     up the later ones. Those of different authors go in the order in which they became ready.
     """
     ready: list[tuple[int, int, int]] = []
-    latest: dict[bytes, int] = {}
-    held: set[bytes] = set()
+    latest: dict[DeviceKey, int] = {}
+    held: set[DeviceKey] = set()
     for identifier, author, seq, incarnation, link_seq in sorted(entries, key=lambda entry: (entry[1], entry[2])):
         if incarnation is not None and link_seq is not None and link_seq > complete[author, incarnation]:
             held.add(author)
@@ -70,7 +72,7 @@ class Arrival(Enum):
 class ReceiveLink:
     """The receiving side of one link."""
 
-    def __init__(self, received: SequenceSet, unlanded: set[int]) -> None:
+    def __init__(self, received: SequenceSet, unlanded: set[LinkSeq]) -> None:
         self.received = received
         self.unlanded = unlanded
         self._unacknowledged = 0
@@ -81,7 +83,7 @@ class ReceiveLink:
         """Say whether nothing here waits, so that the store's record of the link suffices."""
         return self._deadline_us is None and not self.unlanded
 
-    def classify(self, link_seq: int) -> Arrival:
+    def classify(self, link_seq: LinkSeq) -> Arrival:
         """Say whether a link sequence is new (rules 1 and 2).
 
         Raises:
@@ -95,7 +97,7 @@ class ReceiveLink:
             raise LimitError(f"link sequence {link_seq} lies beyond {MAXIMUM_RECEIVED_RANGES} holes")
         return Arrival.NEW
 
-    def take(self, link_seq: int, *, lands_later: bool = False) -> None:
+    def take(self, link_seq: LinkSeq, *, lands_later: bool = False) -> None:
         """Note that a sequence is taken; `lands_later` keeps it out of acknowledgements until `landed`."""
         self.received = self.received.add(link_seq)
         if lands_later:
@@ -116,7 +118,7 @@ class ReceiveLink:
         """Go on without what a resumption names, as far as it continues what came (rule 7)."""
         self.received = self.received.including([span for span in resumed if self.received.continues(span[0])])
 
-    def landed(self, link_seqs: set[int]) -> None:
+    def landed(self, link_seqs: set[LinkSeq]) -> None:
         """Let acknowledgements cover what a role has landed (rule 3)."""
         self.unlanded -= link_seqs
 
@@ -139,7 +141,7 @@ class ReceiveLink:
         """Return what is durable here. Call `answered` once it has gone."""
         return self.received.without(self.unlanded) if self.unlanded else self.received
 
-    def has_answered(self, link_seq: int) -> bool:
+    def has_answered(self, link_seq: LinkSeq) -> bool:
         """Say whether an acknowledgement of a sequence has gone, and none is due."""
         return self._deadline_us is None and link_seq in self.acknowledgement()
 
@@ -162,11 +164,11 @@ class ReceiveLinks:
 
     def __init__(self, records: ReceiverRecords, report: StartReport, after_commit: AfterCommit) -> None:
         self._records = records
-        self._links: dict[tuple[bytes, bytes], ReceiveLink] = {}
+        self._links: dict[tuple[DeviceKey, Incarnation], ReceiveLink] = {}
         self._report = report
         self._after_commit = after_commit
 
-    def of(self, author: bytes, incarnation: bytes) -> ReceiveLink:
+    def of(self, author: DeviceKey, incarnation: Incarnation) -> ReceiveLink:
         """Return a link as it stands.
 
         Raises:
@@ -186,7 +188,7 @@ class ReceiveLinks:
             link.unlanded = self._records.landing.unlanded(author, incarnation)
         return link
 
-    def make_room(self, board: bytes, incarnation: bytes) -> None:
+    def make_room(self, board: DeviceKey, incarnation: Incarnation) -> None:
         """Make room for a board's incarnation (rule 6). What is repeated of one that is forgotten lands again; tables
         know it by its sequence."""
         if self._records.received.count(board) >= INCARNATIONS:
@@ -224,8 +226,8 @@ class ReceiveLinks:
         return [link.next_deadline() for link in self._links.values()]
 
     def due(
-        self, now_us: int, wanted: Callable[[bytes], bool] = lambda _: True
-    ) -> Iterator[tuple[bytes, bytes, ReceiveLink]]:
+        self, now_us: int, wanted: Callable[[DeviceKey], bool] = lambda _: True
+    ) -> Iterator[tuple[DeviceKey, Incarnation, ReceiveLink]]:
         """Yield (author, incarnation, link) of the acknowledgements that are due; going on says that one has gone."""
         for (author, incarnation), link in list(self._links.items()):
             deadline = link.next_deadline()

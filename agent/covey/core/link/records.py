@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
+from covey.core.ids import DeviceKey, Incarnation, LinkSeq, Place
 from covey.core.link.incarnations import Gone, IncarnationSpan
 from covey.core.wire.message import LossReason, Message
 from covey.core.wire.sequences import Range, SequenceSet
@@ -30,7 +31,7 @@ class Quarantined:
     id: int
     code: str
     stored_at_us: int
-    recipient: bytes | None
+    recipient: DeviceKey | None
     message: bytes
 
 
@@ -38,7 +39,7 @@ class Quarantined:
 class QueueSummary:
     """What the outbox holds for one recipient."""
 
-    recipient: bytes
+    recipient: DeviceKey
     queued: int
     acknowledged: int
     oldest_at_us: int | None
@@ -54,17 +55,17 @@ class CounterRecords(Protocol):
 class QueuedRecords(Protocol):
     """What waits in the queues."""
 
-    def recipients(self) -> list[bytes]:
+    def recipients(self) -> list[DeviceKey]:
         """Return the recipients that the outbox holds messages for."""
 
-    def queued(self, recipient: bytes, after: int, limit: int, size: int) -> list[tuple[int, bytes]]:
+    def queued(self, recipient: DeviceKey, after: Place, limit: int, size: int) -> list[tuple[Place, bytes]]:
         """Return a recipient's (place, message) that follow a place: up to `limit`, until their bytes reach `size`."""
 
 
 class QueueRecords(Protocol):
     """What becomes of the messages of a queue."""
 
-    def allocate(self, recipient: bytes) -> tuple[int, int]:
+    def allocate(self, recipient: DeviceKey) -> tuple[int, LinkSeq]:
         """Return the next (seq, link_seq) for a message to a recipient; neither is ever given again."""
 
     def allocate_number(self) -> int:
@@ -72,53 +73,55 @@ class QueueRecords(Protocol):
 
     def queue(
         self,
-        recipient: bytes,
+        recipient: DeviceKey,
         seq: int,
-        link_seq: int,
+        link_seq: LinkSeq,
         kind: MessageClass,
         message: bytes,
         now_us: int,
         number: int | None = None,
         *,
         beyond: bool = False,
-    ) -> int:
+    ) -> Place:
         """Append a signed message to the outbox; return its place. `number` is a telemetry batch's own.
 
         Raises:
             OutboxFullError: the outbox has reached its bound; control messages may exceed it.
         """
 
-    def limit_lifetime(self, recipient: bytes, place: int, lifetime_us: int) -> None:
+    def limit_lifetime(self, recipient: DeviceKey, place: Place, lifetime_us: int) -> None:
         """Let a message that was just queued expire when this state has aged by its lifetime, and not before."""
 
     def grow_older(self, elapsed_us: int) -> None:
         """Add to this state's age: the time that agents have run on it, which no clock can set."""
 
-    def expire(self) -> list[tuple[bytes, list[Range]]]:
+    def expire(self) -> list[tuple[DeviceKey, list[Range]]]:
         """Delete some messages that have outlived their lifetime; return recipients and places, to be reported."""
 
-    def make_room(self, recipient: bytes, size: int) -> list[Range]:
+    def make_room(self, recipient: DeviceKey, size: int) -> list[Range]:
         """Where `size` more bytes would not fit, forget the recipient's oldest telemetry; return the places.
 
         They are to be reported as lost. Where that would not suffice, nothing is forgotten: `queue` will refuse.
         """
 
-    def withdraw(self, recipient: bytes, place: int, code: str, now_us: int, reason: LossReason | None = None) -> bool:
+    def withdraw(
+        self, recipient: DeviceKey, place: Place, code: str, now_us: int, reason: LossReason | None = None
+    ) -> bool:
         """Move the message of a place from the outbox to quarantine; False where it is gone already.
 
         With a reason, its recipient gets a loss record.
         """
 
-    def withdraw_all(self, recipient: bytes) -> list[Range]:
+    def withdraw_all(self, recipient: DeviceKey) -> list[Range]:
         """Delete what waits for a recipient, control messages and batches apart; return its places, to be reported."""
 
-    def forget(self, recipient: bytes, *, but_telemetry: bool = False) -> int:
+    def forget(self, recipient: DeviceKey, *, but_telemetry: bool = False) -> int:
         """Forget whatever waits for a recipient, or was to be reported to it; return how many messages waited."""
 
-    def remove(self, recipient: bytes, place: int) -> None:
+    def remove(self, recipient: DeviceKey, place: Place) -> None:
         """Forget a place of a queue whose message goes by another queue: nothing of it is lost or reported."""
 
-    def free(self, recipient: bytes, received: SequenceSet) -> int:
+    def free(self, recipient: DeviceKey, received: SequenceSet) -> int:
         """Forget the places that the recipient holds; return how many messages that were."""
 
 
@@ -129,29 +132,29 @@ class OutboxRecords(QueuedRecords, QueueRecords, Protocol):
 class LossRecords(Protocol):
     """Places of queues whose messages are gone, until loss records have reported them."""
 
-    def recipients(self) -> list[bytes]:
+    def recipients(self) -> list[DeviceKey]:
         """Return the recipients to whom something that is gone has not been reported."""
 
-    def unreported(self, recipient: bytes) -> list[Gone]:
+    def unreported(self, recipient: DeviceKey) -> list[Gone]:
         """Return what is gone and not reported yet; nothing as long as an earlier record waits for the recipient.
 
         So what is lost meanwhile keeps company, in one record. A bounded number, by place.
         """
 
-    def reported(self, recipient: bytes, last_place: int) -> None:
+    def reported(self, recipient: DeviceKey, last_place: Place) -> None:
         """Forget what is gone up to a place: signed records are queued, and the last one is what waits now."""
 
 
 class IncarnationRecords(Protocol):
     """The incarnations of this device, and which part of a queue belongs to which."""
 
-    def present(self) -> bytes:
+    def present(self) -> Incarnation:
         """Return the 8 bytes drawn when this state was new."""
 
-    def spans(self, recipient: bytes) -> list[IncarnationSpan]:
+    def spans(self, recipient: DeviceKey) -> list[IncarnationSpan]:
         """Return the incarnations of a recipient's queue, oldest first; none where nothing was ever queued."""
 
-    def replace(self, recipient: bytes, incarnation: bytes, now_us: int) -> bool:
+    def replace(self, recipient: DeviceKey, incarnation: Incarnation, now_us: int) -> bool:
         """Begin another incarnation, because a recipient has shown that another state used the present one.
 
         What waits in it will be re-signed. False where the same recipient said so a short time ago: nothing changes.
@@ -189,19 +192,19 @@ class SendQueueRecords(Protocol):
 class ReceivedRecords(Protocol):
     """What has come over each link."""
 
-    def links(self, author: bytes) -> list[tuple[bytes, SequenceSet]]:
+    def links(self, author: DeviceKey) -> list[tuple[Incarnation, SequenceSet]]:
         """Return (incarnation, what has come) of each link from an author."""
 
-    def count(self, author: bytes) -> int:
+    def count(self, author: DeviceKey) -> int:
         """Return of how many incarnations of an author links are remembered."""
 
-    def forget(self, author: bytes, keep: bytes) -> None:
+    def forget(self, author: DeviceKey, keep: Incarnation) -> None:
         """Forget an author's links, except for one incarnation and those of which something has still to land."""
 
-    def of(self, author: bytes, incarnation: bytes) -> SequenceSet:
+    def of(self, author: DeviceKey, incarnation: Incarnation) -> SequenceSet:
         """Return what has come over a link."""
 
-    def set(self, author: bytes, incarnation: bytes, received: SequenceSet) -> None:
+    def set(self, author: DeviceKey, incarnation: Incarnation, received: SequenceSet) -> None:
         """Remember what has come over a link."""
 
 
@@ -211,17 +214,17 @@ class LandingRecords(Protocol):
     def land(self, message: Message, now_us: int) -> bool:
         """Keep a message for the collector; False where too much waits for the vault."""
 
-    def unlanded(self, author: bytes, incarnation: bytes) -> set[int]:
+    def unlanded(self, author: DeviceKey, incarnation: Incarnation) -> set[LinkSeq]:
         """Return the link sequences of a link that wait for the vault."""
 
 
 class SeenRecords(Protocol):
     """When something new came from each device."""
 
-    def seen(self, device: bytes, now_us: int) -> None:
+    def seen(self, device: DeviceKey, now_us: int) -> None:
         """Note that something new came from a device: a message, or an acknowledgement of what was not acknowledged."""
 
-    def links_seen(self, since_us: int, limit: int) -> list[tuple[bytes, bytes]]:
+    def links_seen(self, since_us: int, limit: int) -> list[tuple[DeviceKey, Incarnation]]:
         """Return (author, incarnation) of the links whose authors were seen since a time; the newest first.
 
         Known to a minute. A wall clock that has gone back hides none.

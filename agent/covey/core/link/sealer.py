@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from covey.core import crypto
 from covey.core.crypto import Identity
+from covey.core.ids import DeviceKey, Incarnation, LinkSeq, NoisePublic, Place
 from covey.core.link.incarnations import span_of
 from covey.core.link.link_keys import SendingLinks
 from covey.core.link.records import IncarnationRecords
@@ -23,7 +24,7 @@ class Outgoing:
 
     topic: str
     envelope: bytes = field(repr=False)
-    recipient: bytes
+    recipient: DeviceKey
     entry: InFlight | None
 
 
@@ -34,7 +35,7 @@ class Sealer:
         self,
         identity: Identity,
         incarnations: IncarnationRecords,
-        address: Callable[[bytes], bytes | None],
+        address: Callable[[DeviceKey], NoisePublic | None],
         rng: Callable[[int], bytes],
         link_keys: SendingLinks,
     ) -> None:
@@ -45,7 +46,7 @@ class Sealer:
         self.address = address
 
     def seal(
-        self, recipient: bytes, message: bytes, entry: InFlight | None = None, address: bytes | None = None
+        self, recipient: DeviceKey, message: bytes, entry: InFlight | None = None, address: NoisePublic | None = None
     ) -> Outgoing:
         """Return a message's envelope, for a device that has an address: the one given, or the one known."""
         address = address or self.address(recipient)
@@ -54,7 +55,7 @@ class Sealer:
         return Outgoing(inbox_topic(recipient), envelope, recipient, entry)
 
     def by_link(
-        self, recipient: bytes, message: bytes, address: bytes, now: Now, entry: InFlight | None = None
+        self, recipient: DeviceKey, message: bytes, address: NoisePublic, now: Now, entry: InFlight | None = None
     ) -> Outgoing:
         """Return a message's envelope under the recipient's link key, or sealed where there is none."""
         envelope = self._link_keys.seal(recipient, message, address, now.monotonic_us)
@@ -62,7 +63,7 @@ class Sealer:
             return self.seal(recipient, message, entry, address)
         return Outgoing(inbox_topic(recipient), envelope, recipient, entry)
 
-    def queued(self, recipient: bytes, entry: InFlight, address: bytes, now: Now) -> Outgoing:
+    def queued(self, recipient: DeviceKey, entry: InFlight, address: NoisePublic, now: Now) -> Outgoing:
         """Return a queued message's envelope (`link_keys.py`, rules 3 and 4)."""
         if entry.sends:
             self._link_keys.end(recipient)
@@ -71,13 +72,13 @@ class Sealer:
         return self.seal(recipient, entry.message, entry, address)
 
     def unsequenced(
-        self, recipient: bytes, kind: MessageType, body: bytes, now: Now, incarnation: bytes | None = None
+        self, recipient: DeviceKey, kind: MessageType, body: bytes, now: Now, incarnation: Incarnation | None = None
     ) -> bytes:
         """Return a signed message about a link, which no outbox keeps."""
         incarnation = incarnation or self._incarnations.present()
-        return write_message(self._identity, kind, recipient, NO_GROUP, incarnation, 0, 0, now.wall_us, body)
+        return write_message(self._identity, kind, recipient, NO_GROUP, incarnation, 0, LinkSeq(0), now.wall_us, body)
 
-    def as_sent(self, recipient: bytes, rows: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    def as_sent(self, recipient: DeviceKey, rows: list[tuple[Place, bytes]]) -> list[tuple[Place, bytes]]:
         """Return queued messages as they go out; each must be its place's own (`incarnations.py`, rule 2)."""
         spans = self._incarnations.spans(recipient)
         if not any(span.re_signed_upto for span in spans):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from covey.core.crypto import Identity
 from covey.core.group.messages import GroupSend
+from covey.core.ids import DeviceKey, GroupId, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.incarnations import losses
 from covey.core.link.link_keys import SendingLinks
@@ -48,7 +49,7 @@ class SendQueue:
         self,
         identity: Identity,
         records: SendQueueRecords,
-        address: Callable[[bytes], bytes | None],
+        address: Callable[[DeviceKey], NoisePublic | None],
         windows: Windows,
         link_keys: SendingLinks,
         after_commit: AfterCommit,
@@ -64,16 +65,16 @@ class SendQueue:
 
     def queue(
         self,
-        recipient: bytes,
+        recipient: DeviceKey,
         kind: MessageType,
-        group_id: bytes,
+        group_id: GroupId,
         body: bytes,
         now: Now,
         number: int | None = None,
         *,
         beyond: bool = False,
         lifetime_us: int | None = None,
-    ) -> int:
+    ) -> Place:
         """Queue a message, perhaps `beyond` the outbox's bound; return its place. `number` stands in a batch's body.
 
         Without a lifetime it waits until it is acknowledged. A batch has the one of all telemetry.
@@ -102,13 +103,19 @@ class SendQueue:
         self._windows.of(recipient).queue_grew()
         return place
 
-    def queue_batch(self, recipient: bytes, group_id: bytes, batch: bytes, now: Now) -> None:
+    def queue_batch(self, recipient: DeviceKey, group_id: GroupId, batch: bytes, now: Now) -> None:
         """Queue a telemetry batch under its author's next number; room is made as by `queue_telemetry`."""
         number = self._records.outbox.allocate_number()
         self.queue_telemetry(recipient, MessageType.TELEMETRY, group_id, numbered(number, batch), now, number)
 
     def queue_telemetry(
-        self, recipient: bytes, kind: MessageType, group_id: bytes, body: bytes, now: Now, number: int | None = None
+        self,
+        recipient: DeviceKey,
+        kind: MessageType,
+        group_id: GroupId,
+        body: bytes,
+        now: Now,
+        number: int | None = None,
     ) -> None:
         """Queue a message of telemetry. Where the outbox is full, the oldest goes, and a signed record says so."""
         dropped = self._records.outbox.make_room(recipient, len(body) + MESSAGE_OVERHEAD_BYTES)
@@ -116,7 +123,7 @@ class SendQueue:
         if dropped:
             self._lost(recipient, dropped, now)
 
-    def queue_all(self, sends: Iterable[GroupSend], departed: Iterable[bytes], now: Now) -> None:
+    def queue_all(self, sends: Iterable[GroupSend], departed: Iterable[DeviceKey], now: Now) -> None:
         """Queue what a change of a group makes necessary; what waits for those who left is withdrawn.
 
         Those who get no notice that they are out, as boards, get no loss record either.
@@ -129,24 +136,33 @@ class SendQueue:
         for each in sends:
             self.queue(each.recipient, each.type, each.group_id, each.body, now)
 
-    def withdraw(self, recipient: bytes, place: int, now: Now, code: str = "too_large", *, notify: bool = True) -> None:
+    def withdraw(
+        self, recipient: DeviceKey, place: Place, now: Now, code: str = "too_large", *, notify: bool = True
+    ) -> None:
         """Set a message aside that nobody would carry or take; its recipient gets a loss record, where `notify`."""
         reason = LossReason.DAMAGED if code == "too_large" else LossReason.EXPIRED
         if self._records.outbox.withdraw(recipient, place, code, now.wall_us, reason if notify else None):
             self._lost(recipient, [(place, place)], now)
 
-    def forget(self, recipient: bytes, *, but_telemetry: bool = False) -> int:
+    def forget(self, recipient: DeviceKey, *, but_telemetry: bool = False) -> int:
         """Forget whatever waits for a recipient; return how many messages that was."""
         self._withdrawn(recipient, 0, MAXIMUM_COUNTER)
         return self._records.outbox.forget(recipient, but_telemetry=but_telemetry)
 
-    def remove(self, recipient: bytes, place: int) -> None:
+    def remove(self, recipient: DeviceKey, place: Place) -> None:
         """Take a message out of a queue, as it goes another way; its link hears of a resumption where it asks."""
         self._withdrawn(recipient, place, place)
         self._records.outbox.remove(recipient, place)
 
     def redirect(
-        self, recipient: bytes, place: int, to: bytes, group_id: bytes, content: bytes, number: int | None, now: Now
+        self,
+        recipient: DeviceKey,
+        place: Place,
+        to: DeviceKey,
+        group_id: GroupId,
+        content: bytes,
+        number: int | None,
+        now: Now,
     ) -> None:
         """Queue for another collector what waits for one; the outbox may exceed its bound by what that adds."""
         self.remove(recipient, place)
@@ -168,20 +184,20 @@ class SendQueue:
         for recipient in self._records.losses.recipients():
             self._report_losses(recipient, now)
 
-    def _lost(self, recipient: bytes, places: list[Range], now: Now) -> None:
+    def _lost(self, recipient: DeviceKey, places: list[Range], now: Now) -> None:
         """Note that some places of a queue never come; the store keeps them until a loss record has reported them."""
         for first, last in places:
             self._withdrawn(recipient, first, last)
         self._report_losses(recipient, now)
 
-    def _report_losses(self, recipient: bytes, now: Now) -> None:
+    def _report_losses(self, recipient: DeviceKey, now: Now) -> None:
         gone = self._records.losses.unreported(recipient)
         if gone:
             for loss in losses(self._records.incarnations.spans(recipient), gone):
                 self.queue(recipient, MessageType.LOSS, NO_GROUP, loss.to_wire(), now)
             self._records.losses.reported(recipient, gone[-1].last)
 
-    def _withdrawn(self, recipient: bytes, first: int, last: int) -> None:
+    def _withdrawn(self, recipient: DeviceKey, first: int, last: int) -> None:
         """Let a link forget places that the queue no longer holds."""
 
         def change(_now: Now) -> None:
@@ -190,7 +206,7 @@ class SendQueue:
 
         self._after_commit.do(change)
 
-    def free(self, recipient: bytes, received: SequenceSet, now: Now) -> int:
+    def free(self, recipient: DeviceKey, received: SequenceSet, now: Now) -> int:
         """Delete the places that a recipient has, and return how many messages that were.
 
         Its link forgets them once that is committed. It may have had a loss record of one now, and get one of the next.

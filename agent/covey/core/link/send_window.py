@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from covey.core.ids import DeviceKey, Place
 from covey.core.transitions import Transitions, follow
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES, RETRY_US_INITIAL, RETRY_US_MAX, RETRY_US_MIN
@@ -115,7 +116,7 @@ _WAITING, _GONE = Waiting(), Gone()
 class InFlight:
     """One message of the window; `relay` is the one that took it last."""
 
-    place: int
+    place: Place
     message: bytes = field(repr=False)
     state: State = _WAITING
     sends: int = 0
@@ -130,7 +131,7 @@ class Wanted(NamedTuple):
     """What a link would like to read of its queue: what follows `after`, up to a number of messages, until their bytes
     reach `size`."""
 
-    after: int
+    after: Place
     messages: int
     size: int
 
@@ -138,11 +139,11 @@ class Wanted(NamedTuple):
 class SendLink:
     """The sending side of one link."""
 
-    def __init__(self, recipient: bytes) -> None:
+    def __init__(self, recipient: DeviceKey) -> None:
         self.recipient = recipient
-        self._window: dict[int, InFlight] = {}
+        self._window: dict[Place, InFlight] = {}
         self._window_bytes = 0
-        self._loaded_upto = 0
+        self._loaded_upto = Place(0)
         self._exhausted = False
         self._allowed = LINK_WINDOW_MESSAGES
         self._retry_us = RETRY_US_INITIAL
@@ -164,7 +165,7 @@ class SendLink:
             return None
         return Wanted(self._loaded_upto, messages, size)
 
-    def offer(self, rows: list[tuple[int, bytes]], wanted: Wanted) -> None:
+    def offer(self, rows: list[tuple[Place, bytes]], wanted: Wanted) -> None:
         """Take queued messages that `wanted` asked for, in order; where there is room left, they are the last."""
         size = 0
         for place, message in rows:
@@ -195,7 +196,7 @@ class SendLink:
         if self._deadline_us is None:
             self._deadline_us = now_us + self._retry_us
 
-    def relayed(self, place: int) -> None:
+    def relayed(self, place: Place) -> None:
         """Note that the relay has stored the message, as it says (rule 1)."""
         entry = self._window.get(place)
         if entry is not None:

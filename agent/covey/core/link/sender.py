@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from covey.core.ids import DeviceKey, Incarnation, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.link_keys import SendingLinks
 from covey.core.link.records import SenderRecords
@@ -43,7 +44,7 @@ class Sender:
         for recipient in self._records.outbox.recipients():
             self._windows.of(recipient).queue_grew()
 
-    def begin_incarnation(self, recipient: bytes, incarnation: bytes, now: Now) -> bool:
+    def begin_incarnation(self, recipient: DeviceKey, incarnation: Incarnation, now: Now) -> bool:
         """Begin another incarnation, as a recipient has shown that another state has used the present one.
 
         What waits is signed again for it (`incarnations.py`, rule 2). False where the recipient has shown so a short
@@ -67,33 +68,33 @@ class Sender:
                     self._windows.served(link.recipient)
                     yield self._sealer.queued(link.recipient, entry, address, now)
 
-    def waiting(self, recipient: bytes, after: int) -> list[tuple[int, bytes]]:
+    def waiting(self, recipient: DeviceKey, after: Place) -> list[tuple[Place, bytes]]:
         """Return the next (place, message) of a queue as they go out: a window of them."""
         rows = self._records.outbox.queued(recipient, after, LINK_WINDOW_MESSAGES, LINK_WINDOW_BYTES)
         return self._sealer.as_sent(recipient, rows)
 
-    def exported(self, recipient: bytes, after: int) -> list[tuple[int, bytes]]:
+    def exported(self, recipient: DeviceKey, after: Place) -> list[tuple[Place, bytes]]:
         """Return the next (place, envelope) of a recipient, for a carrier that is no relay: a window of them."""
         return [(place, self._sealer.seal(recipient, raw).envelope) for place, raw in self.waiting(recipient, after)]
 
-    def resumptions(self, recipient: bytes, now: Now) -> Iterator[bytes]:
+    def resumptions(self, recipient: DeviceKey, now: Now) -> Iterator[bytes]:
         """Yield envelopes that tell a recipient what comes before all that waits for it, and never again."""
         for span in self._records.incarnations.spans(recipient):
-            held = self._records.outbox.queued(recipient, span.base, 1, 1)
+            held = self._records.outbox.queued(recipient, Place(span.base), 1, 1)
             last = min(held[0][0] - 1, span.last) if held else span.last
             if last > span.base:
                 body = Resumption(((1, last - span.base),)).to_wire()
                 message = self._sealer.unsequenced(recipient, MessageType.RESUME, body, now, span.incarnation)
                 yield self._sealer.seal(recipient, message).envelope
 
-    def begin_links(self, may_link: Callable[[bytes], bool], now: Now) -> None:
+    def begin_links(self, may_link: Callable[[DeviceKey], bool], now: Now) -> None:
         """Queue a LINK for everybody with whom one is worth it. Writes, so inside a transaction."""
         for recipient in self._link_keys.take_wanted():
             address = self._sealer.address(recipient)
             if address is not None and may_link(recipient):
                 self._begin_link(recipient, address, now)
 
-    def _begin_link(self, recipient: bytes, address: bytes, now: Now) -> None:
+    def _begin_link(self, recipient: DeviceKey, address: NoisePublic, now: Now) -> None:
         link = self._link_keys.draw()
         place = self._queue.queue(recipient, MessageType.LINK, NO_GROUP, link.to_wire(), now)
         self._after_commit.do(lambda then: self._link_keys.begin(recipient, link, address, place, then.monotonic_us))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from covey.core.crypto import Identity
+from covey.core.ids import DeviceKey
 from covey.core.link.link_keys import DEFAULT_TERMS, LinkTerms, SendingLinks
 from covey.core.link.rates import ReceivingRates
 from covey.core.link.receiver import StartReport
@@ -26,7 +27,7 @@ class LinkState:
     report: StartReport = field(default_factory=StartReport)
     presence: PresenceState = field(default_factory=PresenceState)
     rates: ReceivingRates = field(default_factory=ReceivingRates)
-    waiting_since_us: dict[bytes, int] = field(default_factory=dict)
+    waiting_since_us: dict[DeviceKey, int] = field(default_factory=dict)
     """Since when each collector has left something without an answer."""
     aged_at_us: int | None = None
     """Up to when this process's running time is counted."""

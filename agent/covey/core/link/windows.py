@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from covey.core.ids import DeviceKey, Place
 from covey.core.link.send_window import InFlight, Jitter, SendLink
 from covey.core.now import Now
 from covey.core.wire.sequences import SequenceSet
@@ -17,13 +18,13 @@ class Windows:
     """One window for each recipient that something waits for."""
 
     def __init__(self) -> None:
-        self._links: dict[bytes, SendLink] = {}
+        self._links: dict[DeviceKey, SendLink] = {}
         self.incarnation = b""
         """The incarnation that what is in flight was signed in."""
         self.is_connected = False
         """Whether the relay can be reached."""
 
-    def of(self, recipient: bytes) -> SendLink:
+    def of(self, recipient: DeviceKey) -> SendLink:
         """Return a recipient's window; an empty one where there was none."""
         link = self._links.get(recipient)
         if link is None:
@@ -37,7 +38,7 @@ class Windows:
             if link.idle:
                 del self._links[link.recipient]
 
-    def served(self, recipient: bytes) -> None:
+    def served(self, recipient: DeviceKey) -> None:
         """Let the others have their turn first."""
         self._links[recipient] = self._links.pop(recipient)
 
@@ -45,25 +46,25 @@ class Windows:
         """Forget what is in flight: it may have to be signed again."""
         self._links.clear()
 
-    def sent(self, recipient: bytes, entry: InFlight, now: Now, relay: str) -> None:
+    def sent(self, recipient: DeviceKey, entry: InFlight, now: Now, relay: str) -> None:
         """Note that a relay took a message."""
         link = self._links.get(recipient)
         if link is not None:
             link.sent(entry, now.monotonic_us, relay)
 
-    def relayed(self, recipient: bytes, place: int) -> None:
+    def relayed(self, recipient: DeviceKey, place: Place) -> None:
         """Note that a relay says it has stored a message."""
         link = self._links.get(recipient)
         if link is not None:
             link.relayed(place)
 
-    def acknowledged(self, recipient: bytes, received: SequenceSet, now: Now) -> None:
+    def acknowledged(self, recipient: DeviceKey, received: SequenceSet, now: Now) -> None:
         """Forget messages that their recipient has."""
         link = self._links.get(recipient)
         if link is not None:
             link.receive_acknowledgement(received, now.monotonic_us)
 
-    def withdrawn(self, recipient: bytes, first: int, last: int) -> None:
+    def withdrawn(self, recipient: DeviceKey, first: int, last: int) -> None:
         """Forget messages that the queue no longer holds."""
         link = self._links.get(recipient)
         if link is not None:
@@ -81,7 +82,7 @@ class Windows:
         for link in self._links.values():
             link.connection_lost(relay)
 
-    def retries(self, recipient: bytes) -> int:
+    def retries(self, recipient: DeviceKey) -> int:
         """Return how often in a row a recipient has left the retry time without an answer."""
         link = self._links.get(recipient)
         return 0 if link is None else link.retries

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from covey.core.group.manifest import GroupManifest, Member
+from covey.core.ids import DeviceKey, NoisePublic
 from covey.core.membership.records import AddressRecords
 from covey.limits.group import DEPARTURE_US
 
@@ -21,13 +22,13 @@ class Addresses:
 
     def __init__(self, records: AddressRecords) -> None:
         self._records = records
-        self._noise: dict[bytes, bytes] = {}
-        self._accepted_authors: frozenset[bytes] = frozenset()
-        self._departed: list[bytes] = []
+        self._noise: dict[DeviceKey, NoisePublic] = {}
+        self._accepted_authors: frozenset[DeviceKey] = frozenset()
+        self._departed: list[DeviceKey] = []
 
     def rebuild(self, groups: Iterable[GroupManifest]) -> None:
         """Take up what is believed of every group, the departures, and the joins that wait for an answer."""
-        accepted: dict[bytes, bytes] = {}
+        accepted: dict[DeviceKey, NoisePublic] = {}
         for group in groups:
             accepted |= {member.keys.signing_public: member.keys.noise_public for member in group.members}
         for pending in self._records.joins.pending():
@@ -35,11 +36,11 @@ class Addresses:
         self._accepted_authors = frozenset(accepted)
         self._noise = dict(self._records.departures.addresses()) | accepted
 
-    def of(self, signing_public: bytes) -> bytes | None:
+    def of(self, signing_public: DeviceKey) -> NoisePublic | None:
         """Return the noise key of a device that this one may speak to."""
         return self._noise.get(signing_public)
 
-    def hears(self, signing_public: bytes) -> bool:
+    def hears(self, signing_public: DeviceKey) -> bool:
         """Say whether a device may speak of its link with this one: it is no stranger, and was not removed."""
         return signing_public in self._accepted_authors
 
@@ -55,17 +56,17 @@ class Addresses:
             if not member.is_board:
                 self._records.departures.note(member.keys.signing_public, member.keys.noise_public)
 
-    def welcome(self, signing_publics: Iterable[bytes]) -> None:
+    def welcome(self, signing_publics: Iterable[DeviceKey]) -> None:
         """Forget that members were ever parted from."""
         for key in signing_publics:
             self._records.departures.end(key)
 
-    def take_departed(self) -> list[bytes]:
+    def take_departed(self) -> list[DeviceKey]:
         """Return, once, the devices that were parted from."""
         departed, self._departed = self._departed, []
         return departed
 
-    def end_departures(self, now_us: int) -> list[bytes]:
+    def end_departures(self, now_us: int) -> list[DeviceKey]:
         """Forget devices that know, or never will; return them: what still waits for them is to be dropped (rule 2)."""
         inviters = {pending.inviter.signing_public for pending in self._records.joins.pending()}
         ended = [key for key in self._records.departures.due(now_us - DEPARTURE_US) if key not in inviters]

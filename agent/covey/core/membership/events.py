@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from covey.core.group.manifest import GroupManifest, Member
+from covey.core.ids import DeviceKey, GroupId
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +31,20 @@ class GroupDestroyed:
     """A member has destroyed the group (000.22)."""
 
     manifest: GroupManifest
-    issuer: bytes
+    issuer: DeviceKey
 
 
 @dataclass(frozen=True, slots=True)
 class GroupInvited:
     """A member of a shared group invites this device to a further one; a person has to answer (003.58)."""
 
-    group_id: bytes
-    inviter: bytes
+    group_id: GroupId
+    inviter: DeviceKey
 
 
 @dataclass(frozen=True, slots=True)
 class JoinExpired:
     """The invite was not answered while it lived: the request is repeated no more (003.16)."""
 
-    group_id: bytes
-    inviter: bytes
+    group_id: GroupId
+    inviter: DeviceKey

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from covey.core.ids import DeviceKey
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.events import JoinExpired
 from covey.core.membership.membership import Membership
@@ -43,7 +44,7 @@ def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, no
 
 
 def _drop(
-    recipient: bytes, counter: str, records: ExpiryRecords, queue: SendQueue, *, but_telemetry: bool = False
+    recipient: DeviceKey, counter: str, records: ExpiryRecords, queue: SendQueue, *, but_telemetry: bool = False
 ) -> None:
     dropped = queue.forget(recipient, but_telemetry=but_telemetry)
     if dropped:

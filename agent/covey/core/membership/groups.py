@@ -6,6 +6,7 @@ from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, read_manifest
 from covey.core.group.trust import GroupTrust
+from covey.core.ids import DeviceKey, GroupId, ManifestHash, NoisePublic
 from covey.core.membership.addresses import Addresses
 from covey.core.membership.records import MembershipRecords
 from covey.core.membership.replay import replayed
@@ -19,14 +20,14 @@ class Groups:
         self._identity = identity
         self._own = identity.signing_public
         self._records = records
-        self._groups: dict[bytes, GroupTrust] = {}
+        self._groups: dict[GroupId, GroupTrust] = {}
         self._addresses = Addresses(records)
-        self._revoked: frozenset[bytes] = frozenset()
+        self._revoked: frozenset[GroupId] = frozenset()
         self.refresh()
 
     def refresh(self) -> None:
         """Take up what another process wrote."""
-        rows: dict[bytes, dict[bytes, bytes]] = {}
+        rows: dict[GroupId, dict[ManifestHash, bytes]] = {}
         for group_id, manifest_hash, raw in self._records.groups.manifests():
             rows.setdefault(group_id, {})[manifest_hash] = raw
         for group_id in self._groups.keys() - rows.keys():
@@ -51,7 +52,7 @@ class Groups:
             if trust.current and trust.current.member(self._own) and group_id not in self._revoked
         ]
 
-    def group(self, group_id: bytes) -> GroupManifest:
+    def group(self, group_id: GroupId) -> GroupManifest:
         """Return what this device believes of a group.
 
         Raises:
@@ -59,7 +60,7 @@ class Groups:
         """
         return self._trust(group_id)[1]
 
-    def trust(self, group_id: bytes) -> GroupTrust:
+    def trust(self, group_id: GroupId) -> GroupTrust:
         """Return the trust of a group, of which this device is a member or was one.
 
         Raises:
@@ -70,7 +71,7 @@ class Groups:
             raise UnknownGroupError("a group that this device does not hold")
         return trust
 
-    def _trust(self, group_id: bytes) -> tuple[GroupTrust, GroupManifest]:
+    def _trust(self, group_id: GroupId) -> tuple[GroupTrust, GroupManifest]:
         trust = self.trust(group_id)
         if trust.current is None or trust.current.member(self._own) is None or group_id in self._revoked:
             raise UnknownGroupError("a group that this device is no member of")
@@ -84,15 +85,15 @@ class Groups:
             if trust.current is not None and trust.current.member(self._own) is None
         ]
 
-    def address(self, signing_public: bytes) -> bytes | None:
+    def address(self, signing_public: DeviceKey) -> NoisePublic | None:
         """Return the noise key of a device that this one may speak to."""
         return self._addresses.of(signing_public)
 
-    def hears(self, signing_public: bytes) -> bool:
+    def hears(self, signing_public: DeviceKey) -> bool:
         """Say whether a device may speak of its link with this one."""
         return self._addresses.hears(signing_public)
 
-    def secret(self, group_id: bytes) -> bytes | None:
+    def secret(self, group_id: GroupId) -> bytes | None:
         """Return the secret of a group's epoch, if it is here yet.
 
         Raises:
@@ -100,7 +101,7 @@ class Groups:
         """
         return self._records.groups.secret(group_id, self.group(group_id).epoch_id)
 
-    def collector_of(self, group_id: bytes, device: bytes | None = None) -> Member | None:
+    def collector_of(self, group_id: GroupId, device: DeviceKey | None = None) -> Member | None:
         """Return the collector that the telemetry of a device (this one, if none is named) goes to.
 
         Rendezvous hashing over the collectors in the manifest: devices spread, and few move when one more comes. This
@@ -116,6 +117,6 @@ class Groups:
             default=None,
         )
 
-    def shares_nothing_with(self, signing_public: bytes) -> bool:
+    def shares_nothing_with(self, signing_public: DeviceKey) -> bool:
         """Say whether this device is in no group with another one."""
         return all(group.member(signing_public) is None for group in self.groups())

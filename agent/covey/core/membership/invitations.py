@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from covey.core import crypto
 from covey.core.crypto import Identity
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.membership.records import InvitationRecords, OpenInvite, PendingJoin
 from covey.core.pairing.invite import SECRET_BYTES, Invite, JoinRequest, hash_secret
 from covey.core.wire.message import Message
@@ -24,12 +25,12 @@ class Invitations:
 
     def open(
         self,
-        group_id: bytes,
+        group_id: GroupId,
         capabilities: tuple[str, ...],
         relay_url: str,
         now_us: int,
         lifetime_us: int = INVITE_US,
-        bound_to: bytes | None = None,
+        bound_to: DeviceKey | None = None,
     ) -> Invite:
         """Open an invite to a group: single use, ten minutes where nothing else is said, for anybody or one device.
 
@@ -85,7 +86,7 @@ class Invitations:
             raise LocalError("this invite was made by this device", hint="run 'covey join' on the device that joins")
         self._records.joins.begin(PendingJoin(invite.group_id, invite.inviter, invite.expires_at_us))
 
-    def awaits_answer_from(self, group_id: bytes, author: bytes) -> bool:
+    def awaits_answer_from(self, group_id: GroupId, author: DeviceKey) -> bool:
         """Say whether this device has asked `author` to let it into the group."""
         return any(
             pending.group_id == group_id and pending.inviter.signing_public == author

@@ -15,6 +15,7 @@ from __future__ import annotations
 from covey.core.crypto import Identity
 from covey.core.group.manifest import manifest_hash, read_manifest
 from covey.core.group.messages import Bundle, GroupSend, first_that_fit, pull_from_wire, pull_to_wire
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.send_window import Jitter
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import MaintenanceRecords
@@ -43,10 +44,10 @@ class GroupMaintenance:
         self._own = identity.signing_public
         self._records = records
         self._jitter = jitter
-        self._reconcile_at: dict[bytes, int] = {}
-        self._pulls: dict[bytes, tuple[int, int]] = {}
+        self._reconcile_at: dict[GroupId, int] = {}
+        self._pulls: dict[GroupId, tuple[int, int]] = {}
         self._announced_at_us: int | None = None
-        self._answered: dict[tuple[bytes, bytes], int] = {}
+        self._answered: dict[tuple[DeviceKey, GroupId], int] = {}
 
     def answer_pull(self, membership: Membership, message: Message, now: Now) -> list[GroupSend]:
         """Give a member the manifests that it asks for, and the secret of the epoch; nothing to who asks too much.
@@ -70,7 +71,7 @@ class GroupMaintenance:
         bundle = Bundle(manifests, (secret,) if secret is not None else ())
         return [GroupSend(message.author, MessageType.GROUP_MANIFEST, message.group_id, bundle.to_wire())]
 
-    def ask(self, membership: Membership, group_id: bytes, member: bytes, now: Now) -> list[GroupSend]:
+    def ask(self, membership: Membership, group_id: GroupId, member: DeviceKey, now: Now) -> list[GroupSend]:
         """Ask a member for what is missing, if anything is and nobody was asked of late (rules 1 and 3)."""
         trust = membership.trust(group_id)
         if trust.current is None or trust.current.member(self._own) is None or trust.current.member(member) is None:
@@ -141,7 +142,7 @@ class GroupMaintenance:
                 sends += self.ask(membership, group_id, others[self._jitter(0, len(others) - 1)], now)
         return sends
 
-    def _end_conflict(self, membership: Membership, group_id: bytes, now: Now) -> list[GroupSend]:
+    def _end_conflict(self, membership: Membership, group_id: GroupId, now: Now) -> list[GroupSend]:
         """Rule 2."""
         due_us = self._reconcile_at.get(group_id)
         if due_us is None:

@@ -36,7 +36,7 @@ from covey.core.group.manifest import (
 from covey.core.group.messages import SECRET_BYTES, Bundle, GroupSend, first_that_fit, taken_at_once
 from covey.core.group.revocation import Revoke, check_revoke, read_revoke, sign_revoke
 from covey.core.group.trust import GroupTrust
-from covey.core.ids import GROUP_ID_BYTES
+from covey.core.ids import GROUP_ID_BYTES, DeviceKey, EpochId, GroupId
 from covey.core.membership.events import GroupChanged, GroupDestroyed, RemovedFromGroup
 from covey.core.membership.groups import Groups
 from covey.core.membership.invitations import Invitations, check_capabilities
@@ -55,7 +55,7 @@ from covey.errors import (
 from covey.limits.group import BUNDLE_MANIFESTS, MAXIMUM_GROUPS, VOID_DEVICES
 from covey.limits.pairing import ADMISSION_US
 
-Edit = Callable[[GroupManifest, bytes], GroupManifest]
+Edit = Callable[[GroupManifest, EpochId], GroupManifest]
 """Makes the next version of a draft; the bytes are the id of the new epoch's secret, where one begins."""
 
 
@@ -66,7 +66,7 @@ class Membership(Groups):
         super().__init__(identity, records)
         self._rng = rng
         self.invitations = Invitations(identity, records, rng)
-        self.unfinished: set[bytes] = set()
+        self.unfinished: set[GroupId] = set()
         """Groups with manifests that can be taken, and were not for the bound of one turn's work."""
         self.events: deque[GroupChanged | RemovedFromGroup | GroupDestroyed] = deque()
 
@@ -78,7 +78,7 @@ class Membership(Groups):
         capabilities: tuple[str, ...],
         now_us: int,
         mode: Mode = Mode.INVITES_ONLY,
-        invited: bytes | None = None,
+        invited: DeviceKey | None = None,
     ) -> GroupManifest:
         """Create a group with this device as its only member (000.01, 003.10).
 
@@ -88,7 +88,7 @@ class Membership(Groups):
         if len(self._groups) >= MAXIMUM_GROUPS:
             raise LocalError(f"this device is in {MAXIMUM_GROUPS} groups already")
         creator = Member(self._identity.keys, label, capabilities=check_capabilities(capabilities))
-        group_id, secret = self._rng(GROUP_ID_BYTES), self._rng(SECRET_BYTES)
+        group_id, secret = GroupId(self._rng(GROUP_ID_BYTES)), self._rng(SECRET_BYTES)
         manifest = sign_manifest(genesis(group_id, creator, secret_id(secret), mode, invited), self._identity)
         trust = GroupTrust(group_id, None)
         trust.create(manifest)
@@ -98,7 +98,7 @@ class Membership(Groups):
         self._accepted(trust, None, [manifest])
         return manifest
 
-    def change(self, group_id: bytes, edit: Edit, now_us: int) -> list[GroupSend]:
+    def change(self, group_id: GroupId, edit: Edit, now_us: int) -> list[GroupSend]:
         """Issue the next version of a group; return it as messages for everybody.
 
         Raises:
@@ -130,7 +130,7 @@ class Membership(Groups):
         return self._announcements(before, manifest, news, audience.keys() - {self._own})
 
     def _announcements(
-        self, before: GroupManifest, manifest: GroupManifest, news: tuple[bytes, ...], audience: set[bytes]
+        self, before: GroupManifest, manifest: GroupManifest, news: tuple[bytes, ...], audience: set[DeviceKey]
     ) -> list[GroupSend]:
         """Return a manifest of ours as messages for everybody who was in the group in the eyes of anybody (rule 1)."""
         secret = self._records.groups.secret(manifest.group_id, manifest.epoch_id)
@@ -144,10 +144,10 @@ class Membership(Groups):
         fitting = nearest_first[: len(first_that_fit([each.raw for each in nearest_first]))]
         return tuple(each.raw for each in sorted(fitting, key=lambda each: (each.version, each.hash)))
 
-    def _send(self, recipient: bytes, group_id: bytes, body: bytes) -> GroupSend:
+    def _send(self, recipient: DeviceKey, group_id: GroupId, body: bytes) -> GroupSend:
         return GroupSend(recipient, MessageType.GROUP_MANIFEST, group_id, body)
 
-    def leave(self, group_id: bytes, now_us: int) -> list[GroupSend]:
+    def leave(self, group_id: GroupId, now_us: int) -> list[GroupSend]:
         """Leave a group; return notices for the others, if there are any (003.51).
 
         Raises:
@@ -160,7 +160,7 @@ class Membership(Groups):
             return []
         return self.change(group_id, lambda draft, epoch_id: draft.removing(self._own, epoch_id), now_us)
 
-    def destroy(self, group_id: bytes, now_us: int) -> list[GroupSend]:
+    def destroy(self, group_id: GroupId, now_us: int) -> list[GroupSend]:
         """Destroy a group for everybody (000.22).
 
         Raises:
@@ -195,7 +195,7 @@ class Membership(Groups):
 
     # -- letting others in, and being let in --------------------------------------------------------------------------
 
-    def invite(self, group_id: bytes, capabilities: tuple[str, ...], relay_url: str, now_us: int) -> Invite:
+    def invite(self, group_id: GroupId, capabilities: tuple[str, ...], relay_url: str, now_us: int) -> Invite:
         """Open an invite to a group: single use, ten minutes.
 
         Raises:
@@ -206,7 +206,7 @@ class Membership(Groups):
         return self.invitations.open(group_id, capabilities, relay_url, now_us)
 
     def add_device(
-        self, group_id: bytes, newcomer: Member, relay_url: str, now_us: int
+        self, group_id: GroupId, newcomer: Member, relay_url: str, now_us: int
     ) -> tuple[Invite, list[GroupSend]]:
         """Let a device in by its keys; the invite returned is its alone, and makes it believe this device's answer.
 
@@ -323,7 +323,7 @@ class Membership(Groups):
         self._keep_secrets(self._groups[group_id], bundle.secrets, now_us)
         return sends
 
-    def go_on(self, group_id: bytes, now_us: int) -> list[GroupSend]:
+    def go_on(self, group_id: GroupId, now_us: int) -> list[GroupSend]:
         """Take more of what a bundle brought, after a turn whose work was bounded."""
         self.unfinished.discard(group_id)
         trust = self._groups.get(group_id)
@@ -332,7 +332,7 @@ class Membership(Groups):
         except RemoteError:
             return []  # nothing of it was of use
 
-    def _read(self, group_id: bytes, raw: bytes) -> GroupManifest:
+    def _read(self, group_id: GroupId, raw: bytes) -> GroupManifest:
         manifest = read_manifest(raw)
         if manifest.group_id != group_id:
             raise GenesisError("a manifest of another group")
@@ -387,11 +387,11 @@ class Membership(Groups):
             if secret_id(secret) in named:
                 self._records.groups.save_secret(trust.group_id, secret_id(secret), secret, now_us)
 
-    def take_departed(self) -> list[bytes]:
+    def take_departed(self) -> list[DeviceKey]:
         """Return, once, devices that were removed and share no group with us any more (rule 4)."""
         return [key for key in self._addresses.take_departed() if self.shares_nothing_with(key)]
 
-    def end_departures(self, now_us: int) -> list[bytes]:
+    def end_departures(self, now_us: int) -> list[DeviceKey]:
         """Forget removed devices that know of it, or never will; return them, as nothing may wait for them."""
         ended = self._addresses.end_departures(now_us)
         self._readdress()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from covey.core.crypto import DeviceKeys
+from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic, Place
 from covey.core.link.records import CounterRecords
 from covey.core.pairing.records import GroupRequest
 
@@ -15,18 +16,18 @@ class OpenInvite:
     """An invite as its issuer remembers it; `bound_to` is the one device that may use it, where it is not anybody's."""
 
     secret_hash: bytes
-    group_id: bytes
+    group_id: GroupId
     expires_at_us: int
     capabilities: tuple[str, ...]
-    used_by: bytes | None
-    bound_to: bytes | None = None
+    used_by: DeviceKey | None
+    bound_to: DeviceKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PendingJoin:
     """A group that this device has asked to join, and the only device whose answer counts."""
 
-    group_id: bytes
+    group_id: GroupId
     inviter: DeviceKeys
     expires_at_us: int
 
@@ -34,79 +35,81 @@ class PendingJoin:
 class ManifestRecords(Protocol):
     """The accepted manifests of this device's groups."""
 
-    def manifests_from(self, group_id: bytes, version: int, most: int) -> list[bytes]:
+    def manifests_from(self, group_id: GroupId, version: int, most: int) -> list[bytes]:
         """Return the first accepted manifests of a group from a version on, by version and hash."""
 
-    def has_manifest(self, group_id: bytes, manifest_hash: bytes) -> bool:
+    def has_manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> bool:
         """Say whether a manifest was accepted before."""
 
-    def save_manifest(self, group_id: bytes, manifest_hash: bytes, version: int, raw: bytes, now_us: int) -> None:
+    def save_manifest(
+        self, group_id: GroupId, manifest_hash: ManifestHash, version: int, raw: bytes, now_us: int
+    ) -> None:
         """Keep an accepted manifest for good."""
 
-    def reopen_manifests(self, group_id: bytes, version: int) -> None:
+    def reopen_manifests(self, group_id: GroupId, version: int) -> None:
         """Note that what is at or above a version may have rivals."""
 
 
 class GroupRecords(ManifestRecords, Protocol):
     """Manifests and secrets of this device's groups."""
 
-    def manifests(self) -> list[tuple[bytes, bytes, bytes]]:
+    def manifests(self) -> list[tuple[GroupId, ManifestHash, bytes]]:
         """Return (group_id, hash, manifest) of what is not settled or was settled last, by group, version and hash."""
 
-    def settle_manifests(self, group_id: bytes, version: int) -> None:
+    def settle_manifests(self, group_id: GroupId, version: int) -> None:
         """Note that everything below a version is followed by everything else."""
 
-    def keep_early_manifest(self, group_id: bytes, manifest_hash: bytes, version: int, raw: bytes) -> None:
+    def keep_early_manifest(self, group_id: GroupId, manifest_hash: ManifestHash, version: int, raw: bytes) -> None:
         """Keep a manifest that follows something unknown."""
 
-    def early_manifests(self, group_id: bytes) -> list[bytes]:
+    def early_manifests(self, group_id: GroupId) -> list[bytes]:
         """Return the manifests kept so."""
 
-    def drop_early_manifest(self, group_id: bytes, manifest_hash: bytes) -> None:
+    def drop_early_manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> None:
         """Forget one of them."""
 
-    def save_secret(self, group_id: bytes, epoch_id: bytes, secret: bytes, now_us: int) -> None:
+    def save_secret(self, group_id: GroupId, epoch_id: EpochId, secret: bytes, now_us: int) -> None:
         """Keep an epoch's secret."""
 
-    def secret(self, group_id: bytes, epoch_id: bytes) -> bytes | None:
+    def secret(self, group_id: GroupId, epoch_id: EpochId) -> bytes | None:
         """Return an epoch's secret."""
 
-    def forget(self, group_id: bytes) -> None:
+    def forget(self, group_id: GroupId) -> None:
         """Forget a group's manifests and secrets."""
 
-    def revocations(self) -> list[tuple[bytes, int]]:
+    def revocations(self) -> list[tuple[GroupId, int]]:
         """Return (group_id, noted at) of groups that are being destroyed."""
 
-    def note_revocation(self, group_id: bytes, raw: bytes, now_us: int) -> None:
+    def note_revocation(self, group_id: GroupId, raw: bytes, now_us: int) -> None:
         """Note that a group is being destroyed."""
 
 
 class VoteRecords(Protocol):
     """Votes about members that have not decided anything yet."""
 
-    def of_group(self, group_id: bytes) -> list[bytes]:
+    def of_group(self, group_id: GroupId) -> list[bytes]:
         """Return votes about a group's members that have not decided yet."""
 
-    def save(self, group_id: bytes, raw: bytes) -> None:
+    def save(self, group_id: GroupId, raw: bytes) -> None:
         """Keep a vote; a bounded number for each group."""
 
-    def drop(self, group_id: bytes, raw: bytes) -> None:
+    def drop(self, group_id: GroupId, raw: bytes) -> None:
         """Forget a vote."""
 
 
 class DepartureRecords(Protocol):
     """Removed devices that have not acknowledged their departure notice."""
 
-    def addresses(self) -> list[tuple[bytes, bytes]]:
+    def addresses(self) -> list[tuple[DeviceKey, NoisePublic]]:
         """Return (signing key, noise key) of devices that share no group with us and still have to hear of it."""
 
-    def due(self, before_us: int) -> list[bytes]:
+    def due(self, before_us: int) -> list[DeviceKey]:
         """Return the devices of departures for which nothing waits, or the oldest message was queued before a time."""
 
-    def note(self, signing_public: bytes, noise_public: bytes) -> None:
+    def note(self, signing_public: DeviceKey, noise_public: NoisePublic) -> None:
         """Keep the address of a device that was removed."""
 
-    def end(self, signing_public: bytes) -> None:
+    def end(self, signing_public: DeviceKey) -> None:
         """Forget that address."""
 
 
@@ -119,7 +122,7 @@ class InviteRecords(Protocol):
     def open(self, invite: OpenInvite, now_us: int) -> None:
         """Remember an invite, and forget those that nobody can use any more."""
 
-    def use(self, secret_hash: bytes, joiner: bytes) -> None:
+    def use(self, secret_hash: bytes, joiner: DeviceKey) -> None:
         """Mark an invite as used, for good."""
 
 
@@ -132,7 +135,7 @@ class JoinRecords(Protocol):
     def begin(self, pending: PendingJoin) -> None:
         """Remember a join."""
 
-    def end(self, group_id: bytes) -> None:
+    def end(self, group_id: GroupId) -> None:
         """Forget a pending join."""
 
 
@@ -145,21 +148,21 @@ class RequestRecords(Protocol):
     def save(self, request: GroupRequest) -> None:
         """Keep an invitation; a later one to the same group by the same member replaces it."""
 
-    def drop(self, group_id: bytes, inviter: bytes | None = None) -> None:
+    def drop(self, group_id: GroupId, inviter: DeviceKey | None = None) -> None:
         """Forget a member's invitation to a group, or everybody's."""
 
 
 class SilentRecords(Protocol):
     """Collectors that do not answer."""
 
-    def silent(self) -> set[bytes]:
+    def silent(self) -> set[DeviceKey]:
         """Return the collectors that new telemetry does not go to."""
 
 
 class CarrierRecords(Protocol):
     """Which gateway carries for which board."""
 
-    def of(self, device: bytes) -> bytes | None:
+    def of(self, device: DeviceKey) -> DeviceKey | None:
         """Return the device that carries for another one, a board."""
 
 
@@ -169,13 +172,13 @@ class ControlRecords(Protocol):
     def control_waits(self) -> bool:
         """Say whether any control message waits for an acknowledgement."""
 
-    def control_bytes(self, recipient: bytes) -> int:
+    def control_bytes(self, recipient: DeviceKey) -> int:
         """Return how many bytes of control messages wait for a recipient."""
 
-    def control_messages(self, recipient: bytes) -> list[tuple[int, bytes]]:
+    def control_messages(self, recipient: DeviceKey) -> list[tuple[Place, bytes]]:
         """Return (place, message) of the control messages that wait for a recipient."""
 
-    def recipients(self) -> list[bytes]:
+    def recipients(self) -> list[DeviceKey]:
         """Return the recipients that the outbox holds messages for."""
 
 

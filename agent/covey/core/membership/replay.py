@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.trust import GroupTrust, Verdict
+from covey.core.ids import GroupId, ManifestHash
 from covey.core.membership.records import ManifestRecords
 from covey.errors import RemoteError, RollbackError, VersionGapError
 from covey.limits.group import MAXIMUM_OPEN_MANIFESTS, STEPS_AT_ONCE
@@ -33,7 +34,7 @@ class Offered:
     unfinished: bool = False
 
 
-def offer_all(trust: GroupTrust, waiting: dict[bytes, GroupManifest]) -> Offered:
+def offer_all(trust: GroupTrust, waiting: dict[ManifestHash, GroupManifest]) -> Offered:
     """Offer manifests until none of the rest can be placed; leave in `waiting` what may be placed later."""
     outcome = Offered()
     wanted = _wanted(trust, waiting)
@@ -61,9 +62,9 @@ def offer_all(trust: GroupTrust, waiting: dict[bytes, GroupManifest]) -> Offered
     return outcome
 
 
-def _wanted(trust: GroupTrust, waiting: dict[bytes, GroupManifest]) -> set[bytes]:
+def _wanted(trust: GroupTrust, waiting: dict[ManifestHash, GroupManifest]) -> set[ManifestHash]:
     """Return what manifests of other members follow, directly or not (rule 3)."""
-    wanted: set[bytes] = set()
+    wanted: set[ManifestHash] = set()
     for manifest in sorted(waiting.values(), key=lambda each: -each.version):
         by_member = trust.current is not None and trust.current.member(manifest.issuer) is not None
         for parent in (waiting[each] for each in manifest.prev if each in waiting):
@@ -72,7 +73,7 @@ def _wanted(trust: GroupTrust, waiting: dict[bytes, GroupManifest]) -> set[bytes
     return wanted
 
 
-def replayed(group_id: bytes, manifests: Iterable[GroupManifest]) -> GroupTrust | None:
+def replayed(group_id: GroupId, manifests: Iterable[GroupManifest]) -> GroupTrust | None:
     """Return a trust that holds all of these manifests, if one of them is followed by all others.
 
     All of them were accepted before, perhaps by a version with other bounds.
@@ -87,7 +88,9 @@ def replayed(group_id: bytes, manifests: Iterable[GroupManifest]) -> GroupTrust 
     return trust
 
 
-def reopened(group_id: bytes, waiting: dict[bytes, GroupManifest], records: ManifestRecords) -> GroupTrust | None:
+def reopened(
+    group_id: GroupId, waiting: dict[ManifestHash, GroupManifest], records: ManifestRecords
+) -> GroupTrust | None:
     """Return a trust that remembers enough of the past for what waits, if all of that past is here (rule 2).
 
     What follows something that is here, but too old, is taken out of `waiting`.
@@ -113,12 +116,18 @@ def reopened(group_id: bytes, waiting: dict[bytes, GroupManifest], records: Mani
     return None
 
 
-def _is_here(group_id: bytes, parent: bytes, waiting: dict[bytes, GroupManifest], records: ManifestRecords) -> bool:
+def _is_here(
+    group_id: GroupId, parent: ManifestHash, waiting: dict[ManifestHash, GroupManifest], records: ManifestRecords
+) -> bool:
     return parent in waiting or records.has_manifest(group_id, parent)
 
 
 def _reopened_from(
-    group_id: bytes, floor: int, stored: list[bytes], waiting: dict[bytes, GroupManifest], records: ManifestRecords
+    group_id: GroupId,
+    floor: int,
+    stored: list[bytes],
+    waiting: dict[ManifestHash, GroupManifest],
+    records: ManifestRecords,
 ) -> GroupTrust | None:
     """Return a trust that remembers what is stored from a version on, if that is of use for what waits."""
     past = {each.hash: each for raw in stored if (each := read_manifest(raw, verify=False))}

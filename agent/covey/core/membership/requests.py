@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
-from covey.core.ids import KEY_BYTES
+from covey.core.ids import KEY_BYTES, DeviceKey, GroupId, NoisePublic
 from covey.core.membership.events import GroupInvited
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import RequestRecords
@@ -27,7 +27,7 @@ class GroupInvite:
     """The body of a GROUP_INVITE message, whose group id is the new group's."""
 
     secret: bytes = field(repr=False)
-    noise_public: bytes
+    noise_public: NoisePublic
     expires_at_us: int
 
     def to_wire(self) -> bytes:
@@ -48,7 +48,7 @@ class GroupInvite:
         return cls(secret, noise_public, expires_at_us)
 
 
-def may_invite(membership: Membership, author: bytes) -> None:
+def may_invite(membership: Membership, author: DeviceKey) -> None:
     """Check that a device may invite this one, before anything of its message is read.
 
     Raises:
@@ -59,7 +59,7 @@ def may_invite(membership: Membership, author: bytes) -> None:
 
 
 def invite_member(
-    membership: Membership, group_id: bytes, member: bytes, capabilities: tuple[str, ...], now_us: int
+    membership: Membership, group_id: GroupId, member: DeviceKey, capabilities: tuple[str, ...], now_us: int
 ) -> GroupInvite:
     """Make an invite to a group for a device of another group that both are in.
 

@@ -20,6 +20,7 @@ from dataclasses import replace
 from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR
 from covey.core.group.messages import GroupSend
+from covey.core.ids import GroupId, NoisePublic
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import RotationRecords
 from covey.core.wire.message import MessageType
@@ -27,7 +28,7 @@ from covey.errors import LocalError
 from covey.limits.key import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN
 
 
-def outdated(membership: Membership, identity: Identity) -> list[bytes]:
+def outdated(membership: Membership, identity: Identity) -> list[GroupId]:
     """Return the groups that list a retired noise key for this device (rule 1)."""
     retired = {key.public for key in identity.noise.retired}
     if not retired:
@@ -39,7 +40,7 @@ def outdated(membership: Membership, identity: Identity) -> list[bytes]:
     ]
 
 
-def announce(membership: Membership, identity: Identity, group_id: bytes, now_us: int) -> list[GroupSend]:
+def announce(membership: Membership, identity: Identity, group_id: GroupId, now_us: int) -> list[GroupSend]:
     """Tell a group the current noise key (rule 1).
 
     Raises:
@@ -67,7 +68,7 @@ def announce_everywhere(
 
 
 def _notify_boards(
-    membership: Membership, identity: Identity, records: RotationRecords, group_id: bytes
+    membership: Membership, identity: Identity, records: RotationRecords, group_id: GroupId
 ) -> list[GroupSend]:
     """Tell the boards that seal for this collector, as they follow no manifests (docs/protocol.md, "Forwarding")."""
     group = membership.group(group_id)
@@ -82,7 +83,7 @@ def _notify_boards(
     return sends
 
 
-def wiped(membership: Membership, identity: Identity, records: RotationRecords, now_us: int) -> list[bytes]:
+def wiped(membership: Membership, identity: Identity, records: RotationRecords, now_us: int) -> list[NoisePublic]:
     """Return the retired noise keys whose time is over (rule 3)."""
     listed = {
         own.keys.noise_public

@@ -9,6 +9,7 @@ from covey.core.group.manifest import GroupManifest, Mode
 from covey.core.group.messages import GroupSend
 from covey.core.group.policy import Action, Vote, admins, majority, read_vote, sign_vote, voted_for
 from covey.core.group.resolver import GroupState
+from covey.core.ids import DeviceKey, EpochId, GroupId
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import VoteRecords
 from covey.core.wire.message import Message, MessageType
@@ -21,10 +22,10 @@ VOTING_MODES = frozenset({Mode.ADMIN_INVITES, Mode.PUBLIC})
 class VoteArrived:
     """Another admin wants a member banned, or a ban ended."""
 
-    group_id: bytes
+    group_id: GroupId
     action: Action
-    target: bytes
-    voter: bytes
+    target: DeviceKey
+    voter: DeviceKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def vote(
     records: VoteRecords,
     manifest: GroupManifest,
     action: Action,
-    target: bytes,
+    target: DeviceKey,
     now_us: int,
 ) -> tuple[Voting, list[GroupSend]]:
     """Vote, and issue the manifest if that decides it; otherwise tell the other admins, but not the target.
@@ -75,7 +76,7 @@ def vote(
         return voting, [GroupSend(each, MessageType.GROUP_VOTE, group_id, ours.raw) for each in others]
     evidence = tuple(each.raw for each in kept.values())
 
-    def edit(draft: GroupManifest, epoch_id: bytes) -> GroupManifest:
+    def edit(draft: GroupManifest, epoch_id: EpochId) -> GroupManifest:
         if action is Action.BAN:
             return draft.banning(target, epoch_id, evidence)
         return draft.unbanning(target, evidence)
@@ -101,5 +102,5 @@ def receive_vote(membership: Membership, records: VoteRecords, message: Message)
     return VoteArrived(message.group_id, cast.action, cast.target, cast.voter)
 
 
-def _counts(state: GroupState, cast: Vote, action: Action, target: bytes) -> bool:
+def _counts(state: GroupState, cast: Vote, action: Action, target: DeviceKey) -> bool:
     return bool(voted_for(state, cast.group_id, action, target, [cast]))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
-from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES
+from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, GroupId, NoisePublic
 from covey.core.wire import cbor
 from covey.errors import LocalError, MalformedError, RemoteError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
@@ -33,7 +33,7 @@ _CODE_PARTS = 3
 class Invite:
     """What the URI says."""
 
-    group_id: bytes
+    group_id: GroupId
     inviter: DeviceKeys
     secret: bytes = field(repr=False)
     expires_at_us: int
@@ -148,7 +148,7 @@ class JoinRequest:
     """The body of a JOIN message. The author's signing key stands in the message itself."""
 
     secret: bytes = field(repr=False)
-    noise_public: bytes
+    noise_public: NoisePublic
     label: str
 
     def to_wire(self) -> bytes:

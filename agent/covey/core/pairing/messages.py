@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from covey.core import crypto
 from covey.core.crypto import SIGNATURE_BYTES, DeviceKeys, Identity
-from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES
+from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, GroupId
 from covey.core.pairing.invite import Invite
 from covey.core.pake import ELEMENT_BYTES, Side
 from covey.core.wire import cbor
@@ -298,7 +298,7 @@ class InviterIntroduction:
 
     keys: DeviceKeys
     label: str
-    group_id: bytes
+    group_id: GroupId
 
     def to_wire(self) -> bytes:
         """Return the content of a welcome."""

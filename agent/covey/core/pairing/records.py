@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from covey.core.crypto import DeviceKeys
+from covey.core.ids import DeviceKey, GroupId
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Pairing:
     secret: bytes = field(repr=False)
     expires_at_us: int
     accepts: bool | None = None
-    joiner: bytes | None = None
+    joiner: DeviceKey | None = None
     label: str = ""
     verifier: tuple[int, ...] = ()
     lacks_account: bool = False
@@ -38,7 +39,7 @@ class Pairing:
 class GroupRequest:
     """An invitation to a further group that waits for a person."""
 
-    group_id: bytes
+    group_id: GroupId
     inviter: DeviceKeys
     secret: bytes = field(repr=False)
     expires_at_us: int

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from covey.core import crypto
+from covey.core.ids import DeviceKey
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.sealer import Sealer
 from covey.core.membership.membership import Membership
@@ -39,10 +40,10 @@ class LastWill:
 class PresenceRecords(Protocol):
     """What each device has last reported of itself, and the counter of this device's own presence."""
 
-    def of_peer(self, device: bytes) -> PeerPresence | None:
+    def of_peer(self, device: DeviceKey) -> PeerPresence | None:
         """Return what a device has last reported of itself; None for one that never did."""
 
-    def note(self, device: bytes, presence: PeerPresence) -> None:
+    def note(self, device: DeviceKey, presence: PeerPresence) -> None:
         """Store what a device has reported of itself, in place of what it reported before."""
 
     def floor(self) -> int:
@@ -57,7 +58,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        own: bytes,
+        own: DeviceKey,
         records: PresenceRecords,
         sealer: Sealer,
         rng: Callable[[int], bytes],
@@ -71,7 +72,7 @@ class Heartbeat:
         self._rng = rng
         self._interval_us = interval_us
         self._next = self._floor = 0
-        self._due_us: dict[bytes, int] = {}
+        self._due_us: dict[DeviceKey, int] = {}
         self._presence = presence
         self._after_commit = after_commit
         self._write_at_us: int | None = 0 if presence.unwritten else None
@@ -93,12 +94,12 @@ class Heartbeat:
         self._presence.going = True
         self._due_us.clear()
 
-    def spoke(self, recipient: bytes, now: Now) -> None:
+    def spoke(self, recipient: DeviceKey, now: Now) -> None:
         """Note that a message has gone to somebody, which needs no beat for a while (rule 1)."""
         if recipient in self._due_us:
             self._due_us[recipient] = now.monotonic_us + self._interval_us
 
-    def due(self, membership: Membership, now: Now) -> Iterator[tuple[bytes, bytes]]:
+    def due(self, membership: Membership, now: Now) -> Iterator[tuple[DeviceKey, bytes]]:
         """Yield (collector, body) of the beats that are due; going on says that one has gone."""
         if not self._interval_us or not self._presence.relays or not self._left:
             return
@@ -133,7 +134,7 @@ class Heartbeat:
         delay_s = max(1, min(self._interval_us, WILL_DELAY_US) // 1_000_000)
         return LastWill(inbox_topic(collector), envelope, will.counter, delay_s)
 
-    def _collectors(self, membership: Membership) -> list[bytes]:
+    def _collectors(self, membership: Membership) -> list[DeviceKey]:
         """Return the collectors that this device's telemetry goes to, itself apart, in the order of its groups."""
         found = (membership.collector_of(group.group_id) for group in membership.groups())
         keys = (each.keys.signing_public for each in found if each is not None)
@@ -199,6 +200,6 @@ class Heartbeat:
     def _reserved(self, first: int) -> None:
         self._next, self._floor = first, first + PRESENCE_BLOCK
 
-    def _written(self, written: dict[bytes, PeerPresence]) -> None:
+    def _written(self, written: dict[DeviceKey, PeerPresence]) -> None:
         self._presence.unwritten -= {device for device, each in written.items() if self._presence.peers[device] == each}
         self._write_at_us = 0 if self._presence.unwritten else None

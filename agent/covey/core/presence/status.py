@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
+from covey.core.ids import DeviceKey
 from covey.core.wire import cbor
 from covey.errors import MalformedError
 from covey.limits.relay import MAXIMUM_RELAYS, PRESENCE_WRITE_US
@@ -123,6 +124,6 @@ class PresenceState:
     """The connection that our will speaks of, for each relay that is reached."""
     going: bool = False
     """Whether this device is about to be off on purpose."""
-    peers: dict[bytes, PeerPresence] = field(default_factory=dict)
-    unwritten: set[bytes] = field(default_factory=set)
+    peers: dict[DeviceKey, PeerPresence] = field(default_factory=dict)
+    unwritten: set[DeviceKey] = field(default_factory=set)
     """The peers whose presence is newer here than in the store."""

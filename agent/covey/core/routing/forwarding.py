@@ -24,7 +24,7 @@ from typing import Protocol
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member
-from covey.core.ids import KEY_BYTES
+from covey.core.ids import KEY_BYTES, DeviceKey
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import CarrierRecords
 from covey.core.wire import cbor
@@ -52,7 +52,7 @@ _FRAMING_BYTES = 64
 class Forward:
     """Somebody else's envelope, and the signing key of the device that it is for."""
 
-    to: bytes
+    to: DeviceKey
     envelope: bytes = field(repr=False)
 
     def to_wire(self) -> bytes:
@@ -79,7 +79,7 @@ class Forward:
 class RouteRecords(CarrierRecords, Protocol):
     """Which gateway carries for which board, as it is learnt."""
 
-    def set(self, device: bytes, carrier: bytes) -> None:
+    def set(self, device: DeviceKey, carrier: DeviceKey) -> None:
         """Remember the gateway that carries for a board."""
 
 
@@ -88,26 +88,26 @@ class BoardRoutes:
 
     def __init__(self, records: RouteRecords) -> None:
         self._records = records
-        self._repeated: dict[bytes, bytes] = {}
-        self._waiting: deque[tuple[bytes, Forward]] = deque(maxlen=BOARD_ENVELOPES_WAITING)
+        self._repeated: dict[DeviceKey, DeviceKey] = {}
+        self._waiting: deque[tuple[DeviceKey, Forward]] = deque(maxlen=BOARD_ENVELOPES_WAITING)
 
-    def brought(self, board: bytes, carrier: bytes, *, new: bool) -> None:
+    def brought(self, board: DeviceKey, carrier: DeviceKey, *, new: bool) -> None:
         """Note who brought a board's message (rule 3)."""
         if not new:
             self._repeated[board] = carrier
         elif self._records.of(board) != carrier:
             self._records.set(board, carrier)
 
-    def carriers(self, board: bytes) -> set[bytes]:
+    def carriers(self, board: DeviceKey) -> set[DeviceKey]:
         """Return the devices that an acknowledgement for a board goes to now."""
         carriers = {self._records.of(board), self._repeated.pop(board, None)}
         return {carrier for carrier in carriers if carrier is not None}
 
-    def leads_here(self, board: bytes, own: Identity) -> bool:
+    def leads_here(self, board: DeviceKey, own: Identity) -> bool:
         """Say whether a board hangs on this device."""
         return self._records.of(board) == own.signing_public
 
-    def keep(self, author: bytes, forward: Forward) -> None:
+    def keep(self, author: DeviceKey, forward: Forward) -> None:
         """Keep an envelope for a board of ours (rule 4); of too many, the oldest goes."""
         alike = [each for each in self._waiting if each[0] == author and each[1].to == forward.to]
         if len(alike) >= _KEPT_OF_ONE:
@@ -121,7 +121,7 @@ class BoardRoutes:
         return taken
 
 
-def blob_recipients(group: GroupManifest, own: bytes, to: bytes | None) -> list[Member]:
+def blob_recipients(group: GroupManifest, own: DeviceKey, to: DeviceKey | None) -> list[Member]:
     """Return who a blob goes to: everybody else but boards, or the one named; a board only from a collector (rule 5).
 
     Raises:
@@ -139,7 +139,7 @@ def blob_recipients(group: GroupManifest, own: bytes, to: bytes | None) -> list[
     return named
 
 
-def board_member(membership: Membership, device: bytes) -> tuple[GroupManifest, Member] | None:
+def board_member(membership: Membership, device: DeviceKey) -> tuple[GroupManifest, Member] | None:
     """Return the group that we share with a board, and its record there; None for what is no board."""
     for group in membership.groups():
         member = group.member(device)
@@ -148,7 +148,7 @@ def board_member(membership: Membership, device: bytes) -> tuple[GroupManifest, 
     return None
 
 
-def check_forward(membership: Membership, board: bytes, recipient: bytes, envelope: bytes) -> GroupManifest:
+def check_forward(membership: Membership, board: DeviceKey, recipient: DeviceKey, envelope: bytes) -> GroupManifest:
     """Return the group in which a board's envelope may be carried to a recipient.
 
     Raises:
@@ -165,7 +165,7 @@ def check_forward(membership: Membership, board: bytes, recipient: bytes, envelo
     return found[0]
 
 
-def check_forwarded(membership: Membership, message: Message, carrier: bytes) -> None:
+def check_forwarded(membership: Membership, message: Message, carrier: DeviceKey) -> None:
     """Check what an envelope inside a FORWARD held (rule 2).
 
     Raises:

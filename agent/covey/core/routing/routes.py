@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from covey.core.ids import DeviceKey, Incarnation, NoisePublic
 from covey.core.link.sealer import Outgoing, Sealer
 from covey.core.link.windows import Windows
 from covey.core.membership.membership import Membership
@@ -14,14 +15,14 @@ from covey.core.routing.forwarding import BoardRoutes, Forward, board_member
 from covey.core.wire.message import MessageType
 
 
-def address(membership: Membership, records: CarrierRecords, device: bytes) -> bytes | None:
+def address(membership: Membership, records: CarrierRecords, device: DeviceKey) -> NoisePublic | None:
     """Return a device's noise key; None for who is not spoken to, and for a board to which no way is known yet."""
     if board_member(membership, device) is not None and records.of(device) is None:
         return None
     return membership.address(device)
 
 
-def may_link(membership: Membership, device: bytes) -> bool:
+def may_link(membership: Membership, device: DeviceKey) -> bool:
     """Say whether a link key may be given to a device: it shares a group with us, and is no board."""
     return not membership.shares_nothing_with(device) and board_member(membership, device) is None
 
@@ -30,7 +31,7 @@ class Routing:
     """What a node puts on its way."""
 
     def __init__(
-        self, own: bytes, records: CarrierRecords, sealer: Sealer, windows: Windows, routes: BoardRoutes
+        self, own: DeviceKey, records: CarrierRecords, sealer: Sealer, windows: Windows, routes: BoardRoutes
     ) -> None:
         self._own = own
         self._records = records
@@ -41,11 +42,11 @@ class Routing:
     def unsequenced(
         self,
         membership: Membership,
-        recipient: bytes,
+        recipient: DeviceKey,
         kind: MessageType,
         body: bytes,
         now: Now,
-        incarnation: bytes | None = None,
+        incarnation: Incarnation | None = None,
     ) -> Iterator[Outgoing]:
         """Yield a message about a link; none to a device that was removed, or never let in: it hears nothing."""
         noise_public = membership.address(recipient)
@@ -72,7 +73,7 @@ class Routing:
         if carrier == self._own and outgoing.entry is not None:
             self._windows.sent(outgoing.recipient, outgoing.entry, now, "")
 
-    def _forward(self, membership: Membership, outgoing: Outgoing, carrier: bytes, now: Now) -> Iterator[Outgoing]:
+    def _forward(self, membership: Membership, outgoing: Outgoing, carrier: DeviceKey, now: Now) -> Iterator[Outgoing]:
         """Hand an envelope to a board of this device, or yield the FORWARD in which another gateway gets it."""
         forward = Forward(outgoing.recipient, outgoing.envelope)
         if carrier == self._own:

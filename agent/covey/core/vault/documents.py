@@ -25,7 +25,17 @@ from typing import Any
 
 from covey.core import crypto
 from covey.core.crypto import Identity
-from covey.core.ids import INCARNATION_BYTES, KEY_BYTES, NODE_ID_BYTES, VAULT_ID_BYTES, node_id
+from covey.core.ids import (
+    INCARNATION_BYTES,
+    KEY_BYTES,
+    NODE_ID_BYTES,
+    VAULT_ID_BYTES,
+    DeviceKey,
+    Incarnation,
+    NodeId,
+    VaultId,
+    node_id,
+)
 from covey.core.vault.entries import (
     SegmentEntry,
     SegmentPart,
@@ -105,9 +115,9 @@ SUPPORTS = ("segments", "tombstones")
 class VaultManifest:
     """One node's account of what it has put into a vault: ranges, then the newest segments one by one."""
 
-    vault_id: bytes
-    signing_public: bytes
-    incarnation: bytes
+    vault_id: VaultId
+    signing_public: DeviceKey
+    incarnation: Incarnation
     manifest_seq: int
     prev: bytes
     created_at_us: int
@@ -117,7 +127,7 @@ class VaultManifest:
     raw: bytes = b""
 
     @property
-    def node_id(self) -> bytes:
+    def node_id(self) -> NodeId:
         """The node id that the signing key gives."""
         return node_id(self.signing_public)
 
@@ -137,20 +147,20 @@ class VaultManifest:
         return self.ranges[-1].last if self.ranges else 0
 
 
-def _range_binding(vault_id: bytes, node: bytes, first: int, last: int) -> bytes:
+def _range_binding(vault_id: VaultId, node: NodeId, first: int, last: int) -> bytes:
     return cbor.encode(["covey/1 range", vault_id, node, first, last])
 
 
-def _segment_binding(vault_id: bytes, node: bytes, number: int, incarnation: bytes) -> bytes:
+def _segment_binding(vault_id: VaultId, node: NodeId, number: int, incarnation: Incarnation) -> bytes:
     return cbor.encode(["covey/1 segment", vault_id, node, number, incarnation])
 
 
-def merged_binding(vault_id: bytes, node: bytes, first: int, last: int) -> bytes:
+def merged_binding(vault_id: VaultId, node: NodeId, first: int, last: int) -> bytes:
     """Return what a merged segment is bound to."""
     return cbor.encode(["covey/1 merged segment", vault_id, node, first, last])
 
 
-def _manifest_binding(vault_id: bytes, node: bytes) -> bytes:
+def _manifest_binding(vault_id: VaultId, node: NodeId) -> bytes:
     return cbor.encode(["covey/1 vault manifest", vault_id, node])
 
 
@@ -178,9 +188,9 @@ def open_object(magic: bytes, key: VaultKey, binding: bytes, content: bytes, max
 
 def seal_segment(
     key: VaultKey,
-    signing_public: bytes,
+    signing_public: DeviceKey,
     number: int,
-    incarnation: bytes,
+    incarnation: Incarnation,
     created_at_us: int,
     records: list[SegmentRecord],
     nonce: bytes,
@@ -207,7 +217,7 @@ def is_segment(entry: SegmentEntry, content: bytes) -> bool:
     return len(content) == entry.size and crypto.same(crypto.digest(b"covey/1 segment", content), entry.hash)
 
 
-def open_segment(key: VaultKey, node: bytes, entry: SegmentEntry, content: bytes) -> tuple[SegmentRecord, ...]:
+def open_segment(key: VaultKey, node: NodeId, entry: SegmentEntry, content: bytes) -> tuple[SegmentRecord, ...]:
     """Open a segment that a manifest lists.
 
     Raises:
@@ -216,7 +226,7 @@ def open_segment(key: VaultKey, node: bytes, entry: SegmentEntry, content: bytes
     return tuple([record for part in open_parts(key, node, entry, content) for record in part.records])
 
 
-def open_parts(key: VaultKey, node: bytes, entry: SegmentEntry, content: bytes) -> tuple[SegmentPart, ...]:
+def open_parts(key: VaultKey, node: NodeId, entry: SegmentEntry, content: bytes) -> tuple[SegmentPart, ...]:
     """Open a segment that a manifest lists; a merged one has several parts.
 
     Raises:
@@ -296,7 +306,7 @@ def _manifest_document(manifest: VaultManifest) -> bytes:
     )
 
 
-def open_vault_manifest(key: VaultKey, node: bytes, content: bytes, floor: int = 0) -> VaultManifest:
+def open_vault_manifest(key: VaultKey, node: NodeId, content: bytes, floor: int = 0) -> VaultManifest:
     """Open the manifest that stands under a node's key.
 
     Raises:
@@ -379,7 +389,7 @@ def _check_run(entries: tuple[SegmentEntry, ...], expected: int) -> None:
 
 
 def seal_range(
-    key: VaultKey, signing_public: bytes, entries: tuple[SegmentEntry, ...], nonce: bytes
+    key: VaultKey, signing_public: DeviceKey, entries: tuple[SegmentEntry, ...], nonce: bytes
 ) -> tuple[SegmentRange, bytes]:
     """Return the range that names these contiguous segments, and its object's content."""
     first, last = entries[0].first, entries[-1].number
@@ -388,7 +398,7 @@ def seal_range(
     return SegmentRange(first, last, crypto.digest(b"covey/1 range", content), len(content)), content
 
 
-def open_range(key: VaultKey, node: bytes, named: SegmentRange, content: bytes) -> tuple[SegmentEntry, ...]:
+def open_range(key: VaultKey, node: NodeId, named: SegmentRange, content: bytes) -> tuple[SegmentEntry, ...]:
     """Open a range that a manifest names.
 
     Raises:
@@ -420,8 +430,8 @@ def _read_capabilities(value: object) -> dict[str, object]:
 def next_manifest(
     before: VaultManifest | None,
     key: VaultKey,
-    signing_public: bytes,
-    incarnation: bytes,
+    signing_public: DeviceKey,
+    incarnation: Incarnation,
     created_at_us: int,
     added: tuple[SegmentEntry, ...],
     folded: SegmentRange | None = None,
@@ -455,8 +465,8 @@ def rewritten_manifest(
 def _following(
     before: VaultManifest | None,
     key: VaultKey,
-    signing_public: bytes,
-    incarnation: bytes,
+    signing_public: DeviceKey,
+    incarnation: Incarnation,
     created_at_us: int,
     ranges: tuple[SegmentRange, ...],
     segments: tuple[SegmentEntry, ...],

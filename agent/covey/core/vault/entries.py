@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from covey.core.ids import INCARNATION_BYTES, NODE_ID_BYTES, from_hex
+from covey.core.ids import INCARNATION_BYTES, NODE_ID_BYTES, Incarnation, NodeId, VaultId, from_hex
 from covey.core.wire import cbor
 from covey.errors import MalformedError
 from covey.limits.vault import (
@@ -36,7 +36,7 @@ class SegmentEntry:
     """What a vault manifest says of a segment. A merged one covers several positions, of which `number` is the last."""
 
     number: int
-    incarnation: bytes
+    incarnation: Incarnation
     hash: bytes
     size: int
     created_at_us: int
@@ -147,17 +147,17 @@ class SegmentPart:
         return [self.number, self.created_at_us, [[each.received_at_us, each.message] for each in self.records]]
 
 
-def manifest_prefix(vault_id: bytes) -> str:
+def manifest_prefix(vault_id: VaultId) -> str:
     """Return the prefix under which all nodes' manifests lie."""
     return f"vaults/{vault_id.hex()}/objects/manifests/"
 
 
-def manifest_key(vault_id: bytes, node: bytes) -> str:
+def manifest_key(vault_id: VaultId, node: NodeId) -> str:
     """Return the key of a node's manifest (004.02)."""
     return f"{manifest_prefix(vault_id)}{node.hex()}.hxman"
 
 
-def node_of_manifest_key(key: str) -> bytes:
+def node_of_manifest_key(key: str) -> NodeId:
     """Return the node id that a manifest's key names.
 
     Raises:
@@ -166,22 +166,22 @@ def node_of_manifest_key(key: str) -> bytes:
     name = key.rpartition("/")[2]
     if not name.endswith(".hxman"):
         raise MalformedError("not a vault manifest's key")
-    return from_hex(name.removesuffix(".hxman"), NODE_ID_BYTES)
+    return NodeId(from_hex(name.removesuffix(".hxman"), NODE_ID_BYTES))
 
 
-def segment_key(vault_id: bytes, node: bytes, number: int, incarnation: bytes) -> str:
+def segment_key(vault_id: VaultId, node: NodeId, number: int, incarnation: Incarnation) -> str:
     """Return the key of a segment."""
     return f"vaults/{vault_id.hex()}/objects/segments/{node.hex()}/{number:016x}-{incarnation.hex()}.hxseg"
 
 
-def entry_key(vault_id: bytes, node: bytes, entry: SegmentEntry) -> str:
+def entry_key(vault_id: VaultId, node: NodeId, entry: SegmentEntry) -> str:
     """Return the key of a segment that a manifest lists; a merged one is named by its content, too."""
     if entry.covers == 1:
         return segment_key(vault_id, node, entry.number, entry.incarnation)
     return f"vaults/{vault_id.hex()}/objects/segments/{node.hex()}/{_span(entry.first, entry.number, entry.hash)}.hxseg"
 
 
-def range_key(vault_id: bytes, node: bytes, named: SegmentRange) -> str:
+def range_key(vault_id: VaultId, node: NodeId, named: SegmentRange) -> str:
     """Return the key of a range of older segments."""
     return f"vaults/{vault_id.hex()}/objects/ranges/{node.hex()}/{_span(named.first, named.last, named.hash)}.hxrange"
 
@@ -190,7 +190,7 @@ def _span(first: int, last: int, content_hash: bytes) -> str:
     return f"{first:016x}-{last:016x}-{content_hash[:8].hex()}"
 
 
-def tombstone_key(vault_id: bytes, node: bytes, named: Tombstone) -> str:
+def tombstone_key(vault_id: VaultId, node: NodeId, named: Tombstone) -> str:
     """Return the key of a tombstone."""
     span = _span(named.first, named.last, named.hash)
     return f"vaults/{vault_id.hex()}/objects/tombstones/{node.hex()}/{span}.hxtomb"

@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 
-from covey.core.ids import KEY_BYTES, VAULT_ID_BYTES, from_hex
+from covey.core.ids import KEY_BYTES, VAULT_ID_BYTES, VaultId, from_hex
 from covey.errors import ConfigurationError, DecryptionError, MalformedError
 
 
@@ -18,7 +18,7 @@ from covey.errors import ConfigurationError, DecryptionError, MalformedError
 class VaultKey:
     """The symmetric key that seals a vault, and the vault's id. `repr` never shows the key."""
 
-    vault_id: bytes
+    vault_id: VaultId
     key: bytes = field(repr=False)
 
     @property
@@ -41,7 +41,7 @@ def key_from_file_text(text: str) -> tuple[VaultKey, ...]:
     """
     try:
         document = json.loads(text)
-        vault_id = from_hex(document["vault_id"], VAULT_ID_BYTES)
+        vault_id = VaultId(from_hex(document["vault_id"], VAULT_ID_BYTES))
         keys = tuple([VaultKey(vault_id, from_hex(entry["key"], KEY_BYTES)) for entry in document["keys"]])
         named = [from_hex(entry["key_id"], 8) for entry in document["keys"]]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MalformedError):
@@ -71,7 +71,7 @@ class KeyRing:
         return self.keys[0]
 
     @property
-    def vault_id(self) -> bytes:
+    def vault_id(self) -> VaultId:
         """The vault that all keys are of."""
         return self.newest.vault_id
 

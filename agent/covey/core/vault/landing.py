@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from covey.core.ids import DeviceKey, Incarnation, LinkSeq, Place
+
 
 @dataclass(frozen=True, slots=True)
 class LandingPlan:
     """A segment that a collector has decided to write: fixed before any of it is written."""
 
     number: int
-    incarnation: bytes
+    incarnation: Incarnation
     last_id: int
     created_at_us: int
     nonce: bytes
@@ -20,12 +22,12 @@ class LandingPlan:
 class LandedMessage:
     """One message of a plan: it came over a link, or is this device's own and waits in a recipient's queue."""
 
-    author: bytes
-    incarnation: bytes
-    link_seq: int
+    author: DeviceKey
+    incarnation: Incarnation
+    link_seq: LinkSeq
     """Its number on the link; 0 where none brought it."""
     received_at_us: int
     message: bytes
-    recipient: bytes | None = None
-    place: int | None = None
+    recipient: DeviceKey | None = None
+    place: Place | None = None
     """Where in the recipient's queue a message of this device's own waits."""

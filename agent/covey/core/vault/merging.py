@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from covey.core import crypto
-from covey.core.ids import node_id
+from covey.core.ids import DeviceKey, Incarnation, NodeId, VaultId, node_id
 from covey.core.vault import documents
 from covey.core.vault.entries import SegmentEntry, SegmentPart, SegmentRange, Tombstone
 from covey.core.vault.keys import VaultKey
@@ -77,7 +77,7 @@ def _fits(group: list[SegmentEntry], target_bytes: int) -> bool:
     )
 
 
-def seal_merged(key: VaultKey, signing_public: bytes, parts: Sequence[SegmentPart]) -> tuple[SegmentEntry, bytes]:
+def seal_merged(key: VaultKey, signing_public: DeviceKey, parts: Sequence[SegmentPart]) -> tuple[SegmentEntry, bytes]:
     """Return a merged segment's entry and content (rules 1 and 2)."""
     first, last = parts[0].number, parts[-1].number
     binding = documents.merged_binding(key.vault_id, node_id(signing_public), first, last)
@@ -85,7 +85,7 @@ def seal_merged(key: VaultKey, signing_public: bytes, parts: Sequence[SegmentPar
     content = documents.seal_object(documents.SEGMENT_MAGIC, key, binding, _nonce(key, binding, plaintext), plaintext)
     entry = SegmentEntry(
         last,
-        bytes(8),
+        Incarnation(bytes(8)),
         crypto.digest(b"covey/1 segment", content),
         len(content),
         max(part.created_at_us for part in parts),
@@ -102,7 +102,7 @@ def _nonce(key: VaultKey, binding: bytes, plaintext: bytes) -> bytes:
 
 
 def seal_tombstone(
-    key: VaultKey, signing_public: bytes, replaced: Replaced, created_at_us: int
+    key: VaultKey, signing_public: DeviceKey, replaced: Replaced, created_at_us: int
 ) -> tuple[Tombstone, bytes]:
     """Return a tombstone and its object's content; the same arguments give the same bytes."""
     spans = [(each.first, each.number) for each in replaced.segments]
@@ -116,7 +116,7 @@ def seal_tombstone(
     return Tombstone(first, last, crypto.digest(_TOMBSTONE_DOMAIN, content), len(content), created_at_us), content
 
 
-def open_tombstone(key: VaultKey, node: bytes, named: Tombstone, content: bytes) -> Replaced:
+def open_tombstone(key: VaultKey, node: NodeId, named: Tombstone, content: bytes) -> Replaced:
     """Open a tombstone that a manifest names.
 
     Raises:
@@ -135,7 +135,7 @@ def open_tombstone(key: VaultKey, node: bytes, named: Tombstone, content: bytes)
     return Replaced(tuple(segments), tuple(ranges))
 
 
-def _tombstone_binding(vault_id: bytes, node: bytes, first: int, last: int) -> bytes:
+def _tombstone_binding(vault_id: VaultId, node: NodeId, first: int, last: int) -> bytes:
     return cbor.encode(["covey/1 tombstone", vault_id, node, first, last])
 
 

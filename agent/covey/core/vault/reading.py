@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from covey.core.ids import NodeId
 from covey.core.vault.documents import (
     SegmentEntry,
     SegmentRange,
@@ -106,7 +107,7 @@ class VaultReader:
         2. The next sequence names the one before by its hash.
         3. It lists all that the one before listed, or merged segments in its place.
         """
-        key = manifest_key(self._keys.vault_id, bytes.fromhex(node))
+        key = manifest_key(self._keys.vault_id, NodeId(bytes.fromhex(node)))
         content = b""
         try:
             found = self._store.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
@@ -135,7 +136,7 @@ class VaultReader:
         return manifest
 
     def _open(self, node: str, content: bytes, floor: int) -> VaultManifest:
-        return open_vault_manifest(self._keys.for_object(content), bytes.fromhex(node), content, floor)
+        return open_vault_manifest(self._keys.for_object(content), NodeId(bytes.fromhex(node)), content, floor)
 
     def held(self, node: str) -> VaultManifest | None:
         """Return the last good manifest of this node, whatever the store says now."""
@@ -175,12 +176,12 @@ class VaultReader:
             return self._ranges[named.hash]
         content = b""
         try:
-            key = range_key(self._keys.vault_id, bytes.fromhex(node), named)
+            key = range_key(self._keys.vault_id, NodeId(bytes.fromhex(node)), named)
             found = self._store.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
             if found is None:
                 return Trouble("missing", named.hash.hex()[:8])
             content = found
-            entries = open_range(self._keys.for_object(content), bytes.fromhex(node), named, content)
+            entries = open_range(self._keys.for_object(content), NodeId(bytes.fromhex(node)), named, content)
         except (RemoteError, StorageError) as error:
             return _trouble(error, content)
         if len(self._ranges) >= _RANGES_HELD:
@@ -190,7 +191,9 @@ class VaultReader:
 
     def segment(self, node: str, entry: SegmentEntry) -> bytes | None:
         """Return a segment's sealed bytes, or None where there are none."""
-        return self._store.get(entry_key(self._keys.vault_id, bytes.fromhex(node), entry), MAXIMUM_SEGMENT_BYTES)
+        return self._store.get(
+            entry_key(self._keys.vault_id, NodeId(bytes.fromhex(node)), entry), MAXIMUM_SEGMENT_BYTES
+        )
 
     def contents(self, node: str, entry: SegmentEntry) -> list[tuple[SegmentEntry, bytes | None]]:
         """Return a segment with its sealed bytes, None where there are none.
@@ -212,7 +215,7 @@ class VaultReader:
                 for entry, content in self.contents(node, planned):
                     if content is None:
                         return False
-                    open_segment(self._keys.for_object(content), bytes.fromhex(node), entry, content)
+                    open_segment(self._keys.for_object(content), NodeId(bytes.fromhex(node)), entry, content)
         except (RemoteError, StorageError):
             return False
         return True
@@ -226,12 +229,12 @@ class VaultReader:
         """Return what a tombstone of a manifest says."""
         content = b""
         try:
-            key = tombstone_key(self._keys.vault_id, bytes.fromhex(node), named)
+            key = tombstone_key(self._keys.vault_id, NodeId(bytes.fromhex(node)), named)
             found = self._store.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
             if found is None:
                 return Trouble("missing", named.hash.hex()[:8])
             content = found
-            return open_tombstone(self._keys.for_object(content), bytes.fromhex(node), named, content)
+            return open_tombstone(self._keys.for_object(content), NodeId(bytes.fromhex(node)), named, content)
         except (RemoteError, StorageError) as error:
             return _trouble(error, content)
 

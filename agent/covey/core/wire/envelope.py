@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from covey.core import crypto
-from covey.core.ids import KEY_BYTES
+from covey.core.ids import KEY_BYTES, NoisePublic
 from covey.core.wire import cbor
 from covey.errors import DecryptionError, LimitError, MalformedError
 from covey.limits.message import MAXIMUM_ENVELOPE_BYTES, MAXIMUM_MESSAGE_BYTES
@@ -56,7 +56,7 @@ def unpad(padded: bytes) -> bytes:
     return plaintext[:-1]
 
 
-def seal(message: bytes, recipient_noise_public: bytes, ephemeral_secret: bytes, nonce: bytes) -> bytes:
+def seal(message: bytes, recipient_noise_public: NoisePublic, ephemeral_secret: bytes, nonce: bytes) -> bytes:
     """Return a sealed envelope. `ephemeral_secret` and `nonce` must be fresh random bytes.
 
     Raises:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from covey.core.ids import KEY_BYTES
+from covey.core.ids import KEY_BYTES, DeviceKey
 from covey.core.wire import cbor
 from covey.errors import MalformedError, RemoteError
 from covey.limits.message import MAXIMUM_ENVELOPE_BYTES
@@ -26,7 +26,7 @@ _ENTRY_HEAD = b"\x82\x58\x20"
 class ExportEntry:
     """One envelope, and the signing key of the device that it is for."""
 
-    to: bytes
+    to: DeviceKey
     envelope: bytes = field(repr=False)
 
 
@@ -34,14 +34,14 @@ class ExportEntry:
 class ExportFile:
     """A file as far as it can be read."""
 
-    author: bytes
+    author: DeviceKey
     written_at_us: int
     entries: list[ExportEntry]
     damaged: int
     """Places at which nothing, or not the next thing, could be read."""
 
 
-def write_export(author: bytes, written_at_us: int, entries: Iterable[ExportEntry]) -> bytes:
+def write_export(author: DeviceKey, written_at_us: int, entries: Iterable[ExportEntry]) -> bytes:
     """Return a file."""
     items = [cbor.encode([entry.to, entry.envelope]) for entry in entries]
     whole = [cbor.encode([_MAGIC, author, written_at_us]), *items, cbor.encode(len(items))]

@@ -18,7 +18,7 @@ from typing import Any
 
 from covey.core import crypto
 from covey.core.crypto import Identity
-from covey.core.ids import GROUP_ID_BYTES, INCARNATION_BYTES, KEY_BYTES
+from covey.core.ids import GROUP_ID_BYTES, INCARNATION_BYTES, KEY_BYTES, DeviceKey, GroupId, Incarnation, LinkSeq
 from covey.core.wire import cbor, shapes
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import MalformedError
@@ -27,7 +27,7 @@ from covey.limits.message import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SEQUENCE
 
 _DOMAIN = b"covey/1 message"
 _VERSION = 1
-NO_GROUP = bytes(GROUP_ID_BYTES)
+NO_GROUP = GroupId(bytes(GROUP_ID_BYTES))
 """The group_id of messages that belong to a link, not to a group."""
 
 
@@ -61,12 +61,12 @@ class Message:
     """One signed message, parsed; `raw` is the exact bytes received."""
 
     type: MessageType
-    author: bytes
-    recipient: bytes
-    group_id: bytes
-    incarnation: bytes
+    author: DeviceKey
+    recipient: DeviceKey
+    group_id: GroupId
+    incarnation: Incarnation
     seq: int
-    link_seq: int
+    link_seq: LinkSeq
     sent_at_us: int
     body: bytes
     raw: bytes
@@ -75,11 +75,11 @@ class Message:
 def write_message(
     identity: Identity,
     message_type: MessageType,
-    recipient: bytes,
-    group_id: bytes,
-    incarnation: bytes,
+    recipient: DeviceKey,
+    group_id: GroupId,
+    incarnation: Incarnation,
     seq: int,
-    link_seq: int,
+    link_seq: LinkSeq,
     sent_at_us: int,
     body: bytes,
 ) -> bytes:
@@ -181,7 +181,7 @@ def _read_quickly(raw: bytes) -> tuple[bytes, bytes, list[Any]] | None:
 class Acknowledgement:
     """What the recipient holds durably of one link: the sender may forget it."""
 
-    incarnation: bytes
+    incarnation: Incarnation
     received: SequenceSet
 
     def to_wire(self) -> bytes:
@@ -255,7 +255,7 @@ class Loss:
     reason: LossReason
     places: tuple[Range, ...]
     numbers: tuple[Range, ...] = ()
-    incarnation: bytes | None = None
+    incarnation: Incarnation | None = None
 
     @property
     def last(self) -> int:

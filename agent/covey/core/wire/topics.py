@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from covey.core.ids import KEY_BYTES
+from covey.core.ids import KEY_BYTES, DeviceKey
 from covey.core.pake import Side
 from covey.errors import MalformedError
 
@@ -10,7 +10,7 @@ _PREFIX = "covey/1/in/"
 _RENDEZVOUS = "covey/1/pair/"
 
 
-def inbox_topic(signing_public: bytes) -> str:
+def inbox_topic(signing_public: DeviceKey) -> str:
     """Return the topic of a recipient's inbox. It is the device's for life: its noise key may change (ADR 0009)."""
     if len(signing_public) != KEY_BYTES:
         raise MalformedError("an inbox belongs to a 32-byte key")

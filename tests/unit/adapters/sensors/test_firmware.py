@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from covey.adapters.sensors.firmware import Firmware
 from covey.core.crypto import DeviceKeys
+from covey.core.ids import DeviceKey, NoisePublic
 from covey.ports import AttachedBoard
 
-KEY = bytes(range(32))
+KEY = DeviceKey(bytes(range(32)))
 
 
 def test_news_are_told_once_and_again_each_day() -> None:
-    board = AttachedBoard("/dev/ttyACM0", DeviceKeys(KEY, bytes(32)), "covey-board 1", True, True, 0, {})
+    board = AttachedBoard("/dev/ttyACM0", DeviceKeys(KEY, NoisePublic(bytes(32))), "covey-board 1", True, True, 0, {})
     boards, seconds = [board], [50.0]
     firmware = Firmware(lambda: boards, lambda: seconds[0])
     (own, of_board) = firmware.sample()

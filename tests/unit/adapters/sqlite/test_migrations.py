@@ -12,6 +12,7 @@ import pytest
 from covey.adapters.sqlite.inspection import verify
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
+from covey.core.ids import Incarnation, Place
 from covey.core.wire.message import read_message
 from tests.durable import DurableDevice
 from tests.fleet import carry, found
@@ -70,12 +71,12 @@ def ann(tmp_path: Path) -> State:
     carry(ann, ben)
     ann.blob(group_id, b"one")
     with ann.store.transaction():
-        ann.store.incarnations.renew(b"another1")
+        ann.store.incarnations.renew(Incarnation(b"another1"))
     ann.blob(group_id, b"two")
     ben.batch(group_id, b"readings")
     for outgoing in ben.sends():
         ann.receive(outgoing.envelope)
-    (place, raw), *_ = ann.store.outbox.queued(ben.key, 0, 1, 10_000)
+    (place, raw), *_ = ann.store.outbox.queued(ben.key, Place(0), 1, 10_000)
     with ann.store.transaction():
         assert ann.store.landing.land_queued(ben.key, place, read_message(raw), 5)
     rows = _rows(ann.store)

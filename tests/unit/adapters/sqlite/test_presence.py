@@ -13,18 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covey.adapters.sqlite.store import SqliteStore
+from covey.core.ids import DeviceKey, Incarnation
 from covey.core.link.records import MessageClass
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.units import MIB
 from tests.fleet import Device, carry, found
 
-BEN, CAT = b"b" * 32, b"c" * 32
+BEN, CAT = DeviceKey(b"b" * 32), DeviceKey(b"c" * 32)
 MINUTE_US = 60_000_000
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    opened = SqliteStore(tmp_path / "state.sqlite", b"incarnat")
+    opened = SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))
     yield opened
     opened.close()
 
@@ -64,7 +65,7 @@ def test_a_sign_of_life_within_the_minute_writes_nothing(store: SqliteStore) -> 
     )
 )
 def test_the_classes_add_up_whatever_happens(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple]) -> None:  # type: ignore[type-arg]
-    store = SqliteStore(tmp_path_factory.mktemp("classes") / "state.sqlite", b"incarnat", MIB)
+    store = SqliteStore(tmp_path_factory.mktemp("classes") / "state.sqlite", Incarnation(b"incarnat"), MIB)
     for verb, recipient, one, two in steps:
         with store.transaction():
             if verb == "queue":
@@ -100,7 +101,7 @@ def test_what_an_earlier_covey_has_queued_is_counted(tmp_path: Path) -> None:
         for link_seq, kind in enumerate((0, 1, 1, 2)):
             database.execute("INSERT INTO outbox VALUES (1, ?, 1, ?, ?, 5, x'00')", (link_seq, kind, 10 * 2**link_seq))
         database.commit()
-    store = SqliteStore(path, b"incarnat")
+    store = SqliteStore(path, Incarnation(b"incarnat"))
     assert [*store.outbox.bytes_by_class().values()] == [10, 20 + 40, 80]
     store.close()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.sqlite.state_file import StateFile
+from covey.core.ids import GroupId
 from tests.durable import DurableDevice
 from tests.fleet import admit, carry, found
 from tests.small_disk import anywhere, save_on_a_nearly_full_disk
@@ -101,12 +102,12 @@ def test_damage_anywhere(states: tuple[bytes, dict[str, dict[str, bytes]]], tmp_
         ann_files[victim] = bytes(content)
         for name, raw in {**ann_files, **files["ben"]}.items():
             (folder / name).write_bytes(raw)
-        saved.update(_live_on(folder, group_id, case))
+        saved.update(_live_on(folder, GroupId(group_id), case))
     assert saved["salvaged"] > _CASES / _PARTS / 3
     assert saved["whole"] + saved["some"] > saved["nothing"]
 
 
-def _live_on(folder: Path, group_id: bytes, case: int) -> list[str]:
+def _live_on(folder: Path, group_id: GroupId, case: int) -> list[str]:
     """Start, deliver what there is, and check that nothing false, nothing twice and nothing reused appears."""
     ben = DurableDevice("ben", folder)
     ann = DurableDevice.after_damage("ann", folder)

@@ -14,6 +14,7 @@ import pytest
 
 from covey.adapters.sqlite.store import SqliteStore
 from covey.cli.main import main
+from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
 from covey.core.link.records import MessageClass
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.sequences import SequenceSet
@@ -21,8 +22,8 @@ from covey.errors import ConfigurationError, DiskFullError, OutboxFullError, Sto
 from covey.limits.storage import OUTBOX_BYTES, QUARANTINED_MESSAGES
 from covey.limits.units import KIB, MIB
 
-BEN, CAT = b"b" * 32, b"c" * 32
-INCARNATION = b"incarnat"
+BEN, CAT = DeviceKey(b"b" * 32), DeviceKey(b"c" * 32)
+INCARNATION = Incarnation(b"incarnat")
 
 
 @pytest.fixture
@@ -37,14 +38,16 @@ def store(path: Path) -> Iterator[SqliteStore]:
     opened.close()
 
 
-def _queue(store: SqliteStore, recipient: bytes, content: bytes, kind: MessageClass = MessageClass.DATA) -> int:
+def _queue(store: SqliteStore, recipient: DeviceKey, content: bytes, kind: MessageClass = MessageClass.DATA) -> int:
     seq, link_seq = store.outbox.allocate(recipient)
     store.outbox.queue(recipient, seq, link_seq, kind, content, 5)
     return link_seq
 
 
-def _message(link_seq: int, body: bytes = b"body") -> Message:
-    return Message(MessageType.BLOB, BEN, CAT, b"g" * 32, INCARNATION, link_seq, link_seq, 1, body, b"raw" + body)
+def _message(link_seq: LinkSeq, body: bytes = b"body") -> Message:
+    return Message(
+        MessageType.BLOB, BEN, CAT, GroupId(b"g" * 32), INCARNATION, link_seq, link_seq, 1, body, b"raw" + body
+    )
 
 
 # -- opening ----------------------------------------------------------------------------------------------------------
@@ -54,12 +57,12 @@ def test_a_file_keeps_its_incarnation_and_content(path: Path) -> None:
     store = SqliteStore(path, INCARNATION)
     with store.transaction():
         _queue(store, BEN, b"one")
-        store.received.set(BEN, b"theirown", SequenceSet(3, ((5, 6),)))
+        store.received.set(BEN, Incarnation(b"theirown"), SequenceSet(3, ((5, 6),)))
     store.close()
-    store = SqliteStore(path, b"anotherx")
+    store = SqliteStore(path, Incarnation(b"anotherx"))
     assert store.incarnations.present() == INCARNATION
-    assert store.outbox.queued(BEN, 0, 10, MIB) == [(1, b"one")]
-    assert store.received.of(BEN, b"theirown") == SequenceSet(3, ((5, 6),))
+    assert store.outbox.queued(BEN, Place(0), 10, MIB) == [(1, b"one")]
+    assert store.received.of(BEN, Incarnation(b"theirown")) == SequenceSet(3, ((5, 6),))
     store.close()
 
 
@@ -117,7 +120,7 @@ def test_processes_may_open_a_new_file_at_the_same_time(path: Path) -> None:
         process.join(30)
         assert process.exitcode == 0
     store = SqliteStore(path, INCARNATION)
-    assert [link_seq for link_seq, _ in store.outbox.queued(BEN, 0, 10, MIB)] == [1, 2, 3, 4, 5, 6]
+    assert [link_seq for link_seq, _ in store.outbox.queued(BEN, Place(0), 10, MIB)] == [1, 2, 3, 4, 5, 6]
     store.close()
 
 
@@ -131,7 +134,7 @@ def test_a_damaged_file_gives_an_error_of_ours(path: Path) -> None:
     content[8 * KIB :] = b"\xff" * (len(content) - 8 * KIB)
     path.write_bytes(content)
     reads: tuple[Callable[[SqliteStore], object], ...] = (
-        lambda damaged: damaged.outbox.queued(BEN, 0, 500, MIB),
+        lambda damaged: damaged.outbox.queued(BEN, Place(0), 500, MIB),
         lambda damaged: damaged.groups.manifests(),
         lambda damaged: damaged.landing.waiting(1, 1),
         lambda damaged: damaged.counters.values(),
@@ -178,10 +181,10 @@ def test_reading_is_bounded_in_rows_and_bytes(store: SqliteStore) -> None:
     with store.transaction():
         for number in range(10):
             _queue(store, BEN, bytes([number]) * 100)
-    assert [link_seq for link_seq, _ in store.outbox.queued(BEN, 2, 3, MIB)] == [3, 4, 5]
-    assert [link_seq for link_seq, _ in store.outbox.queued(BEN, 0, 10, 101)] == [1, 2]
-    assert [link_seq for link_seq, _ in store.outbox.queued(BEN, 8, 10, MIB)] == [9, 10]
-    assert store.outbox.queued(CAT, 0, 10, MIB) == []
+    assert [link_seq for link_seq, _ in store.outbox.queued(BEN, Place(2), 3, MIB)] == [3, 4, 5]
+    assert [link_seq for link_seq, _ in store.outbox.queued(BEN, Place(0), 10, 101)] == [1, 2]
+    assert [link_seq for link_seq, _ in store.outbox.queued(BEN, Place(8), 10, MIB)] == [9, 10]
+    assert store.outbox.queued(CAT, Place(0), 10, MIB) == []
 
 
 def test_an_acknowledgement_frees_exactly_what_it_covers(store: SqliteStore) -> None:
@@ -190,12 +193,12 @@ def test_an_acknowledgement_frees_exactly_what_it_covers(store: SqliteStore) -> 
             _queue(store, BEN, bytes(number))
         _queue(store, CAT, b"other")
         assert store.outbox.free(BEN, SequenceSet(2, ((4, 5), (9, 2**62)))) == 6
-    assert [link_seq for link_seq, _ in store.outbox.queued(BEN, 0, 10, MIB)] == [3, 6, 7, 8]
+    assert [link_seq for link_seq, _ in store.outbox.queued(BEN, Place(0), 10, MIB)] == [3, 6, 7, 8]
     assert store.outbox.totals() == (5, 3 + 6 + 7 + 8 + 5)
     assert sorted(store.outbox.recipients()) == [BEN, CAT]
     with store.transaction():
         assert store.outbox.free(BEN, SequenceSet(10)) == 4
-        assert store.outbox.free(b"nobody" * 5, SequenceSet(10)) == 0
+        assert store.outbox.free(DeviceKey(b"nobody" * 5), SequenceSet(10)) == 0
     assert store.outbox.recipients() == [CAT]
     [ben, cat] = store.outbox.queues()
     assert (ben.queued, ben.acknowledged, ben.oldest_at_us) == (0, 10, None)
@@ -240,7 +243,7 @@ def test_a_long_queue_costs_neither_memory_nor_time_to_open(path: Path) -> None:
     store = SqliteStore(path, INCARNATION, OUTBOX_BYTES)
     assert store.outbox.recipients() == [BEN]
     assert store.outbox.totals() == (30_000, 9_000_000)
-    assert len(store.outbox.queued(BEN, 0, 256, MIB)) == 256
+    assert len(store.outbox.queued(BEN, Place(0), 256, MIB)) == 256
     assert store.outbox.queues()[0].oldest_at_us == 5
     assert time.perf_counter() - started < 0.5
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 4 * KIB  # KiB
@@ -285,17 +288,17 @@ def test_a_locked_file_is_said_to_be_locked(path: Path, monkeypatch: pytest.Monk
 def test_the_inbox_is_bounded_and_consumed_once(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covey.adapters.sqlite.inbox.INBOX_BYTES", 10)
     with store.transaction():
-        assert store.inbox.deliver(_message(1, b"12345"), 7)
-        assert store.inbox.deliver(_message(2, b"67890"), 7)
-        assert not store.inbox.deliver(_message(3, b"1"), 7)
+        assert store.inbox.deliver(_message(LinkSeq(1), b"12345"), 7)
+        assert store.inbox.deliver(_message(LinkSeq(2), b"67890"), 7)
+        assert not store.inbox.deliver(_message(LinkSeq(3), b"1"), 7)
     identifier = store.inbox.arrived(1)[0][0]
     for _ in range(2):  # another process may have taken it
         with store.transaction():
             store.inbox.consume(identifier)
     assert [row[-1] for row in store.inbox.arrived(10)] == [b"67890"]
     with store.transaction():
-        assert store.inbox.deliver(_message(3, b"1"), 7)
-        assert not store.inbox.deliver(_message(4, b"12345"), 7)
+        assert store.inbox.deliver(_message(LinkSeq(3), b"1"), 7)
+        assert not store.inbox.deliver(_message(LinkSeq(4), b"12345"), 7)
 
 
 def test_the_landing_is_bounded_and_forgotten_when_it_has_landed(
@@ -303,8 +306,8 @@ def test_the_landing_is_bounded_and_forgotten_when_it_has_landed(
 ) -> None:
     monkeypatch.setattr("covey.adapters.sqlite.landing.LANDING_BYTES", 30)
     with store.transaction():
-        assert all(store.landing.land(_message(number, b"%7d" % number), 10 - number) for number in (1, 2, 3))
-        assert not store.landing.land(_message(4), 7)
+        assert all(store.landing.land(_message(LinkSeq(number), b"%7d" % number), 10 - number) for number in (1, 2, 3))
+        assert not store.landing.land(_message(LinkSeq(4)), 7)
     assert store.landing.size() == 30
     assert store.landing.unlanded(BEN, INCARNATION) == {1, 2, 3}
     assert store.landing.waiting(15, 10) == (1, 10, 9)
@@ -338,25 +341,25 @@ def test_the_counters_count(store: SqliteStore) -> None:
 def test_a_link_is_written_with_its_transaction(path: Path, store: SqliteStore) -> None:
     other = SqliteStore(path, INCARNATION)
     with store.transaction():
-        store.received.set(BEN, b"theirown", SequenceSet(3))
-        assert store.received.of(BEN, b"theirown") == SequenceSet(3)
+        store.received.set(BEN, Incarnation(b"theirown"), SequenceSet(3))
+        assert store.received.of(BEN, Incarnation(b"theirown")) == SequenceSet(3)
         assert store.received.count(BEN) == 1
-        store.received.set(BEN, b"theirown", SequenceSet(4))
+        store.received.set(BEN, Incarnation(b"theirown"), SequenceSet(4))
         assert store.received.links(BEN) == [(b"theirown", SequenceSet(4))]
-        assert other.received.of(BEN, b"theirown") == SequenceSet()
-    assert other.received.of(BEN, b"theirown") == SequenceSet(4)
+        assert other.received.of(BEN, Incarnation(b"theirown")) == SequenceSet()
+    assert other.received.of(BEN, Incarnation(b"theirown")) == SequenceSet(4)
     with other.transaction():
-        other.received.set(BEN, b"theirown", SequenceSet(5))
+        other.received.set(BEN, Incarnation(b"theirown"), SequenceSet(5))
     with store.transaction():
-        assert store.received.of(BEN, b"theirown") == SequenceSet(5)
+        assert store.received.of(BEN, Incarnation(b"theirown")) == SequenceSet(5)
     other.close()
 
 
 def test_a_link_that_was_rolled_back_is_as_before(store: SqliteStore) -> None:
     with suppress(ZeroDivisionError), store.transaction():
-        store.received.set(BEN, b"theirown", SequenceSet(3))
+        store.received.set(BEN, Incarnation(b"theirown"), SequenceSet(3))
         raise ZeroDivisionError
     assert store.received.links(BEN) == []
     with store.transaction():
-        assert store.received.of(BEN, b"theirown") == SequenceSet()
-    assert store.received.of(BEN, b"theirown") == SequenceSet()
+        assert store.received.of(BEN, Incarnation(b"theirown")) == SequenceSet()
+    assert store.received.of(BEN, Incarnation(b"theirown")) == SequenceSet()

@@ -13,6 +13,7 @@ import pytest
 
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
+from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
 from covey.core.link.records import MessageClass
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.sequences import SequenceSet
@@ -20,7 +21,7 @@ from covey.limits.units import MIB
 from tests.fleet import identity
 from tests.powercut import Recording, recorded
 
-_ANN, _BEN = identity("ann"), b"b" * 32
+_ANN, _BEN = identity("ann"), DeviceKey(b"b" * 32)
 _STATES = 600
 _TURNS = 60
 
@@ -41,7 +42,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     chance = random.Random(1)
     path = tmp_path_factory.mktemp("life") / "state.sqlite"
     with recorded() as made:
-        store = SqliteStore(path, b"incarnat")
+        store = SqliteStore(path, Incarnation(b"incarnat"))
         store.connection.execute("PRAGMA wal_autocheckpoint = 40")
         accepted = freed = received = 0
         for _ in range(_TURNS):
@@ -56,9 +57,21 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
                 received += 1
                 body = b"%d" % received
                 store.inbox.deliver(
-                    Message(MessageType.BLOB, _BEN, _BEN, b"g" * 32, b"theirown", 1, 1, 1, body, body), 5
+                    Message(
+                        MessageType.BLOB,
+                        _BEN,
+                        _BEN,
+                        GroupId(b"g" * 32),
+                        Incarnation(b"theirown"),
+                        1,
+                        LinkSeq(1),
+                        1,
+                        body,
+                        body,
+                    ),
+                    5,
                 )
-                store.received.set(_BEN, b"theirown", SequenceSet(received))
+                store.received.set(_BEN, Incarnation(b"theirown"), SequenceSet(received))
                 if chance.random() < 0.5:
                     freed = chance.randint(freed, accepted)
                     store.outbox.free(_BEN, SequenceSet(freed))
@@ -89,12 +102,12 @@ def _check(files: dict[str, bytes], told: object, coming: object, folder: Path) 
     store, reports = StateFile(folder / "state.sqlite").open(lambda: _ANN, 100 * MIB)
     try:
         assert not reports
-        waiting = [link_seq for link_seq, _ in store.outbox.queued(_BEN, 0, 10_000, 100 * MIB)]
+        waiting = [link_seq for link_seq, _ in store.outbox.queued(_BEN, Place(0), 10_000, 100 * MIB)]
         freed, last = (waiting[0] - 1, waiting[-1]) if waiting else (coming.freed, coming.freed)
         assert told.accepted <= max(last, freed) <= coming.accepted
         assert freed in {told.freed, coming.freed} or (told.freed <= freed <= coming.freed)
         assert waiting == list(range(freed + 1, last + 1))
-        come = store.received.of(_BEN, b"theirown").upto
+        come = store.received.of(_BEN, Incarnation(b"theirown")).upto
         assert told.received <= come <= coming.received
         assert [row[-1] for row in store.inbox.arrived(10_000)] == [b"%d" % number for number in range(1, come + 1)]
         if told.accepted or coming.accepted:

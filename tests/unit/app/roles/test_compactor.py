@@ -11,7 +11,7 @@ import pytest
 
 from covey.app.roles.compactor import Compaction, Compactor
 from covey.app.roles.node_vault import NodeVault
-from covey.core.ids import node_id
+from covey.core.ids import Incarnation, node_id
 from covey.core.now import Now
 from covey.core.vault import merging
 from covey.core.vault.documents import SegmentEntry, SegmentRange, VaultManifest
@@ -258,7 +258,7 @@ def test_merging_seals_with_the_newest_key(site: Site) -> None:
 
 
 def _entry(first: int, last: int) -> SegmentEntry:
-    return SegmentEntry(last, bytes(8), bytes([first % 256] * 32), 100, 1, 1, last - first + 1)
+    return SegmentEntry(last, Incarnation(bytes(8)), bytes([first % 256] * 32), 100, 1, 1, last - first + 1)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -18,12 +18,13 @@ from covey.core.group.manifest import (
     secret_id,
     sign_manifest,
 )
+from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.errors import LimitError, LocalError, RemoteError
 from covey.limits.group import MAXIMUM_LABEL_BYTES, MAXIMUM_LISTED_BYTES, MAXIMUM_MANIFEST_BYTES, MAXIMUM_MEMBERS
 from tests.vectors import load, vectors
 
 _KEYS = load("group_manifests")["keys"]
-_GROUP_ID = bytes(range(32))
+_GROUP_ID = GroupId(bytes(range(32)))
 _EPOCH = secret_id(bytes(32))
 
 
@@ -106,7 +107,8 @@ def test_no_device_and_no_key_is_added_twice() -> None:
 
 def _full_group(count: int, label: str, capabilities: tuple[str, ...] = ()) -> tuple[Member, ...]:
     devices = [
-        DeviceKeys(number.to_bytes(32, "big"), (number + 2).to_bytes(32, "little")) for number in range(count - 1)
+        DeviceKeys(DeviceKey(number.to_bytes(32, "big")), NoisePublic((number + 2).to_bytes(32, "little")))
+        for number in range(count - 1)
     ]
     members = [Member(keys, label, capabilities=capabilities) for keys in devices]
     return tuple(sorted([*members, Member(_ALICE.keys)], key=lambda each: each.keys.signing_public))
@@ -135,7 +137,9 @@ def test_nobody_is_added_who_would_make_the_manifest_unreadable() -> None:
     added = 0
     for number in range(20):
         key = bytes([255, number]) * 16
-        member = Member(DeviceKeys(key, key), "x" * MAXIMUM_LABEL_BYTES, capabilities=capabilities)
+        member = Member(
+            DeviceKeys(DeviceKey(key), NoisePublic(key)), "x" * MAXIMUM_LABEL_BYTES, capabilities=capabilities
+        )
         try:
             group = sign_manifest(group.adding(member), _ALICE)
         except LocalError as error:

@@ -10,6 +10,7 @@ import pytest
 from covey.core.group.messages import Bundle, pull_from_wire, pull_to_wire
 from covey.core.group.policy import Action, read_vote, sign_vote
 from covey.core.group.revocation import read_revoke
+from covey.core.ids import GroupId
 from covey.errors import RemoteError
 from tests.vectors import load, vectors
 from tests.vectors.makers.cast import identity
@@ -39,7 +40,7 @@ def test_votes(vector: dict[str, Any]) -> None:  # accepts: 003.34, 003.40
     vote = read_vote(raw)
     assert (vote.group_id, vote.action, vote.since) == (group_id, vector["action"], vector["since"])
     assert (vote.target, vote.voter) == (_key(vector["target"]), _key(vector["voter"]))
-    made = sign_vote(group_id, Action(vote.action), vote.target, vote.since, identity(vector["voter"]))
+    made = sign_vote(GroupId(group_id), Action(vote.action), vote.target, vote.since, identity(vector["voter"]))
     assert made.raw == raw
 
 

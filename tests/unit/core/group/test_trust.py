@@ -9,17 +9,18 @@ import pytest
 
 from covey.core.group.manifest import Mode, read_manifest
 from covey.core.group.trust import GroupTrust
+from covey.core.ids import DeviceKey, GroupId
 from covey.errors import GenesisError, MalformedError, RemoteError
 from tests.replay import replay
 from tests.vectors import load, vectors
 
 _FILE = load("group_manifests")
 _RAW = {entry["name"]: bytes.fromhex(entry["manifest"]) for entry in _FILE["manifests"]}
-_GROUP_ID = bytes.fromhex(_FILE["manifests"][0]["group_id"])
+_GROUP_ID = GroupId(bytes.fromhex(_FILE["manifests"][0]["group_id"]))
 
 
-def _signing(name: str) -> bytes:
-    return bytes.fromhex(_FILE["keys"][name]["signing_public"])
+def _signing(name: str) -> DeviceKey:
+    return DeviceKey(bytes.fromhex(_FILE["keys"][name]["signing_public"]))
 
 
 @pytest.mark.parametrize("vector", vectors("group_manifests", "trust"))
@@ -28,7 +29,7 @@ def test_rules(vector: dict[str, Any]) -> None:
     # accepts: 003.38, 003.39, 003.41, 003.42, 003.43, 003.44, 003.45, 003.46, 003.47, 003.48, 003.49, 003.50
     held = vector["held"]
     first = read_manifest(_RAW[held]) if held else None
-    trust = GroupTrust(first.group_id if first else _GROUP_ID, first)
+    trust = GroupTrust(GroupId(first.group_id if first else _GROUP_ID), first)
     for offer in vector["offers"]:
         before = trust.current
         raw = _RAW[offer["manifest"]]
@@ -53,7 +54,7 @@ def test_rules(vector: dict[str, Any]) -> None:
         assert trust.current is not None
         assert {each.keys.signing_public for each in trust.current.members} == {*map(_signing, vector["members"])}
     if vector["noise"] is not None:
-        device = _signing(vector["noise"]["device"])
+        device = DeviceKey(_signing(vector["noise"]["device"]))
         assert trust.current is not None
         held_now, expected = trust.current.member(device), read_manifest(_RAW[vector["noise"]["as_in"]]).member(device)
         assert held_now is not None

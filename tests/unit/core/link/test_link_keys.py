@@ -10,6 +10,7 @@ import pytest
 
 from covey.core.crypto import NoiseKey, Secret
 from covey.core.events import EnvelopeDropped
+from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
 from covey.core.link.link_keys import KeptKey, LinkKey, LinkTerms, open_envelope
 from covey.core.link.sealer import Outgoing
 from covey.core.wire.envelope import LINKED, SEALED, LinkEnvelope, read_envelope, seal, seal_by_link
@@ -33,7 +34,7 @@ class Talker(Device):
         self.maintain()
         return super().sends()
 
-    def speaks(self, group_id: bytes, content: bytes) -> list[Outgoing]:
+    def speaks(self, group_id: GroupId, content: bytes) -> list[Outgoing]:
         """Queue a blob and hand over everything that may go."""
         self.blob(group_id, content)
         return self.sends()
@@ -55,7 +56,7 @@ def ben(make: Callable[[str], Talker]) -> Talker:
 
 
 @pytest.fixture
-def group_id(ann: Talker, ben: Talker) -> bytes:
+def group_id(ann: Talker, ben: Talker) -> GroupId:
     """Let both have links to each other."""
     group = found(ann, ben)
     for number in range(4):
@@ -85,7 +86,7 @@ def _keys_held(device: Device) -> int:
 @pytest.mark.parametrize("vector", vectors("link_envelopes"))
 def test_vectors(vector: dict[str, Any], make: Callable[[str], Talker]) -> None:
     dan = make("dan")
-    key = LinkKey(b"a" * 32, _TAG, Secret(_KEY))
+    key = LinkKey(DeviceKey(b"a" * 32), _TAG, Secret(_KEY))
     with dan.store.transaction():
         _keep(dan, key)
     raw = bytes.fromhex(vector["envelope"])
@@ -104,18 +105,18 @@ def test_vectors(vector: dict[str, Any], make: Callable[[str], Talker]) -> None:
 def test_bodies(vector: dict[str, Any]) -> None:
     body = bytes.fromhex(vector["body"])
     if vector["code"] is None:
-        link = LinkKey.from_wire(b"a" * 32, body)
+        link = LinkKey.from_wire(DeviceKey(b"a" * 32), body)
         assert (link.tag.hex(), link.key.reveal().hex()) == (vector["tag"], vector["key"])
         assert link.to_wire() == body
         return
     with pytest.raises(RemoteError) as caught:
-        LinkKey.from_wire(b"a" * 32, body)
+        LinkKey.from_wire(DeviceKey(b"a" * 32), body)
     assert caught.value.code == vector["code"]
 
 
 def test_no_key_is_shown() -> None:  # accepts: 002.32
-    assert _KEY.hex() not in repr(LinkKey(b"a" * 32, _TAG, Secret(_KEY)))
-    assert repr(_KEY)[2:-1] not in repr(LinkKey(b"a" * 32, _TAG, Secret(_KEY)))
+    assert _KEY.hex() not in repr(LinkKey(DeviceKey(b"a" * 32), _TAG, Secret(_KEY)))
+    assert repr(_KEY)[2:-1] not in repr(LinkKey(DeviceKey(b"a" * 32), _TAG, Secret(_KEY)))
 
 
 def test_a_link_begins_with_the_eighth_envelope_and_not_before_it_is_acknowledged(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_a_device_that_only_acknowledges_gets_a_key(ann: Talker, ben: Talker) ->
     assert [_version(each) for each in ann.speaks(group, b"by link")] == [LINKED]
 
 
-def test_what_goes_by_link_comes_and_so_do_acknowledgements(ann: Talker, ben: Talker, group_id: bytes) -> None:
+def test_what_goes_by_link_comes_and_so_do_acknowledgements(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     [first] = ann.speaks(group_id, b"by link")
     [second] = ann.speaks(group_id, b"by the same")
     one, two = read_envelope(first.envelope), read_envelope(second.envelope)
@@ -173,7 +174,9 @@ def test_what_goes_by_link_comes_and_so_do_acknowledgements(ann: Talker, ben: Ta
     assert not _codes(ben)
 
 
-def test_what_is_sent_again_is_sealed_and_the_key_is_not_used_again(ann: Talker, ben: Talker, group_id: bytes) -> None:
+def test_what_is_sent_again_is_sealed_and_the_key_is_not_used_again(
+    ann: Talker, ben: Talker, group_id: GroupId
+) -> None:
     [lost] = ann.speaks(group_id, b"lost")
     ann.wait(RETRY_US_INITIAL / 1e6)
     [again] = ann.sends()
@@ -191,7 +194,9 @@ def test_what_is_sent_again_is_sealed_and_the_key_is_not_used_again(ann: Talker,
     assert [_version(each) for each in ann.speaks(group_id, b"a new key")] == [LINKED]
 
 
-def test_a_recipient_that_has_lost_its_keys_is_reached_all_the_same(ann: Talker, ben: Talker, group_id: bytes) -> None:
+def test_a_recipient_that_has_lost_its_keys_is_reached_all_the_same(
+    ann: Talker, ben: Talker, group_id: GroupId
+) -> None:
     with ben.store.transaction():
         ben.store.link_keys.forget(lambda _: False, set(), ben.now.wall_us)
     ann.blob(group_id, b"unreadable at first")
@@ -205,7 +210,7 @@ def test_a_recipient_that_has_lost_its_keys_is_reached_all_the_same(ann: Talker,
 
 
 def test_an_acknowledgement_that_did_not_open_is_sealed_when_it_is_asked_for_again(
-    ann: Talker, ben: Talker, group_id: bytes
+    ann: Talker, ben: Talker, group_id: GroupId
 ) -> None:
     with ann.store.transaction():
         ann.store.link_keys.forget(lambda _: False, set(), ann.now.wall_us)
@@ -218,7 +223,7 @@ def test_an_acknowledgement_that_did_not_open_is_sealed_when_it_is_asked_for_aga
     assert ann.store.outbox.totals() == (0, 0)
 
 
-def test_a_repetition_by_the_relay_alone_ends_nothing(ann: Talker, ben: Talker, group_id: bytes) -> None:
+def test_a_repetition_by_the_relay_alone_ends_nothing(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     [outgoing] = ann.speaks(group_id, b"twice")
     ben.receive(outgoing.envelope)
     carry(ann, ben)
@@ -228,7 +233,7 @@ def test_a_repetition_by_the_relay_alone_ends_nothing(ann: Talker, ben: Talker, 
 
 
 @pytest.mark.parametrize("who", ["ann", "ben"])
-def test_a_restart_of_either_side(ann: Talker, ben: Talker, group_id: bytes, who: str) -> None:
+def test_a_restart_of_either_side(ann: Talker, ben: Talker, group_id: GroupId, who: str) -> None:
     [before] = ann.speaks(group_id, b"before")
     {"ann": ann, "ben": ben}[who].restart()
     ben.receive(before.envelope)
@@ -252,7 +257,7 @@ def _linked(envelope: object) -> TypeGuard[LinkEnvelope]:
     return isinstance(envelope, LinkEnvelope)
 
 
-def test_keys_change_with_volume_and_nothing_waits_for_it(ann: Talker, ben: Talker, group_id: bytes) -> None:
+def test_keys_change_with_volume_and_nothing_waits_for_it(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     tags: dict[bytes, int] = {}
     for number in range(5 * _TERMS.envelopes):
         for outgoing in ann.speaks(group_id, b"%d" % number):
@@ -268,34 +273,36 @@ def test_keys_change_with_volume_and_nothing_waits_for_it(ann: Talker, ben: Talk
     assert len(ben.inbox()) == 4 + 5 * _TERMS.envelopes
 
 
-def test_keys_change_with_time(ann: Talker, ben: Talker, group_id: bytes) -> None:
+def test_keys_change_with_time(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     ann.wait(LINK_KEY_US / 1e6)
     assert [_version(each) for each in ann.speaks(group_id, b"late")] == [SEALED]
 
 
-def test_the_message_of_another_author_does_not_come_by_a_link(ann: Talker, ben: Talker, group_id: bytes) -> None:
+def test_the_message_of_another_author_does_not_come_by_a_link(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     """Who has a link may not carry in it what somebody else has signed."""
     cem = identity("cem")
     with ben.store.transaction():
         _keep(ben, LinkKey(cem.signing_public, b"t" * 16, Secret(_KEY)))
     body = b"by ann, not by cem"
-    message = write_message(ann.identity, MessageType.BLOB, ben.key, group_id, b"incarnat", 9, 9, 1, body)
+    message = write_message(
+        ann.identity, MessageType.BLOB, ben.key, group_id, Incarnation(b"incarnat"), 9, LinkSeq(9), 1, body
+    )
     ben.receive(seal_by_link(message, _KEY, b"t" * 16, 1))
     assert _codes(ben) == ["decryption"]
     assert body not in ben.inbox()
 
 
-def test_a_tag_in_use_stays_its_authors(ann: Talker, ben: Talker, group_id: bytes) -> None:
+def test_a_tag_in_use_stays_its_authors(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     [outgoing] = ann.speaks(group_id, b"mine")
     envelope = read_envelope(outgoing.envelope)
     assert isinstance(envelope, LinkEnvelope)
     with ben.store.transaction():
-        _keep(ben, LinkKey(b"c" * 32, envelope.tag, Secret(_KEY)))
+        _keep(ben, LinkKey(DeviceKey(b"c" * 32), envelope.tag, Secret(_KEY)))
     ben.receive(outgoing.envelope)
     assert ben.inbox()[-1] == b"mine"
 
 
-def test_a_key_that_was_not_sealed_is_not_kept(ann: Talker, ben: Talker, group_id: bytes) -> None:
+def test_a_key_that_was_not_sealed_is_not_kept(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     held = _keys_held(ben)
     [outgoing] = ann.speaks(group_id, b"this shows the key's tag")
     envelope = read_envelope(outgoing.envelope)
@@ -304,23 +311,27 @@ def test_a_key_that_was_not_sealed_is_not_kept(ann: Talker, ben: Talker, group_i
     assert kept is not None
     key = kept.key(ben.identity.noise)
     body = LinkKey(ann.key, b"n" * 16, Secret(_KEY)).to_wire()
-    arguments = (MessageType.LINK, ben.key, NO_GROUP, b"incarnat", 1, 1, 1, body)
-    ben.receive(seal_by_link(write_message(ann.identity, *arguments), key, envelope.tag, 1_000))
+    message = write_message(
+        ann.identity, MessageType.LINK, ben.key, NO_GROUP, Incarnation(b"incarnat"), 1, LinkSeq(1), 1, body
+    )
+    ben.receive(seal_by_link(message, key, envelope.tag, 1_000))
     assert _keys_held(ben) == held
     assert not _codes(ben)
 
 
-def test_strangers_give_no_keys(make: Callable[[str], Talker], ben: Talker, group_id: bytes) -> None:
+def test_strangers_give_no_keys(make: Callable[[str], Talker], ben: Talker, group_id: GroupId) -> None:
     eve = make("eve")
     held = _keys_held(ben)
     body = LinkKey(eve.key, b"n" * 16, Secret(_KEY)).to_wire()
-    message = write_message(eve.identity, MessageType.LINK, ben.key, NO_GROUP, b"incarnat", 1, 1, 1, body)
+    message = write_message(
+        eve.identity, MessageType.LINK, ben.key, NO_GROUP, Incarnation(b"incarnat"), 1, LinkSeq(1), 1, body
+    )
     ben.receive(seal(message, ben.identity.noise_public, eve.rng(32), eve.rng(24)))
     assert _codes(ben) == ["not_a_member"]
     assert _keys_held(ben) == held
 
 
-def test_keys_go_with_the_group(ann: Talker, ben: Talker, group_id: bytes) -> None:
+def test_keys_go_with_the_group(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     assert _keys_held(ann)
     with ann.store.transaction():
         ann.node.actions.leave(group_id, ann.now)
@@ -332,7 +343,7 @@ def test_keys_go_with_the_group(ann: Talker, ben: Talker, group_id: bytes) -> No
         assert not device.node.state.link_keys._used
 
 
-def test_keys_go_with_time_and_with_the_noise_key(ann: Talker, ben: Talker, group_id: bytes) -> None:
+def test_keys_go_with_time_and_with_the_noise_key(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     held = _keys_held(ben)
     with ben.store.transaction():
         ben.node._forget_link_keys(ben.now)
@@ -347,7 +358,7 @@ def test_keys_go_with_time_and_with_the_noise_key(ann: Talker, ben: Talker, grou
 
 
 def test_keys_lie_under_the_noise_key_and_leave_nothing_when_they_go(
-    ann: Talker, ben: Talker, group_id: bytes
+    ann: Talker, ben: Talker, group_id: GroupId
 ) -> None:  # accepts: 002.38
     [outgoing] = ann.speaks(group_id, b"x")
     envelope = read_envelope(outgoing.envelope)
@@ -364,7 +375,7 @@ def test_keys_lie_under_the_noise_key_and_leave_nothing_when_they_go(
     ben.restart()
 
 
-def test_another_noise_key_begins_another_link(ann: Talker, ben: Talker, group_id: bytes) -> None:
+def test_another_noise_key_begins_another_link(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     ben.identity.noise.take((NoiseKey.of(bytes(range(32))), *ben.identity.noise.keys))
     with ben.store.transaction():
         ben.node.actions.rotate_noise_key(ben.now)
@@ -392,15 +403,15 @@ def test_a_full_disk_begins_no_link(ann: Talker, ben: Talker) -> None:
     assert ben.inbox() == [b"0", b"1", b"2", b"3"]
 
 
-def test_files_and_answers_by_hand_are_sealed(ann: Talker, ben: Talker, group_id: bytes) -> None:
+def test_files_and_answers_by_hand_are_sealed(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     ann.blob(group_id, b"on a stick")
-    letters = [envelope for _, envelope in ann.node.export.waiting(ben.key, 0)] + list(
+    letters = [envelope for _, envelope in ann.node.export.waiting(ben.key, Place(0))] + list(
         ann.node.export.answers_for(ben.key, ann.now)
     )
     assert {envelope[1] for envelope in letters} == {SEALED}
 
 
-def test_an_unknown_tag_looks_like_a_damaged_envelope(ann: Talker, ben: Talker, group_id: bytes) -> None:
+def test_an_unknown_tag_looks_like_a_damaged_envelope(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     [outgoing] = ann.speaks(group_id, b"x")
     damaged = outgoing.envelope[:-1] + bytes([outgoing.envelope[-1] ^ 1])
     unknown = seal_by_link(b"x", _KEY, b"u" * 16, 1)

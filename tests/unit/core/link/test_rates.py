@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from covey.core.ids import DeviceKey
 from covey.core.link.rates import ReceivingRates, TokenBucket
 from covey.limits.rate import (
     ALL_TOKENS,
@@ -44,13 +45,13 @@ def test_a_clock_that_stands_still_or_goes_back_gives_nothing() -> None:
 def test_worthless_envelopes_end_an_authors_tokens_and_nobody_elses() -> None:
     rates = ReceivingRates()
     sent = 0
-    while not rates.exhausted(b"mal", 0):
-        rates.spend(b"mal", WORTHLESS_TOKENS, 0)
+    while not rates.exhausted(DeviceKey(b"mal"), 0):
+        rates.spend(DeviceKey(b"mal"), WORTHLESS_TOKENS, 0)
         sent += 1
     assert sent == AUTHOR_TOKENS // WORTHLESS_TOKENS
-    assert not rates.exhausted(b"ann", 0)
+    assert not rates.exhausted(DeviceKey(b"ann"), 0)
     assert rates.wait_us(0) == 0
-    assert not rates.exhausted(b"mal", SECOND)
+    assert not rates.exhausted(DeviceKey(b"mal"), SECOND)
 
 
 def test_a_thousand_devices_that_come_back_meet_no_bound() -> None:
@@ -58,12 +59,12 @@ def test_a_thousand_devices_that_come_back_meet_no_bound() -> None:
     rates, devices, now_us = ReceivingRates(), [b"%d" % number for number in range(1_000)], 0
     for device in devices:
         for _ in range(1_024):
-            rates.spend(device, NEWS_TOKENS, now_us)
+            rates.spend(DeviceKey(device), NEWS_TOKENS, now_us)
             now_us += 100  # ten thousand a second
         for _ in range(8):
-            rates.spend(device, WORTHLESS_TOKENS, now_us)
+            rates.spend(DeviceKey(device), WORTHLESS_TOKENS, now_us)
         assert rates.wait_us(now_us) == 0
-    assert not any(rates.exhausted(device, now_us) for device in devices)
+    assert not any(rates.exhausted(DeviceKey(device), now_us) for device in devices)
 
 
 def test_all_together_wait_when_strangers_send_too_much() -> None:
@@ -78,6 +79,6 @@ def test_all_together_wait_when_strangers_send_too_much() -> None:
 def test_what_is_remembered_is_bounded() -> None:
     rates = ReceivingRates()
     for number in range(2 * RATED_AUTHORS):
-        rates.spend(b"%d" % number, AUTHOR_TOKENS + AUTHOR_TOKENS_PER_SECOND, 0)
+        rates.spend(DeviceKey(b"%d" % number), AUTHOR_TOKENS + AUTHOR_TOKENS_PER_SECOND, 0)
     assert len(rates._authors) == RATED_AUTHORS
-    assert rates.exhausted(b"%d" % (2 * RATED_AUTHORS - 1), 0)
+    assert rates.exhausted(DeviceKey(b"%d" % (2 * RATED_AUTHORS - 1)), 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from covey.core.ids import LinkSeq
 from covey.core.link.receiver import Arrival, ReceiveLink
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import LimitError
@@ -13,17 +14,17 @@ from covey.limits.link import ACKNOWLEDGE_DELAY_US, ACKNOWLEDGE_EVERY_MESSAGES, 
 def test_a_sequence_is_new_once() -> None:
     link = ReceiveLink(SequenceSet(), set())
     for link_seq in (1, 3, 2):
-        assert link.classify(link_seq) is Arrival.NEW
-        link.take(link_seq)
-        assert link.classify(link_seq) is Arrival.DUPLICATE
+        assert link.classify(LinkSeq(link_seq)) is Arrival.NEW
+        link.take(LinkSeq(link_seq))
+        assert link.classify(LinkSeq(link_seq)) is Arrival.DUPLICATE
     assert link.received == SequenceSet(3)
 
 
 def test_what_is_far_ahead_is_refused() -> None:
     link = ReceiveLink(SequenceSet(5), set())
-    assert link.classify(5 + MAXIMUM_SEQUENCE_GAP) is Arrival.NEW
+    assert link.classify(LinkSeq(5 + MAXIMUM_SEQUENCE_GAP)) is Arrival.NEW
     with pytest.raises(LimitError):
-        link.classify(6 + MAXIMUM_SEQUENCE_GAP)
+        link.classify(LinkSeq(6 + MAXIMUM_SEQUENCE_GAP))
 
 
 def test_an_acknowledgement_waits_for_company() -> None:
@@ -39,7 +40,7 @@ def test_an_acknowledgement_waits_for_company() -> None:
 
 def test_an_acknowledgement_is_due_until_it_has_gone() -> None:
     link = ReceiveLink(SequenceSet(), set())
-    link.take(1)
+    link.take(LinkSeq(1))
     link.answer_soon(0)
     assert link.acknowledgement() == SequenceSet(1)
     assert link.next_deadline() == ACKNOWLEDGE_DELAY_US
@@ -49,14 +50,14 @@ def test_an_acknowledgement_is_due_until_it_has_gone() -> None:
 
 
 def test_what_is_not_landed_is_not_acknowledged() -> None:
-    link = ReceiveLink(SequenceSet(4), {3})
-    link.take(5, lands_later=True)
-    link.take(6, lands_later=True)
+    link = ReceiveLink(SequenceSet(4), {LinkSeq(3)})
+    link.take(LinkSeq(5), lands_later=True)
+    link.take(LinkSeq(6), lands_later=True)
     assert link.acknowledgement() == SequenceSet(2, ((4, 4),))
     assert not link.idle
-    link.landed({3, 5})
+    link.landed({LinkSeq(3), LinkSeq(5)})
     assert link.acknowledgement() == SequenceSet(5)
-    link.landed({6})
+    link.landed({LinkSeq(6)})
     assert link.acknowledgement() == SequenceSet(6)
     assert link.idle
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.link.receiver import ready_in_order
 from tests.fleet import Device, carry, found
 
@@ -78,7 +79,12 @@ def test_senders_do_not_wait_for_each_other(make: Make) -> None:
 
 
 def test_a_life_goes_before_the_next() -> None:
-    ann, old, new = b"a" * 32, b"old-life", b"new-life"
-    entries = [(1, ann, 9, new, 1), (2, ann, 8, old, 4), (3, ann, 7, old, 3), (4, b"b" * 32, 1, None, None)]
+    ann, old, new = DeviceKey(b"a" * 32), Incarnation(b"old-life"), Incarnation(b"new-life")
+    entries: list[tuple[int, DeviceKey, int, Incarnation | None, LinkSeq | None]] = [
+        (1, ann, 9, new, LinkSeq(1)),
+        (2, ann, 8, old, LinkSeq(4)),
+        (3, ann, 7, old, LinkSeq(3)),
+        (4, DeviceKey(b"b" * 32), 1, None, None),
+    ]
     assert ready_in_order(entries, {(ann, old): 4, (ann, new): 1}) == [3, 2, 1, 4]
     assert ready_in_order(entries, {(ann, old): 3, (ann, new): 1}) == [3, 4]

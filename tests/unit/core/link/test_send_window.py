@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from covey.core.ids import DeviceKey, Place
 from covey.core.link.send_window import SendLink
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES, RETRY_US_INITIAL, RETRY_US_MAX, RETRY_US_MIN
@@ -13,16 +14,16 @@ class Queue:
     """A link and the rows that wait for it."""
 
     def __init__(self, messages: int, size: int = 10) -> None:
-        self.rows = [(number, b"m" * size) for number in range(1, messages + 1)]
-        self.link = SendLink(b"recipient")
+        self.rows = [(Place(number), b"m" * size) for number in range(1, messages + 1)]
+        self.link = SendLink(DeviceKey(b"recipient"))
         self.now = SECOND
         self.link.connected(self.now)
 
-    def send(self) -> list[int]:
+    def send(self) -> list[Place]:
         """Load what is wanted, send what may go."""
         wanted = self.link.wanted()
         if wanted is not None:
-            rows: list[tuple[int, bytes]] = []
+            rows: list[tuple[Place, bytes]] = []
             for row in self.rows:
                 if row[0] > wanted.after and len(rows) < wanted.messages and sum(len(m) for _, m in rows) < wanted.size:
                     rows.append(row)
@@ -43,7 +44,7 @@ class Queue:
         self.now += microseconds
         self.link.handle_deadline(self.now, lambda _low, high: high)
 
-    def add(self, place: int) -> None:
+    def add(self, place: Place) -> None:
         """Queue another message."""
         self.rows.append((place, b"m" * 10))
         self.link.queue_grew()
@@ -113,12 +114,12 @@ def test_a_refused_message_holds_up_none_behind_it() -> None:
     queue.send()
     queue.wait(RETRY_US_INITIAL)
     assert queue.send() == [1]
-    queue.add(2)
+    queue.add(Place(2))
     queue.wait(RETRY_US_MAX)
     assert queue.send() == [2]
     queue.acknowledge(SequenceSet(0, ((2, 2),)))
     for place in range(3, 8):
-        queue.add(place)
+        queue.add(Place(place))
         assert place in queue.send()
         queue.acknowledge(SequenceSet(0, ((2, place),)))
     assert not queue.link.idle
@@ -139,7 +140,7 @@ def test_a_hole_that_stays_is_filled_ever_less_often() -> None:
     queue = Queue(2)
     sends = 0
     for _ in range(600):
-        sends += queue.send().count(1)
+        sends += queue.send().count(Place(1))
         queue.now += SECOND
         queue.acknowledge(SequenceSet(0, ((2, 2),)))
     assert 5 <= sends <= 12
@@ -148,9 +149,9 @@ def test_a_hole_that_stays_is_filled_ever_less_often() -> None:
 def test_a_lost_connection_repeats_what_the_relay_had_not_answered() -> None:
     queue = Queue(4)
     queue.send()
-    queue.link.relayed(1)
-    queue.link.relayed(3)
-    queue.link.relayed(99)
+    queue.link.relayed(Place(1))
+    queue.link.relayed(Place(3))
+    queue.link.relayed(Place(99))
     queue.link.connection_lost()
     assert queue.link.next_deadline() is None
     queue.link.connected(queue.now)
@@ -163,7 +164,7 @@ def test_the_retry_time_follows_the_round_trip() -> None:
         queue.send()
         queue.now += 3 * SECOND
         queue.acknowledge(SequenceSet(place))
-        queue.add(place + 1)
+        queue.add(Place(place + 1))
     queue.send()
     deadline = queue.link.next_deadline()
     assert deadline is not None
@@ -176,13 +177,13 @@ def test_a_window_freed_after_an_absence_is_one_round_trip() -> None:
         queue.send()
         queue.now += SECOND // 5
         queue.acknowledge(SequenceSet(place))
-        queue.add(place + 1)
+        queue.add(Place(place + 1))
     for place in range(31, 36):
-        queue.add(place)
+        queue.add(Place(place))
     queue.send()
     queue.now += RETRY_US_MIN - 1  # its recipient ends, and comes back just in time
     queue.acknowledge(SequenceSet(35))
-    queue.add(36)
+    queue.add(Place(36))
     queue.send()
     deadline = queue.link.next_deadline()
     assert deadline is not None
@@ -192,12 +193,12 @@ def test_a_window_freed_after_an_absence_is_one_round_trip() -> None:
 def test_an_outage_is_no_round_trip() -> None:
     queue = Queue(1)
     queue.send()
-    queue.link.relayed(1)
+    queue.link.relayed(Place(1))
     queue.link.connection_lost()
     queue.now += 3_600 * SECOND
     queue.link.connected(queue.now)
     queue.acknowledge(SequenceSet(1))
-    queue.add(2)
+    queue.add(Place(2))
     queue.send()
     deadline = queue.link.next_deadline()
     assert deadline is not None
@@ -209,7 +210,7 @@ def test_an_acknowledgement_of_what_was_never_sent_stops_nothing() -> None:
     queue.send()
     queue.acknowledge(SequenceSet(1_000_000))
     assert queue.link.idle
-    queue.add(2)
+    queue.add(Place(2))
     assert queue.send() == [2]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from covey.core.ids import DeviceKey, Place
 from covey.core.link.send_window import MESSAGE, Event, Gone, InFlight, Relayed, SendLink, Sent, Waiting
 from covey.core.wire.sequences import SequenceSet
 
@@ -18,16 +19,16 @@ class Window:
     """A link with one message, in any state; a second one, which is never sent, keeps the window open."""
 
     def __init__(self, state: type) -> None:
-        self.link = SendLink(b"recipient")
+        self.link = SendLink(DeviceKey(b"recipient"))
         self.link.connected(NOW_US)
         wanted = self.link.wanted()
         assert wanted is not None
-        self.link.offer([(1, b"message"), (2, b"later")], wanted)
+        self.link.offer([(Place(1), b"message"), (Place(2), b"later")], wanted)
         self.entry: InFlight = next(self.link.messages_to_send())
         if state is not Waiting:
             self.link.sent(self.entry, NOW_US, RELAY)
         if state is Relayed:
-            self.link.relayed(1)
+            self.link.relayed(Place(1))
         if state is Gone:
             self.link.receive_acknowledgement(SequenceSet(1), NOW_US)
         assert type(self.entry.state) is state
@@ -35,7 +36,7 @@ class Window:
 
 EVENTS: Mapping[Event, Callable[[Window], object]] = {
     Event.SENT: lambda window: window.link.sent(window.entry, LATE_US, RELAY),
-    Event.RELAYED: lambda window: window.link.relayed(1),
+    Event.RELAYED: lambda window: window.link.relayed(Place(1)),
     Event.CUT: lambda window: window.link.connection_lost(RELAY),
     Event.RETRY: lambda window: window.link.handle_deadline(LATE_US, lambda _low, high: high),
     Event.MISSING: lambda window: window.link.receive_acknowledgement(SequenceSet(0, ((2, 2),)), LATE_US),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from covey.core.events import EnvelopeDropped
+from covey.core.ids import GroupId, Incarnation, LinkSeq
 from covey.core.link import receiver
 from covey.core.membership.events import JoinExpired, RemovedFromGroup
 from covey.core.pairing.invite import Invite
@@ -33,12 +34,12 @@ def _later(device: Device, microseconds: int) -> None:
             device.node.maintain(device.now)
 
 
-def _remove(remover: Device, target: Device, group_id: bytes) -> None:
+def _remove(remover: Device, target: Device, group_id: GroupId) -> None:
     with remover.store.transaction():
         remover.node.actions.change(group_id, lambda draft, epoch: draft.removing(target.key, epoch), remover.now)
 
 
-def _invite(inviter: Device, group_id: bytes) -> Invite:
+def _invite(inviter: Device, group_id: GroupId) -> Invite:
     with inviter.store.transaction():
         return inviter.node.membership.invite(group_id, (), "mqtt://fleet", inviter.now.wall_us)
 
@@ -208,7 +209,15 @@ def test_an_author_has_a_bounded_number_of_incarnations(make: Make, monkeypatch:
     monkeypatch.setattr(receiver, "INCARNATIONS", 3)
     for number in range(5):
         raw = write_message(
-            ann.identity, MessageType.BLOB, ben.key, group_id, bytes([number]) * 8, 1, 1, 1, b"%d" % number
+            ann.identity,
+            MessageType.BLOB,
+            ben.key,
+            group_id,
+            Incarnation(bytes([number]) * 8),
+            1,
+            LinkSeq(1),
+            1,
+            b"%d" % number,
         )
         assert read_message(raw)
         ben.receive(seal(raw, ben.identity.noise_public, ann.rng(32), ann.rng(24)))

@@ -11,6 +11,7 @@ import pytest
 from covey.core.events import EnvelopeDropped
 from covey.core.group.manifest import GroupManifest, Member, secret_id, sign_manifest
 from covey.core.group.messages import Bundle, GroupSend, first_that_fit
+from covey.core.ids import GroupId
 from covey.core.membership.membership import Edit
 from covey.core.wire.message import MessageType
 from covey.limits.group import (
@@ -48,7 +49,7 @@ def _relabelling(device: Device) -> Edit:
     return edit
 
 
-def _send(sender: Device, recipient: Device, group_id: bytes, manifests: list[bytes]) -> None:
+def _send(sender: Device, recipient: Device, group_id: GroupId, manifests: list[bytes]) -> None:
     """Send manifests as a modified agent would: in messages that each carry as many as are taken."""
     while manifests:
         fitting = first_that_fit(manifests)
@@ -75,12 +76,12 @@ def _tend(devices: Iterable[Device], rounds: int = 1) -> None:
         carry(*together)
 
 
-def _remove(remover: Device, target: Device, group_id: bytes) -> None:
+def _remove(remover: Device, target: Device, group_id: GroupId) -> None:
     with remover.store.transaction():
         remover.node.actions.change(group_id, lambda draft, epoch: draft.removing(target.key, epoch), remover.now)
 
 
-def _members(device: Device, group_id: bytes) -> set[bytes]:
+def _members(device: Device, group_id: GroupId) -> set[bytes]:
     return {member.keys.signing_public for member in device.node.membership.group(group_id).members}
 
 

@@ -12,6 +12,7 @@ from covey.core.crypto import Secret
 from covey.core.events import EnvelopeDropped
 from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.group.messages import Bundle, pull_to_wire
+from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
 from covey.core.link.link_keys import LinkKey
 from covey.core.membership.events import RemovedFromGroup
 from covey.core.presence.status import Presence, State
@@ -36,12 +37,14 @@ def make(tmp_path: Path) -> Make:
     return lambda name, **options: Device(name, tmp_path, **options)
 
 
-def _say(author: Device, to: Device, kind: MessageType, body: bytes, number: int, group_id: bytes = NO_GROUP) -> None:
-    message = write_message(author.identity, kind, to.key, group_id, b"incarnat", number, number, 1, body)
+def _say(author: Device, to: Device, kind: MessageType, body: bytes, number: int, group_id: GroupId = NO_GROUP) -> None:
+    message = write_message(
+        author.identity, kind, to.key, group_id, Incarnation(b"incarnat"), number, LinkSeq(number), 1, body
+    )
     to.receive(seal(message, to.identity.noise_public, author.rng(32), author.rng(24)))
 
 
-def _remove(remover: Device, target: Device, group_id: bytes) -> None:
+def _remove(remover: Device, target: Device, group_id: GroupId) -> None:
     with remover.store.transaction():
         remover.node.actions.change(group_id, lambda draft, epoch: draft.removing(target.key, epoch), remover.now)
 
@@ -57,7 +60,7 @@ def _own(group: GroupManifest, device: Device) -> Member:
     [
         (MessageType.LOSS, Loss(LossReason.EXPIRED, ((1, 1),)).to_wire()),
         (MessageType.RESUME, Resumption(((1, 5),)).to_wire()),
-        (MessageType.LINK, LinkKey(b"", bytes(16), Secret(bytes(32))).to_wire()),
+        (MessageType.LINK, LinkKey(DeviceKey(b""), bytes(16), Secret(bytes(32))).to_wire()),
         (MessageType.PRESENCE, Presence(2, State.HERE, 60, (1,)).to_wire()),
     ],
 )
@@ -117,7 +120,7 @@ def test_a_device_that_the_removed_make_up_learns_nothing_later(make: Make) -> N
     carry(ann, ben, zoe)
     for outgoing in void:
         ann.receive(outgoing.envelope)
-    notices = [read_message(raw) for _, raw in ann.store.outbox.queued(dan.key, 0, 100, 10_000_000)]
+    notices = [read_message(raw) for _, raw in ann.store.outbox.queued(dan.key, Place(0), 100, 10_000_000)]
     assert [message.type for message in notices] == [MessageType.GROUP_MANIFEST]
     bundle = Bundle.from_wire(notices[0].body)
     manifests = [read_manifest(raw) for raw in bundle.manifests]

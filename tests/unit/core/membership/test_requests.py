@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from covey.core.events import EnvelopeDropped
+from covey.core.ids import GroupId, Incarnation, LinkSeq
 from covey.core.membership.events import GroupInvited
 from covey.core.membership.requests import GroupInvite
 from covey.core.now import Now
 from covey.core.wire.envelope import seal
-from covey.core.wire.message import MessageType, write_message
+from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.errors import LocalError
 from covey.limits.pairing import GROUP_REQUEST_US, MAXIMUM_GROUP_REQUESTS, MAXIMUM_GROUP_REQUESTS_OF_ONE
 from tests.fleet import Device, carry, found
@@ -30,14 +31,14 @@ def create(device: Device) -> bytes:
         return device.node.membership.create(device.name, (), device.now.wall_us).group_id
 
 
-def invite(inviter: Device, member: Device, group_id: bytes) -> None:
+def invite(inviter: Device, member: Device, group_id: GroupId) -> None:
     with inviter.store.transaction():
         inviter.node.actions.invite_member(group_id, member.key, (), inviter.now)
 
 
-def forge(author: Device, to: Device, number: int, body: bytes, group_id: bytes = bytes(32)) -> None:
+def forge(author: Device, to: Device, number: LinkSeq, body: bytes, group_id: GroupId = NO_GROUP) -> None:
     message = write_message(
-        author.identity, MessageType.GROUP_INVITE, to.key, group_id, b"incarnat", number, number, 1, body
+        author.identity, MessageType.GROUP_INVITE, to.key, group_id, Incarnation(b"incarnat"), number, number, 1, body
     )
     to.receive(seal(message, to.identity.noise_public, author.rng(32), author.rng(24)))
 
@@ -53,7 +54,7 @@ def codes(device: Device) -> list[str]:
 def test_an_invitation_waits_for_a_person_and_survives_a_restart(make: Make) -> None:  # accepts: 003.13, 003.14
     ann, ben = make("ann"), make("ben")
     found(ann, ben)
-    second = create(ann)
+    second = GroupId(create(ann))
     invite(ann, ben, second)
     carry(ann, ben)
     assert GroupInvited(second, ann.key) in ben.events()
@@ -71,7 +72,7 @@ def test_an_invitation_waits_for_a_person_and_survives_a_restart(make: Make) -> 
 def test_an_invitation_is_one_devices_alone(make: Make) -> None:
     ann, ben, cleo = make("ann"), make("ben"), make("cleo")
     found(ann, ben, cleo)
-    second = create(ann)
+    second = GroupId(create(ann))
     invite(ann, ben, second)
     carry(ann, ben)
     [request] = ben.store.requests.pending()
@@ -85,7 +86,7 @@ def test_an_invitation_is_one_devices_alone(make: Make) -> None:
 def test_a_strangers_is_refused_before_it_is_read(make: Make) -> None:
     ann, eve = make("ann"), make("eve")
     create(ann)
-    forge(eve, ann, 1, b"not even CBOR")
+    forge(eve, ann, LinkSeq(1), b"not even CBOR")
     assert codes(ann) == ["not_a_member"]
     assert ann.store.counters.values() == {"dropped_not_a_member": 1}
     assert ann.store.requests.pending() == []
@@ -94,8 +95,8 @@ def test_a_strangers_is_refused_before_it_is_read(make: Make) -> None:
 def test_what_is_malformed_or_expired_is_set_aside(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     found(ann, ben)
-    forge(ann, ben, 1, b"not even CBOR")
-    forge(ann, ben, 2, body(ann, ben.now.wall_us - 1))
+    forge(ann, ben, LinkSeq(1), b"not even CBOR")
+    forge(ann, ben, LinkSeq(2), body(ann, ben.now.wall_us - 1))
     assert codes(ben) == ["malformed", "invite"]
     assert ben.store.requests.pending() == []
 
@@ -103,13 +104,13 @@ def test_what_is_malformed_or_expired_is_set_aside(make: Make) -> None:
 def test_they_end_by_themselves(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     found(ann, ben)
-    forge(ann, ben, 1, body(ann, 2**60), b"a" * 32)
+    forge(ann, ben, LinkSeq(1), body(ann, 2**60), GroupId(b"a" * 32))
     [request] = ben.store.requests.pending()
     assert request.expires_at_us == ben.now.wall_us + GROUP_REQUEST_US
     ben.now = Now(ben.now.monotonic_us, ben.now.wall_us + GROUP_REQUEST_US + 1)
     with pytest.raises(LocalError, match="expired"), ben.store.transaction():
         ben.node.actions.accept_request(request, "ben", ben.now)
-    forge(ann, ben, 2, body(ann, 2**60), b"b" * 32)
+    forge(ann, ben, LinkSeq(2), body(ann, 2**60), GroupId(b"b" * 32))
     assert [each.group_id for each in ben.store.requests.pending()] == [b"b" * 32]
 
 
@@ -117,10 +118,12 @@ def test_one_member_cannot_use_up_the_room(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     found(ann, ben)
     for number in range(1, MAXIMUM_GROUP_REQUESTS_OF_ONE + 2):
-        forge(ann, ben, number, body(ann, 2**60), bytes([number]) * 32)
+        forge(ann, ben, LinkSeq(number), body(ann, 2**60), GroupId(bytes([number]) * 32))
     assert codes(ben) == ["limit"]
     assert len(ben.store.requests.pending()) == MAXIMUM_GROUP_REQUESTS_OF_ONE
-    forge(ann, ben, 20, body(ann, 2**60), bytes([1]) * 32)  # the same group again takes the earlier one's place
+    forge(
+        ann, ben, LinkSeq(20), body(ann, 2**60), GroupId(bytes([1]) * 32)
+    )  # the same group again takes the earlier one's place
     assert codes(ben) == []
 
 
@@ -131,7 +134,7 @@ def test_nor_can_many(make: Make) -> None:
     found(*devices)
     for device in others:
         for number in range(1, MAXIMUM_GROUP_REQUESTS_OF_ONE + 1):
-            forge(device, ben, number, body(device, 2**60), bytes([number]) * 32)
+            forge(device, ben, LinkSeq(number), body(device, 2**60), GroupId(bytes([number]) * 32))
     assert len(ben.store.requests.pending()) == MAXIMUM_GROUP_REQUESTS
     assert codes(ben) == ["limit"] * MAXIMUM_GROUP_REQUESTS_OF_ONE
 

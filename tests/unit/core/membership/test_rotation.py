@@ -14,6 +14,7 @@ from covey.app.roles.key_reload import KeyReload
 from covey.core.crypto import NoiseKey
 from covey.core.group.manifest import Mode, Role
 from covey.core.group_actions import GroupActions
+from covey.core.ids import GroupId
 from covey.errors import LocalError, StorageError
 from covey.limits.key import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN, RETIRED_NOISE_KEYS
 from covey_boards.shared import messages
@@ -54,7 +55,7 @@ class Rotating(Device):
         self.wait(microseconds / 1e6)
         self.turn()
 
-    def listed_by(self, other: Device, group_id: bytes) -> bytes:
+    def listed_by(self, other: Device, group_id: GroupId) -> bytes:
         """Return the noise key that another device knows for this one."""
         member = other.node.membership.group(group_id).member(self.key)
         assert member is not None

@@ -11,6 +11,7 @@ import pytest
 from covey.core.events import EnvelopeDropped
 from covey.core.group.manifest import GroupManifest, Mode, Role
 from covey.core.group.policy import Action, sign_vote
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.membership.voting import VoteArrived
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
@@ -33,18 +34,18 @@ def group(tmp_path: Path) -> Group:
     return group_id, ann, ben, cem, dan
 
 
-def _promoted(draft: GroupManifest, key: bytes) -> GroupManifest:
+def _promoted(draft: GroupManifest, key: DeviceKey) -> GroupManifest:
     member = draft.member(key)
     assert member is not None
     return draft.changing(replace(member, role=Role.ADMIN))
 
 
-def _change(device: Device, group_id: bytes, edit: Callable[[GroupManifest], GroupManifest]) -> None:
+def _change(device: Device, group_id: GroupId, edit: Callable[[GroupManifest], GroupManifest]) -> None:
     with device.store.transaction():
         device.node.actions.change(group_id, lambda draft, _: edit(draft), device.now)
 
 
-def _cast(voter: Device, recipient: Device, group_id: bytes, target: Device, since: int) -> list[object]:
+def _cast(voter: Device, recipient: Device, group_id: GroupId, target: Device, since: int) -> list[object]:
     """Send a vote as no honest device would; return what its recipient makes of it."""
     recipient.events()
     raw = sign_vote(group_id, Action.BAN, target.key, since, voter.identity).raw
@@ -56,30 +57,30 @@ def _cast(voter: Device, recipient: Device, group_id: bytes, target: Device, sin
 
 def test_a_vote_counts_only_as_the_rules_say(group: Group) -> None:  # accepts: 003.34, 003.36
     group_id, ann, ben, cem, dan = group
-    assert _cast(dan, ann, group_id, ben, 2) == ["vote"], "by no admin"
-    assert _cast(ben, ann, group_id, ben, 2) == ["vote"], "about itself"
-    assert _cast(ben, ann, group_id, dan, 3) == ["vote"], "about a member of another time"
-    assert ann.store.votes.of_group(group_id) == []
+    assert _cast(dan, ann, GroupId(group_id), ben, 2) == ["vote"], "by no admin"
+    assert _cast(ben, ann, GroupId(group_id), ben, 2) == ["vote"], "about itself"
+    assert _cast(ben, ann, GroupId(group_id), dan, 3) == ["vote"], "about a member of another time"
+    assert ann.store.votes.of_group(GroupId(group_id)) == []
     assert ann.store.counters.values()["quarantined_vote"] == 3
-    assert _cast(ben, ann, group_id, dan, 4) == [VoteArrived(group_id, Action.BAN, dan.key, ben.key)]
-    assert _cast(cem, ann, group_id, cem, 3) == ["vote"]
-    assert len(ann.store.votes.of_group(group_id)) == 1
+    assert _cast(ben, ann, GroupId(group_id), dan, 4) == [VoteArrived(GroupId(group_id), Action.BAN, dan.key, ben.key)]
+    assert _cast(cem, ann, GroupId(group_id), cem, 3) == ["vote"]
+    assert len(ann.store.votes.of_group(GroupId(group_id))) == 1
 
 
 def test_the_target_is_not_told_and_two_of_three_decide(group: Group) -> None:  # accepts: 003.34, 003.35, 003.37
     group_id, ann, ben, cem, dan = group
     with ben.store.transaction():
-        voting = ben.node.actions.vote(group_id, Action.BAN, dan.key, ben.now)
+        voting = ben.node.actions.vote(GroupId(group_id), Action.BAN, dan.key, ben.now)
     assert (voting.votes, voting.needed, voting.decided) == (1, 2, False)
     assert {outgoing.recipient for outgoing in ben.sends()} == {ann.key, cem.key}
     ben.wait(300)
     carry(ann, ben, cem, dan)
     assert not [event for event in dan.events() if isinstance(event, VoteArrived)]
     with ann.store.transaction():
-        assert ann.node.actions.vote(group_id, Action.BAN, dan.key, ann.now).decided
+        assert ann.node.actions.vote(GroupId(group_id), Action.BAN, dan.key, ann.now).decided
     carry(ann, ben, cem, dan)
     for device in (ann, ben, cem):
-        assert device.node.membership.group(group_id).ban(dan.key)
+        assert device.node.membership.group(GroupId(group_id)).ban(dan.key)
     assert dan.node.membership.groups() == []
 
 
@@ -90,6 +91,6 @@ def test_the_target_is_not_told_and_two_of_three_decide(group: Group) -> None:  
 def test_what_a_person_may_not_vote_about(group: Group, voter: str, target: str, reason: str) -> None:
     group_id, *everybody = group
     devices = {device.name: device for device in everybody}
-    key = devices[target].key if target in devices else bytes(32)
+    key = DeviceKey(devices[target].key if target in devices else bytes(32))
     with pytest.raises(LocalError, match=reason):
-        devices[voter].node.actions.vote(group_id, Action.BAN, key, devices[voter].now)
+        devices[voter].node.actions.vote(GroupId(group_id), Action.BAN, key, devices[voter].now)

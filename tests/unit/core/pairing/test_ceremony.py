@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from covey.core.crypto import DeviceKeys, Identity
+from covey.core.ids import GroupId
 from covey.core.pairing.ceremony import Admitted, Ending, InviterMet
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.inviter import Inviter
@@ -45,7 +46,7 @@ from covey.limits.pairing import INVITE_US, MAXIMUM_RENDEZVOUS_BYTES, PAIRING_RE
 from tests.fleet import identity
 
 ANN, BEN, EVE = (identity(name) for name in ("ann", "ben", "eve"))
-GROUP = bytes(range(32))
+GROUP = GroupId(bytes(range(32)))
 CODE = b"42-abandon-zoo"
 START_US = 5_000_000
 
@@ -146,7 +147,7 @@ def test_both_see_the_same_words_and_the_joiner_is_admitted(meeting: Meeting) ->
     assert (meeting.joining.ending, meeting.inviting.ending) == (Ending.PAIRED, Ending.PAIRED)
     assert not meeting.refused
     assert max(len(raw) for raw in meeting.seen) < 1_000
-    assert all(BEN.signing_public not in raw and b"password" not in raw for raw in meeting.seen)
+    assert all(bytes(BEN.signing_public) not in raw and b"password" not in raw for raw in meeting.seen)
 
 
 def test_whoever_comes_second_is_heard() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from covey.adapters.word_list import draw_code, typed_code, word_list, words_at
 from covey.core.crypto import DeviceKeys
+from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.membership.requests import GroupInvite
 from covey.core.pairing.invite import Invite, JoinRequest, hash_secret
 from covey.errors import LocalError, RemoteError
@@ -27,9 +28,13 @@ def test_invites(vector: dict[str, Any]) -> None:  # accepts: 003.86
         assert caught.value.hint
         return
     inviter = _KEYS[vector["inviter"]]
-    keys = DeviceKeys(bytes.fromhex(inviter["signing_public"]), bytes.fromhex(inviter["noise_public"]))
+    keys = DeviceKeys(
+        DeviceKey(bytes.fromhex(inviter["signing_public"])), NoisePublic(bytes.fromhex(inviter["noise_public"]))
+    )
     group_id, secret = bytes.fromhex(vector["group_id"]), bytes.fromhex(vector["secret"])
-    expected = Invite(group_id, keys, secret, vector["expires_at_us"], vector["relay_url"], vector["rendezvous"])
+    expected = Invite(
+        GroupId(group_id), keys, secret, vector["expires_at_us"], vector["relay_url"], vector["rendezvous"]
+    )
     assert Invite.from_uri(vector["uri"]) == expected
     assert expected.to_uri() == vector["uri"]
     assert hash_secret(secret).hex() == expected.secret_hash.hex() == vector["secret_hash"]
@@ -44,7 +49,7 @@ def test_join_requests(vector: dict[str, Any]) -> None:
         assert caught.value.code == vector["code"]
         return
     secret, noise_public = bytes.fromhex(vector["secret"]), bytes.fromhex(vector["noise_public"])
-    expected = JoinRequest(secret, noise_public, vector["label"])
+    expected = JoinRequest(secret, NoisePublic(noise_public), vector["label"])
     assert JoinRequest.from_wire(body) == expected
     assert expected.to_wire() == body
 
@@ -58,7 +63,7 @@ def test_group_invites(vector: dict[str, Any]) -> None:
         assert caught.value.code == vector["code"]
         return
     secret, noise_public = bytes.fromhex(vector["secret"]), bytes.fromhex(vector["noise_public"])
-    expected = GroupInvite(secret, noise_public, vector["expires_at_us"])
+    expected = GroupInvite(secret, NoisePublic(noise_public), vector["expires_at_us"])
     assert GroupInvite.from_wire(body) == expected
     assert expected.to_wire() == body
 
@@ -99,7 +104,9 @@ def test_any_two_words_may_be_drawn() -> None:
 
 
 def test_an_invite_is_spelt_in_one_way() -> None:
-    uri = Invite(bytes(32), DeviceKeys(bytes(32), bytes(32)), bytes(16), 1, "mqtt://relay", 7).to_uri()
+    uri = Invite(
+        GroupId(bytes(32)), DeviceKeys(DeviceKey(bytes(32)), NoisePublic(bytes(32))), bytes(16), 1, "mqtt://relay", 7
+    ).to_uri()
     assert len(uri.removeprefix("covey://join/1/")) % 4, "the last letter has bits to spare"
     spellings = []
     for letter in string.ascii_letters + string.digits + "-_":
@@ -112,10 +119,10 @@ def test_the_secret_is_not_shown() -> None:  # accepts: 002.32
     valid = next(vector for vector in load("invites")["vectors"] if vector["code"] is None)
     invite = Invite.from_uri(valid["uri"])
     assert repr(invite.secret) not in repr(invite)
-    assert repr(invite.secret) not in repr(JoinRequest(invite.secret, bytes(32), ""))
+    assert repr(invite.secret) not in repr(JoinRequest(invite.secret, NoisePublic(bytes(32)), ""))
 
 
 def test_no_invite_is_made_that_cannot_be_read() -> None:
-    keys = DeviceKeys(bytes(32), bytes(32))
+    keys = DeviceKeys(DeviceKey(bytes(32)), NoisePublic(bytes(32)))
     with pytest.raises(LocalError, match="URL"):
-        Invite(bytes(32), keys, bytes(16), 1, "\u00fc" * 257).to_uri()
+        Invite(GroupId(bytes(32)), keys, bytes(16), 1, "\u00fc" * 257).to_uri()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from covey.core.crypto import DeviceKeys
+from covey.core.ids import DeviceKey, NoisePublic
 from covey.core.pairing.messages import CeremonyKeys, from_wire, inviter_commitment, joiner_commitment, to_wire
 from covey.core.pake import Pake, Side
 from covey.errors import RemoteError
@@ -19,7 +20,9 @@ _DERIVATION = _FILE["derivation"]
 
 def _keys(role: str) -> DeviceKeys:
     found = _FILE["keys"][_DERIVATION[role]]
-    return DeviceKeys(bytes.fromhex(found["signing_public"]), bytes.fromhex(found["noise_public"]))
+    return DeviceKeys(
+        DeviceKey(bytes.fromhex(found["signing_public"])), NoisePublic(bytes.fromhex(found["noise_public"]))
+    )
 
 
 def test_both_sides_derive_the_same() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from covey.core.ids import DeviceKey
 from covey.core.link import receiver
 from covey.core.routing.forwarding import Forward
 from covey.core.wire.message import NO_GROUP, Loss, LossReason, MessageType, read_message
@@ -206,7 +207,7 @@ def test_a_board_far_ahead_is_told_where_it_stands(fleet: Fleet) -> None:
 def test_forwards(vector: dict[str, Any]) -> None:
     body = bytes.fromhex(vector["body"])
     if vector["code"] is None:
-        to = bytes.fromhex(load("messages")["keys"][vector["to"]]["signing_public"])
+        to = DeviceKey(bytes.fromhex(load("messages")["keys"][vector["to"]]["signing_public"]))
         expected = Forward(to, bytes.fromhex(vector["envelope"]))
         assert Forward.from_wire(body) == expected
         assert expected.to_wire() == body

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from covey.core.group.manifest import GroupManifest, Member
-from covey.core.ids import truncate_utf8
+from covey.core.ids import DeviceKey, EpochId, Incarnation, LinkSeq, truncate_utf8
 from covey.core.routing.forwarding import BoardRoutes, Forward
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, write_message
@@ -22,11 +22,19 @@ from tests.unit.core.board_fleet import Fleet, codes
 def _telemetry_of(fleet: Fleet, author: Device) -> bytes:
     """Return a member's own message to the collector."""
     return write_message(
-        *(author.identity, MessageType.TELEMETRY, fleet.collector.key, fleet.group_id, b"incarnat", 7, 7, 1, BATCH)
+        author.identity,
+        MessageType.TELEMETRY,
+        fleet.collector.key,
+        fleet.group_id,
+        Incarnation(b"incarnat"),
+        7,
+        LinkSeq(7),
+        1,
+        BATCH,
     )
 
 
-def _wrapped(fleet: Fleet, author: Device, to: bytes, envelope: bytes) -> None:
+def _wrapped(fleet: Fleet, author: Device, to: DeviceKey, envelope: bytes) -> None:
     """Let a member forward whatever it likes to the collector, as no node of ours would."""
     body = Forward(to, envelope).to_wire()
     with author.store.transaction():
@@ -96,7 +104,7 @@ def test_a_board_that_was_removed_is_not_carried_and_hears_nothing(fleet: Fleet)
     waiting = fleet.telemetry()
     fleet.forward(waiting)
 
-    def edit(draft: GroupManifest, epoch_id: bytes) -> GroupManifest:
+    def edit(draft: GroupManifest, epoch_id: EpochId) -> GroupManifest:
         return draft.removing(fleet.board.key, epoch_id)
 
     with fleet.collector.store.transaction():
@@ -123,7 +131,7 @@ def test_a_board_of_no_group_is_refused(fleet: Fleet) -> None:
 def test_only_a_collector_of_the_group_is_forwarded_to(fleet: Fleet) -> None:
     for recipient in (fleet.other.key, Board("stranger").key, fleet.board.key):
         with pytest.raises(LocalError, match="no collector"), fleet.gate.store.transaction():
-            fleet.gate.node.forward(fleet.board.key, recipient, b"", fleet.gate.now)
+            fleet.gate.node.forward(fleet.board.key, DeviceKey(recipient), b"", fleet.gate.now)
 
 
 def test_an_envelope_of_any_size_but_the_bound(fleet: Fleet) -> None:
@@ -134,18 +142,18 @@ def test_an_envelope_of_any_size_but_the_bound(fleet: Fleet) -> None:
     with pytest.raises(LimitError):
         Forward.from_wire(Forward(fleet.board.key, bytes(MAXIMUM_BOARD_MESSAGE_BYTES + 1)).to_wire())
     with pytest.raises(MalformedError):
-        Forward.from_wire(Forward(b"short", b"").to_wire())
+        Forward.from_wire(Forward(DeviceKey(b"short"), b"").to_wire())
 
 
-def _downward(fleet: Fleet, author: Device, to: bytes) -> None:
+def _downward(fleet: Fleet, author: Device, to: DeviceKey) -> None:
     message = write_message(
         author.identity,
         MessageType.FORWARD,
         fleet.gate.key,
         NO_GROUP,
-        b"incarnat",
+        Incarnation(b"incarnat"),
         0,
-        0,
+        LinkSeq(0),
         1,
         Forward(to, b"x").to_wire(),
     )
@@ -158,7 +166,7 @@ def test_downwards_only_from_who_shares_a_group_with_the_board(fleet: Fleet, tmp
         elsewhere = outsider.node.membership.create("outsider", (), 1).group_id
     _downward(fleet, outsider, fleet.board.key)
     assert codes(fleet.gate)[-1] == "not_a_member"
-    _downward(fleet, fleet.other, Board("stranger").key)
+    _downward(fleet, fleet.other, DeviceKey(Board("stranger").key))
     assert codes(fleet.gate)[-1] == "not_a_member"
     assert fleet.gate.node.routes.take() == []
     _downward(fleet, fleet.other, fleet.board.key)
@@ -172,7 +180,7 @@ def test_the_newest_few_of_each_author_wait_and_no_flood_does(fleet: Fleet) -> N
         routes.keep(fleet.collector.key, Forward(fleet.board.key, b"%d" % number))
     assert [forward.envelope for forward in routes.take()] == [b"2", b"3", b"4", b"5"]
     for number in range(BOARD_ENVELOPES_WAITING + 9):
-        routes.keep(number.to_bytes(32, "big"), Forward(fleet.board.key, b"%d" % number))
+        routes.keep(DeviceKey(number.to_bytes(32, "big")), Forward(fleet.board.key, b"%d" % number))
     kept = routes.take()
     assert len(kept) == BOARD_ENVELOPES_WAITING
     assert kept[0].envelope == b"9"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from covey.core.crypto import Identity
+from covey.core.ids import Incarnation, NodeId, VaultId
 from covey.core.vault import documents, merging
 from covey.core.vault.documents import SegmentEntry, SegmentRange, SegmentRecord, Tombstone
 from covey.core.vault.keys import VaultKey
@@ -15,8 +16,8 @@ from covey.errors import LimitError, MalformedError, RemoteError, RollbackError
 from tests.vectors import load, vectors
 
 _FILE = load("vault")
-_KEY = VaultKey(bytes.fromhex(_FILE["vault"]["vault_id"]), bytes.fromhex(_FILE["vault"]["key"]))
-_NODE = bytes.fromhex(_FILE["node"]["node_id"])
+_KEY = VaultKey(VaultId(bytes.fromhex(_FILE["vault"]["vault_id"])), bytes.fromhex(_FILE["vault"]["key"]))
+_NODE = NodeId(bytes.fromhex(_FILE["node"]["node_id"]))
 
 
 def _identity(name: str) -> Identity:
@@ -30,7 +31,7 @@ _COLLECTOR = _identity(_FILE["node"]["device"])
 def _entry(described: dict[str, Any]) -> SegmentEntry:
     return SegmentEntry(
         described["number"],
-        bytes.fromhex(described["incarnation"]),
+        Incarnation(bytes.fromhex(described["incarnation"])),
         bytes.fromhex(described["hash"]),
         described["size"],
         described["created_at_us"],
@@ -149,12 +150,12 @@ def test_tombstones(vector: dict[str, Any]) -> None:
 def test_folding_keeps_positions() -> None:  # accepts: 004.11
     key, identity = _KEY, _COLLECTOR
     entries = tuple(
-        documents.seal_segment(key, identity.signing_public, number, bytes(8), 1, [], bytes(24))[0]
+        documents.seal_segment(key, identity.signing_public, number, Incarnation(bytes(8)), 1, [], bytes(24))[0]
         for number in (1, 2, 3)
     )
-    before = documents.next_manifest(None, key, identity.signing_public, bytes(8), 10, entries[:2])
+    before = documents.next_manifest(None, key, identity.signing_public, Incarnation(bytes(8)), 10, entries[:2])
     named, _ = documents.seal_range(key, identity.signing_public, entries[:1], bytes(24))
-    after = documents.next_manifest(before, key, identity.signing_public, bytes(8), 20, entries[2:], named)
+    after = documents.next_manifest(before, key, identity.signing_public, Incarnation(bytes(8)), 20, entries[2:], named)
     assert (after.ranges, after.segments, after.last_number) == ((named,), entries[1:], 3)
     sealed = documents.seal_vault_manifest(key, after, identity, bytes(24))
     assert documents.open_vault_manifest(key, _NODE, sealed).raw == after.raw
@@ -162,9 +163,9 @@ def test_folding_keeps_positions() -> None:  # accepts: 004.11
 
 def test_manifests_follow_each_other() -> None:  # accepts: 004.05, 004.12
     key, identity = _KEY, _COLLECTOR
-    entry, _ = documents.seal_segment(key, identity.signing_public, 1, bytes(8), 1, [], bytes(24))
-    first = documents.next_manifest(None, key, identity.signing_public, bytes(8), 10, ())
-    second = documents.next_manifest(first, key, identity.signing_public, bytes(8), 20, (entry,))
+    entry, _ = documents.seal_segment(key, identity.signing_public, 1, Incarnation(bytes(8)), 1, [], bytes(24))
+    first = documents.next_manifest(None, key, identity.signing_public, Incarnation(bytes(8)), 10, ())
+    second = documents.next_manifest(first, key, identity.signing_public, Incarnation(bytes(8)), 20, (entry,))
     assert (first.manifest_seq, first.prev, first.last_number) == (1, bytes(32), 0)
     assert (second.manifest_seq, second.prev, second.last_number) == (2, first.hash, 1)
 
@@ -182,10 +183,10 @@ def test_the_key_names_itself_and_is_not_shown() -> None:  # accepts: 002.32
 
 
 def test_objects_stand_where_the_source_document_puts_them() -> None:  # accepts: 004.02
-    key = documents.manifest_key(bytes(16), b"\x01" * 16)
+    key = documents.manifest_key(VaultId(bytes(16)), NodeId(b"\x01" * 16))
     assert key == f"vaults/{'00' * 16}/objects/manifests/{'01' * 16}.hxman"
-    assert key.startswith(documents.manifest_prefix(bytes(16)))
-    assert documents.segment_key(bytes(16), b"\x01" * 16, 255, bytes(8)) == (
+    assert key.startswith(documents.manifest_prefix(VaultId(bytes(16))))
+    assert documents.segment_key(VaultId(bytes(16)), NodeId(b"\x01" * 16), 255, Incarnation(bytes(8))) == (
         f"vaults/{'00' * 16}/objects/segments/{'01' * 16}/00000000000000ff-{'00' * 8}.hxseg"
     )
 
@@ -211,5 +212,7 @@ def test_an_oversize_object_is_refused_unopened() -> None:
 
 def test_the_largest_segment_by_number_of_records_opens() -> None:
     records = [SegmentRecord(n, b"m") for n in range(20_000)]
-    entry, content = documents.seal_segment(_KEY, _COLLECTOR.signing_public, 1, bytes(8), 1, records, bytes(24))
+    entry, content = documents.seal_segment(
+        _KEY, _COLLECTOR.signing_public, 1, Incarnation(bytes(8)), 1, records, bytes(24)
+    )
     assert len(documents.open_segment(_KEY, _NODE, entry, content)) == 20_000

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from covey.core import crypto
+from covey.core.ids import NoisePublic
 from covey.core.wire import cbor, envelope
 from covey.errors import DecryptionError, LimitError, MalformedError, RemoteError
 from covey.limits.message import MAXIMUM_ENVELOPE_BYTES, MAXIMUM_MESSAGE_BYTES
@@ -14,7 +15,7 @@ from tests.vectors import load, vectors
 
 _KEYS = load("envelopes")["keys"]
 _SECRET = bytes.fromhex(_KEYS["bob"]["noise_secret"])
-_PUBLIC = bytes.fromhex(_KEYS["bob"]["noise_public"])
+_PUBLIC = NoisePublic(bytes.fromhex(_KEYS["bob"]["noise_public"]))
 
 
 def _opened(raw: bytes, secret: bytes) -> bytes:
@@ -35,7 +36,7 @@ def test_vectors(vector: dict[str, Any]) -> None:  # accepts: 000.06
         assert caught.value.code == vector["code"]
         return
     message = bytes.fromhex(vector["message"])
-    keys = bytes.fromhex(recipient["noise_public"]), bytes.fromhex(vector["ephemeral_secret"])
+    keys = NoisePublic(bytes.fromhex(recipient["noise_public"])), bytes.fromhex(vector["ephemeral_secret"])
     assert envelope.seal(message, *keys, bytes.fromhex(vector["nonce"])) == raw
     assert _opened(raw, secret) == message
 
@@ -87,4 +88,4 @@ def test_an_oversize_envelope_is_refused_unparsed() -> None:  # accepts: 002.37
 
 def test_nothing_is_sealed_for_a_key_of_small_order() -> None:
     with pytest.raises(DecryptionError):
-        envelope.seal(b"hello", bytes(32), b"\x01" * 32, bytes(24))
+        envelope.seal(b"hello", NoisePublic(bytes(32)), b"\x01" * 32, bytes(24))

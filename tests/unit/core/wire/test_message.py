@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from covey.core.crypto import Identity
+from covey.core.ids import GroupId, Incarnation
 from covey.core.wire.message import Acknowledgement, Loss, LossReason, MessageType, read_message, write_message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import LimitError, RemoteError, SignatureError
@@ -41,7 +42,12 @@ def test_vectors(vector: dict[str, Any]) -> None:  # accepts: 000.07, 000.09, 00
     body = bytes.fromhex(vector["body"])
     numbers = vector["seq"], vector["link_seq"], vector["sent_at_us"]
     kind = MessageType(vector["type"])
-    assert write_message(author, kind, recipient.signing_public, group_id, incarnation, *numbers, body) == raw
+    assert (
+        write_message(
+            author, kind, recipient.signing_public, GroupId(group_id), Incarnation(incarnation), *numbers, body
+        )
+        == raw
+    )
     message = read_message(raw)
     assert message.raw == raw
     assert (message.type, message.author, message.recipient) == (kind, author.signing_public, recipient.signing_public)
@@ -74,13 +80,13 @@ def test_acknowledgements(vector: dict[str, Any]) -> None:
     upto, ranges = vector["received"]
     expected = SequenceSet(upto, tuple((first, last) for first, last in ranges))
     acknowledgement = Acknowledgement.from_wire(body)
-    assert acknowledgement == Acknowledgement(bytes.fromhex(vector["incarnation"]), expected)
+    assert acknowledgement == Acknowledgement(Incarnation(bytes.fromhex(vector["incarnation"])), expected)
     assert acknowledgement.to_wire() == body
 
 
 def test_an_acknowledgement_tells_the_oldest_ranges_first() -> None:
     received = SequenceSet(0, tuple((10 * n, 10 * n + 1) for n in range(1, 200)))
-    told = Acknowledgement.from_wire(Acknowledgement(bytes(8), received).to_wire())
+    told = Acknowledgement.from_wire(Acknowledgement(Incarnation(bytes(8)), received).to_wire())
     assert told.received.ranges == received.ranges[:64]
 
 

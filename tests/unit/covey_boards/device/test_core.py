@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from covey.core.ids import Incarnation
 from covey_boards.device import core
 from covey_boards.shared import cbor, messages
 from covey_boards.shared import tweetnacl as nacl
@@ -120,7 +121,7 @@ def test_an_acknowledgement_of_somebody_else_frees_nothing() -> None:
     world.collector.identity, keep = messages.Identity(b"\x55" * 32, b"\x56" * 32), world.collector.identity
     forger = world.collector.identity
 
-    def forged(incarnation: bytes) -> bytes:
+    def forged(incarnation: Incarnation) -> bytes:
         world.collector.identity = forger
         try:
             return bytes(real(incarnation))
