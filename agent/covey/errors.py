@@ -107,6 +107,12 @@ class NotAllowedError(RemoteError):
     code = "not_allowed"
 
 
+class AheadError(RemoteError):
+    """A message of a group that rests on a manifest that has not come yet: it waits."""
+
+    code = "ahead"
+
+
 class VoteError(RemoteError):
     """A ban or its end without the votes of more than half of the admins, or with votes that may not be (003.34)."""
 

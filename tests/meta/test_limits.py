@@ -47,6 +47,8 @@ _OUR_OWN = {
     "MESSAGE_OVERHEAD_BYTES": "an estimate for this machine's disk",
     "MAXIMUM_EARLY_MANIFESTS": "this machine's disk",
     "MAXIMUM_EARLY_BYTES": "this machine's disk",
+    "MESSAGES_AHEAD": "this machine's disk",
+    "MESSAGES_AHEAD_OF_ONE": "this machine's disk",
     "STEPS_AT_ONCE": "this device's rhythm",
     "RECONCILE_ISSUER_US": "this device's rhythm",
     "RECONCILE_ANYBODY_US": "this device's rhythm",

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from covey.core.crypto import NoiseKey
-from covey.core.group.manifest import GroupManifest
+from covey.core.group.manifest import GroupManifest, sign_manifest
+from covey.core.group.messages import Bundle, GroupSend
 from covey.core.membership.events import RemovedFromGroup
+from covey.core.wire.message import MessageType
 from covey.errors import LocalError, RemoteError
+from covey.limits.group import MAXIMUM_OPEN_MANIFESTS, RIVALS_OF_ONE
 from tests.fleet import Device
 from tests.split_network import SplitNetwork
 
@@ -131,6 +134,49 @@ def test_a_group_that_was_split_converges(tmp_path: Path, seed: int) -> None:  #
         return world.agreed(inside) and listed == {device.identity.keys for device in inside}
 
     world.run(settled)
+
+
+def _flood(world: World, held: GroupManifest, issuer: Device, victim: Device, mark: int) -> None:
+    """Send a victim more rivals of one manifest than anybody takes, some of them in chains."""
+    own = held.member(issuer.key)
+    assert own is not None
+    raws: list[bytes] = []
+    for number in range(3 * RIVALS_OF_ONE):
+        rival = sign_manifest(held.changing(replace(own, label=f"{mark} {number}")), issuer.identity)
+        after = sign_manifest(rival.changing(replace(own, label=f"{mark} {number} again")), issuer.identity)
+        raws += [rival.raw, after.raw] if number % 3 else [rival.raw]
+    body = Bundle(tuple(raws)).to_wire()
+    send = GroupSend(victim.key, MessageType.GROUP_MANIFEST, world.group_id, body)
+    with issuer.store.transaction():
+        issuer.node.actions.queue_sends([send], issuer.now)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hostile_member_and_one_that_was_removed_stop_nobody(tmp_path: Path, seed: int) -> None:  # accepts: 000.26
+    """Both send everybody rivals of their own, again and again, while honest members go on changing the group."""
+    world, chance = World(tmp_path, seed, 5), random.Random(seed)
+    hostile, removed, *honest = world.devices
+    held = world.group(honest[0])
+    assert held is not None
+    assert world.change(honest[0], "remove", removed)
+    for mark in range(4):
+        for victim in honest:
+            _flood(world, held, chance.choice([hostile, removed]), victim, mark)
+        for _ in range(chance.randint(1, 12)):
+            world.network.step()
+        world.rotate(chance.choice(honest))
+        chance.choice(honest).restart()
+    assert world.change(honest[1], "remove", hostile)
+    for device in honest:
+        device.restart()
+
+    def settled() -> bool:
+        views = [world.group(device) for device in honest]
+        listed = {member.keys for view in views if view is not None for member in view.members}
+        return world.agreed(honest) and listed == {device.identity.keys for device in honest}
+
+    world.run(settled)
+    assert all(len(device.node.membership.trust(world.group_id)) <= MAXIMUM_OPEN_MANIFESTS for device in honest)
 
 
 def test_a_member_that_was_away_for_many_versions_catches_up(tmp_path: Path) -> None:  # accepts: 001.09, 001.12

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from covey.core.events import Event
+from covey.core.group.messages import GroupSend
+from covey.core.ids import GroupId
+from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import RequestRecords, VoteRecords
+from covey.core.membership.records import AheadRecords, RequestRecords, VoteRecords
 from covey.core.membership.requests import receive_group_invite
 from covey.core.membership.voting import receive_vote
 from covey.core.now import Now
 from covey.core.outcome import Delivery, Handler, HandlerOutcome
-from covey.core.wire.message import MessageType
+from covey.core.wire.message import Message, MessageType, read_message
 from covey.core.wire.sequences import SequenceSet
+from covey.errors import AheadError, RemoteError
 from covey.limits.message import MAXIMUM_COUNTER
+
+_Take = Callable[[Message, Now], HandlerOutcome]
 
 
 class GroupMessageRecords(Protocol):
@@ -29,6 +36,14 @@ class GroupMessageRecords(Protocol):
     def requests(self) -> RequestRecords:
         """Invitations to further groups."""
 
+    @property
+    def ahead(self) -> AheadRecords:
+        """Messages that rest on a manifest that has not come yet."""
+
+    @property
+    def counters(self) -> CounterRecords:
+        """Counters that `covey status` shows."""
+
 
 class GroupMessages:
     """Applies what members say of their groups."""
@@ -40,6 +55,8 @@ class GroupMessages:
         self._maintenance = maintenance
         self._records = records
         self._queue = queue
+        self._tried: dict[GroupId, bytes | None] = dict.fromkeys(records.ahead.groups())
+        """Groups in which something waits, and the manifest under which it was tried last."""
 
     def handlers(self) -> Mapping[MessageType, Handler]:
         """Return the handlers by message type."""
@@ -70,12 +87,62 @@ class GroupMessages:
         invited = receive_group_invite(self._membership, self._records.requests, delivery.message, now.wall_us)
         return HandlerOutcome(events=() if invited is None else (invited,))
 
-    def _vote(self, delivery: Delivery, _now: Now) -> HandlerOutcome:
-        return HandlerOutcome(events=(receive_vote(self._membership, self._records.votes, delivery.message),))
+    def _vote(self, delivery: Delivery, now: Now) -> HandlerOutcome:
+        return self._now_or_later(self._take_vote, delivery.message, now)
 
     def _revoke(self, delivery: Delivery, now: Now) -> HandlerOutcome:
-        author = delivery.message.author
-        sends = self._membership.receive_revoke(delivery.message, now.wall_us)
+        return self._now_or_later(self._take_revoke, delivery.message, now)
+
+    # -- what is ahead of the manifests held --------------------------------------------------------------------------
+
+    def _now_or_later(self, take: _Take, message: Message, now: Now) -> HandlerOutcome:
+        """Take a message, or keep it for the manifest that it rests on, which its author is asked for."""
+        try:
+            return take(message, now)
+        except AheadError:
+            if not self._records.ahead.keep(message):
+                return HandlerOutcome(taken=False)
+            group_id = message.group_id
+            self._tried[group_id] = self._membership.group(group_id).raw
+            asks = self._maintenance.ask(self._membership, group_id, message.author, now, behind=True)
+            return HandlerOutcome(sends=tuple(asks))
+
+    @property
+    def has_work(self) -> bool:
+        """Say whether something waits in a group that has changed since."""
+        if not self._tried:
+            return False
+        held = {group.group_id: group.raw for group in self._membership.groups()}
+        return any(held.get(group_id, b"") != tried for group_id, tried in self._tried.items())
+
+    def take_what_waited(self, now: Now) -> HandlerOutcome:
+        """Take what waited for a manifest that has come; what turns out to break a rule is dropped."""
+        sends: list[GroupSend] = []
+        events: list[Event] = []
+        takes = {MessageType.GROUP_VOTE: self._take_vote, MessageType.REVOKE: self._take_revoke}
+        for group_id in list(self._tried):
+            for number, raw in self._records.ahead.of_group(group_id):
+                message = read_message(raw, verify=False)
+                try:
+                    outcome = takes[message.type](message, now)
+                except AheadError:
+                    continue
+                except RemoteError as error:
+                    self._records.counters.count(f"dropped_{error.code}")
+                else:
+                    sends += outcome.sends
+                    events += outcome.events
+                self._records.ahead.drop(number)
+        held = {group.group_id: group.raw for group in self._membership.groups()}
+        self._tried = {group_id: held.get(group_id, b"") for group_id in self._records.ahead.groups()}
+        return HandlerOutcome(sends=tuple(sends), events=tuple(events))
+
+    def _take_vote(self, message: Message, _now: Now) -> HandlerOutcome:
+        return HandlerOutcome(events=(receive_vote(self._membership, self._records.votes, message),))
+
+    def _take_revoke(self, message: Message, now: Now) -> HandlerOutcome:
+        author = message.author
+        sends = self._membership.receive_revoke(message, now.wall_us)
         if self._membership.shares_nothing_with(author):  # it knows, and may be gone before it answers
             self._queue.free(author, SequenceSet(MAXIMUM_COUNTER), now)
         return HandlerOutcome(sends=tuple(sends))

@@ -93,7 +93,7 @@ class Node:
         self.actions = GroupActions(identity, self.membership, records, queue)
         self.telemetry = Publishing(own, self.membership, records, queue, sender)
         self.landing = TelemetryLanding(records, self._links, lands=lands_telemetry)
-        group_messages = GroupMessages(self.membership, self._group_maintenance, records, queue)
+        self._group_messages = group_messages = GroupMessages(self.membership, self._group_maintenance, records, queue)
         parts = ReceivingParts(
             state.rates,
             self.membership,
@@ -274,6 +274,7 @@ class Node:
             or self._links.has_work
             or self._collectors.has_work(now)
             or self._group_maintenance.has_work(self.membership, now)
+            or self._group_messages.has_work
         )
 
     def maintain(self, now: Now) -> None:
@@ -290,6 +291,10 @@ class Node:
         self._links.reacknowledge(now)
         self._sender.begin_links(lambda device: may_link(self.membership, device), now)
         self.actions.queue_sends(self._group_maintenance.handle_deadline(self.membership, now), now)
+        if self._group_messages.has_work:
+            outcome = self._group_messages.take_what_waited(now)
+            self.actions.queue_sends(outcome.sends, now)
+            self._events += outcome.events
         self.heartbeat.write(now)
         self._collectors.maintain(self.membership, now)
 

@@ -23,6 +23,7 @@ from covey.core.link.records import (
     SeenRecords,
 )
 from covey.core.membership.records import (
+    AheadRecords,
     ControlRecords,
     DepartureRecords,
     GroupRecords,
@@ -120,6 +121,10 @@ class Records(Protocol):
     @property
     def votes(self) -> VoteRecords:
         """Votes that have not decided anything yet."""
+
+    @property
+    def ahead(self) -> AheadRecords:
+        """Messages of groups that rest on a manifest that has not come yet."""
 
     @property
     def departures(self) -> DepartureRecords:

@@ -34,6 +34,13 @@ MAXIMUM_EARLY_MANIFESTS = 64
 MAXIMUM_EARLY_BYTES = 256 * KIB
 """The same in bytes: they are read again with each manifest that comes."""
 
+MESSAGES_AHEAD = 64
+"""Messages that wait for a manifest that they rest on, in all groups; what finds no room is not acknowledged, and comes
+again."""
+
+MESSAGES_AHEAD_OF_ONE = 8
+"""The same of one author, so that nobody keeps others out."""
+
 MAXIMUM_REVOKE_BYTES = 64 * KIB
 """A Revoke that names 1,000 members."""
 

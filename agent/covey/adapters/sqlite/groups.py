@@ -6,8 +6,15 @@ from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import OLDEST
 from covey.core.group.manifest import manifest_hash
 from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic
+from covey.core.wire.message import Message
 from covey.errors import DamagedStateError
-from covey.limits.group import MAXIMUM_EARLY_BYTES, MAXIMUM_EARLY_MANIFESTS, MAXIMUM_MEMBERS
+from covey.limits.group import (
+    MAXIMUM_EARLY_BYTES,
+    MAXIMUM_EARLY_MANIFESTS,
+    MAXIMUM_MEMBERS,
+    MESSAGES_AHEAD,
+    MESSAGES_AHEAD_OF_ONE,
+)
 
 _OPEN, _EARLY, _SETTLED = 0, 1, 2
 
@@ -120,6 +127,7 @@ class GroupTables:
         self._database.run("DELETE FROM group_manifest WHERE group_id = ?", (group_id,))
         self._database.run("DELETE FROM epoch_secret WHERE group_id = ?", (group_id,))
         self._database.run("DELETE FROM vote WHERE group_id = ?", (group_id,))
+        self._database.run("DELETE FROM ahead WHERE group_id = ?", (group_id,))
         self._database.run("PRAGMA secure_delete = FAST")
 
     def revocations(self) -> list[tuple[GroupId, int]]:
@@ -158,6 +166,38 @@ class Votes:
     def drop(self, group_id: GroupId, raw: bytes) -> None:
         """Forget a vote."""
         self._database.run("DELETE FROM vote WHERE group_id = ? AND raw = ?", (group_id, raw))
+
+
+class MessagesAhead:
+    """Messages of groups that rest on a manifest that has not come yet."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def groups(self) -> list[GroupId]:
+        """Return the groups that something waits in."""
+        return [row[0] for row in self._database.run("SELECT DISTINCT group_id FROM ahead ORDER BY group_id")]
+
+    def of_group(self, group_id: GroupId) -> list[tuple[int, bytes]]:
+        """Return (number, message) of what waits in a group, in the order in which it came."""
+        return self._database.run("SELECT id, message FROM ahead WHERE group_id = ? ORDER BY id", (group_id,))
+
+    def keep(self, message: Message) -> bool:
+        """Keep a message; False where too many wait, of its author or in all."""
+        waiting, of_author = self._database.run(
+            "SELECT count(*), coalesce(sum(author = ?), 0) FROM ahead", (message.author,)
+        )[0]
+        if waiting >= MESSAGES_AHEAD or of_author >= MESSAGES_AHEAD_OF_ONE:
+            return False
+        self._database.run(
+            "INSERT INTO ahead (group_id, author, message) VALUES (?, ?, ?)",
+            (message.group_id, message.author, message.raw),
+        )
+        return True
+
+    def drop(self, number: int) -> None:
+        """Forget a message."""
+        self._database.run("DELETE FROM ahead WHERE id = ?", (number,))
 
 
 class Departures:

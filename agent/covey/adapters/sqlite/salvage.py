@@ -188,6 +188,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "group_manifest": (("group_id", "version", "hash"), _sound_manifest),
     "epoch_secret": (("group_id", "epoch_id"), _sound_secret),
     "vote": (("group_id", "raw"), _anything),
+    "ahead": (("id",), _anything),
     "revocation": (("group_id",), _anything),
     "farewell": (("signing_public",), _sound_address),
     "invite": (("secret_hash",), _sound_invite),
@@ -207,7 +208,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
 }
 """Each table's key, and what shows that a row of it is what was written."""
 
-_NUMBERED = {"inbox", "landing", "quarantine", "salvage"}
+_NUMBERED = {"ahead", "inbox", "landing", "quarantine", "salvage"}
 
 
 _KEPT_OUT = (CoveyError, sqlite3.IntegrityError, sqlite3.DataError, TypeError, ValueError, KeyError, OverflowError)

@@ -21,7 +21,7 @@ from covey.adapters.sqlite.collectors import SilentCollectors
 from covey.adapters.sqlite.counters import Conditions, Counters
 from covey.adapters.sqlite.database import Database, translated
 from covey.adapters.sqlite.device import DeviceRow
-from covey.adapters.sqlite.groups import Departures, GroupTables, Votes
+from covey.adapters.sqlite.groups import Departures, GroupTables, MessagesAhead, Votes
 from covey.adapters.sqlite.inbox import Inbox
 from covey.adapters.sqlite.incarnations import Incarnations
 from covey.adapters.sqlite.landing import Landing
@@ -104,6 +104,7 @@ class SqliteStore:
         self.collectors = SilentCollectors(database)
         self.groups = GroupTables(database)
         self.votes = Votes(database)
+        self.ahead = MessagesAhead(database)
         self.departures = Departures(database)
         self.invites = Invites(database)
         self.joins = Joins(database)

@@ -2,7 +2,8 @@
 
 `REVOKE` carries `[signature64, signed]`, `signed` being the bytes of `[1, group_id, epoch, targets, issuer]`:
 
-    1. The issuer is a member, and the epoch is the group's: a Revoke of another time or group is nobody's.
+    1. The issuer is a member, and the epoch is the group's: a Revoke of an earlier time or another group is nobody's.
+       One of a later epoch waits for the manifest that begins it.
     2. Whoever is among the targets stops sending and taking anything in the group at once, and sends the same bytes to
        every other target, once.
     3. It forgets the group when all of them have acknowledged, or a day later. Between the two only the commit that
@@ -19,7 +20,7 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId
 from covey.core.wire import cbor
-from covey.errors import MalformedError, NotForUsError, RollbackError, UnknownIssuerError
+from covey.errors import AheadError, MalformedError, NotForUsError, RollbackError, UnknownIssuerError
 from covey.limits.group import MAXIMUM_MEMBERS, MAXIMUM_REVOKE_BYTES
 
 _DOMAIN = b"covey/1 revoke"
@@ -80,6 +81,8 @@ def check_revoke(revoke: Revoke, manifest: GroupManifest, own: DeviceKey) -> Non
     """
     if revoke.group_id != manifest.group_id or own not in revoke.targets:
         raise NotForUsError("a Revoke of another group or for other devices")
+    if revoke.epoch > manifest.epoch:
+        raise AheadError(f"a Revoke of epoch {revoke.epoch}, held {manifest.epoch}")
     if manifest.member(revoke.issuer) is None:
         raise UnknownIssuerError("the issuer of the Revoke is not a member")
     if revoke.epoch != manifest.epoch:

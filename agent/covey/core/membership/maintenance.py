@@ -71,15 +71,20 @@ class GroupMaintenance:
         bundle = Bundle(manifests, (secret,) if secret is not None else ())
         return [GroupSend(message.author, MessageType.GROUP_MANIFEST, message.group_id, bundle.to_wire())]
 
-    def ask(self, membership: Membership, group_id: GroupId, member: DeviceKey, now: Now) -> list[GroupSend]:
-        """Ask a member for what is missing, if anything is and nobody was asked of late (rules 1 and 3)."""
+    def ask(
+        self, membership: Membership, group_id: GroupId, member: DeviceKey, now: Now, *, behind: bool = False
+    ) -> list[GroupSend]:
+        """Ask a member for what is missing, if anything is and nobody was asked of late (rules 1 and 3).
+
+        `behind` says that the member has shown that it knows more.
+        """
         trust = membership.trust(group_id)
         if trust.current is None or trust.current.member(self._own) is None or trust.current.member(member) is None:
             return []
         if group_id not in {group.group_id for group in membership.groups()}:
             return []
         early = self._records.groups.early_manifests(group_id)
-        if not early and membership.secret(group_id) is not None:
+        if not behind and not early and membership.secret(group_id) is not None:
             self._pulls.pop(group_id, None)
             return []
         due_us, asked = self._pulls.get(group_id, (now.monotonic_us, 0))

@@ -9,6 +9,7 @@ from covey.core.crypto import DeviceKeys
 from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic, Place
 from covey.core.link.records import CounterRecords
 from covey.core.pairing.records import GroupRequest
+from covey.core.wire.message import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,22 @@ class VoteRecords(Protocol):
 
     def drop(self, group_id: GroupId, raw: bytes) -> None:
         """Forget a vote."""
+
+
+class AheadRecords(Protocol):
+    """Messages of groups that rest on a manifest that has not come yet."""
+
+    def groups(self) -> list[GroupId]:
+        """Return the groups that something waits in."""
+
+    def of_group(self, group_id: GroupId) -> list[tuple[int, bytes]]:
+        """Return (number, message) of what waits in a group, in the order in which it came."""
+
+    def keep(self, message: Message) -> bool:
+        """Keep a message; False where too many wait, of its author or in all."""
+
+    def drop(self, number: int) -> None:
+        """Forget a message."""
 
 
 class DepartureRecords(Protocol):

@@ -13,7 +13,7 @@ from covey.core.ids import DeviceKey, EpochId, GroupId
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import VoteRecords
 from covey.core.wire.message import Message, MessageType
-from covey.errors import LocalError, VoteError
+from covey.errors import AheadError, LocalError, VoteError
 
 VOTING_MODES = frozenset({Mode.ADMIN_INVITES, Mode.PUBLIC})
 
@@ -92,14 +92,26 @@ def receive_vote(membership: Membership, records: VoteRecords, message: Message)
     """Keep another admin's vote for a manifest of ours.
 
     Raises:
-        RemoteError: malformed, or it would not count in the group as it is.
+        AheadError: it may count when a manifest has come that makes its voter an admin, or brings its target.
+        RemoteError: malformed, or it counts for nothing in this group.
     """
     cast = read_vote(message.body)
     manifest = membership.group(message.group_id)
-    if manifest.mode not in VOTING_MODES or not _counts(GroupState.of(manifest), cast, cast.action, cast.target):
+    if manifest.mode not in VOTING_MODES or cast.group_id != message.group_id or cast.voter == cast.target:
+        raise VoteError("a vote that does not count here")
+    state = GroupState.of(manifest)
+    if not _counts(state, cast, cast.action, cast.target):
+        if cast.since > manifest.version or (cast.since == _since(manifest, cast) and cast.voter not in admins(state)):
+            raise AheadError("a vote for which a manifest is missing")
         raise VoteError("a vote that does not count here")
     records.save(message.group_id, cast.raw)
     return VoteArrived(message.group_id, cast.action, cast.target, cast.voter)
+
+
+def _since(manifest: GroupManifest, cast: Vote) -> int | None:
+    """Return since which version the target is a member, or banned."""
+    found = manifest.member(cast.target) if cast.action is Action.BAN else manifest.ban(cast.target)
+    return found.since if found is not None else None
 
 
 def _counts(state: GroupState, cast: Vote, action: Action, target: DeviceKey) -> bool:

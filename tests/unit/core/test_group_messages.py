@@ -1,0 +1,129 @@
+"""What comes before the manifest that it rests on waits for it: a destruction, and a vote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from covey.core.group.manifest import GroupManifest, Mode, Role
+from covey.core.group.messages import GroupSend
+from covey.core.group.policy import Action, sign_vote
+from covey.core.ids import GroupId, Incarnation, LinkSeq
+from covey.core.membership.events import GroupDestroyed
+from covey.core.membership.voting import VoteArrived
+from covey.core.wire.envelope import seal
+from covey.core.wire.message import MessageType, write_message
+from covey.limits.group import MESSAGES_AHEAD_OF_ONE
+from tests.fleet import Device, admit, carry, found
+
+Make = Callable[[str], Device]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    return lambda name: Device(name, tmp_path)
+
+
+def _tend(device: Device) -> None:
+    if device.node.has_work(device.now):
+        with device.store.transaction():
+            device.node.maintain(device.now)
+
+
+def _remove(remover: Device, target: Device, group_id: bytes) -> None:
+    with remover.store.transaction():
+        remover.node.actions.change(
+            GroupId(group_id), lambda draft, epoch: draft.removing(target.key, epoch), remover.now
+        )
+
+
+def _promote(issuer: Device, target: Device, group_id: bytes) -> None:
+    def edit(draft: GroupManifest, _: bytes) -> GroupManifest:
+        member = draft.member(target.key)
+        assert member is not None
+        return draft.changing(replace(member, role=Role.ADMIN))
+
+    with issuer.store.transaction():
+        issuer.node.actions.change(GroupId(group_id), edit, issuer.now)
+
+
+def _overtake(sender: Device, recipient: Device) -> None:
+    """Carry what a device has for another one, the newest first and the oldest not yet."""
+    mine = [each for each in sender.sends() if each.recipient == recipient.key]
+    for outgoing in mine[:0:-1]:
+        recipient.receive(outgoing.envelope)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_destruction_waits_for_the_epoch_that_it_is_of(make: Make, restarted: bool) -> None:  # accepts: 000.22
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    _remove(ann, cem, group_id)
+    with ann.store.transaction():
+        ann.node.actions.destroy(group_id, ann.now)
+    _overtake(ann, ben)
+    assert [each.group_id for each in ben.node.membership.groups()] == [group_id], "ben is one epoch behind"
+    assert ben.store.ahead.groups() == [group_id]
+    if restarted:
+        ben.restart()
+    ann.wait(600)
+    carry(ann, ben)
+    _tend(ben)
+    assert ben.node.membership.groups() == []
+    assert any(isinstance(event, GroupDestroyed) for event in ben.events())
+    assert ben.store.ahead.groups() == []
+
+
+def test_a_vote_waits_for_the_manifest_that_makes_its_voter_an_admin(make: Make) -> None:  # accepts: 003.34
+    ann, ben, cem, dan = everybody = [make(name) for name in ("ann", "ben", "cem", "dan")]
+    with ann.store.transaction():
+        group_id = ann.node.membership.create("ann", (), ann.now.wall_us, Mode.ADMIN_INVITES).group_id
+    for each in (ben, cem, dan):
+        admit(ann, each, group_id, *everybody)
+    _promote(ann, ben, group_id)
+    carry(*everybody)
+    _promote(ben, cem, group_id)
+    carry(ben, cem)  # ann is away
+    with cem.store.transaction():
+        cem.node.actions.vote(group_id, Action.BAN, dan.key, cem.now)
+    for outgoing in cem.sends():
+        if outgoing.recipient == ann.key:
+            ann.receive(outgoing.envelope)
+    assert not any(isinstance(event, VoteArrived) for event in ann.events())
+    carry(*everybody)
+    _tend(ann)
+    assert VoteArrived(group_id, Action.BAN, dan.key, cem.key) in ann.events()
+    with ann.store.transaction():
+        assert ann.node.actions.vote(group_id, Action.BAN, dan.key, ann.now).decided
+
+
+def test_one_author_fills_no_disk_and_loses_nothing(make: Make) -> None:
+    ann, ben, cem = everybody = [make(name) for name in ("ann", "ben", "cem")]
+    with ann.store.transaction():
+        group_id = ann.node.membership.create("ann", (), ann.now.wall_us, Mode.ADMIN_INVITES).group_id
+    for each in (ben, cem):
+        admit(ann, each, group_id, *everybody)
+    since = 3
+    votes = [
+        GroupSend(
+            ann.key,
+            MessageType.GROUP_VOTE,
+            group_id,
+            sign_vote(group_id, Action.BAN, cem.key, 100 + each, ben.identity).raw,
+        )
+        for each in range(3 * MESSAGES_AHEAD_OF_ONE)
+    ]
+    with ben.store.transaction():
+        ben.node.actions.queue_sends(votes, ben.now)
+    carry(*everybody)
+    assert len(ann.store.ahead.of_group(group_id)) == MESSAGES_AHEAD_OF_ONE
+    assert ben.store.outbox.totals()[0] == 2 * MESSAGES_AHEAD_OF_ONE, "what finds no room is not acknowledged"
+    honest = sign_vote(group_id, Action.BAN, ben.key, since - 1, cem.identity).raw
+    raw = write_message(
+        cem.identity, MessageType.GROUP_VOTE, ann.key, group_id, Incarnation(bytes(8)), 1, LinkSeq(1), 1, honest
+    )
+    ann.receive(seal(raw, ann.identity.noise_public, cem.rng(32), cem.rng(24)))
+    assert len(ann.store.ahead.of_group(group_id)) == MESSAGES_AHEAD_OF_ONE + 1, "nor are others kept out"
