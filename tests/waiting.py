@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from queue import Empty, Queue, SimpleQueue
+from typing import TypeVar
 
 import psutil
+
+Item = TypeVar("Item")
 
 IDLE_S = 30.0
 GUARD_S = 600.0
 """Of a process or a test that hangs: no test waits for it."""
 
 _LOOK_S = 0.02
+_LOOK_S_MAX = 0.25
+"""A look may be a command of its own, and would take the processor from what it waits for."""
 
 
 class Patience:
@@ -33,10 +39,21 @@ class Patience:
 
 def wait_until(condition: Callable[[], object], what: str = "it happens", idle_s: float = IDLE_S) -> None:
     """Look again and again until a condition holds."""
-    patience = Patience(idle_s)
+    patience, pause_s = Patience(idle_s), _LOOK_S
     while not condition():
         assert patience.left, f"waited in vain until {what}"
-        time.sleep(_LOOK_S)
+        time.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, _LOOK_S_MAX)
+
+
+def take(source: SimpleQueue[Item] | Queue[Item], what: str = "something came") -> Item:
+    """Return the next item of a queue that another thread fills."""
+    patience = Patience()
+    while True:
+        try:
+            return source.get(timeout=_LOOK_S_MAX)
+        except Empty:
+            assert patience.left, f"waited in vain until {what}"
 
 
 def _idle_s() -> float:

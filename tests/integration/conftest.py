@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import secrets
-import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -13,13 +12,11 @@ from broker_conf.mosquitto import Broker
 from covey.adapters.mqtt.relay import MqttRelay
 from covey.ports import Delivered, RelayEvent, RelayUp
 from tests.integration.gateway import Gateway
+from tests.waiting import take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-DEADLINE_S = 120.0
-"""How long an event may take: it comes at once, unless the machine has others' work to do."""
 
 Event = TypeVar("Event", bound=RelayEvent)
 
@@ -56,13 +53,12 @@ class Device:
 
     def wait_for(self, kind: type[Event], accept: Callable[[Event], bool] = lambda _: True) -> Event:
         """Return the next event of a kind; others stay for later."""
-        deadline = time.monotonic() + DEADLINE_S
         for event in self._passed_over:
             if isinstance(event, kind) and accept(event):
                 self._passed_over.remove(event)
                 return event
         while True:
-            event = self._events.get(timeout=max(0.0, deadline - time.monotonic()))
+            event = take(self._events, f"{kind.__name__} comes")
             if isinstance(event, kind) and accept(event):
                 return event
             self._passed_over.append(event)

@@ -6,23 +6,26 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from broker_conf.mosquitto import Broker
 from tests import warm_covey
 from tests.waiting import GUARD_S
-from tests.warm_covey import COVEY
+from tests.warm_covey import WarmCovey
 
 
 class Gateway:
     """One state folder and the processes that work on it."""
 
+    program: Sequence[str] | None = None
+    """What starts an agent where it is not the `covey` command as it is."""
+
     def __init__(self, folder: Path, name: str, broker: Broker | None = None) -> None:
         self.state = folder / name
         self.name = name
-        self._agent: subprocess.Popen[str] | None = None
+        self._agent: subprocess.Popen[bytes] | WarmCovey | None = None
         self.log = folder / f"{name}.log"
         shown = self.json("init", "--label", name)
         self.author: str = shown["signing_public"]
@@ -56,14 +59,13 @@ class Gateway:
     def start(self, *words: str, environment: Mapping[str, str] | None = None) -> None:
         """Start the agent, with more in its environment."""
         assert self._agent is None
-        with self.log.open("a") as log:
-            self._agent = subprocess.Popen(
-                [*COVEY, words[0], "--state", str(self.state), *words[1:]],
-                stdout=log,
-                stderr=log,
-                text=True,
-                env={**os.environ, **(environment or {})},
-            )
+        words, environment = (words[0], "--state", str(self.state), *words[1:]), {**os.environ, **(environment or {})}
+        with self.log.open("ab") as log:
+            if self.program is None:
+                with Path(os.devnull).open("rb") as nothing:
+                    self._agent = WarmCovey(words, (nothing, log, log), environment, Path.cwd())
+            else:
+                self._agent = subprocess.Popen([*self.program, *words], stdout=log, stderr=log, env=environment)
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         """End the agent; return its exit code."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
-from tests.integration.conftest import DEADLINE_S
+from tests.waiting import take
 
 if TYPE_CHECKING:
     import ssl
@@ -49,21 +49,21 @@ class Client:
         self.paho.on_message = lambda _c, _d, message: self.messages.put((message.topic, bytes(message.payload)))
         self.paho.connect("127.0.0.1", broker.port, clean_start=True)
         self.paho.loop_start()
-        self.accepted = self.connects.get(timeout=DEADLINE_S)
+        self.accepted = take(self.connects)
 
     def subscribe(self, topic: str) -> ReasonCode:
         """Subscribe, and return what the broker says to it."""
         self.paho.subscribe(topic, qos=1)
-        return self.subscribes.get(timeout=DEADLINE_S)
+        return take(self.subscribes)
 
     def publish(self, topic: str, payload: bytes) -> str:
         """Publish, and return what the broker says to it."""
         self.paho.publish(topic, payload, qos=1)
-        return str(self.publishes.get(timeout=DEADLINE_S))
+        return str(take(self.publishes))
 
     def next_message(self) -> tuple[str, bytes]:
         """Return the next message delivered."""
-        return self.messages.get(timeout=DEADLINE_S)
+        return take(self.messages)
 
     def close(self) -> None:
         """Leave."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.waiting import wait_until
+from tests.waiting import GUARD_S, wait_until
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
@@ -51,7 +51,7 @@ class S3Server:
     def _ask(self, method: str, path: str):  # type: ignore[no-untyped-def]
         signed = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
         request = urllib.request.Request(self.endpoint + path, method=method, headers={"Authorization": signed})
-        return urllib.request.urlopen(request, timeout=5)
+        return urllib.request.urlopen(request, timeout=GUARD_S)
 
     def stop(self) -> None:
         """End the server."""

@@ -23,10 +23,9 @@ from covey.config.settings import BrokerConfig
 from covey.core.ids import key_text
 from covey.errors import ConfigurationError, UsageError
 from tests import warm_covey
-from tests.integration.conftest import DEADLINE_S
 from tests.integration.gateway import Gateway
 from tests.integration.mqtt_client import Client
-from tests.waiting import wait_until
+from tests.waiting import take, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +68,7 @@ def test_a_broker_s_accounts_from_nothing(tmp_path: Path) -> None:
         wait_until(lambda: accepts(broker, "enrol", "fern otter"), "the shared password is another")
         client = Client(broker, "", name, second["password"])
         assert json.loads(ok("remove", name, *tell, "--json")) == {"user_name": name, "removed": True}
-        client.disconnects.get(timeout=DEADLINE_S)
+        take(client.disconnects)
         ok("remove", "enrol", *tell)
         wait_until(lambda: not accepts(broker, "enrol", "fern otter"), "the account is closed")
         client.close()

@@ -12,8 +12,9 @@ from broker_conf.mosquitto.broker import substitute
 from covey.adapters.broker.mosquitto_passwords import remove_device
 from covey.errors import ConfigurationError, TransientError, UsageError
 from covey.ports import Delivered, Released
-from tests.integration.conftest import DEADLINE_S, Device
+from tests.integration.conftest import Device
 from tests.integration.mqtt_client import Client
+from tests.waiting import take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,29 +62,29 @@ def test_only_the_owner_reads_an_inbox(stranger: Client, new_device: Callable[..
     topics = [victim.inbox, "covey/1/in/+", "covey/#", "#", "$SYS/#", f"$share/all/{victim.inbox}"]
     for topic in topics:
         stranger.paho.subscribe(topic, qos=1)
-        stranger.subscribes.get(timeout=DEADLINE_S)
+        take(stranger.subscribes)
     victim.send(victim, b"secret")
     assert victim.receive() == b"secret"
     # The broker delivers in order: what the stranger sees before its own message is all that it got.
     stranger.paho.publish(stranger.inbox, b"sentinel", qos=1)
-    assert stranger.messages.get(timeout=DEADLINE_S) == (stranger.inbox, b"sentinel")
+    assert take(stranger.messages) == (stranger.inbox, b"sentinel")
 
 
 @pytest.mark.parametrize("topic", ["covey/1/in", "covey/1/in/a/b", "covey/1/out/a", "$SYS/broker/uptime", "other"])
 def test_nothing_but_inboxes_is_written(stranger: Client, topic: str) -> None:
     stranger.paho.publish(topic, b"x", qos=1)
-    assert str(stranger.publishes.get(timeout=DEADLINE_S)) == "Not authorized"
+    assert str(take(stranger.publishes)) == "Not authorized"
 
 
 def test_a_retained_message_is_refused(stranger: Client, new_device: Callable[..., Device]) -> None:
     stranger.paho.publish(new_device().inbox, b"again and again", qos=1, retain=True)
-    assert str(stranger.disconnects.get(timeout=DEADLINE_S)) == "Retain not supported"
+    assert str(take(stranger.disconnects)) == "Retain not supported"
 
 
 def test_an_oversize_message_is_refused(stranger: Client, new_device: Callable[..., Device]) -> None:
     recipient = new_device().up()
     stranger.paho.publish(recipient.inbox, bytes(1_201_024), qos=1)
-    stranger.disconnects.get(timeout=DEADLINE_S)
+    take(stranger.disconnects)
     recipient.send(recipient, bytes(1_200_000))
     assert len(recipient.receive()) == 1_200_000
 
@@ -161,4 +162,4 @@ def test_a_removed_device_is_shut_out_at_once(tmp_path: Path, broker: Broker, st
     assert remove_device(passwords, name)
     assert not remove_device(passwords, name)
     broker.add_device(secrets.token_hex(32))  # reloads
-    stranger.disconnects.get(timeout=DEADLINE_S)
+    take(stranger.disconnects)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT, write_account
-from tests.integration.conftest import DEADLINE_S, Device
+from tests.integration.conftest import Device
 from tests.integration.mqtt_client import Client
+from tests.waiting import take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,7 +105,7 @@ def test_enrol_takes_no_device_over(
 
 def test_one_enrolment_connection_at_a_time(joiner: Client, connect: Callable[..., Client]) -> None:
     second = connect(ENROLMENT_ACCOUNT, "enrol", client_id="another")
-    joiner.disconnects.get(timeout=DEADLINE_S)
+    take(joiner.disconnects)
     assert second.publish(OURS, b"hello") == NOBODY
 
 

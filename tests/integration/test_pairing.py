@@ -15,8 +15,9 @@ import pytest
 from broker_conf.mosquitto import Broker
 from covey.adapters.broker.mosquitto_passwords import write_account
 from tests.integration.certificates import make_certificate
-from tests.integration.gateway import COVEY, Gateway
+from tests.integration.gateway import Gateway
 from tests.waiting import GUARD_S, wait_until
+from tests.warm_covey import COVEY
 
 pytestmark = pytest.mark.broker
 

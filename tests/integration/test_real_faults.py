@@ -68,7 +68,7 @@ class Hasty(Gateway):
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every gateway's agent be hasty."""
-    monkeypatch.setattr("tests.integration.gateway.COVEY", [sys.executable, "-c", _HASTY])
+    monkeypatch.setattr(Gateway, "program", [sys.executable, "-c", _HASTY])
 
 
 @pytest.fixture

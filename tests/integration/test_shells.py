@@ -12,7 +12,7 @@ import pytest
 
 from covey.cli.command_tree import commands
 from covey.config.settings import settings
-from tests.integration.gateway import COVEY
+from tests.warm_covey import COVEY
 
 _OF_STATE = {"--state", "--config", "--passphrase-file", "--help"}
 _OF_LEAVE = {*_OF_STATE, "--yes", "--group"}

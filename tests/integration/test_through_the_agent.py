@@ -22,8 +22,9 @@ from covey.cli import cmd_status
 from covey.cli.main import main
 from covey.client import Client
 from covey.errors import AgentUnreachableError, LocalError, ReadingError
-from tests.integration.gateway import COVEY, Gateway
+from tests.integration.gateway import Gateway
 from tests.waiting import GUARD_S, wait_until
+from tests.warm_covey import COVEY
 
 pytestmark = pytest.mark.broker
 

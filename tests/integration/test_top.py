@@ -21,8 +21,9 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import DeviceKey, Incarnation, NoisePublic
 from covey.ports import AttachedBoard
-from tests.integration.gateway import COVEY, Gateway
+from tests.integration.gateway import Gateway
 from tests.waiting import Patience, wait_until
+from tests.warm_covey import COVEY
 
 _COLUMNS, _LINES = 120, 40
 

@@ -42,6 +42,8 @@ class Mutant:
 
     name: str
     replaced: dict[tuple[object, str], Any]
+    first_seed: int = 0
+    """Where to begin to look for one that few seeds notice."""
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -214,7 +216,7 @@ MUTANTS = (
     ),
     Mutant("no encryption", {(sealer_module, "seal"): lambda message, *_keys: message}),
     Mutant("a restored device goes on as before", {(Incarnations, "renew"): _nothing}),
-    Mutant("an acknowledgement of another life is ignored", {(Incarnations, "replace"): lambda *_: False}),
+    Mutant("an acknowledgement of another life is ignored", {(Incarnations, "replace"): lambda *_: False}, 195),
     Mutant("an earlier life's messages are forgotten", {(Incarnations, "spans"): _present_span_only}),
     Mutant("only the preferred relay is tried", {(Relays, "_routing"): _first_relay}),
     Mutant("an answer goes by the preferred relay only", {(Relays, "note_received"): _nothing}),

@@ -30,11 +30,12 @@ from demo.quick_spark import quick_spark
 from tests.spark.failing_store import VARIABLE, Fault
 from tests.spark.processes import below, kill, python_workers
 from tests.spark.tally import Tally, tally
+from tests.waiting import Patience
 
 ROOT = Path(__file__).parents[2]
 INTERVAL_SECONDS = 0.25
 _LOOK_SECONDS = 0.1
-_DEADLINE_SECONDS = 240.0
+_PATIENCE_SECONDS = 120.0
 _SHOWN_LINES = 12
 NOT_MOUNTED = "the store is not mounted"
 _GONE = {"the store is unplugged": "vault.none", NOT_MOUNTED: "vault.empty"}
@@ -257,10 +258,10 @@ class Harness:
             time.sleep(_LOOK_SECONDS)
 
     def _wait(self, what: str, condition: Callable[[], object]) -> None:
-        end = time.monotonic() + _DEADLINE_SECONDS
+        patience = Patience(_PATIENCE_SECONDS)
         while not condition():
-            if time.monotonic() > end:
-                raise FailedError(f"{what}: not in {_DEADLINE_SECONDS:.0f} s{self._logs()}")
+            if not patience.left:
+                raise FailedError(f"waited in vain for {what}{self._logs()}")
             self._look()
             time.sleep(_LOOK_SECONDS)
 

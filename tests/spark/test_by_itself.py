@@ -12,6 +12,7 @@ import pytest
 
 from tests.meta.source_tree import ROOT
 from tests.spark.fleet import Collector, Device
+from tests.waiting import GUARD_S
 
 pytestmark = pytest.mark.spark
 
@@ -41,7 +42,7 @@ def test_a_session_finds_the_source_by_itself(tmp_path: Path) -> None:
         env=os.environ | {"PYTHONPATH": installed},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=GUARD_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

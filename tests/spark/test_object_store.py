@@ -15,6 +15,7 @@ from covey.adapters.objects.folder import DirectoryStore
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES
 from tests.integration.s3_server import S3Server, s3_server, s3_vault
 from tests.spark.fleet import Collector, Device
+from tests.waiting import GUARD_S
 
 __all__ = ["s3_server", "s3_vault"]
 
@@ -34,7 +35,7 @@ def test_a_vault_in_s3_becomes_tables(tmp_path: Path, s3_server: S3Server, s3_va
         env=os.environ | s3_server.environment,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=GUARD_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -27,6 +27,7 @@ from tests.spark.fleet import NOW_US, Collector, Device
 from tests.spark.ingesting import ingest
 from tests.spark.make_layout import READINGS, SEEDS
 from tests.spark.tally import Tally, tally
+from tests.waiting import GUARD_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,7 +105,7 @@ def test_what_a_newer_covey_has_written_is_refused_before_anything_starts(layout
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=GUARD_S,
         check=False,
     )
     assert done.returncode == 78

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -107,15 +108,15 @@ def test_a_kill_at_any_step_leaves_whole_tables(tmp_path: Path, monkeypatch: pyt
                 return True
         return False
 
-    step = 0
+    whole, step = tmp_path / "whole", 0
+    for number in range(FOLDERS_PER_MERGE + 1):
+        _commit(whole, "readings", number, 3)
+        if number % 5 == 1:
+            _commit(whole, "losses", number, 2)
+    expected = {table: _rows(whole, table) for table in ("readings", "losses")}
     while True:
         step += 1
-        root = tmp_path / str(step)
-        for number in range(FOLDERS_PER_MERGE + 1):
-            _commit(root, "readings", number, 3)
-            if number % 5 == 1:
-                _commit(root, "losses", number, 2)
-        expected = {table: _rows(root, table) for table in ("readings", "losses")}
+        root = shutil.copytree(whole, tmp_path / str(step))
         killed = killed_at(step, root, expected)
         assert merge(root, root / ".staging") == 0 or killed
         assert {table: _rows(root, table) for table in expected} == expected

@@ -19,8 +19,8 @@ from tests.fleet import admit, carry, found
 from tests.small_disk import anywhere, save_on_a_nearly_full_disk
 
 _PAGE = 1024
-_CASES = 320
-_PARTS = 4
+_CASES = 160
+_PARTS = 2
 
 
 @pytest.fixture(scope="module")
