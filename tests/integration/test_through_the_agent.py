@@ -189,7 +189,7 @@ def test_a_program(guests: tuple[Guest, Guest, Gateway, Gateway]) -> None:
 
     with pytest.raises(ReadingError, match="line 1"):
         client.publish(b"nonsense")
-    with pytest.raises(LocalError, match="which group") as refused:
+    with pytest.raises(LocalError, match="no group's id begins with") as refused:
         client.send(b"x", group="beef")
     assert refused.value.hint.startswith("--group with one of")
     one.end()
