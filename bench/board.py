@@ -136,11 +136,11 @@ def _ours(folder: Path, sensors: dict[str, bytes]) -> tuple[float, float]:
     }
     board = EmulatedBoard(folder, settings=settings, modules=sources() | sensors, heap_kib=_OURS_HEAP_KIB, baud=BAUD)
     board.start()
-    gateway = LiveGateway(board.port)
+    gateway = LiveGateway(board)
     try:
-        gateway.serve(lambda: gateway.identities, _SECONDS_MAX)
+        gateway.serve(lambda: gateway.identities)
         start, before = time.monotonic(), sum(board.line.carried)
-        gateway.serve(lambda: gateway.collector.readings >= _SAMPLES * SENSORS, _SECONDS_MAX)
+        gateway.serve(lambda: gateway.collector.readings >= _SAMPLES * SENSORS)
         seconds = time.monotonic() - start
         return _SAMPLES * SENSORS / seconds, (sum(board.line.carried) - before) / (_SAMPLES * SENSORS)
     finally:

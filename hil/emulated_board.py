@@ -74,6 +74,18 @@ class EmulatedBoard:
         """Return what the firmware wrote to standard error: nothing, unless it raised."""
         return self._log.read_text(errors="replace")
 
+    @property
+    def state(self) -> str:
+        """Say whether the firmware runs, and what it said: for whoever waits in vain."""
+        ended = None if self._process is None else self._process.poll()
+        if self._process is None:
+            doing = "is off"
+        elif ended is None:
+            doing = "runs"
+        else:  # where a board restarts, this process ends
+            doing = "asked for a restart" if ended == 0 else f"ended with status {ended}"
+        return f"{doing}, and said {self.said!r}"
+
     def file(self, name: str) -> bytes:
         """Return a file of its flash."""
         return (self.flash / name).read_bytes()

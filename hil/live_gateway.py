@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from covey.ports import SerialMessage
 from covey_boards.serial_link import SerialPortLink
 from covey_boards.shared import messages
 from hil.firmware_simulation import GROUP, Collector, Keys
+from tests.waiting import GUARD_S, Patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,37 +18,60 @@ if TYPE_CHECKING:
 _TURN_SECONDS = 0.005
 
 
+class LiveBoard(Protocol):
+    """What is behind the line."""
+
+    @property
+    def port(self) -> Path:
+        """What a gateway opens."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """Say whether the firmware runs, and what it said."""
+        ...
+
+    @property
+    def alive(self) -> bool:
+        """Say whether it runs."""
+        ...
+
+
 class LiveGateway:
     """Enrols whoever identifies itself, and carries at once.
 
     Args:
-        port: where the board is.
+        board: behind the line.
         collector: what it has received; survives the gateway.
     """
 
-    def __init__(self, port: Path, collector: Collector | None = None, baud: int = 115_200) -> None:
+    def __init__(self, board: LiveBoard, collector: Collector | None = None, baud: int = 115_200) -> None:
+        self.acknowledges = True  # or what the collector answers gets lost: the relay is away
+        self._board = board
         self.collector = collector or Collector()
         self.identities: list[Keys] = []
         self.reports: list[dict[str, int]] = []
-        self.link = SerialPortLink(str(port), baud)
+        self.link = SerialPortLink(str(board.port), baud)
         self.link.start()
 
-    def serve(self, until: Callable[[], object], seconds: float) -> None:
-        """Do a gateway's work until something is so.
+    def serve(self, until: Callable[[], object]) -> None:
+        """Do a gateway's work until something is so. Each message of the board starts the patience anew.
 
         Raises:
-            TimeoutError: it is not.
+            TimeoutError: the board says nothing more, has ended, or talks on without end.
         """
-        deadline = time.monotonic() + seconds
+        patience, guard = Patience(), time.monotonic() + GUARD_S
         while not until():
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"after {seconds} s: {self.link.statistics()}, {len(self.identities)} identified")
             event = self.link.next_event()
-            if event is None:
-                time.sleep(_TURN_SECONDS)
-            elif isinstance(event, SerialMessage):
+            if isinstance(event, SerialMessage):
                 self._receive(messages.from_line(event.content))
                 self.link.acknowledge(event)
+                patience = Patience()
+            elif event is None:
+                if not (self._board.alive and patience.left and time.monotonic() < guard):
+                    told = self.link.statistics(), self.reports[-1:], len(self.identities)
+                    raise TimeoutError(f"the board {self._board.state}; line, last report, identified: {told}")
+                time.sleep(_TURN_SECONDS)
 
     def _receive(self, message: list[object]) -> None:
         kind, *fields = message
@@ -57,7 +81,7 @@ class LiveGateway:
             self.reports.append(dict(fields[0]))  # type: ignore[call-overload]
         elif kind == messages.CARRY and self.identities:
             answer = self.collector.receive(fields[1])
-            if answer is not None:
+            if answer is not None and self.acknowledges:
                 self.link.send(messages.to_line(messages.DELIVER, answer))
 
     def _identify(self, signing: object, noise: object, proof: object, collector: object, _software: object) -> None:

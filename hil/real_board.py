@@ -64,6 +64,11 @@ class RealBoard:
         """What the gateway opens."""
         return self.line.port
 
+    @property
+    def state(self) -> str:
+        """Say what is known of the firmware, for whoever waits in vain."""
+        return "was started" if self.alive else "is off"
+
     def file(self, name: str) -> bytes:
         """Return a file of its flash; its firmware stops."""
         self.kill()

@@ -116,6 +116,7 @@ class Core:
         self._proof = messages.prove_noise_key(self.identity)
         self._links = _link_keys() if settings.link_keys else None
         self._batch = batch.Batch(self._settings.batch_bytes)
+        self._closed = None  # the body of a batch that is not signed yet
         self._readings = []  # sampled, and not in a batch yet
         self._sample_at_us = self._samples = 0
         self._time = None  # (wall, now, synchronised) of the last TIME
@@ -129,6 +130,7 @@ class Core:
         self._inbox = None
         self._announced = False
         self._event = None  # of the line, under way
+        self._starved = 0  # times that the heap ended since the line took something
 
     def _stored_collector(self):
         """Return [group id, signing key, noise key], or None."""
@@ -163,9 +165,14 @@ class Core:
         return self.link.bytes_to_send(now)
 
     def out_of_memory(self):
-        """Count a MemoryError. A heap in pieces stays in pieces: after some, start anew."""
+        """Count a MemoryError, and give up the oldest message, which is told as lost. Some in a row: start anew."""
         self.counters["out_of_memory"] += 1
-        self.restart_wanted = self.counters["out_of_memory"] >= _OUT_OF_MEMORY_MAX
+        self._starved += 1
+        self.restart_wanted = self.restart_wanted or self._starved >= _OUT_OF_MEMORY_MAX
+        try:
+            self.outbox.drop_oldest()
+        except MemoryError:
+            pass  # the next time
 
     # The line
 
@@ -185,6 +192,7 @@ class Core:
             self._receive(event, now_us)
 
     def _note_delivered(self, number, now_us):
+        self._starved = 0
         if number == self._identify_number:
             self._identify_number = None
         if self._carry is not None and number == self._carry[0]:
@@ -276,6 +284,8 @@ class Core:
             self._readings.pop(0)
 
     def _batch_is_due(self, now_us):
+        if self._closed is not None:
+            return True
         if not self._batch.count:
             return False
         return bool(self._readings) or now_us >= self._batch.opened_us + self._settings.batch_us
@@ -284,13 +294,16 @@ class Core:
         return self._time[0] + now_us - self._time[1] if self._time else now_us
 
     def _close_batch(self, now_us):
-        time = self._time
-        right = time is not None and time[2] and now_us - time[1] <= SYNCHRONISED_US
-        clock = batch.SYNCHRONISED if right else batch.UNSYNCHRONISED
-        number = self.outbox.next_number
-        body = self._batch.body(number, self._boot_id, clock, now_us, self._wall_us(now_us))
-        self._batch = batch.Batch(self._settings.batch_bytes)
-        self.outbox.add(self._write(messages.TELEMETRY, self._collector[0], body, now_us))
+        """Close the batch, and let go of its columns before its body is signed."""
+        if self._closed is None:
+            time = self._time
+            right = time is not None and time[2] and now_us - time[1] <= SYNCHRONISED_US
+            clock = batch.SYNCHRONISED if right else batch.UNSYNCHRONISED
+            number, wall_us = self.outbox.next_number, self._wall_us(now_us)
+            self._closed = self._batch.body(number, self._boot_id, clock, now_us, wall_us)
+            self._batch = batch.Batch(self._settings.batch_bytes)
+        self.outbox.add(self._write(messages.TELEMETRY, self._collector[0], self._closed, now_us))
+        self._closed = None
 
     # Messages
 
@@ -313,6 +326,8 @@ class Core:
             self._announced = False
             try:
                 job(now_us)
+                if not self._up:
+                    self._starved = 0
             except MemoryError:
                 self._carry_at_us = now_us + _WAIT_US
                 self.out_of_memory()
@@ -366,10 +381,10 @@ class Core:
         if number is None:
             self._carry_at_us = now_us + _WAIT_US
         else:
-            self._carry = number, entry
-            self.outbox.carried = entry
             if entry is not None:
                 entry.sent = True
+            self.outbox.carried = entry
+            self._carry = number, entry
 
     def _open(self, now_us):
         """Deal with an envelope; only what the collector itself has written has an effect."""

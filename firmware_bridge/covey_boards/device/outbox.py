@@ -6,7 +6,8 @@
    What the gateway took and lost goes again, one message for each retry time (section 18).
 3. Beyond `bytes_max` the oldest goes. What the gateway never took is lost, and a LOSS record says so as soon as it can
    be sent. What the gateway took is waited for: it is lost if acknowledgements still leave it out `MISSING_US` later.
-4. A restart forgets all of this, and begins a new incarnation: no sequence is ever given twice.
+4. A board's heap may end anywhere: what needs room comes before what is noted.
+5. A restart forgets all of this, and begins a new incarnation: no sequence is ever given twice.
 
 The agent keeps the same promises in core/link/send_window.py; `device/__init__.py` says why in other code.
 """
@@ -93,38 +94,38 @@ class Outbox:
         What is no telemetry is never dropped. One that says what `loss_to_write` named, `loss`, forgets that.
         """
         entry = Entry(self.next_seq, message, is_telemetry)
+        records = self._records if is_telemetry else self._records_needed() + [self.next_seq]
+        lost = without(self._lost, loss) if loss else self._lost
+        self.entries.append(entry)
         if is_telemetry:
             self.next_number += 1
         else:
-            self._note_record()
+            self._records_passed += len(self._records) + 1 - len(records)
         if loss:
-            self._lost = without(self._lost, loss)
             self._loss = entry
-        self.entries.append(entry)
+        self._records, self._lost = records, lost
         self.next_seq += 1
         self.size += len(message)
-        while self.size > self.bytes_max and self._drop_oldest():
+        while self.size > self.bytes_max and self.drop_oldest():
             pass
         return entry
 
-    def _note_record(self):
+    def _records_needed(self):
         held = [span[0] for span in self._lost[:1] + self._entrusted[:1]]
         oldest = min(held + [entry.link_seq for entry in self.entries[:1]] + [self.next_seq])
-        left = [seq for seq in self._records if seq >= oldest]
-        self._records_passed += len(self._records) - len(left)
-        self._records = left + [self.next_seq]
+        return [seq for seq in self._records if seq >= oldest]
 
-    def _drop_oldest(self):
-        """Rule 3. Neither a record, nor the newest message, nor what is on its way."""
+    def drop_oldest(self):
+        """Rule 3; return whether there was one. Neither a record, nor the newest message, nor what is on its way."""
         for entry in self.entries[:-1]:
             if entry.is_telemetry and entry is not self.carried:
-                self._forget(entry)
-                self.dropped += 1
                 seq = entry.link_seq
                 if entry.times:
                     self._entrusted = with_range(self._entrusted, seq, seq)
                 else:
                     self._lost = with_range(self._lost, seq, seq)
+                self._forget(entry)
+                self.dropped += 1
                 return True
         return False
 
@@ -196,7 +197,8 @@ class Outbox:
         elif self._missing_since_us is None:
             self._missing_since_us = now_us
         elif now_us - self._missing_since_us >= MISSING_US:
-            self._missing_since_us = None
-            self._entrusted = without(self._entrusted, missing)
+            lost = self._lost
             for first, last in missing:
-                self._lost = with_range(self._lost, first, last)
+                lost = with_range(lost, first, last)
+            self._entrusted, self._lost = without(self._entrusted, missing), lost
+            self._missing_since_us = None

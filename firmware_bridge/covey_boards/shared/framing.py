@@ -13,9 +13,9 @@ try:
     from binascii import crc32
 except ImportError:  # the micro:bit has no binascii
 
-    def crc32(data):
-        """Return zlib's CRC-32, bit by bit."""
-        crc = 0xFFFFFFFF
+    def crc32(data, crc=0):
+        """Return zlib's CRC-32, bit by bit; `crc` is that of what stands before."""
+        crc ^= 0xFFFFFFFF
         for byte in data:
             crc ^= byte
             for _ in range(8):
@@ -26,23 +26,7 @@ except ImportError:  # the micro:bit has no binascii
 # Two zeros, the CRC and COBS's first byte; each further 254 bytes cost one more.
 OVERHEAD = 7
 
-
-def cobs_encode(body):
-    """Return `body` without zeros in it."""
-    out = bytearray()
-    start = 0
-    while True:
-        zero = body.find(b"\0", start)
-        end = len(body) if zero < 0 else zero
-        while end - start >= 254:
-            out.append(255)
-            out += body[start : start + 254]
-            start += 254
-        out.append(end - start + 1)
-        out += body[start:end]
-        if zero < 0:
-            return bytes(out)
-        start = zero + 1
+_CRC_OF_WHOLE = 0x2144DF1C  # of anything that ends with its own CRC
 
 
 def cobs_decode(data):
@@ -60,9 +44,27 @@ def cobs_decode(data):
     return bytes(out)
 
 
-def encode(body):
-    """Return the frame of a body (header and payload)."""
-    return b"\0" + cobs_encode(body + crc32(body).to_bytes(4, "little")) + b"\0"
+def encode(header, payload=b""):
+    """Return the frame of a body. The heap needs one piece for it, and only small ones beside."""
+    pieces = [b"\0", b""]
+    place, count = 1, 1  # where the number of the run under way stands, and that number
+    for part in (header, payload, crc32(payload, crc32(header)).to_bytes(4, "little")):
+        start, end = 0, -1
+        while end < len(part):
+            zero = part.find(b"\0", start)
+            end = min(len(part) if zero < 0 else zero, start + 255 - count)
+            pieces.append(part[start:end])
+            count += end - start
+            start = end
+            if count == 255 or end == zero:
+                start += count < 255  # the zero itself
+                pieces[place] = bytes([count])
+                place, count = len(pieces), 1
+                pieces.append(b"")
+                end = -1
+    pieces[place] = bytes([count])
+    pieces.append(b"\0")
+    return b"".join(pieces)
 
 
 def body_size_max(size):
@@ -111,7 +113,7 @@ class Decoder:
         if not held:
             return None
         body = cobs_decode(held)
-        if body is None or len(body) < 4 or crc32(body[:-4]) != int.from_bytes(body[-4:], "little"):
+        if body is None or len(body) < 4 or crc32(body) != _CRC_OF_WHOLE:
             self.damaged += 1
             return None
         self.frames += 1

@@ -15,6 +15,8 @@ Both ends run the same code. `now` is a count of milliseconds that never goes ba
 7. The repetition timer follows the measured round trip (RFC 6298, with Karn's rule) between 50 ms and 2 s, and doubles
    with every repetition. Eight in vain: the link is down, and HELLOs look for the peer.
 8. Nothing that arrives can raise; nothing grows beyond the bounds below.
+9. A board's heap may end anywhere: what needs room comes before what is noted, so that a repetition finds the link as
+   it was. `MemoryError` alone leaves this module.
 """
 
 from collections import namedtuple
@@ -136,7 +138,6 @@ class Link:
         self._frames = []
         self._queue = []
         self._next_number = 0
-        self._peer = _NOBODY
         self._fresh = True  # the peer has not been up in this session
         self._peer_mtu = _MTU_MIN
         self._peer_message_bytes_max = MESSAGE_BYTES_MAX
@@ -145,7 +146,7 @@ class Link:
         self._hello_ms = _HELLO_MS_MIN
         self._answered_at = None
         self._timer = _Timer()
-        self._new_session()
+        self._new_session(_NOBODY)
 
     # What the owner calls
 
@@ -167,8 +168,8 @@ class Link:
     def acknowledge(self, token):
         """Release the peer from the message that came with `token`: it is stored or done."""
         if token == self._held_token():
-            self._emit(_ACK, self._held_sequence)
-            self._held_sequence = None
+            sequence, self._held_sequence = self._held_sequence, None
+            self._emit(_ACK, sequence)
 
     def _held_token(self):
         return (self.statistics.sessions, self._held_sequence)
@@ -195,7 +196,7 @@ class Link:
         self._send_data(now)
         frames, self._frames = self._frames, []
         self.statistics.frames_sent += len(frames)
-        return b"".join(frames)
+        return frames[0] if len(frames) == 1 else b"".join(frames)
 
     def next_deadline(self):
         """Return when `handle_deadline` is due, or None."""
@@ -215,15 +216,16 @@ class Link:
 
     # Sessions
 
-    def _new_session(self):
+    def _new_session(self, peer):
         """Forget sequences and halves; keep the queue."""
-        both = min(self.boot_id, self._peer) + max(self.boot_id, self._peer)
+        both = min(self.boot_id, peer) + max(self.boot_id, peer)
         self._tag = (crc32(both) & 0xFFFF).to_bytes(2, "little")
+        self._assembled = bytearray()
+        self._peer = peer
         self._send_sequence = self._receive_sequence = 0
         self._held_sequence = None
-        self._assembled = bytearray()
         self._offset = 0  # of the next fragment in the first message of the queue
-        self._outstanding = None  # (kind, payload) sent and not acknowledged
+        self._outstanding = None  # (kind, end in that message) of the fragment that is sent and not acknowledged
         self._sent_at = None  # None once it was repeated
         self._repeat_at = None
         self._repetitions = 0
@@ -257,8 +259,7 @@ class Link:
     def _meet(self, hello, now):
         """Start a session with a peer that is new or has restarted."""
         self._follow(_MET, now, "restarted")
-        self._peer = hello[8:16]
-        self._new_session()
+        self._new_session(hello[8:16])
         self._hello_at, self._hello_ms = now + _HELLO_MS_MIN, _HELLO_MS_MIN
         self.statistics.sessions += 1
         self._fresh = True
@@ -271,12 +272,10 @@ class Link:
         before, state = self.state, self._next(event)
         if state == _NONE:
             return
-        self.state = state
         if state != UP:
-            if before == UP:
-                self.statistics.downs += 1
             if before == UP or (state == INCOMPATIBLE and before != INCOMPATIBLE):
                 self._events.append(LinkDown(reason))
+            self.statistics.downs += before == UP
             self._hello_at, self._hello_ms = now, _HELLO_MS_MIN
         elif before != UP:
             self._events.append(LinkUp(self._peer, self._version, self._peer_mtu, self._fresh))
@@ -284,11 +283,12 @@ class Link:
             self._repetitions = 0
             if self._outstanding is not None:
                 self._repeat_at = now  # the peer may have missed it while it was away
+        self.state = state
 
     # Frames
 
     def _emit(self, kind, sequence, payload=b""):
-        self._frames.append(encode(bytes([kind, sequence]) + self._tag + payload))
+        self._frames.append(encode(bytes([kind, sequence]) + self._tag, payload))
 
     def _receive_body(self, body, now):
         kind, sequence, payload = body[0], body[1], body[_HEADER_BYTES:]
@@ -324,14 +324,16 @@ class Link:
         elif sequence != self._receive_sequence:
             self.statistics.strays += 1
         elif self._held_sequence is None and len(self._assembled) + len(payload) <= self.message_bytes_max:
-            self._receive_sequence = (sequence + 1) & 255
-            self._assembled += payload
             if kind == _DATA:
+                self._assembled += payload
+                self._receive_sequence = (sequence + 1) & 255
                 self._emit(_ACK, sequence)
             else:
+                token = self.statistics.sessions, sequence
+                self._events.append(Message(bytes(self._assembled) + payload, token))
+                self._receive_sequence = (sequence + 1) & 255
                 self._held_sequence = sequence
                 self.statistics.messages_received += 1
-                self._events.append(Message(bytes(self._assembled), self._held_token()))
                 self._assembled = bytearray()
         else:
             self.statistics.strays += 1  # a second message before the first was acknowledged, or one without end
@@ -340,18 +342,18 @@ class Link:
         if self._outstanding is None or sequence != self._send_sequence:
             self.statistics.strays += 1
             return
-        kind, payload = self._outstanding
+        kind, end = self._outstanding
+        if kind == _DATA_LAST:
+            self._events.append(Delivered(self._queue[0][0]))
+            self._queue.pop(0)
+            self.statistics.messages_sent += 1
+            end = 0
+        self._offset = end
         if self._sent_at is not None:
             self._timer.measure(now - self._sent_at)
         self._outstanding = self._repeat_at = None
         self._repetitions = 0
         self._send_sequence = (self._send_sequence + 1) & 255
-        self._offset += len(payload)
-        if kind == _DATA_LAST:
-            number, _ = self._queue.pop(0)
-            self._offset = 0
-            self.statistics.messages_sent += 1
-            self._events.append(Delivered(number))
 
     def _receive_busy(self, duration_ms, now):
         self.statistics.busy_received += 1
@@ -364,17 +366,15 @@ class Link:
         """Send the next fragment if nothing is outstanding."""
         if self.state != UP or self._outstanding is not None or not self._queue:
             return
-        message = self._queue[0][1]
         end = self._offset + body_size_max(self._peer_mtu) - _HEADER_BYTES
-        kind = _DATA if end < len(message) else _DATA_LAST
-        self._outstanding = kind, message[self._offset : end]
+        self._outstanding = (_DATA if end < len(self._queue[0][1]) else _DATA_LAST), end
         self._sent_at = now
         self._transmit(now)
 
     def _transmit(self, now):
-        kind, payload = self._outstanding
+        kind, end = self._outstanding
         self._repeat_at = now + self._timer.rto  # first: where the heap has no room for the frame, it goes later
-        self._emit(kind, self._send_sequence, payload)
+        self._emit(kind, self._send_sequence, self._queue[0][1][self._offset : end])
 
     def _repeat(self, now):
         self._repetitions += 1

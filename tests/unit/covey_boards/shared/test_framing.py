@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from zlib import crc32
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,10 +21,17 @@ def split(raw: bytes, cuts: list[int]) -> list[bytes]:
 
 @given(st.binary(max_size=2000))
 def test_cobs_gives_back_what_it_took_and_has_no_zero(body: bytes) -> None:
-    encoded = framing.cobs_encode(body)
+    frame = framing.encode(body)
+    encoded = frame[1:-1]
+    assert frame == b"\0" + encoded + b"\0"
     assert 0 not in encoded
-    assert framing.cobs_decode(encoded) == body
-    assert len(framing.encode(body)) <= len(body) + framing.OVERHEAD + (len(body) + 4) // 254
+    assert framing.cobs_decode(encoded) == body + crc32(body).to_bytes(4, "little")
+    assert len(frame) <= len(body) + framing.OVERHEAD + (len(body) + 4) // 254
+
+
+@given(st.binary(max_size=40), st.binary(max_size=600))
+def test_header_and_payload_make_one_body(header: bytes, payload: bytes) -> None:
+    assert framing.encode(header, payload) == framing.encode(header + payload)
 
 
 @given(st.integers(min_value=48, max_value=5000))
