@@ -6,6 +6,7 @@
 4. Readings → batch → signed message → `outbox` → envelope for the collector → CARRY, one at a time. Envelopes are
    sealed with a fresh key each until `link_keys` has one, which spares them the X25519.
 5. A computation that takes long begins one turn after BUSY has told the gateway so; one in each turn.
+   While the line is up, closing batches and sending go by turns: who cannot keep up samples less, and drops nothing.
 6. Time is the gateway's word, with its doubts: without a TIME, or an hour after it, batches say UNSYNCHRONISED.
 7. What arrives can neither raise nor grow anything beyond the bounds of `link_machine` and `outbox`.
 """
@@ -33,6 +34,8 @@ SYNCHRONISED_US = 3_600_000_000  # section 18
 _BUSY_MS = const(4_000)  # verifying a signature on a Cortex-M0, twice over
 _WAIT_US = const(1_000_000)  # before the line's full queue is tried again
 _OUT_OF_MEMORY_MAX = const(10)
+_AHEAD = const(2)  # batches closed before the line has taken one
+_TURN_US = const(10_000_000)  # a gateway that takes nothing for so long stops no batch
 _NOBODY = bytes(32)
 _DRAWN = const(256)  # random bytes for a secret of 32: a poor source gets eight chances
 
@@ -117,6 +120,8 @@ class Core:
         self._links = _link_keys() if settings.link_keys else None
         self._batch = batch.Batch(self._settings.batch_bytes)
         self._closed = None  # the body of a batch that is not signed yet
+        self._ahead = 0  # batches closed since, less messages that the line took: `_AHEAD` at most
+        self._turn_us = 0  # when it is a batch's turn in any case
         self._readings = []  # sampled, and not in a batch yet
         self._sample_at_us = self._samples = 0
         self._time = None  # (wall, now, synchronised) of the last TIME
@@ -199,6 +204,7 @@ class Core:
             entry = self._carry[1]
             if entry is not None:
                 self.outbox.taken(entry, now_us)
+                self._ahead = max(0, self._ahead - 1)
             self._carry = self.outbox.carried = None
 
     def _receive(self, event, now_us):
@@ -284,6 +290,8 @@ class Core:
             self._readings.pop(0)
 
     def _batch_is_due(self, now_us):
+        if self._up and self._ahead >= _AHEAD and now_us < self._turn_us:
+            return False
         if self._closed is not None:
             return True
         if not self._batch.count:
@@ -304,6 +312,7 @@ class Core:
             self._batch = batch.Batch(self._settings.batch_bytes)
         self.outbox.add(self._write(messages.TELEMETRY, self._collector[0], self._closed, now_us))
         self._closed = None
+        self._ahead, self._turn_us = min(self._ahead + 1, _AHEAD), now_us + _TURN_US
 
     # Messages
 

@@ -32,21 +32,31 @@ def _head(major, number):
 
 
 def encode(value):
-    """Return the one encoding of a value."""
+    """Return the one encoding of a value. Byte strings are copied once, into it."""
+    pieces = []
+    _collect(value, pieces)
+    return b"".join(pieces)
+
+
+def _collect(value, pieces):
     if value is None:
-        return b"\xf6"
-    if value is False:
-        return b"\xf4"
-    if value is True:
-        return b"\xf5"
-    if isinstance(value, int):
-        return _head(0, value) if value >= 0 else _head(1, -1 - value)
-    if isinstance(value, (bytes, bytearray)):
-        return _head(2, len(value)) + bytes(value)
-    if isinstance(value, str):
-        text = value.encode()
-        return _head(3, len(text)) + text
-    return _head(4, len(value)) + b"".join([encode(item) for item in value])
+        pieces.append(b"\xf6")
+    elif value is False:
+        pieces.append(b"\xf4")
+    elif value is True:
+        pieces.append(b"\xf5")
+    elif isinstance(value, int):
+        pieces.append(_head(0, value) if value >= 0 else _head(1, -1 - value))
+    elif isinstance(value, (bytes, bytearray, str)):
+        major = 3 if isinstance(value, str) else 2
+        if not isinstance(value, bytes):
+            value = value.encode() if major == 3 else bytes(value)
+        pieces.append(_head(major, len(value)))
+        pieces.append(value)
+    else:
+        pieces.append(_head(4, len(value)))
+        for item in value:
+            _collect(item, pieces)
 
 
 def decode(raw, size_max):

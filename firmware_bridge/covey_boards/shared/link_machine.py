@@ -11,7 +11,8 @@ Both ends run the same code. `now` is a count of milliseconds that never goes ba
 5. The last fragment of a message is acknowledged when the owner says so (`acknowledge`): commit, then release. Until
    then a repetition is answered with BUSY. The token in `Message` keeps an owner who is late from releasing the peer from a
    message of the next session.
-6. BUSY postpones the peer's repetitions, by ten seconds at most, without counting as silence.
+6. BUSY postpones the peer's repetitions, by ten seconds at most, without counting as silence: a peer that is busy
+   again and again may never have got the frame.
 7. The repetition timer follows the measured round trip (RFC 6298, with Karn's rule) between 50 ms and 2 s, and doubles
    with every repetition. Eight in vain: the link is down, and HELLOs look for the peer.
 8. Nothing that arrives can raise; nothing grows beyond the bounds below.
@@ -228,6 +229,7 @@ class Link:
         self._outstanding = None  # (kind, end in that message) of the fragment that is sent and not acknowledged
         self._sent_at = None  # None once it was repeated
         self._repeat_at = None
+        self._patient_until = 0  # BUSY postpones the repetition no further
         self._repetitions = 0
 
     def _say_hello(self):
@@ -360,7 +362,7 @@ class Link:
         self._repetitions = 0
         self._sent_at = None
         if self._repeat_at is not None:
-            self._repeat_at = now + min(duration_ms, _BUSY_MS_MAX)
+            self._repeat_at = min(now + duration_ms, self._patient_until)
 
     def _send_data(self, now):
         """Send the next fragment if nothing is outstanding."""
@@ -373,6 +375,7 @@ class Link:
 
     def _transmit(self, now):
         kind, end = self._outstanding
+        self._patient_until = now + _BUSY_MS_MAX
         self._repeat_at = now + self._timer.rto  # first: where the heap has no room for the frame, it goes later
         self._emit(kind, self._send_sequence, self._queue[0][1][self._offset : end])
 

@@ -247,3 +247,33 @@ def test_a_heap_that_ends_anywhere_stops_nothing_and_hides_no_loss(monkeypatch: 
     values = world.collector.values()
     assert len(set(values)) == len(values)
     assert lost or values == list(range(1, world.sensor.count + 1))
+
+
+def _slowly(world: simulation.World, job: Callable[[int], None]) -> Callable[[int], None]:
+    def done(now_us: int) -> None:
+        job(now_us)
+        world.now_us += 300_000
+
+    return done
+
+
+def test_a_board_that_cannot_keep_up_samples_less_and_drops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every computation takes 300 ms, and a batch would be due each time."""
+    world = simulation.World(80, interval_us=50_000, batch_us=100_000, outbox_bytes=1_600)
+    for name in ("_close_batch", "_write_loss", "_write_link", "_send_reply", "_send_due", "_open"):
+        monkeypatch.setattr(world.board, name, _slowly(world, getattr(world.board, name)))
+    world.run(60)
+    world.settle()
+    assert world.board.outbox.dropped == 0
+    assert world.sensor.count > 100
+    assert world.collector.values() == list(range(1, world.sensor.count + 1))
+
+
+def test_a_gateway_that_takes_nothing_stops_no_sampling() -> None:
+    world = simulation.World(81, interval_us=100_000, batch_us=300_000, outbox_bytes=1_600)
+    world.run(5)
+    take, world.gateway.link.acknowledge = world.gateway.link.acknowledge, lambda _token: None
+    counted = world.sensor.count
+    world.run(60)
+    assert world.sensor.count > counted + 5
+    world.gateway.link.acknowledge = take

@@ -198,7 +198,19 @@ def test_busy_cannot_stop_us_for_long() -> None:
     a.send(b"reading")
     a.bytes_to_send(0)
     a.receive_bytes(framing.encode(bytes([5, 0]) + a._tag + b"\xff\xff"), 7)
-    assert a.next_deadline() == 7 + 10_000
+    assert a.next_deadline() == 10_000
+
+
+def test_a_peer_that_is_always_busy_gets_again_what_the_line_lost() -> None:
+    a, b = pair()
+    a.send(b"reading")
+    assert a.bytes_to_send(0), "lost"
+    for now in range(1_000, 20_000, 1_000):
+        b.busy(4_000)
+        a.receive_bytes(b.bytes_to_send(now), now)
+        a.handle_deadline(now)
+        b.receive_bytes(a.bytes_to_send(now), now)
+    assert [event.data for event in events(b)] == [b"reading"]
 
 
 def test_no_version_in_common_is_said_once() -> None:
