@@ -157,7 +157,7 @@ def test_a_broker_whose_disk_is_full(pair: tuple[Hasty, Hasty], broker: Broker) 
     one, two = pair
     two.end()
     pid = broker.pid or 0
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (32_768, 32_768))
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (16_384, 16_384))
     sent = {"one": _texts("one", 100 * ROUNDS), "two": []}
     for text in sent["one"]:
         one.send(text)
