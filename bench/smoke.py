@@ -22,6 +22,7 @@ _SIZES: dict[str, dict[str, Any]] = {
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "ingest": {"readings_in_all": 100_000, "rounds": 1},
     "size": {"short": True},
+    "crypto_instructions": {"short": True},
 }
 
 
