@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEAP_KIB = 64
-STOP_SECONDS = 5
 _START = "import sys\nsys.path.append('.')\nimport ports\nports.main()\n"
 
 
@@ -103,7 +102,7 @@ class EmulatedBoard:
         """Switch it off: RAM is gone, flash stays."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(timeout=STOP_SECONDS)
+            self._process.wait()
             self._process = None
 
     def close(self) -> None:

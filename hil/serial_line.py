@@ -125,7 +125,7 @@ class SerialLine:
     def close(self) -> None:
         """End the thread and hang up."""
         self._stopping.set()
-        self._thread.join(timeout=5)
+        self._thread.join()
         self.attach(None)
         self.pty.close()
         self._gateway.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-import time
 import tty
 from typing import TYPE_CHECKING
 
@@ -17,13 +16,13 @@ from covey_boards.serial_link import catch_prompt
 from covey_boards.shared.messages import COLLECTOR_FILE, Identity
 from hil.drivers import Driver, UnixPort
 from tests.command import Here
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 BAUD = 115_200
-WAIT_SECONDS = 60.0
 # As a board starts: the firmware if there is one, and the prompt when that ends or raises.
 START = """
 import os, sys
@@ -68,10 +67,7 @@ class PluggedIn:
 
     def wait_for_start(self, number: int) -> None:
         """Return when it has started so often: the last thing that writing does is a reset."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while self.starts < number:
-            assert time.monotonic() < deadline, f"{self.starts} starts"
-            time.sleep(0.01)
+        wait_until(lambda: self.starts >= number, f"the board has started {number} times")
 
     def end(self) -> None:
         self._ending = True

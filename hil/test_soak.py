@@ -14,12 +14,12 @@ from covey_boards.shared.link_machine import Delivered, Link, LinkDown, Message
 from hil.drivers import Driver, UnixPort
 from hil.firmware_files import board_modules
 from hil.link_simulation import Random, damage
+from tests.waiting import Patience
 
 if TYPE_CHECKING:
     import subprocess
 
 MESSAGES = 250
-SECONDS_MAX = 60.0
 BOARD_SIDE = Path(__file__).with_name("echo_on_board.py")
 
 
@@ -34,17 +34,20 @@ class Gateway:
         self.delivered = self.downs = 0
 
     def serve(self, board: subprocess.Popen[bytes], until: int) -> None:
-        """Talk to a board until so many answers are here.
+        """Talk to a board until so many answers are here. Each of them starts the patience anew.
 
         Raises:
             TimeoutError: they are not.
         """
         assert board.stdin is not None
         assert board.stdout is not None
+        patience, heard = Patience(), len(self.answers)
         while len(self.answers) < until:
             now = int(1000 * (time.monotonic() - self.start))
-            if now > 1000 * SECONDS_MAX:
-                raise TimeoutError(f"{len(self.answers)} of {until}: {vars(self.link.statistics)}")
+            if heard < len(self.answers):
+                patience, heard = Patience(), len(self.answers)
+            if not patience.left:
+                raise TimeoutError(f"{heard} of {until}, {board.poll()}: {vars(self.link.statistics)}")
             if select.select([board.stdout], [], [], 0.002)[0]:
                 self.link.receive_bytes(damage(self.rng, os.read(board.stdout.fileno(), 4096), self.permille), now)
             self._turn(now)
