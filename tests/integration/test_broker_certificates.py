@@ -19,9 +19,9 @@ from covey.adapters.mqtt.settings import ClientCertificate, tls_context
 from covey.errors import ConfigurationError
 from covey.ports import RelayDown
 from tests.integration.certificates import make_certificate
-from tests.integration.conftest import Device
 from tests.integration.gateway import Gateway
 from tests.integration.mqtt_client import Client
+from tests.integration.relay_client import RelayClient
 
 pytestmark = pytest.mark.broker
 
@@ -76,12 +76,12 @@ def connect(strict: Broker, server: tuple[Path, Path]) -> Iterator[Callable[...,
 
 
 @pytest.fixture
-def new_client(strict: Broker, server: tuple[Path, Path]) -> Iterator[Callable[..., Device]]:
+def new_relay_client(strict: Broker, server: tuple[Path, Path]) -> Iterator[Callable[..., RelayClient]]:
     """Make devices of the agent's own kind, with a certificate and without a password."""
-    made: list[Device] = []
+    made: list[RelayClient] = []
 
-    def make(username: str, certificate: ClientCertificate | None) -> Device:
-        made.append(Device(strict, username=username, password="", client=certificate, ca_file=server[0]))
+    def make(username: str, certificate: ClientCertificate | None) -> RelayClient:
+        made.append(RelayClient(strict, username=username, password="", client=certificate, ca_file=server[0]))
         return made[-1]
 
     yield make
@@ -90,27 +90,29 @@ def new_client(strict: Broker, server: tuple[Path, Path]) -> Iterator[Callable[.
 
 
 Enrol = Callable[..., tuple[str, ClientCertificate]]
-NewClient = Callable[..., Device]
+NewRelayClient = Callable[..., RelayClient]
 
 
 def _says(words: str) -> Callable[[RelayDown], bool]:
     return lambda down: words in down.reason
 
 
-def test_devices_reach_each_other_by_certificate(enrol: Enrol, new_client: NewClient) -> None:
-    sender, recipient = new_client(*enrol()).up(), new_client(*enrol()).up()
+def test_devices_reach_each_other_by_certificate(enrol: Enrol, new_relay_client: NewRelayClient) -> None:
+    sender, recipient = new_relay_client(*enrol()).up(), new_relay_client(*enrol()).up()
     sender.send(recipient, b"hello")
     assert recipient.receive() == b"hello"
 
 
-def test_only_certificates_of_this_authority_come_in(tmp_path: Path, enrol: Enrol, new_client: NewClient) -> None:
+def test_only_certificates_of_this_authority_come_in(
+    tmp_path: Path, enrol: Enrol, new_relay_client: NewRelayClient
+) -> None:
     name, _ = enrol()
     _, foreign = enrol(FleetCa.create(tmp_path / "other"), name)
     for certificate, words in ((None, "certificate required"), (foreign, "unknown ca")):
-        new_client(name, certificate).start().wait_for(RelayDown, _says(words))
+        new_relay_client(name, certificate).start().wait_for(RelayDown, _says(words))
 
 
-def test_a_device_s_certificate_signs_no_other(tmp_path: Path, enrol: Enrol, new_client: NewClient) -> None:
+def test_a_device_s_certificate_signs_no_other(tmp_path: Path, enrol: Enrol, new_relay_client: NewRelayClient) -> None:
     victim, _ = enrol()
     _, own = enrol()
     chain = own.certificate_file.read_bytes()
@@ -120,43 +122,47 @@ def test_a_device_s_certificate_signs_no_other(tmp_path: Path, enrol: Enrol, new
     forged = tmp_path / "forged.pem"
     forged.touch(mode=0o600)
     forged.write_bytes(forger.mint(victim).encode() + chain[chain.index(b"-----BEGIN CERTIFICATE") :])
-    assert new_client(victim, ClientCertificate(forged)).start().wait_for(RelayDown).reason
+    assert new_relay_client(victim, ClientCertificate(forged)).start().wait_for(RelayDown).reason
 
 
-def test_one_identity_passes_for_no_other(enrol: Enrol, new_client: NewClient, connect: Callable[..., Client]) -> None:
+def test_one_identity_passes_for_no_other(
+    enrol: Enrol, new_relay_client: NewRelayClient, connect: Callable[..., Client]
+) -> None:
     (name, certificate), (thief_name, thief_certificate) = enrol(), enrol()
-    victim, sender = new_client(name, certificate).up(), new_client(*enrol()).up()
+    victim, sender = new_relay_client(name, certificate).up(), new_relay_client(*enrol()).up()
     victim.relay.stop()
     sender.send(victim, b"queued while away")
     thief = connect(thief_certificate, client_id=name, username=name)
     assert thief.accepted.value == 0  # as itself
     thief.subscribe(f"covey/1/in/{name}")
     thief.subscribe(f"covey/1/in/{thief_name}")
-    victim.relay = new_client(name, certificate).relay
+    victim.relay = new_relay_client(name, certificate).relay
     assert victim.start().receive() == b"queued while away"
     assert thief.publish(f"covey/1/in/{thief_name}", b"sentinel") == "Success"
     assert thief.next_message() == (f"covey/1/in/{thief_name}", b"sentinel")
     assert thief.disconnects.empty()
 
 
-def test_a_removed_device_does_not_come_back(ca: FleetCa, strict: Broker, enrol: Enrol, new_client: NewClient) -> None:
+def test_a_removed_device_does_not_come_back(
+    ca: FleetCa, strict: Broker, enrol: Enrol, new_relay_client: NewRelayClient
+) -> None:
     (name, certificate), (other, other_certificate) = enrol(), enrol()
-    removed, stays = new_client(name, certificate).up(), new_client(other, other_certificate).up()
+    removed, stays = new_relay_client(name, certificate).up(), new_relay_client(other, other_certificate).up()
     assert ca.remove(name)
     assert not ca.remove(name)
     strict.reload()
     removed.relay.stop()  # a CRL ends no connection that lives
-    new_client(name, certificate).start().wait_for(RelayDown, _says("certificate revoked"))
-    new_client(*enrol()).up()
+    new_relay_client(name, certificate).start().wait_for(RelayDown, _says("certificate revoked"))
+    new_relay_client(*enrol()).up()
     stays.send(stays, b"undisturbed")
     assert stays.receive() == b"undisturbed"
 
 
 def test_a_restart_ends_what_a_removed_device_still_has(
-    ca: FleetCa, strict: Broker, enrol: Enrol, new_client: NewClient
+    ca: FleetCa, strict: Broker, enrol: Enrol, new_relay_client: NewRelayClient
 ) -> None:
     name, certificate = enrol()
-    device = new_client(name, certificate).up()
+    device = new_relay_client(name, certificate).up()
     ca.remove(name)
     strict.restart()
     device.wait_for(RelayDown, _says("certificate revoked"))

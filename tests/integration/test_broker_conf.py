@@ -12,8 +12,8 @@ from broker_conf.mosquitto.broker import substitute
 from covey.adapters.broker.mosquitto_passwords import remove_device
 from covey.errors import ConfigurationError, TransientError, UsageError
 from covey.ports import Delivered, Released
-from tests.integration.conftest import Device
 from tests.integration.mqtt_client import Client
+from tests.integration.relay_client import RelayClient
 from tests.waiting import take
 
 if TYPE_CHECKING:
@@ -48,17 +48,17 @@ def stranger(broker: Broker, connect: Callable[..., Client]) -> Client:
 
 @pytest.mark.parametrize("client_id", ["", "anyone"])
 def test_nobody_without_a_credential(
-    connect: Callable[..., Client], new_device: Callable[..., Device], client_id: str
+    connect: Callable[..., Client], new_relay_client: Callable[..., RelayClient], client_id: str
 ) -> None:
-    device = new_device()
+    device = new_relay_client()
     assert connect(client_id).accepted.is_failure
     assert connect(client_id, device.username).accepted.is_failure
     assert connect(client_id, device.username, "wrong").accepted.is_failure
     assert connect(client_id, secrets.token_hex(32), device.password).accepted.is_failure
 
 
-def test_only_the_owner_reads_an_inbox(stranger: Client, new_device: Callable[..., Device]) -> None:
-    victim = new_device().up()
+def test_only_the_owner_reads_an_inbox(stranger: Client, new_relay_client: Callable[..., RelayClient]) -> None:
+    victim = new_relay_client().up()
     topics = [victim.inbox, "covey/1/in/+", "covey/#", "#", "$SYS/#", f"$share/all/{victim.inbox}"]
     for topic in topics:
         stranger.paho.subscribe(topic, qos=1)
@@ -76,13 +76,13 @@ def test_nothing_but_inboxes_is_written(stranger: Client, topic: str) -> None:
     assert str(take(stranger.publishes)) == "Not authorized"
 
 
-def test_a_retained_message_is_refused(stranger: Client, new_device: Callable[..., Device]) -> None:
-    stranger.paho.publish(new_device().inbox, b"again and again", qos=1, retain=True)
+def test_a_retained_message_is_refused(stranger: Client, new_relay_client: Callable[..., RelayClient]) -> None:
+    stranger.paho.publish(new_relay_client().inbox, b"again and again", qos=1, retain=True)
     assert str(take(stranger.disconnects)) == "Retain not supported"
 
 
-def test_an_oversize_message_is_refused(stranger: Client, new_device: Callable[..., Device]) -> None:
-    recipient = new_device().up()
+def test_an_oversize_message_is_refused(stranger: Client, new_relay_client: Callable[..., RelayClient]) -> None:
+    recipient = new_relay_client().up()
     stranger.paho.publish(recipient.inbox, bytes(1_201_024), qos=1)
     take(stranger.disconnects)
     recipient.send(recipient, bytes(1_200_000))
@@ -90,9 +90,9 @@ def test_an_oversize_message_is_refused(stranger: Client, new_device: Callable[.
 
 
 def test_another_s_client_id_takes_nothing_over(
-    broker: Broker, connect: Callable[..., Client], new_device: Callable[..., Device]
+    broker: Broker, connect: Callable[..., Client], new_relay_client: Callable[..., RelayClient]
 ) -> None:
-    victim, sender = new_device().up(), new_device().up()
+    victim, sender = new_relay_client().up(), new_relay_client().up()
     victim.relay.stop()
     sender.send(victim, b"queued while away")
     assert sender.wait_for(Released).reason_code == 0
@@ -104,8 +104,10 @@ def test_another_s_client_id_takes_nothing_over(
     assert thief.disconnects.empty()
 
 
-def test_queues_more_than_the_default_thousand_in_order(broker: Broker, new_device: Callable[..., Device]) -> None:
-    sender, recipient = new_device(window=1000).up(), new_device().up()
+def test_queues_more_than_the_default_thousand_in_order(
+    broker: Broker, new_relay_client: Callable[..., RelayClient]
+) -> None:
+    sender, recipient = new_relay_client(window=1000).up(), new_relay_client().up()
     recipient.relay.stop()
     count = 3000
     for number in range(count):
@@ -118,10 +120,12 @@ def test_queues_more_than_the_default_thousand_in_order(broker: Broker, new_devi
     assert [int.from_bytes(recipient.receive(), "big") for _ in range(count)] == list(range(count))
 
 
-def test_a_kill_and_a_forgotten_queue_lose_what_was_queued(broker: Broker, new_device: Callable[..., Device]) -> None:
-    device = new_device().up()
+def test_a_kill_and_a_forgotten_queue_lose_what_was_queued(
+    broker: Broker, new_relay_client: Callable[..., RelayClient]
+) -> None:
+    device = new_relay_client().up()
     device.relay.stop()
-    sender = new_device().up()
+    sender = new_relay_client().up()
     sender.send(device, b"lost")
     sender.wait_for(Released)
     broker.kill()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT, write_account
-from tests.integration.conftest import Device
 from tests.integration.mqtt_client import Client
+from tests.integration.relay_client import RelayClient
 from tests.waiting import take
 
 if TYPE_CHECKING:
@@ -64,16 +64,16 @@ def test_inviter_and_joiner_meet(inviter: Client, joiner: Client) -> None:
     assert joiner.next_message() == (THEIRS, b"welcome")
 
 
-def test_enrol_writes_to_no_inbox(joiner: Client, new_device: Callable[..., Device]) -> None:
-    victim = new_device().up()
+def test_enrol_writes_to_no_inbox(joiner: Client, new_relay_client: Callable[..., RelayClient]) -> None:
+    victim = new_relay_client().up()
     for topic in (victim.inbox, "covey/1/in/enrol", "covey/1/in/x"):
         assert joiner.publish(topic, b"from nobody") == REFUSED
     victim.send(victim, b"sentinel")
     assert victim.receive() == b"sentinel"
 
 
-def test_enrol_reads_no_inbox(joiner: Client, inviter: Client, new_device: Callable[..., Device]) -> None:
-    victim = new_device().up()
+def test_enrol_reads_no_inbox(joiner: Client, inviter: Client, new_relay_client: Callable[..., RelayClient]) -> None:
+    victim = new_relay_client().up()
     for topic in (victim.inbox, "covey/1/in/enrol", "covey/1/in/+", "covey/#", "#", "+/+/+/+", "$SYS/#"):
         joiner.subscribe(topic)
     victim.send(victim, b"secret")
@@ -94,9 +94,9 @@ def test_nothing_beside_the_rendezvous_topics_is_written(joiner: Client, inviter
 
 
 def test_enrol_takes_no_device_over(
-    broker: Broker, connect: Callable[..., Client], new_device: Callable[..., Device]
+    broker: Broker, connect: Callable[..., Client], new_relay_client: Callable[..., RelayClient]
 ) -> None:
-    victim = new_device().up()
+    victim = new_relay_client().up()
     thief = connect(ENROLMENT_ACCOUNT, "enrol", client_id=victim.username)
     victim.send(victim, b"still mine")
     assert victim.receive() == b"still mine"

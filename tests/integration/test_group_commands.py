@@ -83,11 +83,11 @@ def _take(gateway: Gateway, blobs: list[str]) -> list[str]:
 
 
 def test_a_damaged_or_foreign_envelope_disturbs_nothing(
-    new_gateway: NewGateway, new_device: Callable[..., object]
+    new_gateway: NewGateway, new_relay_client: Callable[..., object]
 ) -> None:
     # accepts: 000.12, 000.24, 001.05, 002.37
     one, two = _pair(new_gateway, "one", "two")
-    stranger = new_device().up()  # type: ignore[attr-defined]
+    stranger = new_relay_client().up()  # type: ignore[attr-defined]
     topic = f"covey/1/in/{one.author}"
     hostile = [
         b"",

@@ -15,20 +15,20 @@ from covey.cli.main import main
 from covey.core.wire.envelope import LINKED, SEALED
 from covey.limits.link_key import LINK_AFTER_ENVELOPES
 from covey.ports import Delivered
-from tests.integration.conftest import Device
 from tests.integration.gateway import Gateway
+from tests.integration.relay_client import RelayClient
 from tests.waiting import wait_until
 
 Look = Callable[[Gateway], int]
 
 
 @pytest.fixture
-def version_waiting(new_device: Callable[..., Device]) -> Look:
+def version_waiting(new_relay_client: Callable[..., RelayClient]) -> Look:
     """Look at what the broker keeps for a gateway whose agent is off, and leave it there."""
 
     def look(gateway: Gateway) -> int:
         password = (gateway.state / "relay.password").read_text().strip()
-        spy = new_device(username=gateway.author, password=password).up()
+        spy = new_relay_client(username=gateway.author, password=password).up()
         version = spy.wait_for(Delivered).payload[1]
         spy.relay.stop()
         return version

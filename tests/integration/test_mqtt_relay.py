@@ -17,7 +17,7 @@ from broker_conf.mosquitto import Broker
 from covey.adapters.mqtt.relay import MqttRelay
 from covey.errors import ConfigurationError
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayUp, Released
-from tests.integration.conftest import Device
+from tests.integration.relay_client import RelayClient
 from tests.waiting import Patience
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.broker
 NO_SUBSCRIBER = 0x10
 
 
-def test_carries_bytes_and_tells_the_reason(new_device: Callable[..., Device]) -> None:
-    sender, recipient, absent = new_device().up(), new_device().up(), new_device()
+def test_carries_bytes_and_tells_the_reason(new_relay_client: Callable[..., RelayClient]) -> None:
+    sender, recipient, absent = new_relay_client().up(), new_relay_client().up(), new_relay_client()
     handle = sender.send(recipient, bytes(range(256)))
     assert sender.wait_for(Released) == Released("test", handle, 0)
     delivered = recipient.wait_for(Delivered)
@@ -40,8 +40,8 @@ def test_carries_bytes_and_tells_the_reason(new_device: Callable[..., Device]) -
     assert sender.wait_for(Released) == Released("test", handle, NO_SUBSCRIBER)
 
 
-def test_keeps_order_and_its_window(new_device: Callable[..., Device]) -> None:
-    sender, recipient = new_device(window=20).up(), new_device(window=7).up()
+def test_keeps_order_and_its_window(new_relay_client: Callable[..., RelayClient]) -> None:
+    sender, recipient = new_relay_client(window=20).up(), new_relay_client(window=7).up()
     count, sent, released, window_full = 2000, 0, 0, 0
     while released < count:
         while sent < count:
@@ -60,7 +60,7 @@ def test_keeps_order_and_its_window(new_device: Callable[..., Device]) -> None:
 def test_respects_the_server_s_window_and_packet_size(tmp_path: Path) -> None:
     limits = {"max_inflight_messages": "3", "max_packet_size": "5000"}
     with Broker(tmp_path / "narrow", settings=limits) as broker:
-        sender, recipient = Device(broker).up(), Device(broker).up()
+        sender, recipient = RelayClient(broker).up(), RelayClient(broker).up()
         most = sender.maximum_payload
         assert sender.relay.publish(recipient.inbox, bytes(most + 1)) is PublishRefusal.TOO_LARGE
         sender.send(recipient, bytes(most))
@@ -78,8 +78,10 @@ def test_respects_the_server_s_window_and_packet_size(tmp_path: Path) -> None:
         recipient.relay.stop()
 
 
-def test_sends_nothing_of_an_earlier_connection_again(broker: Broker, new_device: Callable[..., Device]) -> None:
-    device = new_device().up()
+def test_sends_nothing_of_an_earlier_connection_again(
+    broker: Broker, new_relay_client: Callable[..., RelayClient]
+) -> None:
+    device = new_relay_client().up()
     os.kill(broker.pid or 0, signal.SIGSTOP)
     for _ in range(3):
         device.send(device, b"before")
@@ -96,9 +98,9 @@ def test_sends_nothing_of_an_earlier_connection_again(broker: Broker, new_device
 
 
 def test_an_unacknowledged_delivery_comes_again_and_a_stale_acknowledgement_is_void(
-    broker: Broker, new_device: Callable[..., Device]
+    broker: Broker, new_relay_client: Callable[..., RelayClient]
 ) -> None:
-    device = new_device().up()
+    device = new_relay_client().up()
     device.send(device, b"first")
     stale = device.wait_for(Delivered)
     for _ in range(2):
@@ -114,28 +116,28 @@ def test_an_unacknowledged_delivery_comes_again_and_a_stale_acknowledgement_is_v
     assert device.receive() == b"second"
 
 
-def test_says_why_it_is_down_and_never_gives_up(tmp_path: Path, broker: Broker, new_device: Any) -> None:
-    device = new_device(password="wrong").start()
+def test_says_why_it_is_down_and_never_gives_up(tmp_path: Path, broker: Broker, new_relay_client: Any) -> None:
+    device = new_relay_client(password="wrong").start()
     for _ in range(2):
         assert device.wait_for(RelayDown).reason == "the server refuses this user name and password"
     device.relay.stop()
 
-    patient = new_device().up()
+    patient = new_relay_client().up()
     broker.kill()
     assert "nothing listens at 127.0.0.1" in patient.wait_for(RelayDown, lambda down: "lost" not in down.reason).reason
     broker.start()
     patient.wait_for(RelayUp)
 
 
-def test_the_password_is_in_no_text(broker: Broker, new_device: Callable[..., Device]) -> None:
-    device = new_device().start()
+def test_the_password_is_in_no_text(broker: Broker, new_relay_client: Callable[..., RelayClient]) -> None:
+    device = new_relay_client().start()
     up = device.wait_for(RelayUp)
     assert device.password not in f"{device.relay!r} {vars(device.relay)!r} {up!r}"
     assert device.password not in broker.log.read_text()
 
 
-def test_listens_to_more_for_a_while(broker: Broker, new_device: Callable[..., Device]) -> None:
-    device = new_device().up()
+def test_listens_to_more_for_a_while(broker: Broker, new_relay_client: Callable[..., RelayClient]) -> None:
+    device = new_relay_client().up()
     relay, first, second = device.relay, "covey/1/pair/7/a", "covey/1/pair/8/a"
 
     def reaches(topic: str) -> bool:
@@ -158,13 +160,13 @@ def test_listens_to_more_for_a_while(broker: Broker, new_device: Callable[..., D
     assert [reaches(topic) for topic in (device.inbox, first, second)] == [True, False, False]
 
 
-def test_ends_what_an_earlier_process_listened_to(new_device: Callable[..., Device]) -> None:
-    device, topic = new_device().up(), "covey/1/pair/7/a"
+def test_ends_what_an_earlier_process_listened_to(new_relay_client: Callable[..., RelayClient]) -> None:
+    device, topic = new_relay_client().up(), "covey/1/pair/7/a"
     device.relay.listen({topic})
     device.relay.publish(topic, b"heard")
     assert device.receive() == b"heard"
     device.relay.stop()
-    later = new_device(username=device.username, password=device.password, resubscribe_s=0.1).up()
+    later = new_relay_client(username=device.username, password=device.password, resubscribe_s=0.1).up()
 
     def reason() -> int:
         handle = later.relay.publish(topic, b"overheard")
@@ -179,8 +181,8 @@ def test_ends_what_an_earlier_process_listened_to(new_device: Callable[..., Devi
     assert reasons[0] == 0
 
 
-def test_a_subscription_lost_without_a_word_is_renewed(new_device: Callable[..., Device]) -> None:
-    device, sender = new_device(resubscribe_s=0.2).up(), new_device().up()
+def test_a_subscription_lost_without_a_word_is_renewed(new_relay_client: Callable[..., RelayClient]) -> None:
+    device, sender = new_relay_client(resubscribe_s=0.2).up(), new_relay_client().up()
     connection = device.relay._connection
     assert connection is not None
 
@@ -198,8 +200,8 @@ def test_a_subscription_lost_without_a_word_is_renewed(new_device: Callable[...,
     assert device.receive() == b"heard"
 
 
-def test_drops_what_is_too_large_for_it(new_device: Callable[..., Device]) -> None:
-    sender, recipient = new_device().up(), new_device(payload_bytes_max=2000).up()
+def test_drops_what_is_too_large_for_it(new_relay_client: Callable[..., RelayClient]) -> None:
+    sender, recipient = new_relay_client().up(), new_relay_client(payload_bytes_max=2000).up()
     sender.send(recipient, bytes(2001))  # small enough for the packet size that the recipient announced
     sender.send(recipient, bytes(200_000))  # the broker withholds it
     sender.send(recipient, b"fits")
@@ -208,8 +210,10 @@ def test_drops_what_is_too_large_for_it(new_device: Callable[..., Device]) -> No
     assert recipient.relay.publish(sender.inbox, bytes(2001)) is PublishRefusal.TOO_LARGE
 
 
-def test_stop_flushes_acknowledgements_and_keeps_the_session(broker: Broker, new_device: Callable[..., Device]) -> None:
-    sender, recipient = new_device().up(), new_device().up()
+def test_stop_flushes_acknowledgements_and_keeps_the_session(
+    broker: Broker, new_relay_client: Callable[..., RelayClient]
+) -> None:
+    sender, recipient = new_relay_client().up(), new_relay_client().up()
     sender.send(recipient, b"one")
     recipient.receive()
     recipient.relay.stop()
@@ -292,10 +296,12 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
     return chain, key
 
 
-def test_tls_is_checked(tmp_path: Path, certificate: tuple[Path, Path], new_device: Callable[..., Device]) -> None:
+def test_tls_is_checked(
+    tmp_path: Path, certificate: tuple[Path, Path], new_relay_client: Callable[..., RelayClient]
+) -> None:
     chain, _ = certificate
     with Broker(tmp_path / "tls", certificate=certificate) as broker:
-        device = new_device()
+        device = new_relay_client()
         password = broker.add_device(device.username)
         device.relay = device.another_relay(broker.url, password=password, ca_file=chain)
         device.up()
@@ -324,8 +330,10 @@ def test_a_ca_file_that_cannot_be_used(tmp_path: Path) -> None:
             MqttRelay("test", "mqtts://host", "user", "password", "inbox", ca_file=tmp_path / file)
 
 
-def test_a_server_that_never_answers_publishes_is_left(broker: Broker, new_device: Callable[..., Device]) -> None:
-    device = new_device(keepalive_s=1).up()
+def test_a_server_that_never_answers_publishes_is_left(
+    broker: Broker, new_relay_client: Callable[..., RelayClient]
+) -> None:
+    device = new_relay_client(keepalive_s=1).up()
     os.kill(broker.pid or 0, signal.SIGSTOP)
     try:
         device.send(device, b"x")

@@ -12,8 +12,8 @@ from covey.core.presence.status import Presence, State
 from covey.core.wire.envelope import read_envelope
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import RemoteError
-from tests.integration.conftest import Device
 from tests.integration.gateway import Gateway
+from tests.integration.relay_client import RelayClient
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.broker
@@ -60,7 +60,7 @@ def test_a_replayed_will_changes_nothing(pair: tuple[Gateway, Gateway], broker: 
     collector, device = pair
     device.end()
     collector.end()
-    spy = Device(broker, username=collector.author)  # a broker that keeps what it carries
+    spy = RelayClient(broker, username=collector.author)  # a broker that keeps what it carries
     try:
         spy.up()
         device.start("run", "--no-sensors")
@@ -76,7 +76,7 @@ def test_a_replayed_will_changes_nothing(pair: tuple[Gateway, Gateway], broker: 
     wait_until(lambda: presence(collector) == "online", "it is there")
     before = collector.json("status")["members"][0]["presence_seconds"]
 
-    attacker = Device(broker)
+    attacker = RelayClient(broker)
     try:
         attacker.up()
         for envelope in (seen[-1], *seen):
