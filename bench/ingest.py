@@ -30,22 +30,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench import vault_growth
 from covey.adapters.objects.folder import DirectoryStore
-from covey.core.crypto import Identity
-from covey.core.ids import DeviceKey, Incarnation, LinkSeq, VaultId, node_id
-from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, numbered
-from covey.core.vault.documents import (
-    SegmentEntry,
-    SegmentRecord,
-    VaultManifest,
-    manifest_key,
-    next_manifest,
-    seal_segment,
-    seal_vault_manifest,
-    segment_key,
-)
-from covey.core.vault.keys import VaultKey, key_file_text
+from covey.core.telemetry.batch import ClockKind, ClockReading
+from covey.core.vault.documents import SegmentRecord, VaultManifest
 from covey.core.vault.reading import Floor, VaultReader
-from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey_ingest.key_file import read_key_file
 from covey_ingest.offsets import Work
 from covey_ingest.reading import work_rows
@@ -53,6 +40,7 @@ from covey_ingest.rows import Verify
 from covey_ingest.session import spark_session
 from covey_ingest.source import FORMAT
 from covey_ingest.tables import readings
+from tests.spark.fleet import NOW_US, Author, Collector, Given
 
 READINGS = 1_000_000
 ROUNDS = 3
@@ -61,8 +49,6 @@ WARM_UP = 6
 SENSORS = 10
 DEVICES = 20
 SEGMENT_READINGS = 100_000
-NOW_US = 1_800_000_000_000_000
-BOOT = Incarnation(bytes(8))
 SIZES = (1_000, 100)
 
 REACH = {
@@ -94,54 +80,34 @@ def main(readings_in_all: int = READINGS, rounds: int = ROUNDS) -> None:
 def build_vault(vault: Path, per_message: int, total: int, per_segment: int = SEGMENT_READINGS) -> None:
     """Land `total` readings of slowly drifting sensors, signed by 20 devices, in segments of 100,000 readings."""
     rng = random.Random(per_message)
-    collector = Identity.from_seeds(rng.randbytes(32), rng.randbytes(32))
-    key = VaultKey(VaultId(rng.randbytes(16)), rng.randbytes(32))
-    node = node_id(collector.signing_public)
-    fleet = [_Device(rng, collector.signing_public) for _ in range(DEVICES)]
-    entries: list[SegmentEntry] = []
-    for number in range(1, total // per_segment + 1):
-        records = []
-        for _ in range(per_segment // per_message):
-            device = rng.choice(fleet)
-            message = device.message(per_message)
-            records.append(SegmentRecord(device.now_us + 500_000, message))
-        entry, content = seal_segment(key, collector.signing_public, number, BOOT, NOW_US, records, rng.randbytes(24))
-        entries.append(entry)
-        _put(vault / segment_key(key.vault_id, node, number, BOOT), content)
-    manifest = next_manifest(None, key, collector.signing_public, BOOT, NOW_US, tuple(entries))
-    content = seal_vault_manifest(key, manifest, collector, rng.randbytes(24))
-    _put(vault / manifest_key(key.vault_id, node), content)
-    _put(vault / "vault.key", key_file_text(key).encode())
-    (vault / "vault.key").chmod(0o600)
+    collector = Collector(vault, per_message)
+    fleet = [_Sensors(rng, Author(collector, seed)) for seed in range(DEVICES)]
+    for _ in range(total // per_segment):
+        chosen = rng.choices(fleet, k=per_segment // per_message)
+        collector.land_records([sensors.sample(per_message) for sensors in chosen])
 
 
-class _Device:
-    def __init__(self, rng: random.Random, recipient: DeviceKey) -> None:
+class _Sensors:
+    """The sensors of one device: their values drift, and they are sampled each second, not quite on time."""
+
+    def __init__(self, rng: random.Random, author: Author) -> None:
         self._rng = rng
-        self._identity = Identity.from_seeds(rng.randbytes(32), rng.randbytes(32))
-        self._recipient = recipient
-        self._state = [200 + 10 * sensor for sensor in range(SENSORS)]
-        self._seq = 0
-        self.now_us = NOW_US
+        self._author = author
+        self._tenths = [200 + 10 * sensor for sensor in range(SENSORS)]
+        self._elapsed_us = 0
 
-    def message(self, count: int) -> bytes:
-        builder = BatchBuilder()
+    def sample(self, count: int) -> SegmentRecord:
+        """Return the next `count` readings in one message, and when it was received: half a second later."""
+        sampled: list[Given] = []
         for _ in range(count // SENSORS):
-            self.now_us += 1_000_000
+            self._elapsed_us += 1_000_000
             for sensor in range(SENSORS):
-                self._state[sensor] += self._rng.choice((-1, 0, 0, 0, 1))
-                jittered_us = self.now_us + self._rng.randrange(2_000) - NOW_US
-                builder.add(f"sensor/{sensor}", "Cel", jittered_us, self._state[sensor] / 10)
-        self._seq += 1
-        clock = ClockReading(BOOT, self.now_us - NOW_US, self.now_us, ClockKind.SYNCHRONISED)
-        body = numbered(self._seq, builder.body(clock))
-        telemetry = MessageType.TELEMETRY, self._recipient, NO_GROUP, Incarnation(BOOT)
-        return write_message(self._identity, *telemetry, self._seq, LinkSeq(self._seq), self.now_us, body)
-
-
-def _put(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+                self._tenths[sensor] += self._rng.choice((-1, 0, 0, 0, 1))
+                sampled_us = self._elapsed_us + self._rng.randrange(2_000)
+                sampled.append((f"sensor/{sensor}", "Cel", sampled_us, self._tenths[sensor] / 10))
+        now_us = NOW_US + self._elapsed_us
+        clock = ClockReading(self._author.boot_id, self._elapsed_us, now_us, ClockKind.SYNCHRONISED)
+        return SegmentRecord(now_us + 500_000, self._author.telemetry(sampled, clock))
 
 
 def decode_rate(vault: Path, verify: Verify) -> float:

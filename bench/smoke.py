@@ -9,7 +9,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "throughput": {"_OURS": 6_000, "_PEER": 300, "_ROUNDS": 1},
     "small": {"_OURS": 300, "_PAHO": 300, "_BRIDGED": 100, "_ROUNDS": 1},
     "outage": {"_OUTAGE_S": 60, "_QUEUE": 300, "_ROUNDS": 1},
-    "ingest": {"SIZES": (1_000,)},
+    "ingest": {"WARM_UP": 0},
     "manifests": {"_REPEATS": 1, "_RIVALS": (8, 16), "_SPLIT_MEMBERS": 6},
     "board": {"_SAMPLES": 30, "_ROUNDS": 1},
     "crypto_instructions": {},

@@ -1,8 +1,9 @@
-"""Devices and a collector without a network: real messages, landed in a real vault in a directory."""
+"""Authors and a collector without a network: real messages, landed in a real vault in a directory."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -34,8 +35,8 @@ BOOTED_US = 5_000_000_000
 Given = tuple[str, str, int, Value]
 
 
-class Device:
-    """Signs messages to one collector."""
+class Author:
+    """Signs messages to one collector, as a device without a node and a store."""
 
     def __init__(self, collector: Collector, seed: int) -> None:
         rng = random.Random(seed)
@@ -47,7 +48,7 @@ class Device:
 
     @property
     def author(self) -> str:
-        """The signing key, as tables show it."""
+        """The signing key, as the tables' column of this name shows it."""
         return self.identity.signing_public.hex()
 
     def clock(self, kind: ClockKind = ClockKind.SYNCHRONISED, wall_us: int = NOW_US) -> ClockReading:
@@ -55,12 +56,13 @@ class Device:
         return ClockReading(self.boot_id, BOOTED_US, wall_us, kind)
 
     def telemetry(self, readings: list[Given], clock: ClockReading | None = None) -> bytes:
-        """Sign a message of readings; times are as the clock counts them."""
+        """Sign a message of readings; times are as the clock counts them, and it is sent when the clock was read."""
         builder = BatchBuilder()
         for reading in readings:
             builder.add(*reading)
         self.number += 1
-        return self.sign(MessageType.TELEMETRY, numbered(self.number, builder.body(clock or self.clock())))
+        clock = clock or self.clock()
+        return self.sign(MessageType.TELEMETRY, numbered(self.number, builder.body(clock)), clock.wall_us)
 
     def measure(self, count: int, names: int = 3) -> bytes:
         """Sign a message of `count` plain readings, the last of them a second ago."""
@@ -73,7 +75,7 @@ class Device:
         """Sign a loss record."""
         return self.sign(MessageType.LOSS, Loss(LossReason.OUTBOX_FULL, ((first, last),)).to_wire())
 
-    def sign(self, message_type: MessageType, body: bytes) -> bytes:
+    def sign(self, message_type: MessageType, body: bytes, sent_at_us: int = NOW_US) -> bytes:
         """Sign any body."""
         self.seq += 1
         recipient = self._collector.identity.signing_public
@@ -85,7 +87,7 @@ class Device:
             self.incarnation,
             self.seq,
             LinkSeq(self.seq),
-            NOW_US,
+            sent_at_us,
             body,
         )
 
@@ -131,15 +133,18 @@ class Collector:
         self.key_file.chmod(0o600)
 
     def land(self, *messages: bytes, received_at_us: int = NOW_US) -> SegmentEntry:
-        """Put one segment and the manifest that lists it."""
+        """Put one segment of messages that came together, and the manifest that lists it."""
+        return self.land_records([SegmentRecord(received_at_us, message) for message in messages], received_at_us)
+
+    def land_records(self, records: Sequence[SegmentRecord], closed_at_us: int = NOW_US) -> SegmentEntry:
+        """Put one segment, and the manifest that lists it."""
         number = self.manifest.last_number + 1 if self.manifest else 1
-        records = [SegmentRecord(received_at_us, message) for message in messages]
         public = self.identity.signing_public
         entry, content = seal_segment(
-            self.key, public, number, self.incarnation, received_at_us, records, self._rng.randbytes(24)
+            self.key, public, number, self.incarnation, closed_at_us, list(records), self._rng.randbytes(24)
         )
         self.put(self.segment_path(entry), content)
-        self.manifest = next_manifest(self.manifest, self.key, public, self.incarnation, received_at_us, (entry,))
+        self.manifest = next_manifest(self.manifest, self.key, public, self.incarnation, closed_at_us, (entry,))
         self.publish(self.manifest)
         return entry
 

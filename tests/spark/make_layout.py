@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from covey_ingest.job import run
-from tests.spark.fleet import Collector, Device
+from tests.spark.fleet import Author, Collector
 
 READINGS = 10
 SEEDS = (1, 2)
@@ -24,7 +24,7 @@ def main(target: Path) -> None:
         folder = Path(name) / "layout"
         folder.mkdir()
         collector, tables = Collector(folder / "vault"), folder / "tables"
-        fleet = [Device(collector, seed) for seed in SEEDS]
+        fleet = [Author(collector, seed) for seed in SEEDS]
         for _ in range(2):
             collector.land(*(device.measure(READINGS) for device in fleet))
         run(str(collector.vault), collector.key_file, tables, tables / ".checkpoint", available_now=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.meta.source_tree import ROOT
-from tests.spark.fleet import Collector, Device
+from tests.spark.fleet import Author, Collector
 from tests.waiting import GUARD_S
 
 pytestmark = pytest.mark.spark
@@ -33,7 +33,7 @@ print(json.dumps(counts))
 
 def test_a_session_finds_the_source_by_itself(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "vault")
-    collector.land(Device(collector, 1).measure(4), Device(collector, 2).measure(3))
+    collector.land(Author(collector, 1).measure(4), Author(collector, 2).measure(3))
     installed = os.pathsep.join(str(ROOT / folder) for folder in ("agent", "spark_ingest"))
     words = [str(collector.vault), str(collector.key_file), str(tmp_path / "checkpoint")]
     done = subprocess.run(

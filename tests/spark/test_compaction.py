@@ -10,7 +10,7 @@ import pytest
 
 from covey_ingest.job import run
 from covey_ingest.progress import Progress
-from tests.spark.fleet import Collector, Device
+from tests.spark.fleet import Author, Collector
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ def _rows(tables: Path) -> list[tuple[object, ...]]:
 
 def test_a_compaction_in_the_middle_of_a_stream_changes_no_row(spark: SparkSession, tmp_path: Path) -> None:
     collector = Collector(tmp_path / "vault")
-    devices = [Device(collector, seed) for seed in range(3)]
+    devices = [Author(collector, seed) for seed in range(3)]
     compactions: list[Any] = []
 
     def ingest(tables: Path, *, compacts: bool) -> None:

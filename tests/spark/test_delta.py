@@ -15,7 +15,7 @@ from covey_ingest.progress import Progress
 from covey_ingest.table_files import table_files
 from covey_ingest.tables import Sink
 from demo.audit import audit
-from tests.spark.fleet import Collector, Device
+from tests.spark.fleet import Author, Collector
 from tests.spark.ingesting import ingest
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def _count(tables: Path, name: str) -> int:
 
 def test_delta_tables_hold_each_reading_once_through_replays(spark: SparkSession, tmp_path: Path) -> None:
     collector, tables = Collector(tmp_path / "vault"), tmp_path / "tables"
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     sizes = [collector.land(device.measure(20)).size for _ in range(3)]
 
     def ingest_as(sink: Sink = Sink.DELTA) -> list[Progress]:

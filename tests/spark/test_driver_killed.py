@@ -16,7 +16,7 @@ import pytest
 
 from covey_ingest.job import run
 from demo.audit import audit
-from tests.spark.fleet import Collector, Device
+from tests.spark.fleet import Author, Collector
 from tests.waiting import Patience
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _batches(tables: Path) -> int:
 
 def test_each_reading_once_after_the_driver_was_killed(spark: SparkSession, tmp_path: Path) -> None:
     collector, tables = Collector(tmp_path / "vault"), tmp_path / "tables"
-    fleet = [Device(collector, seed) for seed in range(4)]
+    fleet = [Author(collector, seed) for seed in range(4)]
     for _ in range(SEGMENTS):
         collector.land(*(device.measure(25) for device in fleet))
 

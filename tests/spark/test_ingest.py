@@ -23,7 +23,7 @@ from covey_ingest.report import make_report
 from covey_ingest.source import FORMAT
 from covey_ingest.tables import Tables, readings
 from demo.audit import audit
-from tests.spark.fleet import BOOTED_US, NOW_US, Collector, Device, Given
+from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector, Given
 from tests.spark.ingesting import ingest
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _device_rows(tables: Path) -> list[dict[str, Any]]:
 def test_every_kind_of_reading_arrives_with_honest_time(
     spark: SparkSession, collector: Collector, tables: Path
 ) -> None:
-    device, lost = Device(collector, 1), Device(collector, 2)
+    device, lost = Author(collector, 1), Author(collector, 2)
     values: list[Given] = [("door", "", BOOTED_US, True), ("t", "Cel", BOOTED_US, 21.5), ("s", "", BOOTED_US, "on")]
     collector.land(device.telemetry(values), device.telemetry([("raw", "", BOOTED_US, b"\x00")]), device.loss(7, 9))
     collector.land(lost.telemetry([("t", "Cel", 0, -1.0)], lost.clock(ClockKind.UNSYNCHRONISED, wall_us=0)))
@@ -84,7 +84,7 @@ def test_every_kind_of_reading_arrives_with_honest_time(
 
 def test_each_reading_once_whatever_a_kill_left_behind(spark: SparkSession, collector: Collector, tables: Path) -> None:
     """Every state between two steps of a micro-batch, made by hand: see the rules of `tables`."""
-    fleet = [Device(collector, seed) for seed in range(3)]
+    fleet = [Author(collector, seed) for seed in range(3)]
     for _ in range(4):
         collector.land(*(device.measure(50) for device in fleet))
     ingest(spark, collector.vault, tables, segments_per_trigger=2)
@@ -129,7 +129,7 @@ def test_a_message_that_landed_twice_is_in_the_table_once(
 ) -> None:
     """Through two collectors in one micro-batch, imported again in a later one, and replayed after a kill."""
     other = Collector(collector.vault, seed=5, key=collector.key)
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     messages = [device.measure(20) for _ in range(4)]
     collector.land(*messages[:2])
     other.land(*messages[1:3], received_at_us=NOW_US + 1_000_000)
@@ -167,7 +167,7 @@ def _devices_of_batch_0(tables: Path) -> None:
 def test_damage_lands_in_the_quarantine_and_the_job_goes_on(
     spark: SparkSession, collector: Collector, tables: Path
 ) -> None:
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     other = Collector(collector.vault, seed=5, key=collector.key)
     entries = [collector.land(device.measure(1)) for _ in range(5)]
     flipped, swapped, removed = (collector.segment_path(entry) for entry in entries[1:4])
@@ -179,7 +179,7 @@ def test_damage_lands_in_the_quarantine_and_the_job_goes_on(
     forged = bytearray(device.measure(1))
     forged[-1] ^= 1
     collector.land(bytes(forged), device.measure(1))
-    other.land(Device(other, 9).measure(1))
+    other.land(Author(other, 9).measure(1))
     good = other.manifest_path.read_bytes()
     other.put(other.manifest_path, good[:-1])
 
@@ -215,12 +215,12 @@ def test_damage_lands_in_the_quarantine_and_the_job_goes_on(
 def test_boots_and_latest_state_of_a_device_survive_late_data(
     spark: SparkSession, collector: Collector, tables: Path
 ) -> None:
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     first_boot = device.boot_id
     early = device.measure(1)
     board = "b" * 64
     readings = [("firmware", "", BOOTED_US, "covey 1"), (f"board/{device.author}/firmware", "", BOOTED_US, "board 7")]
-    gateway = Device(collector, 2)
+    gateway = Author(collector, 2)
     collector.land(device.measure(2))
     collector.land(gateway.telemetry([*readings, (f"board/{board}/firmware", "", BOOTED_US, "never heard of")]))
     device.boot_id = bytes(8)
@@ -239,7 +239,7 @@ def test_boots_and_latest_state_of_a_device_survive_late_data(
 def test_small_files_are_merged_and_what_is_known_can_still_be_made_anew(
     spark: SparkSession, collector: Collector, tables: Path
 ) -> None:
-    device, batches = Device(collector, 1), FOLDERS_PER_MERGE + 1
+    device, batches = Author(collector, 1), FOLDERS_PER_MERGE + 1
     for number in range(batches):
         late = device.measure(1)
         collector.land(device.measure(2), *([device.loss(7, 9)] if number % 3 == 0 else [late]))
@@ -265,7 +265,7 @@ def test_small_files_are_merged_and_what_is_known_can_still_be_made_anew(
 def test_what_is_missing_stands_in_gaps_until_late_data_fills_it(
     spark: SparkSession, collector: Collector, tables: Path
 ) -> None:
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     messages = [device.measure(1) for _ in range(5)]
     named = Loss(LossReason.EXPIRED, ((4, 4),), ((4, 4),))
     collector.land(messages[0], messages[4], device.sign(MessageType.LOSS, named.to_wire()))
@@ -299,7 +299,7 @@ def test_what_is_missing_stands_in_gaps_until_late_data_fills_it(
 
 
 def test_a_vault_reads_as_a_batch_too_and_shows_no_key(spark: SparkSession, collector: Collector) -> None:
-    collector.land(Device(collector, 1).measure(4))
+    collector.land(Author(collector, 1).measure(4))
     frame = spark.read.format(FORMAT).options(keyFile=str(collector.key_file)).load(str(collector.vault))
     assert readings(frame).where("value > 20.1").count() == 2
     plan = frame._jdf.queryExecution().toString()

@@ -14,7 +14,7 @@ from covey.adapters.objects.cloud import open_cloud_store
 from covey.adapters.objects.folder import DirectoryStore
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES
 from tests.integration.s3_server import S3Server, s3_server, s3_vault
-from tests.spark.fleet import Collector, Device
+from tests.spark.fleet import Author, Collector
 from tests.waiting import GUARD_S
 
 __all__ = ["s3_server", "s3_vault"]
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 
 def test_a_vault_in_s3_becomes_tables(tmp_path: Path, s3_server: S3Server, s3_vault: str) -> None:
     collector = Collector(tmp_path / "vault")
-    collector.land(Device(collector, 1).measure(4), Device(collector, 2).measure(3))
+    collector.land(Author(collector, 1).measure(4), Author(collector, 2).measure(3))
     local, remote = DirectoryStore(collector.vault), open_cloud_store(s3_vault)
     for key in local.keys("vaults/"):
         remote.put(key, local.get(key, MAXIMUM_SEGMENT_BYTES) or b"")

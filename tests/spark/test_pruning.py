@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 
 from covey_ingest.source import FORMAT
 from covey_ingest.tables import readings
-from tests.spark.fleet import NOW_US, Collector, Device
+from tests.spark.fleet import NOW_US, Author, Collector
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +26,7 @@ SINCE = "2027-01-15T08:00:02Z"
 def collector(tmp_path_factory: pytest.TempPathFactory) -> Collector:
     """A vault of four segments, a second apart, each with two messages of three readings and a loss."""
     collector = Collector(tmp_path_factory.mktemp("pruning") / "vault")
-    one, two = Device(collector, 1), Device(collector, 2)
+    one, two = Author(collector, 1), Author(collector, 2)
     for second in range(4):
         messages = one.measure(3), two.measure(3), one.loss(second + 1, second + 1)
         collector.land(*messages, received_at_us=NOW_US + second * SECOND_US)

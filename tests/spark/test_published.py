@@ -20,7 +20,7 @@ from covey_ingest.progress import Progress, Published
 from covey_ingest.report import make_report
 from covey_ingest.tables import Sink
 from tests.integration.s3_server import s3_server, s3_vault
-from tests.spark.fleet import NOW_US, Collector, Device
+from tests.spark.fleet import NOW_US, Author, Collector
 from tests.spark.ingesting import ingest
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def test_published_tables_hold_each_reading_once_through_replays(
     spark: SparkSession, tmp_path: Path, s3_vault: str
 ) -> None:
     collector, tables, checkpoint = Collector(tmp_path / "vault"), tmp_path / "tables", tmp_path / "checkpoint"
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     sizes = [collector.land(device.measure(20)).size for _ in range(3)]
     published: list[Published] = []
 

@@ -13,7 +13,7 @@ import pytest
 from covey.errors import CoveyError, TransientError
 from covey_ingest import dedup, repairs
 from covey_ingest.report import make_report
-from tests.spark.fleet import NOW_US, Collector, Device
+from tests.spark.fleet import NOW_US, Author, Collector
 from tests.spark.ingesting import ingest
 from tests.spark.tally import Tally, tally
 
@@ -54,7 +54,7 @@ def _replay(tables: Path, batch_id: int) -> None:
 def test_a_segment_that_failed_is_read_when_it_is_whole_again(  # accepts: 004.24
     spark: SparkSession, collector: Collector, tables: Path
 ) -> None:
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     entries = [collector.land(device.measure(2), device.measure(1)) for _ in range(5)]
     paths = [collector.segment_path(entry) for entry in entries]
     good = [path.read_bytes() for path in paths]
@@ -95,7 +95,7 @@ def test_a_segment_that_failed_is_read_when_it_is_whole_again(  # accepts: 004.2
 def test_a_repaired_segment_that_was_merged_meanwhile_is_read_once(
     spark: SparkSession, collector: Collector, tables: Path
 ) -> None:
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     entries = [collector.land(device.measure(2)) for _ in range(4)]
     path = collector.segment_path(entries[1])
     good = path.read_bytes()
@@ -115,7 +115,7 @@ def test_a_repaired_segment_that_was_merged_meanwhile_is_read_once(
 def test_a_vault_that_is_not_mounted_costs_no_reading(
     spark: SparkSession, collector: Collector, tables: Path, empty: bool
 ) -> None:
-    device, mounted = Device(collector, 1), collector.vault.with_name("mounted")
+    device, mounted = Author(collector, 1), collector.vault.with_name("mounted")
     collector.land(device.measure(2))
     ingest(spark, collector.vault, tables, key_file=collector.key_file)
     collector.land(device.measure(3))
@@ -137,7 +137,7 @@ def test_a_vault_that_is_not_mounted_costs_no_reading(
 def test_a_vault_that_changes_between_two_looks_commits_nothing(
     spark: SparkSession, collector: Collector, tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     collector.land(device.measure(2), device.loss(7, 9))
     path = collector.segment_path(collector.land(device.measure(3)))
     good, find = path.read_bytes(), dedup.find

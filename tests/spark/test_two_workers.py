@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.fleet import Collector, Device
+from tests.spark.fleet import Author, Collector
 from tests.spark.processes import below, executors, kill, python_workers
 from tests.spark.tally import Tally, tally
 from tests.waiting import Patience
@@ -24,7 +24,7 @@ SEGMENTS, DEVICES, READINGS = 12, 4, 25
 def test_each_reading_once_on_two_workers_though_a_python_worker_is_killed(tmp_path: Path) -> None:
     collector, tables = Collector(tmp_path / "vault"), tmp_path / "tables"
     others = [Collector(collector.vault, seed, collector.key) for seed in (7, 8)]
-    fleet = [Device(collector, seed) for seed in range(DEVICES)]
+    fleet = [Author(collector, seed) for seed in range(DEVICES)]
     for number in range(SEGMENTS):  # three nodes: a micro-batch has a task for each
         [collector, *others][number % 3].land(*(device.measure(READINGS) for device in fleet))
 

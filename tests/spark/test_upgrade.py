@@ -23,7 +23,7 @@ from covey.errors import ConfigurationError
 from covey_ingest.report import make_report
 from covey_ingest.rows import Verify
 from covey_ingest.tables import Sink
-from tests.spark.fleet import NOW_US, Collector, Device
+from tests.spark.fleet import NOW_US, Author, Collector
 from tests.spark.ingesting import ingest
 from tests.spark.make_layout import READINGS, SEEDS
 from tests.spark.tally import Tally, tally
@@ -48,7 +48,7 @@ def layout(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def _expected(layout: Path, messages: int) -> dict[str, Tally]:
     collector = Collector(layout / "none")
-    return {Device(collector, seed).author: Tally(messages * READINGS, 0) for seed in SEEDS}
+    return {Author(collector, seed).author: Tally(messages * READINGS, 0) for seed in SEEDS}
 
 
 def _add_column(layout: Path) -> None:

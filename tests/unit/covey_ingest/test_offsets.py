@@ -15,7 +15,7 @@ from covey.errors import StorageError
 from covey_ingest.key_file import read_key_file
 from covey_ingest.manifest_memory import FolderMemory
 from covey_ingest.offsets import Offset, latest_offset, ranges
-from tests.spark.fleet import Collector, Device
+from tests.spark.fleet import Author, Collector
 
 
 def _reader(collector: Collector) -> VaultReader:
@@ -29,7 +29,7 @@ def _numbers(reader: VaultReader, start: Offset, end: Offset) -> list[int]:
 @pytest.fixture
 def collector(tmp_path: Path) -> Collector:
     collector = Collector(tmp_path / "vault")
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     for _ in range(5):
         collector.land(device.measure(1))
     return collector
@@ -49,7 +49,7 @@ def test_a_limit_bounds_each_step_and_an_idle_vault_does_not_move(collector: Col
 
 def test_a_limit_is_shared_between_nodes_until_it_is_used_up(collector: Collector) -> None:
     other = Collector(collector.vault, seed=7, key=collector.key)
-    other.land(Device(other, 2).measure(1))
+    other.land(Author(other, 2).measure(1))
     offset = latest_offset(_reader(collector), {}, 4)
     assert {node: position[1] for node, position in offset.items()} == {collector.node.hex(): 3, other.node.hex(): 1}
 
@@ -57,13 +57,13 @@ def test_a_limit_is_shared_between_nodes_until_it_is_used_up(collector: Collecto
 def test_an_available_now_query_ends_at_what_was_there(collector: Collector) -> None:
     reader = _reader(collector)
     until = latest_offset(reader, {}, None)
-    collector.land(Device(collector, 3).measure(1))
+    collector.land(Author(collector, 3).measure(1))
     assert latest_offset(reader, {}, None, until)[collector.node.hex()][1] == 5
 
 
 def test_a_replay_names_the_same_segments_in_a_new_process(collector: Collector) -> None:
     end = latest_offset(_reader(collector), {}, 3)
-    collector.land(Device(collector, 3).measure(1))
+    collector.land(Author(collector, 3).measure(1))
     assert _numbers(_reader(collector), {}, end) == [1, 2, 3]
 
 
@@ -107,7 +107,7 @@ def _shrink(collector: Collector) -> None:
 
 def _another_nodes(collector: Collector) -> None:
     other = Collector(collector.vault, seed=7, key=collector.key)
-    other.land(Device(other, 2).measure(1))
+    other.land(Author(other, 2).measure(1))
     other.manifest_path.replace(collector.manifest_path)
 
 
@@ -142,7 +142,7 @@ def test_a_bad_manifest_is_told_once_and_moves_nothing(
     assert latest_offset(reader, troubled, None) == troubled
 
     collector.put(collector.manifest_path, good)
-    collector.land(Device(collector, 9).measure(1))
+    collector.land(Author(collector, 9).measure(1))
     healed = latest_offset(reader, troubled, None)
     assert _numbers(reader, troubled, healed) == [6]
     assert not [work for work in ranges(reader, troubled, healed) if work.trouble]
@@ -161,7 +161,7 @@ def test_folding_older_segments_into_ranges_changes_nothing_for_a_stream(collect
     after_two = latest_offset(reader, {}, 2)
     collector.fold(3)
     collector.fold(1)
-    collector.land(Device(collector, 3).measure(1))
+    collector.land(Author(collector, 3).measure(1))
     end = latest_offset(reader, after_two, None)
     assert _numbers(reader, after_two, end) == [3, 4, 5, 6]
     assert _numbers(_reader(collector), {}, end) == [1, 2, 3, 4, 5, 6]
@@ -222,7 +222,7 @@ def test_segments_are_never_listed(collector: Collector) -> None:
 def test_bytes_bound_a_step_and_a_segment_beyond_the_bound_goes_alone(collector: Collector) -> None:
     other = Collector(collector.vault, seed=7, key=collector.key)
     for _ in range(3):
-        other.land(*(Device(other, seed).measure(9) for seed in range(8)))
+        other.land(*(Author(other, seed).measure(9) for seed in range(8)))
     reader = _reader(collector)
     offset: dict[str, Any] = {}
     large = max(entry.size for entry in other.manifest.segments) if other.manifest else 0

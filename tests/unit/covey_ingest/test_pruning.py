@@ -26,7 +26,7 @@ from covey.core.wire.message import MessageType
 from covey.errors import ConfigurationError
 from covey_ingest.schema import MESSAGE_SCHEMA
 from covey_ingest.source import CoveySource, Segments, SourceOptions, VaultBatchReader
-from tests.spark.fleet import BOOTED_US, NOW_US, Collector, Device
+from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector
 
 MINUTE_US = 60_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -41,7 +41,7 @@ def _moment(us: int) -> str:
 def collector(tmp_path: Path) -> Collector:
     """A vault of four segments, a minute apart: readings, a loss, something forged."""
     collector = Collector(tmp_path / "vault")
-    one, two = Device(collector, 1), Device(collector, 2)
+    one, two = Author(collector, 1), Author(collector, 2)
     for minute in range(4):
         forged = bytearray(two.measure(1))
         forged[10] ^= 1
@@ -95,7 +95,7 @@ def test_all_columns_are_what_they_are_without_a_schema(collector: Collector) ->
 
 def test_columns_stay_packed_where_none_is_asked_for(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "vault")
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     columns = cbor.encode([[["x", "", 0, 0, 1]], [BOOTED_US, 1, b"\0"], [2**62, 1, b"\0"], b"", []])
     batch = cbor.encode([1, device.boot_id, 0, BOOTED_US, NOW_US, 1, 0, len(columns), columns])
     collector.land(device.sign(MessageType.TELEMETRY, numbered(9, batch)), device.sign(MessageType.BLOB, b"\0"))
@@ -156,7 +156,7 @@ def test_times_are_the_same_whatever_was_merged(collector: Collector) -> None:
 
 def test_of_other_nodes_nothing_is_read(collector: Collector) -> None:
     other = Collector(collector.vault, seed=7, key=collector.key)
-    other.land(Device(other, 3).measure(2))
+    other.land(Author(other, 3).measure(2))
     mine, key = collector.node.hex(), collector.identity.signing_public.hex()
     for named in (mine, key):
         rows = _rows(collector, nodes=named)

@@ -20,7 +20,7 @@ from covey_ingest.repairs import Prober
 from covey_ingest.rows import Verify
 from covey_ingest.source import SourceOptions, VaultStreamReader
 from covey_ingest.state_file import replace_state
-from tests.spark.fleet import Collector, Device
+from tests.spark.fleet import Author, Collector
 
 
 class _Clock:
@@ -42,7 +42,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
 def collector(tmp_path: Path) -> Collector:
     collector = Collector(tmp_path / "vault")
     for _ in range(4):
-        collector.land(Device(collector, 1).measure(1))
+        collector.land(Author(collector, 1).measure(1))
     return collector
 
 
@@ -100,7 +100,7 @@ def test_an_offset_names_each_turn_once_and_a_replay_the_same(collector: Collect
         (work,) = ranges(planner, start, once)
         assert ([entry.number for entry in work.entries], work.first, work.last, work.reread) == ([2, 3], 2, 3, True)
     assert latest_offset(reader, once, None) == once, "an idle vault does not move"
-    collector.land(Device(collector, 1).measure(1))
+    collector.land(Author(collector, 1).measure(1))
     assert [work.reread for work in ranges(reader, once, latest_offset(reader, once, None))] == [False]
     twice = latest_offset(reader, once, None, reread=[span])
     assert sorted(work.reread for work in ranges(reader, once, twice)) == [False, True]
@@ -151,7 +151,7 @@ def test_a_rotated_key_is_taken_up_without_a_restart(collector: Collector) -> No
     limit = stream.getDefaultReadLimit()
     before = stream.latestOffset({}, limit)
     old, collector.key = collector.key, VaultKey(collector.key.vault_id, bytes(range(32)))
-    collector.land(Device(collector, 2).measure(1))
+    collector.land(Author(collector, 2).measure(1))
     troubled = stream.latestOffset(before, limit)
     assert troubled[collector.node.hex()][3].startswith("decryption")
     collector.key_file.write_text("half of a")

@@ -20,7 +20,7 @@ from covey_ingest.offsets import Work
 from covey_ingest.reading import work_rows
 from covey_ingest.rows import BYTES_PER_BATCH, DECODED_TOGETHER, ROWS_PER_BATCH, Verify
 from covey_ingest.schema import MESSAGE_SCHEMA
-from tests.spark.fleet import BOOTED_US, NOW_US, Collector, Device
+from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def _rows(
 
 
 def test_a_message_is_one_row_with_its_readings_in_lists(collector: Collector) -> None:
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     message = device.telemetry(
         [
             ("door", "", BOOTED_US - 4, True),
@@ -64,7 +64,7 @@ def test_a_message_is_one_row_with_its_readings_in_lists(collector: Collector) -
 
 
 def test_one_bad_message_leaves_its_neighbours_alone(collector: Collector) -> None:
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     good = [device.measure(2), device.measure(3)]
     forged = bytearray(device.measure(1))
     forged[10] ^= 1
@@ -82,7 +82,7 @@ def test_one_bad_message_leaves_its_neighbours_alone(collector: Collector) -> No
 
 
 def test_a_sum_that_wraps_leaves_the_batches_that_are_alike_alone(collector: Collector) -> None:
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     good = [device.telemetry([("x", "", BOOTED_US, float(value))]) for value in range(4)]
     series, column = [["x", "", 0, 0, 1]], [BOOTED_US, 1, b"\0"]
     columns = cbor.encode([series, column, [2**62, 1, b"\0"], b"", []])
@@ -95,7 +95,7 @@ def test_a_sum_that_wraps_leaves_the_batches_that_are_alike_alone(collector: Col
 
 
 def test_interleaved_devices_keep_their_order_and_their_own_readings(collector: Collector) -> None:
-    one, two = Device(collector, 1), Device(collector, 2)
+    one, two = Author(collector, 1), Author(collector, 2)
     messages = [(one.measure(4), two.measure(7, names=2)) for _ in range(3)]
     rows = _rows(collector, collector.land(*[message for pair in messages for message in pair]))
     assert [(row["author"], len(row["times"])) for row in rows] == [(one.author, 4), (two.author, 7)] * 3
@@ -104,7 +104,7 @@ def test_interleaved_devices_keep_their_order_and_their_own_readings(collector: 
 
 
 def test_more_readings_than_are_decoded_at_once_stay_in_order(collector: Collector) -> None:
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     values = [[float(message)] * 9_000 for message in range(5)]
     messages = [device.telemetry([("x", "", BOOTED_US, value) for value in part]) for part in values]
     rows = _rows(collector, collector.land(*messages))
@@ -113,13 +113,13 @@ def test_more_readings_than_are_decoded_at_once_stay_in_order(collector: Collect
 
 
 def test_a_loss_record_is_carried_on(collector: Collector) -> None:
-    (row,) = _rows(collector, collector.land(Device(collector, 1).loss(3, 9)))
+    (row,) = _rows(collector, collector.land(Author(collector, 1).loss(3, 9)))
     assert (row["kind"], row["first"], row["last"], row["reason"]) == ("loss", 3, 9, "outbox_full")
 
 
 # accepts: 004.19, 004.20
 def test_any_flipped_byte_of_a_segment_is_one_quarantine_row(collector: Collector) -> None:
-    entry = collector.land(Device(collector, 1).measure(1))
+    entry = collector.land(Author(collector, 1).measure(1))
     content = collector.segment_path(entry).read_bytes()
     for position in range(0, len(content), 7):
         harmed = bytearray(content)
@@ -131,7 +131,7 @@ def test_any_flipped_byte_of_a_segment_is_one_quarantine_row(collector: Collecto
 
 
 def test_a_segment_in_the_place_of_another_is_quarantined(collector: Collector) -> None:
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     one, two = collector.land(device.measure(1)), collector.land(device.measure(1))
     content = collector.segment_path(two).read_bytes()
     assert [row["kind"] for row in _rows(collector, one, content)] == ["quarantine"]
@@ -140,7 +140,7 @@ def test_a_segment_in_the_place_of_another_is_quarantined(collector: Collector) 
 
 
 def test_verification_can_be_sampled_or_left_out(collector: Collector) -> None:
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     forged = []
     for _ in range(17):
         message = bytearray(device.measure(1))
@@ -162,7 +162,7 @@ def _batches(collector: Collector, *messages: bytes, received_at_us: int = NOW_U
 
 def test_an_arrow_batch_closes_by_bytes_as_well(collector: Collector) -> None:
     """Text inflates: a few kilobytes of envelopes were half a gigabyte of one batch."""
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     messages = [device.telemetry([("log", "", BOOTED_US, "x" * 4_000)] * 100) for _ in range(60)]
     batches = _batches(collector, *messages)
     assert sum(batch.num_rows for batch in batches) == 60
@@ -170,7 +170,7 @@ def test_an_arrow_batch_closes_by_bytes_as_well(collector: Collector) -> None:
 
 
 def test_an_arrow_batch_closes_by_rows_as_well(collector: Collector) -> None:
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     ranges = tuple((1 + 3 * number, 2 + 3 * number) for number in range(64))
     body = Loss(LossReason.OUTBOX_FULL, ranges, ranges).to_wire()
     batches = _batches(collector, *(device.sign(MessageType.LOSS, body) for _ in range(200)))
@@ -182,7 +182,7 @@ def test_an_arrow_batch_closes_by_rows_as_well(collector: Collector) -> None:
 def test_a_collector_whose_clock_is_beyond_all_calendars_stops_nobody(
     collector: Collector, received_at_us: int
 ) -> None:
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     (row,) = _rows(collector, collector.land(device.measure(1), received_at_us=received_at_us))
     assert (row["kind"], row["reason"], row["received_at"]) == ("quarantine", "malformed", None)
     assert "beyond the year 9999" in row["detail"]
@@ -190,7 +190,7 @@ def test_a_collector_whose_clock_is_beyond_all_calendars_stops_nobody(
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_numbers_that_are_none_are_refused_and_their_neighbours_come(collector: Collector, value: float) -> None:
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     good = [device.telemetry([("x", "", BOOTED_US, 0.1 + 1e-9 * number)]) for number in range(3)]
     packed = [good[0], *(_with_float(device, value) for _ in range(2)), *good[1:]]
     rows = _rows(collector, collector.land(*packed))
@@ -198,7 +198,7 @@ def test_numbers_that_are_none_are_refused_and_their_neighbours_come(collector: 
     assert all("finite" in row["detail"] for row in rows[1:3])
 
 
-def _with_float(device: Device, value: float) -> bytes:
+def _with_float(device: Author, value: float) -> bytes:
     """Sign what no builder writes: the same batch, with another float."""
     builder = BatchBuilder()
     builder.add("x", "", BOOTED_US, 1 / 3)

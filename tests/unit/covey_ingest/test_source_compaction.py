@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxFiles
 
 from covey_ingest.source import SourceOptions, VaultBatchReader, VaultStreamReader
-from tests.spark.fleet import Collector, Device
+from tests.spark.fleet import Author, Collector
 
 SEGMENTS = 12
 
@@ -19,7 +19,7 @@ SEGMENTS = 12
 @pytest.fixture
 def collector(tmp_path: Path) -> Collector:
     collector = Collector(tmp_path / "vault")
-    device = Device(collector, 1)
+    device = Author(collector, 1)
     for _ in range(SEGMENTS):
         collector.land(device.measure(1), device.measure(2))
     return collector
@@ -108,7 +108,7 @@ def test_an_available_now_query_ends_inside_a_segment_that_was_merged_since(coll
     stream = _stream(collector)
     stream.prepareForTriggerAvailableNow()
     for _ in range(3):
-        collector.land(Device(collector, 3).measure(1))
+        collector.land(Author(collector, 3).measure(1))
     collector.compact()
     end = stream.latestOffset({}, ReadMaxFiles(100))
     assert end[collector.node.hex()][1] == SEGMENTS
