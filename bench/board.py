@@ -139,10 +139,10 @@ def _ours(folder: Path, sensors: dict[str, bytes]) -> tuple[float, float]:
     gateway = LiveGateway(board)
     try:
         gateway.serve(lambda: gateway.identities)
-        start, before = time.monotonic(), sum(board.line.carried)
+        start, before = time.monotonic(), sum(board.line.transferred)
         gateway.serve(lambda: gateway.collector.readings >= _SAMPLES * SENSORS)
         seconds = time.monotonic() - start
-        return _SAMPLES * SENSORS / seconds, (sum(board.line.carried) - before) / (_SAMPLES * SENSORS)
+        return _SAMPLES * SENSORS / seconds, (sum(board.line.transferred) - before) / (_SAMPLES * SENSORS)
     finally:
         gateway.stop()
         board.close()
@@ -162,7 +162,7 @@ def _peer(folder: Path, sensors: dict[str, bytes]) -> tuple[float, float]:
             text += os.read(port, 65_536)
         values = [json.loads(line)["v"] for line in text.splitlines()]
         seconds = time.monotonic() - start
-        return len(values) / seconds, sum(board.line.carried) / len(values)
+        return len(values) / seconds, sum(board.line.transferred) / len(values)
     finally:
         os.close(port)
         board.close()

@@ -78,7 +78,7 @@ class _Victim:
 
     def __init__(self, folder: Path) -> None:
         self.chance = random.Random(1)
-        self.identity, self.honest, self.member, self.banned, self.stranger = (self._identity() for _ in range(5))
+        self.identity, self.legitimate, self.member, self.banned, self.stranger = (self._identity() for _ in range(5))
         self.clock, self.relay = SystemClock(), _Relay()
         self.store = SqliteStore(folder / "state.sqlite", Incarnation(self.chance.randbytes(8)))
         self.runtime = Runtime(self.store, Relays([self.relay]), self.clock, self._node, [], lambda *_line: None)
@@ -86,7 +86,7 @@ class _Victim:
         node = self.runtime.node
         with self.store.transaction():
             self.group_id = node.membership.create("", (), now.wall_us).group_id
-            for each in (self.honest, self.member, self.banned):
+            for each in (self.legitimate, self.member, self.banned):
                 node.actions.change(self.group_id, self._adding(each), now)
             key = self.banned.signing_public
             node.actions.change(self.group_id, lambda draft, epoch: draft.removing(key, epoch), now)
@@ -150,13 +150,15 @@ class _Row:
 
 def _run(victim: _Victim, prepared: list[bytes]) -> _Row:
     topic, relay = inbox_topic(victim.identity.signing_public), victim.relay
-    honest = [Delivered("relay", (2, 0), topic, raw) for raw in islice(victim.blobs(victim.honest), _PREPARED // 10)]
+    legitimate = [
+        Delivered("relay", (2, 0), topic, raw) for raw in islice(victim.blobs(victim.legitimate), _PREPARED // 10)
+    ]
     waiting = iter([Delivered("relay", (1, 0), topic, raw) for raw in prepared])
     latencies: list[float] = []
     unacknowledged = dealt = 0
-    mine, delivered_at = honest.pop(0), 0.0
+    mine, delivered_at = legitimate.pop(0), 0.0
     started, used = time.perf_counter(), time.process_time()
-    while honest and time.perf_counter() < started + _SECONDS:
+    while legitimate and time.perf_counter() < started + _SECONDS:
         events: list[RelayEvent] = list(islice(waiting, max(0, _WINDOW - 1 - unacknowledged)))
         unacknowledged += len(events)
         if not delivered_at:
@@ -165,7 +167,7 @@ def _run(victim: _Victim, prepared: list[bytes]) -> _Row:
         deadline = victim.runtime.turn(events)
         if mine in relay.acknowledged:
             latencies.append(time.perf_counter() - delivered_at)
-            mine, delivered_at = honest.pop(0), 0.0
+            mine, delivered_at = legitimate.pop(0), 0.0
             unacknowledged += 1
         unacknowledged -= len(relay.acknowledged)
         dealt += len(relay.acknowledged)

@@ -51,7 +51,7 @@ DEVICES = 20
 SEGMENT_READINGS = 100_000
 SIZES = (1_000, 100)
 
-REACH = {
+TARGET = {
     ("no-op", 1_000): {"JSON": 6.0, "Parquet": 0.85},
     ("no-op", 100): {"Parquet": 0.65},
     ("Parquet", 1_000): {"Parquet": 0.9},
@@ -194,7 +194,7 @@ def _print_costs(sink: str, costs: dict[str, list[Cost]], total: int) -> None:
         print(f"{sink:8} {name:15} {rate:12} {clock:6.2f} s ({clocks[0]:.2f} to {clocks[-1]:.2f}), CPU {cpu:6.2f} s")
     for size in SIZES:
         for other in ("JSON", "Parquet"):
-            asked = REACH.get((sink, size), {}).get(other)
+            asked = TARGET.get((sink, size), {}).get(other)
             ratios = [theirs.clock / ours.clock for theirs, ours in zip(costs[other], costs[str(size)], strict=True)]
             of_cpu = statistics.median(run.cpu for run in costs[other]) / statistics.median(
                 run.cpu for run in costs[str(size)]

@@ -59,7 +59,7 @@ class Board:
 
     def wire_bytes(self) -> int:
         """Return how many bytes crossed its serial line, both directions."""
-        return sum(self._board.line.carried)
+        return sum(self._board.line.transferred)
 
     def enrol(self) -> None:
         """Let it into the group of its gateway, which runs."""

@@ -69,8 +69,8 @@ class LiveGateway:
                 patience = Patience()
             elif event is None:
                 if not (self._board.alive and patience.left and time.monotonic() < guard):
-                    told = self.link.statistics(), self.reports[-1:], len(self.identities)
-                    raise TimeoutError(f"the board {self._board.state}; line, last report, identified: {told}")
+                    reported = self.link.statistics(), self.reports[-1:], len(self.identities)
+                    raise TimeoutError(f"the board {self._board.state}; line, last report, identified: {reported}")
                 time.sleep(_TURN_SECONDS)
 
     def _receive(self, message: list[object]) -> None:

@@ -63,7 +63,7 @@ class _Direction:
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
         self.waiting = bytearray()
-        self.carried = 0
+        self.transferred = 0
         self.tape = bytearray()
         self.allowance = 0.0
 
@@ -91,9 +91,9 @@ class SerialLine:
         self._thread.start()
 
     @property
-    def carried(self) -> tuple[int, int]:
+    def transferred(self) -> tuple[int, int]:
         """Return how many bytes came from the board, and how many from the gateway, before any damage."""
-        return self._up.carried, self._down.carried
+        return self._up.transferred, self._down.transferred
 
     @property
     def tape(self) -> bytes:
@@ -167,7 +167,7 @@ class SerialLine:
             burst = bytes(direction.waiting[: min(size, BURST_BYTES)])
             del direction.waiting[: len(burst)]
             size -= len(burst)
-            direction.carried += len(burst)
+            direction.transferred += len(burst)
             if len(direction.tape) < TAPE_BYTES:
                 direction.tape += burst
             with suppress(OSError):  # nobody reads: such bytes are lost on a real line, too

@@ -23,12 +23,12 @@ class Downlink:
         self.world = World(1, interval_us=10_000_000)
         self.world.run(5)
         assert self.world.gateway.identified
-        self.world.gateway.receive = self._hear
-        self.heard: list[bytes] = []
+        self.world.gateway.receive = self._receive
+        self.taken: list[bytes] = []
 
-    def _hear(self, message: list[Any], _now_us: int) -> None:
+    def _receive(self, message: list[Any], _now_us: int) -> None:
         if message[0] == messages.CARRY:
-            self.heard.append(message[2])
+            self.taken.append(message[2])
 
     def send(
         self, kind: int, number: int, body: bytes, incarnation: bytes = INCARNATION, author: Any = None
@@ -41,12 +41,12 @@ class Downlink:
             author, kind, board.signing_public, GROUP, incarnation, sequence, sequence, 0, body
         )
         envelope = messages.seal(raw, board.noise_public, bytes([number % 250 + 1]) * 32, bytes(24))
-        self.heard.clear()
+        self.taken.clear()
         self.world.gateway.link.send(messages.to_line(messages.DELIVER, envelope))
-        self.world.run(3, lambda: bool(self.heard))
+        self.world.run(3, lambda: bool(self.taken))
         opened = [
             messages.read_message(messages.open_sealed(each, self.world.collector.identity.noise_secret))
-            for each in self.heard
+            for each in self.taken
         ]
         acknowledgements = [messages.read_acknowledgement(each[8]) for each in opened if each[0] == messages.ACK]
         return acknowledgements[-1][:2] if acknowledgements else None

@@ -50,11 +50,11 @@ def plug(
     compiled = {**artefacts(board.architecture)}
 
     def make(settings: dict[str, object] | None = None, **options: Any) -> EmulatedBoard | RealBoard:
-        told = {**QUICK, **(settings or {})}
+        reported = {**QUICK, **(settings or {})}
         if isinstance(board, SerialBoard):
             options = {name: value for name, value in options.items() if name not in {"baud", "heap_kib"}}
-            return RealBoard(tmp_path, board, modules=compiled, settings=told, **options)
-        return EmulatedBoard(tmp_path, tool=board.tool, modules=compiled, settings=told, **options)
+            return RealBoard(tmp_path, board, modules=compiled, settings=reported, **options)
+        return EmulatedBoard(tmp_path, tool=board.tool, modules=compiled, settings=reported, **options)
 
     return make
 
@@ -89,10 +89,10 @@ def _is_complete(values: list[int]) -> bool:
 
 def _unaccounted(gateway: LiveGateway) -> set[int]:
     """Return the numbers of batches that neither arrived nor were told as lost."""
-    told = {number for first, last in gateway.collector.lost for number in range(first, last + 1)}
+    reported = {number for first, last in gateway.collector.lost for number in range(first, last + 1)}
     for taken in gateway.collector.links.values():
-        told |= {cbor.decode(each[1], 4096)[0] for each in taken.values() if each and each[0] == messages.TELEMETRY}
-    return set(range(1, max(told) + 1)) - told
+        reported |= {cbor.decode(each[1], 4096)[0] for each in taken.values() if each and each[0] == messages.TELEMETRY}
+    return set(range(1, max(reported) + 1)) - reported
 
 
 def test_a_board_enrols_measures_and_is_acknowledged(plug: Callable[..., EmulatedBoard | RealBoard]) -> None:
@@ -179,9 +179,9 @@ def test_an_outage_of_the_relay_with_64_kib(plug: Callable[..., EmulatedBoard | 
         gateway.serve(_more(gateway, 1))
         gateway.acknowledges = False
         gateway.serve(lambda: gateway.reports[-1]["dropped"] >= 3)
-        heard = gateway.reports[-1]["acknowledgements"]
+        received = gateway.reports[-1]["acknowledgements"]
         gateway.acknowledges = True
-        gateway.serve(lambda: gateway.reports[-1]["acknowledgements"] > heard)
+        gateway.serve(lambda: gateway.reports[-1]["acknowledgements"] > received)
     assert _is_complete(_counted(gateway))
     assert gateway.reports[-1]["out_of_memory"] == 0
 

@@ -83,7 +83,7 @@ def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
             collector.kill()
 
 
-def _carried(tape: bytes) -> list[bytes]:
+def _forwarded(tape: bytes) -> list[bytes]:
     """Return the envelopes that a board handed to its gateway, out of the bytes of its line."""
     decoder = framing.Decoder(link_machine.MTU_MAX)
     found: list[bytes] = []
@@ -203,7 +203,7 @@ def _rows(collector: Gateway) -> list[tuple[str, str, str, int, int, float]]:
 
 
 def test_from_the_sensor_to_the_table_and_closed_to_the_gateway(way: Way) -> None:
-    envelopes = _carried(way.board.line.tape)
+    envelopes = _forwarded(way.board.line.tape)
     assert len(envelopes) >= MESSAGES
     collector = StateFolder.at(way.collector.state).identity()
     [opener] = [key.secret.reveal() for key in collector.noise.keys]

@@ -92,7 +92,7 @@ class BoardOnLine(Board):
         """Start: what is not stored is gone."""
         self.boots += 1
         self.link = link_machine.Link(self._rng.randbytes(8), mtu=self._mtu)
-        self.carried: dict[int, int] = {}
+        self.numbers: dict[int, int] = {}
 
     def measure(self, body: bytes = BATCH) -> None:
         """Write a message, and keep it until the collector has it."""
@@ -104,7 +104,7 @@ class BoardOnLine(Board):
         """Give an envelope to the link."""
         assert self.collector is not None
         self.say(messages.CARRY, self.collector.signing_public, envelope)
-        self.carried[len(self.carried)] = number
+        self.numbers[len(self.numbers)] = number
 
     def say(self, kind: int, *fields: object) -> None:
         """Queue any message of the line."""
@@ -131,10 +131,10 @@ class BoardOnLine(Board):
                     last_words = bytes(self.link.bytes_to_send(now_ms))
                     self.boot()
                     return last_words
-                self._hear(*messages.from_line(event.data))
+                self._receive(*messages.from_line(event.data))
         return bytes(self.link.bytes_to_send(now_ms))
 
-    def _hear(self, kind: int, *fields: Any) -> None:
+    def _receive(self, kind: int, *fields: Any) -> None:
         if kind == messages.TIME:
             self.times.append((fields[0], fields[1]))
         elif kind == messages.ENROL and self.collector is None:

@@ -184,7 +184,7 @@ class Device:
 def carry(*devices: Device) -> int:
     """Carry envelopes between devices until nobody has any; return how many went."""
     by_address = {device.identity.signing_public.hex(): device for device in devices}
-    carried = 0
+    transferred = 0
     while True:
         for device in devices:
             device.node.make_acknowledgements_due(device.now)
@@ -193,9 +193,9 @@ def carry(*devices: Device) -> int:
             receiver = by_address.get(outgoing.topic.rpartition("/")[2])
             if receiver is not None:
                 receiver.receive(outgoing.envelope)
-        carried += len(moving)
+        transferred += len(moving)
         if not moving:
-            return carried
+            return transferred
 
 
 def found(first: Device, *others: Device) -> GroupId:

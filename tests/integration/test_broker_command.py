@@ -56,20 +56,20 @@ def test_a_broker_s_accounts_from_nothing(tmp_path: Path) -> None:
     ok("init", "--password-file", str(file))
     with Broker(tmp_path / "broker", settings={"password_file": f"{file}\npid_file {pid_file}"}) as broker:
         assert accepts(broker, "enrol", "enrol")
-        tell = ("--password-file", str(file), "--pid-file", str(pid_file))
-        first = ok("enrol", name, *tell).strip()
+        files = ("--password-file", str(file), "--pid-file", str(pid_file))
+        first = ok("enrol", name, *files).strip()
         wait_until(lambda: accepts(broker, name, first), "the broker knows the device")
-        second = json.loads(ok("enrol", name, *tell, "--json"))
+        second = json.loads(ok("enrol", name, *files, "--json"))
         assert second["user_name"] == name
         wait_until(lambda: accepts(broker, name, second["password"]), "the device has a new password")
         assert not accepts(broker, name, first)
 
-        ok("init", *tell, "--shared-password-file", "-", feed="fern otter\n")
+        ok("init", *files, "--shared-password-file", "-", feed="fern otter\n")
         wait_until(lambda: accepts(broker, "enrol", "fern otter"), "the shared password is another")
         client = Client(broker, "", name, second["password"])
-        assert json.loads(ok("remove", name, *tell, "--json")) == {"user_name": name, "removed": True}
+        assert json.loads(ok("remove", name, *files, "--json")) == {"user_name": name, "removed": True}
         take(client.disconnects)
-        ok("remove", "enrol", *tell)
+        ok("remove", "enrol", *files)
         wait_until(lambda: not accepts(broker, "enrol", "fern otter"), "the account is closed")
         client.close()
     assert "had no credential" in ok("remove", name, "--password-file", str(file))

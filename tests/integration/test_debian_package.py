@@ -70,8 +70,8 @@ def test_lintian_finds_nothing(packages: tuple[Path, Path]) -> None:
 
 
 def test_the_same_tree_gives_the_same_bytes(packages: tuple[Path, Path], tmp_path: Path) -> None:
-    once, again = packages[1].read_bytes(), build(tmp_path, "0.1.0").read_bytes()
-    assert hashlib.sha256(again).digest() == hashlib.sha256(once).digest()
+    once, second = packages[1].read_bytes(), build(tmp_path, "0.1.0").read_bytes()
+    assert hashlib.sha256(second).digest() == hashlib.sha256(once).digest()
 
 
 def test_the_package_has_all_that_the_program_asks_for() -> None:
@@ -212,12 +212,12 @@ def test_systemd_runs_what_the_package_installs(
     root.dpkg("--install", str(packages[1]))
     with Broker(tmp_path / "broker") as broker, booted(root) as system:
         _nothing_fails_before_there_is_a_device(system)
-        username = _a_device_without_a_relay_is_not_tried_again(system, root)
+        username = _a_device_without_a_relay_is_not_retried(system, root)
         _credential(root, "covey.relay-password", broker.add_device(username))
         (root.path / "etc/covey/conf.d/relay.toml").write_text(f'[relay]\nurl = "{broker.url}"\n')
-        _credentials_reach_the_agent(system, root)
+        _credentials_are_with_the_agent(system, root)
         _the_watchdog_is_fed_and_bites(system)
-        _it_stops_when_told(system)
+        _it_stops_when_asked(system)
 
 
 def _nothing_fails_before_there_is_a_device(system: Booted) -> None:
@@ -232,7 +232,7 @@ def _credential(root: DebianRoot, name: str, content: str) -> None:
     (store / name).chmod(0o600)
 
 
-def _a_device_without_a_relay_is_not_tried_again(system: Booted, root: DebianRoot) -> str:
+def _a_device_without_a_relay_is_not_retried(system: Booted, root: DebianRoot) -> str:
     """Return the name of the device, whose key is sealed under a passphrase that only systemd has."""
     secret = root.path / "var/lib/covey/passphrase"
     secret.write_text(_PASSPHRASE)
@@ -248,7 +248,7 @@ def _a_device_without_a_relay_is_not_tried_again(system: Booted, root: DebianRoo
     return username
 
 
-def _credentials_reach_the_agent(system: Booted, root: DebianRoot) -> None:
+def _credentials_are_with_the_agent(system: Booted, root: DebianRoot) -> None:
     """READY comes with the start; the key opens, and the broker lets the agent in with what only systemd has."""
     drop_in = root.path / "etc/systemd/system/covey.service.d/quick.conf"
     drop_in.parent.mkdir()
@@ -270,7 +270,7 @@ def _the_watchdog_is_fed_and_bites(system: Booted) -> None:
     assert system.shown("covey", "MainPID") != [pid]
 
 
-def _it_stops_when_told(system: Booted) -> None:
+def _it_stops_when_asked(system: Booted) -> None:
     system.run("systemctl", "restart", "covey")
     assert system.shown("covey", "ActiveState") == ["active"]
     system.run("systemctl", "stop", "covey")

@@ -220,11 +220,13 @@ def test_a_noise_key_is_replaced_under_running_agents(new_gateway: NewGateway) -
     assert "before" in two.ok("key", "show")
     assert two.json("key", "show", "one")["retired_noise_keys"] == []
     assert "one word too many" in two.fails("key", "rotate", "one", code=2)
-    told = two.log.read_text() + two.ok("key", "show") + two.ok("status", "--json") + two.ok("group", "show", "--json")
+    reported = (
+        two.log.read_text() + two.ok("key", "show") + two.ok("status", "--json") + two.ok("group", "show", "--json")
+    )
     identity = StateFolder.at(two.state).identity()
     for secret in (identity.signing_seed, *(key.secret.reveal() for key in identity.noise.keys)):
-        assert secret.hex() not in told
-        assert repr(secret)[2:-1] not in told
+        assert secret.hex() not in reported
+        assert repr(secret)[2:-1] not in reported
 
 
 def test_a_device_that_is_not_here_is_added_by_its_keys(new_gateway: NewGateway) -> None:
@@ -262,9 +264,9 @@ def test_labels_that_look_alike_or_lie_are_shown_with_what_does_not(new_gateway:
     assert two.json("group", "profile", "--label", liar)[0]["label"] == liar
     wait_until(lambda: one.json("group", "profile", two.author[:8])[0]["label"] == liar, "one knows the label")
     for words in (("group", "members"), ("group", "show"), ("group", "profile", two.author[:8])):
-        told = one.ok(*words)
-        assert not {"\x1b", "\N{RIGHT-TO-LEFT OVERRIDE}"} & set(told)
-        assert two.author[:8] in told
+        reported = one.ok(*words)
+        assert not {"\x1b", "\N{RIGHT-TO-LEFT OVERRIDE}"} & set(reported)
+        assert two.author[:8] in reported
     fingerprints = {member["fingerprint"] for member in one.json("group", "members")}
     assert fingerprints == {gateway.json("key", "show")["fingerprint"] for gateway in (one, two)}
     assert all(each in one.ok("group", "members") for each in fingerprints)

@@ -128,9 +128,9 @@ def test_publish_in_every_format(pair: tuple[_Client, _Client, Gateway, Gateway]
 
 def test_status_is_that_of_the_command(pair: tuple[_Client, _Client, Gateway, Gateway]) -> None:
     first, _, one, _ = pair
-    told, shown = first.ok("GET", "/v1/status"), one.json("status")
-    assert {*told} == {*shown}
-    assert (told["device"], told["agent"], told["groups"]) == (shown["device"], "running", shown["groups"])
+    reported, shown = first.ok("GET", "/v1/status"), one.json("status")
+    assert {*reported} == {*shown}
+    assert (reported["device"], reported["agent"], reported["groups"]) == (shown["device"], "running", shown["groups"])
 
 
 @pytest.fixture
@@ -157,8 +157,8 @@ def test_mistakes_have_a_code_and_change_nothing(alone: tuple[_Client, Gateway])
         ("POST", "/v1/send?group=beef", b"x", 400, "local"),
         ("POST", "/v1/publish", b"nonsense", 400, "reading"),
     ]:
-        told = client.ask(method, path, body)
-        assert (told[0], told[1]["error"]) == (status, code), (method, path, told)
+        reported = client.ask(method, path, body)
+        assert (reported[0], reported[1]["error"]) == (status, code), (method, path, reported)
     gateway.ok("group", "create", "--capability", "collector")
     answer = client.ask("POST", "/v1/publish", b'{"n":"t","v":1}\nnonsense\n')
     assert answer[0] == 400

@@ -105,13 +105,13 @@ def test_an_unacknowledged_delivery_comes_again_and_a_stale_acknowledgement_is_v
     stale = device.wait_for(Delivered)
     for _ in range(2):
         broker.restart()
-        again = device.wait_for(Delivered)
-        assert again.payload == b"first"
-        assert again.token[0] > stale.token[0]
+        repeated = device.wait_for(Delivered)
+        assert repeated.payload == b"first"
+        assert repeated.token[0] > stale.token[0]
         device.wait_for(RelayUp)
         device.relay.acknowledge(stale)
-        stale = again
-    device.relay.acknowledge(again)
+        stale = repeated
+    device.relay.acknowledge(repeated)
     device.send(device, b"second")
     assert device.receive() == b"second"
 

@@ -201,17 +201,17 @@ def test_verify_finds_damage_and_repairs(shell: Shell) -> None:
     place = content.index(b"text 1")
     content[place] ^= 0xFF
     path.write_bytes(content)
-    code, told = shell.run("ann", "outbox", "verify")
+    code, reported = shell.run("ann", "outbox", "verify")
     assert code == 1
-    assert told["complaints"] == ["a message that waits is not what was written"]
-    code, told = shell.run("ann", "outbox", "verify", "--repair")
+    assert reported["complaints"] == ["a message that waits is not what was written"]
+    code, reported = shell.run("ann", "outbox", "verify", "--repair")
     assert code == 0
-    assert told["repaired"]
-    assert told["salvages"][0]["lost"]["outbox"] == 1
-    assert (shell.states["ann"] / told["salvages"][0]["aside"]).exists()
+    assert reported["repaired"]
+    assert reported["salvages"][0]["lost"]["outbox"] == 1
+    assert (shell.states["ann"] / reported["salvages"][0]["aside"]).exists()
     _, status = shell.run("ann", "status")
     assert status["salvage"]["lost"]["outbox"] == 1
-    assert status["salvage"]["file"] == told["salvages"][0]["aside"]
+    assert status["salvage"]["file"] == reported["salvages"][0]["aside"]
     assert shell.run("ben", "status")[1]["salvage"] is None
     assert shell.run("ann", "outbox", "verify")[1]["sound"]
     assert shell.run("ann", "outbox", "ls")[1]["messages"] == 2

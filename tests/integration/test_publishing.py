@@ -101,7 +101,7 @@ class Ingest:
         self.root = root
         self.url = url
         self.stop = threading.Event()
-        self.told: list[Published] = []
+        self.reported: list[Published] = []
         self._name = name
         root.mkdir(exist_ok=True)
 
@@ -118,7 +118,7 @@ class Ingest:
 
     def start(self) -> TablePublisher:
         """Begin to publish."""
-        log = open_log(self.root, self._name, VAULT, PublishTarget(self.url, self.told.append, self.stop))
+        log = open_log(self.root, self._name, VAULT, PublishTarget(self.url, self.reported.append, self.stop))
         assert isinstance(log, TablePublisher)
         return log
 
@@ -163,7 +163,7 @@ def test_a_micro_batch_is_published_once_whatever_was_killed(ingest: Ingest) -> 
         ingest.publish()
         assert ingest.numbers() == [0, 0, 1, 1, 2, 2]
         assert ingest.objects() == before
-    assert ingest.told[-1] == Published(0, 0.0)
+    assert ingest.reported[-1] == Published(0, 0.0)
 
 
 _BEFORE = ("losses/batch=1", "readings/batch=0", "readings/batch=1")
@@ -238,14 +238,14 @@ def test_a_store_that_is_away_is_caught_up_with(
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{line.port}")
         ingest.commit(0)
         publisher = ingest.start()
-        wait_until(lambda: bool(ingest.told) and ingest.told[-1] == Published(0, 0.0), "the first is published")
+        wait_until(lambda: bool(ingest.reported) and ingest.reported[-1] == Published(0, 0.0), "the first is published")
         line.cut()
         for number in range(1, 4):
             ingest.commit(number)
             publisher.publish()
-        wait_until(lambda: ingest.told[-1].batches == 3 and ingest.told[-1].error != "", "the outage is told")
+        wait_until(lambda: ingest.reported[-1].batches == 3 and ingest.reported[-1].error != "", "the outage is told")
         line.mend()
-        wait_until(lambda: ingest.told[-1] == Published(0, 0.0), "all is published")
+        wait_until(lambda: ingest.reported[-1] == Published(0, 0.0), "all is published")
         assert ingest.numbers() == [0, 0, 1, 1, 2, 2, 3, 3]
         assert _order(ingest.url) == [0, 1, 2, 3]
 
@@ -256,7 +256,7 @@ def test_a_store_that_is_away_is_caught_up_with(
             publisher.close(whole=True)
         ingest.stop.set()
         ingest.publish()
-        assert ingest.told[-1].batches == 1
+        assert ingest.reported[-1].batches == 1
         assert all(CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in text for text in (str(refused.value), *_errors(ingest)))
         with pytest.raises(StorageError):
             Ingest(ingest.root.with_name("never-published"), ingest.url).start()
@@ -274,7 +274,7 @@ def _order(url: str) -> list[int]:
 
 
 def _errors(ingest: Ingest) -> Iterator[str]:
-    return (told.error for told in ingest.told)
+    return (reported.error for reported in ingest.reported)
 
 
 def test_a_place_belongs_to_one_ingest(ingest: Ingest, tmp_path: Path) -> None:

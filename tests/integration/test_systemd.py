@@ -95,24 +95,24 @@ def _start(gateway: Gateway, manager: socket.socket) -> None:
     )
 
 
-def _hear(listening: socket.socket, heard: list[str]) -> list[str]:
+def _receive(listening: socket.socket, received: list[str]) -> list[str]:
     while True:
         try:
-            heard += listening.recv(4096).decode().split("\n")
+            received += listening.recv(4096).decode().split("\n")
         except BlockingIOError:
-            return heard
+            return received
 
 
 @pytest.mark.broker
 def test_systemd_hears_start_life_and_end(manager: socket.socket, new_gateway: Callable[[str], Gateway]) -> None:
     one = new_gateway("one")
-    heard: list[str] = []
+    received: list[str] = []
     _start(one, manager)
-    wait_until(lambda: "STATUS=relay: up" in _hear(manager, heard), "the relay is up")
-    wait_until(lambda: _hear(manager, heard).count("WATCHDOG=1") >= 3, "signs of life come")
+    wait_until(lambda: "STATUS=relay: up" in _receive(manager, received), "the relay is up")
+    wait_until(lambda: _receive(manager, received).count("WATCHDOG=1") >= 3, "signs of life come")
     assert one.end() == 0
-    assert heard.count("READY=1") == 1
-    assert _hear(manager, heard)[-1] == "STOPPING=1"
+    assert received.count("READY=1") == 1
+    assert _receive(manager, received)[-1] == "STOPPING=1"
 
 
 @pytest.mark.broker
@@ -121,22 +121,22 @@ def test_an_offline_boot_is_a_good_one(
 ) -> None:
     one = new_gateway("one")
     broker.kill()
-    heard: list[str] = []
+    received: list[str] = []
     _start(one, manager)
-    wait_until(lambda: _hear(manager, heard).count("WATCHDOG=1") >= 3, "signs of life come without a relay")
-    assert "READY=1" in heard
-    assert any(line.startswith("STATUS=relay: nothing listens") for line in heard)
+    wait_until(lambda: _receive(manager, received).count("WATCHDOG=1") >= 3, "signs of life come without a relay")
+    assert "READY=1" in received
+    assert any(line.startswith("STATUS=relay: nothing listens") for line in received)
 
 
 @pytest.mark.broker
 def test_a_stopped_agent_is_silent(manager: socket.socket, new_gateway: Callable[[str], Gateway]) -> None:
     one = new_gateway("one")
-    heard: list[str] = []
+    received: list[str] = []
     _start(one, manager)
-    wait_until(lambda: "WATCHDOG=1" in _hear(manager, heard), "a sign of life comes")
+    wait_until(lambda: "WATCHDOG=1" in _receive(manager, received), "a sign of life comes")
     one.signal(signal.SIGSTOP)
-    wait_until(lambda: not _hear(manager, []), "what was under way has come")
+    wait_until(lambda: not _receive(manager, []), "what was under way has come")
     with pytest.raises(AssertionError, match="waited in vain"):
-        wait_until(lambda: "WATCHDOG=1" in _hear(manager, []), "a stopped agent speaks", idle_s=2)
+        wait_until(lambda: "WATCHDOG=1" in _receive(manager, []), "a stopped agent speaks", idle_s=2)
     one.signal(signal.SIGCONT)
-    wait_until(lambda: "WATCHDOG=1" in _hear(manager, []), "it goes on")
+    wait_until(lambda: "WATCHDOG=1" in _receive(manager, []), "it goes on")

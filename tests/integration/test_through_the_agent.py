@@ -300,7 +300,7 @@ def test_a_socket_in_use(new_gateway: Callable[[str], Gateway], run_folder: Path
     assert two.json("status")["label"] == "two"  # a command on the second state never asks the first one's agent
 
 
-def _told_a_stranger(words: list[str]) -> tuple[int, str]:
+def _refusal_to_a_stranger(words: list[str]) -> tuple[int, str]:
     """Run a command as somebody else; return its exit code and stderr. All it needs is loaded: they may not read it."""
     assert callable(cmd_status.run)
     reader, writer = os.pipe()
@@ -318,8 +318,8 @@ def _told_a_stranger(words: list[str]) -> tuple[int, str]:
         finally:
             os._exit(code)
     os.close(writer)
-    with os.fdopen(reader, encoding="utf-8") as told:
-        message = told.read()
+    with os.fdopen(reader, encoding="utf-8") as reported:
+        message = reported.read()
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), message
 
 
@@ -327,7 +327,7 @@ def test_a_state_of_another_user(run_folder: Path) -> None:
     gateway = Gateway(run_folder, "one")
     words = ["status", "--state", str(gateway.state)]
     if os.geteuid() == 0:
-        code, message = _told_a_stranger(words)
+        code, message = _refusal_to_a_stranger(words)
     else:
         gateway.state.chmod(0)
         done = gateway.covey("status")
@@ -345,7 +345,7 @@ def test_a_socket_of_others(new_gateway: Callable[[str], Gateway], run_folder: P
     monkeypatch.setenv("COVEY_API_SOCKET", str(path))
     monkeypatch.setenv("XDG_STATE_HOME", str(run_folder))
     if os.geteuid() == 0:
-        code, message = _told_a_stranger(["status"])
+        code, message = _refusal_to_a_stranger(["status"])
     else:
         path.chmod(0)
         done = Guest(run_folder, path).covey("status")

@@ -122,9 +122,9 @@ def test_a_hostile_store_is_told_of(new_gateway: Make, tmp_path: Path) -> None: 
     today = manifest.read_bytes()
 
     manifest.write_bytes(yesterday)
-    told = collector.covey("vault", "status", "--json")
-    assert told.returncode == 1
-    assert [row["trouble"] for row in json.loads(told.stdout)["nodes"]] == ["rollback"]
+    reported = collector.covey("vault", "status", "--json")
+    assert reported.returncode == 1
+    assert [row["trouble"] for row in json.loads(reported.stdout)["nodes"]] == ["rollback"]
     mirror = tmp_path / "mirror"
     assert collector.covey("vault", "pull", str(mirror)).returncode == 1
     assert not list(mirror.rglob("*"))
@@ -134,9 +134,9 @@ def test_a_hostile_store_is_told_of(new_gateway: Make, tmp_path: Path) -> None: 
     content = bytearray(segment.read_bytes())
     content[-1] ^= 1
     segment.write_bytes(content)
-    told = collector.covey("vault", "verify", "--json")
-    assert told.returncode == 1
-    assert [(row["segment"], row["code"]) for row in json.loads(told.stdout)["findings"]] == [(1, "decryption")]
+    reported = collector.covey("vault", "verify", "--json")
+    assert reported.returncode == 1
+    assert [(row["segment"], row["code"]) for row in json.loads(reported.stdout)["findings"]] == [(1, "decryption")]
     assert collector.covey("vault", "pull", str(mirror)).returncode == 1
     assert not list(mirror.rglob("*.hxman")), "a mirror never lists what it does not have"
 
@@ -150,9 +150,9 @@ def test_keys_are_drawn_once_copied_0600_and_rotated(new_gateway: Make, tmp_path
     gateway = new_gateway("gateway")
     assert "covey vault init" in gateway.fails("vault", "status", code=1)
     first = gateway.json("vault", "init", "--vault", str(tmp_path / "vault"))
-    again = gateway.json("vault", "init")
-    assert (first["new"], again["new"], again["vault_id"]) == (True, False, first["vault_id"])
-    assert again["location"] == str(tmp_path / "vault")
+    second = gateway.json("vault", "init")
+    assert (first["new"], second["new"], second["vault_id"]) == (True, False, first["vault_id"])
+    assert second["location"] == str(tmp_path / "vault")
     assert gateway.json("vault", "rotate-key")["keys"] == 2
     copy = tmp_path / "copy.key"
     gateway.ok("vault", "export-key", str(copy))
@@ -209,8 +209,8 @@ def test_a_vault_is_compacted_beside_its_running_collector(new_gateway: Make, tm
 
     assert collector.json("vault", "pull", str(mirror)) == {"findings": []}
     assert collector.json("vault", "verify", "--vault", str(mirror)) == {"findings": []}
-    told = collector.ok("vault", "compact", "--older-than", "1d", "--grace", "0")
-    assert "5 replaced objects deleted" in told
+    reported = collector.ok("vault", "compact", "--older-than", "1d", "--grace", "0")
+    assert "5 replaced objects deleted" in reported
     assert len(list(vault.rglob("*.hxseg"))) == 4
     assert len(list(mirror.rglob("*.hxseg"))) == 9
     assert collector.json("vault", "pull", str(mirror)) == {"findings": []}
@@ -233,9 +233,9 @@ def test_a_compaction_says_what_is_wrong_with_its_options(new_gateway: Make) -> 
         ("--older-than", "7"),
         ("--grace", "99999d"),
     ):
-        told = gateway.fails("vault", "compact", *options, code=2)
-        assert options[0] in told
-        assert "hint:" in told
+        reported = gateway.fails("vault", "compact", *options, code=2)
+        assert options[0] in reported
+        assert "hint:" in reported
 
 
 @pytest.mark.broker

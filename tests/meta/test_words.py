@@ -2,7 +2,7 @@
 
 The glossary of docs/architecture.md says what the words mean that are used; this is the list of those that are not,
 each with what is said in its stead. Judged are the names that the code itself gives: modules, classes, functions,
-arguments, attributes and variables. Of tests, benches and demonstrations only metaphors are judged.
+arguments, attributes and variables. The name of a test is a sentence, and may have a sentence's words.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests.meta.source_tree import HOLDS_PACKAGES, PRODUCT, ROOT, Source, sources, within
+from tests.meta.source_tree import HOLDS_PACKAGES, PRODUCT, Source, sources, within
 
 _METAPHORS = {
     "attendance": "peer presence",
@@ -94,16 +94,16 @@ def _given(source: Source) -> Iterator[str]:
 
 
 def _excepted(name: str, source: Source) -> bool:
-    on_board = within(source.module, "covey_boards.device") or within(source.module, "covey_boards.shared")
+    rooms = ("covey_boards.device", "covey_boards.shared", "tests.unit.covey_boards.device")
+    on_board = any(within(source.module, room) for room in rooms)
     return name in _EXCEPTIONS and (name not in _BOARDS or on_board)
 
 
 def test_names_are_of_the_fields_own_words() -> None:
     found = []
     for source in sources(*PRODUCT, "tests"):
-        ships = any(source.path.is_relative_to(ROOT / folder) for folder in HOLDS_PACKAGES)
         for name in sorted(set(_given(source))):
-            banned = _METAPHORS | _VAGUE if ships else _METAPHORS
+            banned = _METAPHORS if name.startswith("test_") else _METAPHORS | _VAGUE
             said = [f"{word} ({banned[word]})" for word in sorted(_words(name) & banned.keys())]
             if said and not _excepted(name, source):
                 found.append(f"{source}: {name}: {', '.join(said)}")

@@ -86,10 +86,10 @@ def test_whatever_the_relay_does_nobody_else_is_believed(steps: list[tuple[str, 
         elif what == "accept":
             pair.accept()
         elif pair.said:
-            carried = bytearray(pair.said[number % len(pair.said)])
+            forwarded = bytearray(pair.said[number % len(pair.said)])
             if what == "change":
-                carried[number % len(carried)] ^= 1 << number % 8
-            pair.deliver(bytes(carried), to_inviter)
+                forwarded[number % len(forwarded)] ^= 1 << number % 8
+            pair.deliver(bytes(forwarded), to_inviter)
         pair.check()
 
 

@@ -79,11 +79,11 @@ def test_the_order_of_arrival_makes_no_difference(order: list[int], count: int) 
 @given(numbers, st.integers(0, 40))
 def test_the_wire_loses_nothing_that_fits_and_adds_nothing(model: set[int], maximum: int) -> None:
     result = _made(model)
-    told = SequenceSet.from_wire(result.to_wire(maximum), maximum)
-    assert _members(told) <= model
-    assert told.upto == result.upto
+    reported = SequenceSet.from_wire(result.to_wire(maximum), maximum)
+    assert _members(reported) <= model
+    assert reported.upto == result.upto
     if len(result.ranges) <= maximum:
-        assert told == result
+        assert reported == result
 
 
 @given(numbers)

@@ -48,7 +48,7 @@ def _harmed(raw: bytes, changes: list[tuple[str, int, int]]) -> bytes:
     return bytes(content)
 
 
-def _told(call: Any, *arguments: Any) -> Any:
+def _reported(call: Any, *arguments: Any) -> Any:
     try:
         return call(*arguments)
     except RemoteError as error:
@@ -66,7 +66,7 @@ def _strictly(body: bytes) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_HEAD", "_COLUMN"):
             patch.setattr(decoding, name, NEVER)
-        return _told(read_telemetry, body)
+        return _reported(read_telemetry, body)
 
 
 @given(st.binary(max_size=12))
@@ -75,11 +75,11 @@ def _strictly(body: bytes) -> Any:
 @example(b"\x3b\x7f" + b"\xff" * 7)
 def test_a_head_is_a_whole_integer_to_both_readers(raw: bytes) -> None:
     found = shapes.shape(shapes.INTEGER).fullmatch(raw)
-    told = _told(cbor.decode, raw, 12)
+    reported = _reported(cbor.decode, raw, 12)
     if found is None:
-        assert type(told) is not int
+        assert type(reported) is not int
     else:
-        assert shapes.integer(raw) == told
+        assert shapes.integer(raw) == reported
 
 
 @given(st.integers(0, 70_000))
@@ -112,8 +112,8 @@ def test_a_batch_is_read_alike(
     body = _body(given_rows, number, wall_us)
     harmed = _harmed(body, changes)
     known = KnownLayouts()
-    _told(read_telemetry, body, known)
-    quick = _told(read_telemetry, harmed, known)
+    _reported(read_telemetry, body, known)
+    quick = _reported(read_telemetry, harmed, known)
     assert quick == _strictly(harmed)
 
 
@@ -123,9 +123,9 @@ def test_columns_are_read_alike(given_rows: list[tuple[str, int, Any]], changes:
     clock = ClockReading(bytes(8), 1, 2, ClockKind.SYNCHRONISED)
     packed = _columns(given_rows)
     known = KnownLayouts()
-    _told(read_telemetry, _raw_body(clock, len(given_rows), packed), known)
+    _reported(read_telemetry, _raw_body(clock, len(given_rows), packed), known)
     harmed = _raw_body(clock, len(given_rows), _harmed(packed, changes))
-    quick = _told(read_telemetry, harmed, known)
+    quick = _reported(read_telemetry, harmed, known)
     assert quick == _strictly(harmed)
 
 
@@ -144,12 +144,12 @@ def test_texts_that_are_left_out_are_missed(texts: bytes) -> None:
     """Lengths of numbers agree here whatever becomes of the texts."""
     given_rows = [("a", 1, 2.0), ("b", 2, "x")]
     clock = ClockReading(bytes(8), 1, 2, ClockKind.SYNCHRONISED)
-    honest = b"\x81\x61x"
+    valid = b"\x81\x61x"
     packed = _columns(given_rows)
-    assert packed.endswith(honest)
+    assert packed.endswith(valid)
     known = KnownLayouts()
-    _told(read_telemetry, _raw_body(clock, 2, packed), known)
-    changed = _raw_body(clock, 2, packed.removesuffix(honest) + texts)
-    told = _told(read_telemetry, changed, known)
-    assert told == _strictly(changed)
-    assert isinstance(told, tuple) == (texts == honest)
+    _reported(read_telemetry, _raw_body(clock, 2, packed), known)
+    changed = _raw_body(clock, 2, packed.removesuffix(valid) + texts)
+    reported = _reported(read_telemetry, changed, known)
+    assert reported == _strictly(changed)
+    assert isinstance(reported, tuple) == (texts == valid)

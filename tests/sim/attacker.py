@@ -27,39 +27,39 @@ class Attacker:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._heard: list[tuple[str, bytes]] = []
+        self._received: list[tuple[str, bytes]] = []
         self._identity = Identity.from_seeds(b"stranger" * 4, b"strange!" * 4)
 
     def overhear(self, topic: str, envelope: bytes) -> None:
         """Keep an envelope."""
-        if len(self._heard) < _REMEMBERED:
-            self._heard.append((topic, envelope))
+        if len(self._received) < _REMEMBERED:
+            self._received.append((topic, envelope))
         else:
-            self._heard[self._world.random.randrange(_REMEMBERED)] = (topic, envelope)
+            self._received[self._world.random.randrange(_REMEMBERED)] = (topic, envelope)
 
     def act(self) -> None:
         """Do one of these."""
         self._world.random.choice((self._replay, self._redirect, self._flip, self._truncate, self._forge))()
 
     def _replay(self) -> None:
-        if self._heard:
-            self._send(*self._world.random.choice(self._heard))
+        if self._received:
+            self._send(*self._world.random.choice(self._received))
 
     def _redirect(self) -> None:
-        if self._heard:
-            _, envelope = self._world.random.choice(self._heard)
+        if self._received:
+            _, envelope = self._world.random.choice(self._received)
             self._send(inbox_topic(self._victim().identity.signing_public), envelope)
 
     def _flip(self) -> None:
-        if self._heard:
-            topic, envelope = self._world.random.choice(self._heard)
+        if self._received:
+            topic, envelope = self._world.random.choice(self._received)
             changed = bytearray(envelope)
             changed[self._world.random.randrange(len(changed))] ^= 1 << self._world.random.randrange(8)
             self._send(topic, bytes(changed))
 
     def _truncate(self) -> None:
-        if self._heard:
-            topic, envelope = self._world.random.choice(self._heard)
+        if self._received:
+            topic, envelope = self._world.random.choice(self._received)
             self._send(topic, envelope[: self._world.random.randrange(len(envelope))])
 
     def _forge(self) -> None:

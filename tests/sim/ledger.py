@@ -60,9 +60,7 @@ class Ledger:
         self._losses: list[tuple[bytes, bytes, Loss]] = []
         self._withdrawn: dict[tuple[DeviceKey, bytes], Message] = {}
         self._received: dict[tuple[DeviceKey, DeviceKey, Incarnation], SequenceSet] = {}
-        self._received_in_lost_lives: dict[tuple[DeviceKey, DeviceKey, Incarnation], list[SequenceSet]] = defaultdict(
-            list
-        )
+        self._received_in_lost: dict[tuple[DeviceKey, DeviceKey, Incarnation], list[SequenceSet]] = defaultdict(list)
         self._sequences: dict[tuple[DeviceKey, Incarnation, int], bytes] = {}
         self._link_sequences: set[tuple[DeviceKey, Incarnation, DeviceKey, LinkSeq]] = set()
         self._nonces: dict[bytes, bytes] = {}
@@ -70,7 +68,7 @@ class Ledger:
         self._came: set[tuple[bytes, bytes]] = set()
         self._numbers: dict[tuple[bytes, bytes], Message] = {}
         self._excused: set[tuple[DeviceKey, bytes]] = set()
-        self._doubted: dict[tuple[DeviceKey, Incarnation], dict[DeviceKey, int]] = {}
+        self._uncertain_of: dict[tuple[DeviceKey, Incarnation], dict[DeviceKey, int]] = {}
 
     # -- commits ------------------------------------------------------------------------------------------------------
 
@@ -107,8 +105,8 @@ class Ledger:
         assert submission is not None
         check(submission.author == message.author, "a blob came under another author's name")
         check(recipient in submission.recipients and not submission.telemetry, "a blob came to the wrong inbox")
-        again = (recipient, message.body) in self.delivered
-        check(not again or self._in_doubt(recipient, message.body), "a blob came twice")
+        second = (recipient, message.body) in self.delivered
+        check(not second or self._uncertain(recipient, message.body), "a blob came twice")
         self.delivered[recipient, message.body] = message.author
         self._came.add((recipient, message.body))
         self.inboxes.setdefault(recipient, []).append(message.body)
@@ -117,7 +115,7 @@ class Ledger:
         """Note that a vault manifest lists a segment with this message."""
         message = read_message(raw)
         key = (message.author, message.incarnation, message.seq)
-        if key in self.landed and key[:2] in self._doubted:
+        if key in self.landed and key[:2] in self._uncertain_of:
             key = (*key[:2], -len(self.landed))  # a copy numbered it that did not know of its other life
         check(key not in self.landed, "a message landed twice")
         self.landed[key] = raw
@@ -134,15 +132,15 @@ class Ledger:
         """Check that a sender may forget a message: its recipient holds it durably."""
         message = read_message(raw, verify=False)
         link = (message.recipient, message.author, message.incarnation)
-        held = [self._received.get(link, SequenceSet()), *self._received_in_lost_lives.get(link, ())]
+        held = [self._received.get(link, SequenceSet()), *self._received_in_lost.get(link, ())]
         check(
             any(message.link_seq in received for received in held),
             "an outbox row was freed before its recipient had it",
         )
         if message.type is MessageType.BLOB:
             came = (message.recipient, message.body) in self._came
-            told = self._told(message.recipient, message.body)
-            excused = told or self._is_excused(message.recipient, message.body)
+            reported = self._loss_reported(message.recipient, message.body)
+            excused = reported or self._is_excused(message.recipient, message.body)
             check(came or excused, "a blob was freed before it was delivered")
         elif message.type is MessageType.TELEMETRY or lands:
             key = (message.author, message.incarnation, message.seq)
@@ -167,13 +165,13 @@ class Ledger:
             self.delivered.pop((device, body), None)
             self._excused.add((device, body))
         self.inboxes[device] = list(backup.inbox)
-        self._excused |= {key for key in self._withdrawn if key[0] == device and self._told(*key)}
+        self._excused |= {key for key in self._withdrawn if key[0] == device and self._loss_reported(*key)}
         for body, submission in self.accepted.items():
             if submission.author == device and body not in backup.accepted:
                 self._excused |= {(recipient, body) for recipient in submission.recipients}
         for link, received in self._received.items():
             if link[0] == device:  # an acknowledgement of it may still be under way
-                self._received_in_lost_lives[link].append(received)
+                self._received_in_lost[link].append(received)
         if noticed:
             return
         lost = {key for key in self._link_sequences if key[0] == device} - backup.link_sequences
@@ -181,15 +179,15 @@ class Ledger:
         for _, of, recipient, link_seq in lost:
             if of == incarnation:
                 highest[recipient] = max(highest.get(recipient, 0), link_seq)
-        self._doubted[device, incarnation] = highest
+        self._uncertain_of[device, incarnation] = highest
         self._link_sequences -= lost
         for key in {key for key in self._sequences if key[0] == device} - backup.sequences:
             del self._sequences[key]
 
-    def _in_doubt(self, recipient: DeviceKey, body: bytes) -> bool:
+    def _uncertain(self, recipient: DeviceKey, body: bytes) -> bool:
         """Say whether a message was numbered by a copy that did not know of its other life: it may come twice."""
         message = self._numbers.get((recipient, body))
-        return message is not None and (message.author, message.incarnation) in self._doubted
+        return message is not None and (message.author, message.incarnation) in self._uncertain_of
 
     def _is_excused(self, recipient: DeviceKey, body: bytes) -> bool:
         """Say whether a message went with the lost life, or has one of the numbers that it had used."""
@@ -198,7 +196,7 @@ class Ledger:
         message = self._numbers.get((recipient, body))
         if message is None:
             return False
-        used = self._doubted.get((message.author, message.incarnation), {})
+        used = self._uncertain_of.get((message.author, message.incarnation), {})
         return message.link_seq <= used.get(recipient, 0)
 
     # -- the relay's eyes ---------------------------------------------------------------------------------------------
@@ -232,13 +230,13 @@ class Ledger:
             if submission.telemetry:
                 landed = self.landed_bodies.get(body, 0)
                 [recipient] = submission.recipients
-                right = landed == 1 or (landed > 1 and self._in_doubt(recipient, body))
+                right = landed == 1 or (landed > 1 and self._uncertain(recipient, body))
                 gone = not landed and (self._reported(body) or self._is_excused(recipient, body))
                 check(right or gone, "accepted telemetry is not in the vault")
                 continue
             for recipient in submission.recipients:
                 come = (recipient, body) in self.delivered or self._is_excused(recipient, body)
-                check(come or self._told(recipient, body), "an accepted blob never came")
+                check(come or self._loss_reported(recipient, body), "an accepted blob never came")
 
     def _reported(self, body: bytes) -> bool:
         """Say whether a signed loss record in the vault covers a batch."""
@@ -251,7 +249,7 @@ class Ledger:
             for author, incarnation, loss in self._losses
         )
 
-    def _told(self, recipient: DeviceKey, body: bytes) -> bool:
+    def _loss_reported(self, recipient: DeviceKey, body: bytes) -> bool:
         """Say whether a blob was set aside, and its recipient knows that it will not come."""
         message = self._withdrawn.get((recipient, body))
         return message is not None and message.link_seq in self._received.get(

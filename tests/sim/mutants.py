@@ -144,7 +144,7 @@ def _same_nonce(message: bytes, address: NoisePublic, _ephemeral_secret: bytes, 
     return seal(message, address, bytes(range(32)), bytes(24))
 
 
-def _keys_of_a_life() -> Callable[[SendingLinks], LinkKey]:
+def _keys_of_an_incarnation() -> Callable[[SendingLinks], LinkKey]:
     """Draw, in each life of a device, the keys of the one before: their counters begin anew."""
     drawn: WeakKeyDictionary[SendingLinks, int] = WeakKeyDictionary()
 
@@ -209,7 +209,7 @@ MUTANTS = (
     Mutant("a loss that nobody is told of", {(SendQueue, "_report_losses"): _nothing}),
     Mutant("strangers may speak", {(receiver_module, "authorise"): _nothing}),
     Mutant("one nonce for all", {(sealer_module, "seal"): _same_nonce}),
-    Mutant("a link's key survives a crash, its counter does not", {(SendingLinks, "draw"): _keys_of_a_life()}),
+    Mutant("a link's key survives a crash, its counter does not", {(SendingLinks, "draw"): _keys_of_an_incarnation()}),
     Mutant(
         "a link is used before its recipient has the key, and for what is repeated",
         {(SendingLinks, "begin"): _use_at_once, (Sealer, "queued"): _by_link_for_ever},

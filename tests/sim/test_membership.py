@@ -95,9 +95,9 @@ def test_both_sides_are_meant(tmp_path: Path, seed: int) -> None:  # accepts: 00
     world.pair(c, d)
     world.run(lambda: world.group(d) is not None)
     world.network.apart = set()
-    honest = [device for device in world.devices if device is not b]
-    world.run(lambda: world.agreed(honest) and any(isinstance(event, RemovedFromGroup) for event in b.events()))
-    secrets = {device.node.membership.secret(world.group_id) for device in honest}
+    legitimate = [device for device in world.devices if device is not b]
+    world.run(lambda: world.agreed(legitimate) and any(isinstance(event, RemovedFromGroup) for event in b.events()))
+    secrets = {device.node.membership.secret(world.group_id) for device in legitimate}
     assert len(secrets) == 1
     assert before not in secrets
     final = world.group(a)
@@ -155,28 +155,28 @@ def _flood(world: World, held: GroupManifest, issuer: Device, victim: Device, ma
 def test_a_hostile_member_and_one_that_was_removed_stop_nobody(tmp_path: Path, seed: int) -> None:  # accepts: 000.26
     """Both send everybody rivals of their own, again and again, while honest members go on changing the group."""
     world, chance = World(tmp_path, seed, 5), random.Random(seed)
-    hostile, removed, *honest = world.devices
-    held = world.group(honest[0])
+    hostile, removed, *legitimate = world.devices
+    held = world.group(legitimate[0])
     assert held is not None
-    assert world.change(honest[0], "remove", removed)
+    assert world.change(legitimate[0], "remove", removed)
     for mark in range(4):
-        for victim in honest:
+        for victim in legitimate:
             _flood(world, held, chance.choice([hostile, removed]), victim, mark)
         for _ in range(chance.randint(1, 12)):
             world.network.step()
-        world.rotate(chance.choice(honest))
-        chance.choice(honest).restart()
-    assert world.change(honest[1], "remove", hostile)
-    for device in honest:
+        world.rotate(chance.choice(legitimate))
+        chance.choice(legitimate).restart()
+    assert world.change(legitimate[1], "remove", hostile)
+    for device in legitimate:
         device.restart()
 
     def settled() -> bool:
-        views = [world.group(device) for device in honest]
+        views = [world.group(device) for device in legitimate]
         listed = {member.keys for view in views if view is not None for member in view.members}
-        return world.agreed(honest) and listed == {device.identity.keys for device in honest}
+        return world.agreed(legitimate) and listed == {device.identity.keys for device in legitimate}
 
     world.run(settled)
-    assert all(len(device.node.membership.trust(world.group_id)) <= MAXIMUM_OPEN_MANIFESTS for device in honest)
+    assert all(len(device.node.membership.trust(world.group_id)) <= MAXIMUM_OPEN_MANIFESTS for device in legitimate)
 
 
 def test_a_member_that_was_away_for_many_versions_catches_up(tmp_path: Path) -> None:  # accepts: 001.09, 001.12

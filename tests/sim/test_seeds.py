@@ -24,10 +24,10 @@ def test_what_is_accepted_comes_once(seeds: range, pytestconfig: pytest.Config) 
 def test_a_seed_replays_exactly() -> None:
     """In processes that order sets differently, too: 1328 begins links with several devices at once."""
 
-    def told(hash_seed: int) -> str:
+    def reported(hash_seed: int) -> str:
         command = [sys.executable, "-m", "tests.sim", "1328"]
         environment = os.environ | {"PYTHONHASHSEED": str(hash_seed)}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
         return done.stdout
 
-    assert told(1) == told(3)
+    assert reported(1) == reported(3)

@@ -80,9 +80,9 @@ def test_the_others_of_a_turn_are_taken(
     assert agent.relay.acknowledged == events
     assert [entry.code for entry in agent.store.quarantine.entries()] == ["unforeseen"] * 4
     assert agent.store.counters.values()["quarantined_unforeseen"] == 4
-    told = [line for level, line in agent.said if level == "error"]
-    assert len(told) == 4
-    assert not any("disk" in line for line in told)
+    reported = [line for level, line in agent.said if level == "error"]
+    assert len(reported) == 4
+    assert not any("disk" in line for line in reported)
 
 
 def test_the_link_of_what_was_set_aside_goes_on(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:

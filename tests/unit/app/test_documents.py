@@ -57,17 +57,17 @@ def test_a_word_of_python_is_a_key_without_its_underscore() -> None:
 
 
 def test_what_is_known_on_the_device_alone_is_not_told() -> None:
-    told = to_json(OutboxStatus(1, 9, 100, BytesByClass(0, 9, 0), 2, oldest_us=2_345_678))
-    assert set(told) == {"messages", "bytes", "maximum_bytes", "bytes_by_class", "oldest_seconds"}
+    reported = to_json(OutboxStatus(1, 9, 100, BytesByClass(0, 9, 0), 2, oldest_us=2_345_678))
+    assert set(reported) == {"messages", "bytes", "maximum_bytes", "bytes_by_class", "oldest_seconds"}
     assert set(to_json(RelayStatus("mqtt://a", "agent not running", 0, noted="up"))) == {"url", "state", "seconds"}
 
 
 def test_what_a_later_agent_says_is_left_out_and_what_an_earlier_one_lacks_is_missed() -> None:
-    told = to_json(_status())
-    assert from_json(Status, {**told, "weather": "fine"}) == _status()
-    del told["counters"]
+    reported = to_json(_status())
+    assert from_json(Status, {**reported, "weather": "fine"}) == _status()
+    del reported["counters"]
     with pytest.raises(AgentVersionError):
-        from_json(Status, told)
+        from_json(Status, reported)
 
 
 @pytest.mark.parametrize(("size", "full", "nearly"), [(80, False, False), (81, False, True), (100, True, True)])

@@ -144,8 +144,8 @@ def test_an_acknowledgement_goes_where_the_message_came_from(agent: Agent) -> No
     agent.turn(delivery)
     assert agent.turn(seconds=1) == (0, 1)
     assert agent.cloud.acknowledged == [delivery]
-    again = Delivered("site", (1, 1), delivery.topic, delivery.payload)
-    agent.turn(again, delivery)  # a sender that hears at one of them only, and a replay at the other
+    second = Delivered("site", (1, 1), delivery.topic, delivery.payload)
+    agent.turn(second, delivery)  # a sender that hears at one of them only, and a replay at the other
     assert agent.turn(seconds=1) == (1, 1)
 
 

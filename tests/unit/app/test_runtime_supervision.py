@@ -47,7 +47,7 @@ class _Relay:
     name = "relay"
 
     def __init__(self) -> None:
-        self.lives = True
+        self.runs = True
         self.refuses: PublishRefusal | None = None
         self.published = 0
         self.deliver: Callable[[RelayEvent], None] = lambda _: None
@@ -66,7 +66,7 @@ class _Relay:
         pass
 
     def alive(self) -> bool:
-        return self.lives
+        return self.runs
 
     def stop(self) -> None:
         pass
@@ -126,7 +126,7 @@ def test_a_recipient_that_never_answers_is_not_stuck(world: _World) -> None:
 
 def test_a_relay_thread_that_died_is_told_by_silence(world: _World) -> None:
     assert world.pass_time(10)
-    world.relay.lives = False
+    world.relay.runs = False
     assert not world.pass_time(10)
 
 

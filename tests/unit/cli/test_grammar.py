@@ -133,9 +133,9 @@ def test_a_name_that_nobody_has_and_one_that_several_have(tmp_path: Path) -> Non
     first, second = (group["group_id"] for group in here.json("status")["groups"])
     assert f"one of: {first[:8]}, {second[:8]}" in here.fails("group", "show", code=1)
     assert "no group's id begins with 'x'" in here.fails("group", "show", "--group", "x", code=1)
-    told = here.fails("group", "remove", "nobody", "--group", first[:8], code=1)
-    assert "no member matches 'nobody'" in told
-    assert "hint: 'covey group show' lists them\n" in told
+    reported = here.fails("group", "remove", "nobody", "--group", first[:8], code=1)
+    assert "no member matches 'nobody'" in reported
+    assert "hint: 'covey group show' lists them\n" in reported
     assert "which message?" in here.fails("outbox", "quarantine", "--drop", code=2)
 
 

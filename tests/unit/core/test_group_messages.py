@@ -27,7 +27,7 @@ def make(tmp_path: Path) -> Make:
     return lambda name: Device(name, tmp_path)
 
 
-def _tend(device: Device) -> None:
+def _maintain(device: Device) -> None:
     if device.node.has_work(device.now):
         with device.store.transaction():
             device.node.maintain(device.now)
@@ -71,7 +71,7 @@ def test_a_destruction_waits_for_the_epoch_that_it_is_of(make: Make, restarted: 
         ben.restart()
     ann.wait(600)
     carry(ann, ben)
-    _tend(ben)
+    _maintain(ben)
     assert ben.node.membership.groups() == []
     assert any(isinstance(event, GroupDestroyed) for event in ben.events())
     assert ben.store.ahead.groups() == []
@@ -94,7 +94,7 @@ def test_a_vote_waits_for_the_manifest_that_makes_its_voter_an_admin(make: Make)
             ann.receive(outgoing.envelope)
     assert not any(isinstance(event, VoteArrived) for event in ann.events())
     carry(*everybody)
-    _tend(ann)
+    _maintain(ann)
     assert VoteArrived(group_id, Action.BAN, dan.key, cem.key) in ann.events()
     with ann.store.transaction():
         assert ann.node.actions.vote(group_id, Action.BAN, dan.key, ann.now).decided
@@ -121,9 +121,9 @@ def test_one_author_fills_no_disk_and_loses_nothing(make: Make) -> None:
     carry(*everybody)
     assert len(ann.store.ahead.of_group(group_id)) == MESSAGES_AHEAD_OF_ONE
     assert ben.store.outbox.totals()[0] == 2 * MESSAGES_AHEAD_OF_ONE, "what finds no room is not acknowledged"
-    honest = sign_vote(group_id, Action.BAN, ben.key, since - 1, cem.identity).raw
+    legitimate = sign_vote(group_id, Action.BAN, ben.key, since - 1, cem.identity).raw
     raw = write_message(
-        cem.identity, MessageType.GROUP_VOTE, ann.key, group_id, Incarnation(bytes(8)), 1, LinkSeq(1), 1, honest
+        cem.identity, MessageType.GROUP_VOTE, ann.key, group_id, Incarnation(bytes(8)), 1, LinkSeq(1), 1, legitimate
     )
     ann.receive(seal(raw, ann.identity.noise_public, cem.rng(32), cem.rng(24)))
     assert len(ann.store.ahead.of_group(group_id)) == MESSAGES_AHEAD_OF_ONE + 1, "nor are others kept out"

@@ -86,9 +86,9 @@ def test_fingerprints_have_check_letters() -> None:
     assert fingerprint(bytes(31) + b"\x01") != made
     group = groups[0]
     for place in range(8):
-        for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567":
-            if letter != group[place]:
-                assert check_character(group[:place] + letter + group[place + 1 : 8]) != group[8]
+        for character in "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567":
+            if character != group[place]:
+                assert check_character(group[:place] + character + group[place + 1 : 8]) != group[8]
 
 
 def test_keys_as_text_have_a_kind_and_a_checksum() -> None:
@@ -103,7 +103,7 @@ def test_keys_as_text_have_a_kind_and_a_checksum() -> None:
         text[:20] + ("a" if text[20] != "a" else "b") + text[21:],
         text[:20] + "1" + text[21:],
         "",
-        *(text[:-1] + letter for letter in "abcdefghijklmnopqrstuvwxyz234567" if letter != text[-1]),
+        *(text[:-1] + character for character in "abcdefghijklmnopqrstuvwxyz234567" if character != text[-1]),
     ]
     for mistyped in wrong:
         with pytest.raises(MalformedError):

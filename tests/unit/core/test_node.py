@@ -332,11 +332,11 @@ def test_a_full_outbox_drops_the_oldest_telemetry_and_says_so(make: Make) -> Non
     assert telemetry[-1][1].startswith(b"299")
     assert all(batch.startswith(b"%03d" % (number - 1)) for number, batch in telemetry)
     came = {number for number, _ in telemetry}
-    told_numbers = {number for loss in losses for first, last in loss.numbers for number in range(first, last + 1)}
-    assert came.isdisjoint(told_numbers)
-    assert came | told_numbers == set(range(1, 301)), "every batch came or is told"
-    told = lost | here
-    assert max(told) - min(told) + 1 == len(told)  # no gap without a reason
+    reported_numbers = {number for loss in losses for first, last in loss.numbers for number in range(first, last + 1)}
+    assert came.isdisjoint(reported_numbers)
+    assert came | reported_numbers == set(range(1, 301)), "every batch came or is told"
+    reported = lost | here
+    assert max(reported) - min(reported) + 1 == len(reported)  # no gap without a reason
 
 
 def test_telemetry_is_refused_where_others_fill_the_outbox(make: Make) -> None:

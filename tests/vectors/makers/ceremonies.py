@@ -57,8 +57,8 @@ def conversation() -> list[RendezvousMessage]:
     (outcome,) = inviter.messages_to_send(0)
     joiner.receive_message(outcome, 0)
     joiner.stored()
-    (farewell,) = joiner.messages_to_send(NOW_US)
-    return [from_wire(raw) for raw in (*said, outcome, farewell)]
+    (departure,) = joiner.messages_to_send(NOW_US)
+    return [from_wire(raw) for raw in (*said, outcome, departure)]
 
 
 def _derivation(said: list[RendezvousMessage]) -> tuple[CeremonyKeys, dict[str, Any]]:

@@ -75,7 +75,7 @@ OTHERS_KEY = sign_manifest(
 _NEW_KEYS = [
     replace(BOB.keys, noise_public=NoisePublic(crypto.scalar_base(seeded(f"bob noise {place}")))) for place in (2, 3)
 ]
-ROTATION, ROTATION_AGAIN = (
+ROTATION, ROTATION_REPEATED = (
     sign_manifest(WITH_CAROL.changing(replace(_listed(WITH_CAROL, BOB), keys=keys)), BOB) for keys in _NEW_KEYS
 )
 """By Bob, who does not know of the one when he issues the other."""
@@ -175,7 +175,7 @@ _ALL = {
     "a member made younger": OLDER_MEMBER,
     "another's noise key": OTHERS_KEY,
     "bob rotates": ROTATION,
-    "bob rotates to another key": ROTATION_AGAIN,
+    "bob rotates to another key": ROTATION_REPEATED,
     "bob takes his first key again": ROTATION_BACK,
     "carol adds mallory under bob's new key": KEY_TAKEN,
     "an admin among equals": PROMOTION,

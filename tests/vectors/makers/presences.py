@@ -73,10 +73,10 @@ def _stories() -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "presences": [{"body": cbor(fields).hex(), "holds": holds} for fields, holds in told],
+            "presences": [{"body": cbor(fields).hex(), "holds": holds} for fields, holds in reported],
             "condition": condition,
         }
-        for name, told, condition in rows
+        for name, reported, condition in rows
     ]
 
 

@@ -100,8 +100,8 @@ def test_a_file_of_an_earlier_covey_gives_its_noise_secret_away_once(sealed: boo
     stored = read_seed(raw, _WHERE, lambda: _horse("correct"))
     assert (stored.seed.reveal(), stored.noise and stored.noise.reveal()) == (_SEED, ALICE.noise_secret)
     assert stored.rewritten is not None
-    again = read_seed(stored.rewritten, _WHERE, lambda: _horse("correct"))
-    assert (again.seed.reveal(), again.noise, again.rewritten) == (_SEED, None, None)
+    second = read_seed(stored.rewritten, _WHERE, lambda: _horse("correct"))
+    assert (second.seed.reveal(), second.noise, second.rewritten) == (_SEED, None, None)
 
 
 def test_noise_keys_open_under_the_signing_seed_alone() -> None:

@@ -93,10 +93,10 @@ def ann(tmp_path: Path) -> State:
 def test_a_state_of_before_opens_without_loss(ann: State) -> None:
     folder, rows = ann
     assert verify(folder / "ann") == []
-    again = DurableDevice("ann", folder, collects=True)
-    assert again.reports == []
-    assert _rows(again.store) == rows
-    again.stop()
+    second = DurableDevice("ann", folder, collects=True)
+    assert second.reports == []
+    assert _rows(second.store) == rows
+    second.stop()
     assert verify(folder / "ann") == []
     _deliver(folder)
 
@@ -104,12 +104,12 @@ def test_a_state_of_before_opens_without_loss(ann: State) -> None:
 def test_a_damaged_state_of_before_is_saved_without_loss(ann: State) -> None:
     folder, rows = ann
     StateFile(folder / "ann").note_damage()
-    again = DurableDevice("ann", folder, collects=True)
-    [report] = again.reports
+    second = DurableDevice("ann", folder, collects=True)
+    [report] = second.reports
     assert report.lost == {"outbox": 0}
-    queue, landing = (again.store.connection.execute(_ROWS[table]).fetchall() for table in (0, 2))
+    queue, landing = (second.store.connection.execute(_ROWS[table]).fetchall() for table in (0, 2))
     assert [queue, landing] == [rows[0], rows[2]]
-    again.stop()
+    second.stop()
     _deliver(folder)
 
 

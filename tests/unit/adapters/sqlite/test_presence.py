@@ -106,7 +106,7 @@ def test_what_an_earlier_covey_has_queued_is_counted(tmp_path: Path) -> None:
     store.close()
 
 
-def _heard(device: Device) -> set[bytes]:
+def _received(device: Device) -> set[bytes]:
     return set(device.store.presence.last_seen())
 
 
@@ -115,7 +115,7 @@ def test_who_is_heard(tmp_path: Path) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     carry(ann, ben)
-    assert (_heard(ann), _heard(ben)) == ({ben.key}, {ann.key})
+    assert (_received(ann), _received(ben)) == ({ben.key}, {ann.key})
     first = ann.store.presence.last_seen()[ben.key]
     for device in (ann, ben):
         device.wait(120)
@@ -130,8 +130,8 @@ def test_who_is_heard(tmp_path: Path) -> None:
     [acknowledgement] = ben.sends()
     ann.wait(120)
     ann.receive(acknowledgement.envelope)
-    heard = ann.store.presence.last_seen()[ben.key]
-    assert heard == ann.now.wall_us > first
+    received = ann.store.presence.last_seen()[ben.key]
+    assert received == ann.now.wall_us > first
     ann.wait(120)
     ann.receive(acknowledgement.envelope)
-    assert ann.store.presence.last_seen()[ben.key] == heard
+    assert ann.store.presence.last_seen()[ben.key] == received

@@ -127,12 +127,12 @@ def _live_on(folder: Path, group_id: GroupId, case: int) -> list[str]:
     assert inbox[b"after"] == inbox[b"wards"] == 1, case
     assert ann.store.outbox.totals()[0] == 0, case
     assert set(ann.inbox()) <= {b"to ann %d" % number for number in range(20)}, case
-    told = len(inbox) - 2
+    reported = len(inbox) - 2
     ann.stop()
     ben.stop()
     kept = list(folder.glob("ann.damaged-*"))
     assert bool(kept) == any(report.aside for report in ann.reports)
-    state = "whole" if told == 80 else "nothing" if told <= 25 else "some"
+    state = "whole" if reported == 80 else "nothing" if reported <= 25 else "some"
     return [state, *(["salvaged"] if ann.reports else []), *(["waited"] if waiting else [])]
 
 

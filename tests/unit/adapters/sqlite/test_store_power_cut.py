@@ -87,13 +87,15 @@ def test_a_power_cut_at_any_write_loses_nothing(recording: Recording, tmp_path: 
         chance = random.Random(number)
         cut = chance.randint(1, len(recording.events))
         files = recording.states_at(cut, chance)
-        told = [promise for place, promise in recording.marks if place <= cut]
+        promised = [promise for place, promise in recording.marks if place <= cut]
         coming = [promise for place, promise in recording.marks if place > cut]
-        _check(files, told[-1] if told else Promise(0, 0, 0, 0), coming[0] if coming else told[-1], tmp_path)
+        _check(
+            files, promised[-1] if promised else Promise(0, 0, 0, 0), coming[0] if coming else promised[-1], tmp_path
+        )
 
 
-def _check(files: dict[str, bytes], told: object, coming: object, folder: Path) -> None:
-    assert isinstance(told, Promise)
+def _check(files: dict[str, bytes], promised: object, coming: object, folder: Path) -> None:
+    assert isinstance(promised, Promise)
     assert isinstance(coming, Promise)
     for old in folder.iterdir():
         old.unlink()
@@ -104,13 +106,13 @@ def _check(files: dict[str, bytes], told: object, coming: object, folder: Path) 
         assert not reports
         waiting = [link_seq for link_seq, _ in store.outbox.queued(_BEN, Place(0), 10_000, 100 * MIB)]
         freed, last = (waiting[0] - 1, waiting[-1]) if waiting else (coming.freed, coming.freed)
-        assert told.accepted <= max(last, freed) <= coming.accepted
-        assert freed in {told.freed, coming.freed} or (told.freed <= freed <= coming.freed)
+        assert promised.accepted <= max(last, freed) <= coming.accepted
+        assert freed in {promised.freed, coming.freed} or (promised.freed <= freed <= coming.freed)
         assert waiting == list(range(freed + 1, last + 1))
         come = store.received.of(_BEN, Incarnation(b"theirown")).upto
-        assert told.received <= come <= coming.received
+        assert promised.received <= come <= coming.received
         assert [row[-1] for row in store.inbox.arrived(10_000)] == [b"%d" % number for number in range(1, come + 1)]
-        if told.accepted or coming.accepted:
+        if promised.accepted or coming.accepted:
             with store.transaction():
                 assert store.outbox.allocate(_BEN)[1] == max(last, freed) + 1
     finally:

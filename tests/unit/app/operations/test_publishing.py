@@ -22,11 +22,11 @@ _NOW_US = 9_000_000
 @given(st.builds(Reading, _NAMES, st.sampled_from(["", "Cel", "%RH"]), _TIMES, _VALUES), st.integers(0, 9_000))
 def test_a_record_says_what_was_read(reading: Reading, age_ms: int) -> None:
     line = json.dumps(record_of(reading, age_ms / 1000)).encode()
-    [again] = readings_of_lines([line], _NOW_US)
-    assert again is not None
-    assert (again.name, again.unit, again.value) == (reading.name, reading.unit, reading.value)
-    assert type(again.value) is type(reading.value)
+    [second] = readings_of_lines([line], _NOW_US)
+    assert second is not None
+    assert (second.name, second.unit, second.value) == (reading.name, reading.unit, reading.value)
+    assert type(second.value) is type(reading.value)
     if reading.time_us is None:
-        assert again.time_us == _NOW_US - age_ms * 1000
+        assert second.time_us == _NOW_US - age_ms * 1000
     else:
-        assert again.time_us == reading.time_us
+        assert second.time_us == reading.time_us

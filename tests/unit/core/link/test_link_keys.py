@@ -128,8 +128,8 @@ def test_a_link_begins_with_the_eighth_envelope_and_not_before_it_is_acknowledge
         assert not ann.node.state.link_keys.wanted
         assert [_version(each) for each in ann.speaks(group, b"%d" % number)] == [SEALED]
     assert ann.node.state.link_keys.wanted
-    [again, link] = [*ann.sends(), *ann.speaks(group, b"while the key is under way")]
-    assert [_version(again), _version(link)] == [SEALED, SEALED]
+    [repeated, link] = [*ann.sends(), *ann.speaks(group, b"while the key is under way")]
+    assert [_version(repeated), _version(link)] == [SEALED, SEALED]
     ann.wait(RETRY_US_INITIAL / 1e6)
     carry(ann, ben)
     assert [_version(each) for each in ann.speaks(group, b"now")] == [LINKED]
@@ -179,9 +179,9 @@ def test_what_is_sent_again_is_sealed_and_the_key_is_not_used_again(
 ) -> None:
     [lost] = ann.speaks(group_id, b"lost")
     ann.wait(RETRY_US_INITIAL / 1e6)
-    [again] = ann.sends()
-    assert [_version(lost), _version(again)] == [LINKED, SEALED]
-    ben.receive(again.envelope)
+    [repeated] = ann.sends()
+    assert [_version(lost), _version(repeated)] == [LINKED, SEALED]
+    ben.receive(repeated.envelope)
     ben.wait(1)
     for answer in ben.sends():
         ann.receive(answer.envelope)
@@ -405,10 +405,10 @@ def test_a_full_disk_begins_no_link(ann: Talker, ben: Talker) -> None:
 
 def test_files_and_answers_by_hand_are_sealed(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     ann.blob(group_id, b"on a stick")
-    letters = [envelope for _, envelope in ann.node.export.waiting(ben.key, Place(0))] + list(
+    characters = [envelope for _, envelope in ann.node.export.waiting(ben.key, Place(0))] + list(
         ann.node.export.answers_for(ben.key, ann.now)
     )
-    assert {envelope[1] for envelope in letters} == {SEALED}
+    assert {envelope[1] for envelope in characters} == {SEALED}
 
 
 def test_an_unknown_tag_looks_like_a_damaged_envelope(ann: Talker, ben: Talker, group_id: GroupId) -> None:

@@ -62,7 +62,7 @@ def _send(sender: Device, recipient: Device, group_id: GroupId, manifests: list[
     carry(sender, recipient)
 
 
-def _tend(devices: Iterable[Device], rounds: int = 1) -> None:
+def _maintain(devices: Iterable[Device], rounds: int = 1) -> None:
     """Let enough time pass for a conflict to be ended, and everybody speak."""
     together = list(devices)
     for _ in range(rounds):
@@ -110,7 +110,7 @@ def test_different_rivals_for_everybody_come_to_the_same(make: Make) -> None:
         with device.store.transaction():
             device.node.membership.group(group_id)
             device.node.actions.change(group_id, _relabelling(device), device.now)
-    _tend((ann, ben, mal), 3)
+    _maintain((ann, ben, mal), 3)
     raws = {device.node.membership.group(group_id).raw for device in (ann, ben, mal)}
     assert len(raws) == 1
     assert b"" not in raws
@@ -128,7 +128,7 @@ def test_a_removed_device_cannot_freeze_those_who_know(make: Make) -> None:
     for device in (ann, ben):
         assert _members(device, group_id) == {ann.key, ben.key}
         assert len(device.node.membership.trust(group_id)) <= 2 + RIVALS_OF_ONE
-    _tend((ann, ben), 2)
+    _maintain((ann, ben), 2)
     with ben.store.transaction():
         ben.node.actions.leave(group_id, ben.now)
     carry(ann, ben)
@@ -147,7 +147,7 @@ def test_rivals_that_say_the_same_are_a_conflict_when_nothing_can_follow_them_al
         _send(issuer, ann, group_id, rivals)
     assert len(ann.node.membership.trust(group_id).heads()) == 3 * RIVALS_OF_ONE > MAXIMUM_HEADS
     assert not ann.node.membership.group(group_id).raw
-    _tend([ann])
+    _maintain([ann])
     assert len(ann.node.membership.trust(group_id).heads()) <= MAXIMUM_HEADS
     assert ann.node.membership.group(group_id).raw
 
@@ -170,10 +170,10 @@ def test_a_group_that_an_earlier_version_let_freeze_recovers(make: Make) -> None
     carry(ann, ben)
     assert _members(ben, group_id) == {ann.key, ben.key}
     for _ in range(80):
-        _tend([ann])
+        _maintain([ann])
         if ann.node.membership.group(group_id).raw:
             break
-    _tend((ann, ben), 12)
+    _maintain((ann, ben), 12)
     assert ann.node.membership.group(group_id).raw
     assert ann.node.membership.group(group_id) == ben.node.membership.group(group_id)
     with ann.store.transaction():
@@ -213,7 +213,7 @@ def test_issuers_made_up_by_a_member_fill_no_graph(make: Make) -> None:
     _remove(ann, mal, group_id)
     assert mal.key not in _members(ann, group_id)
     heads = len(trust.heads())
-    _tend([ann])
+    _maintain([ann])
     assert len(trust.heads()) < heads
 
 
@@ -240,6 +240,6 @@ def test_whatever_members_list_at_the_same_time_can_be_merged(make: Make) -> Non
     assert not group.raw
     noise = [member.keys.noise_public for member in group.members]
     assert len(noise) == len(set(noise)) == 1_000
-    _tend([ann])
+    _maintain([ann])
     assert ann.node.membership.group(group_id).raw
     assert secret_id(ann.node.membership.secret(group_id) or b"") == ann.node.membership.group(group_id).epoch_id

@@ -192,9 +192,9 @@ def test_a_wrong_code_is_used_up() -> None:
     assert [error.code for error in meeting.refused] == ["invite"]
     assert list(meeting.events()) == []
     assert meeting.inviting.met is None
-    again = Meeting(meeting.inviting, joiner("carol"))
-    assert again.to_inviter(*again.from_joiner()) == []
-    assert [str(error) for error in again.refused] == ["the code is used up"]
+    repeated = Meeting(meeting.inviting, joiner("carol"))
+    assert repeated.to_inviter(*repeated.from_joiner()) == []
+    assert [str(error) for error in repeated.refused] == ["the code is used up"]
 
 
 def test_a_second_joiner_is_refused(meeting: Meeting) -> None:
@@ -251,7 +251,7 @@ def test_a_code_lives_ten_minutes(meeting: Meeting, rounds: int) -> None:
 
 @pytest.mark.parametrize("rounds", [1, 2])
 @pytest.mark.parametrize(
-    ("ending", "heard"),
+    ("ending", "received"),
     [
         (Ending.CANCELLED, Ending.CANCELLED),
         (Ending.INTERRUPTED, Ending.CANCELLED),
@@ -259,12 +259,12 @@ def test_a_code_lives_ten_minutes(meeting: Meeting, rounds: int) -> None:
         (Ending.FAILED, Ending.FAILED),
     ],
 )
-def test_the_inviter_says_why_it_ends(meeting: Meeting, rounds: int, ending: Ending, heard: Ending) -> None:
+def test_the_inviter_says_why_it_ends(meeting: Meeting, rounds: int, ending: Ending, received: Ending) -> None:
     for _ in range(rounds):
         meeting.round()
     meeting.inviting.end(ending)
     meeting.flush()
-    assert (meeting.inviting.ending, meeting.joining.ending) == (ending, heard)
+    assert (meeting.inviting.ending, meeting.joining.ending) == (ending, received)
     assert list(meeting.joining.messages_to_send(meeting.now_us + PAIRING_RESEND_US)) == []
 
 

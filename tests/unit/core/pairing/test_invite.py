@@ -109,9 +109,9 @@ def test_an_invite_is_spelt_in_one_way() -> None:
     ).to_uri()
     assert len(uri.removeprefix("covey://join/1/")) % 4, "the last letter has bits to spare"
     spellings = []
-    for letter in string.ascii_letters + string.digits + "-_":
+    for character in string.ascii_letters + string.digits + "-_":
         with contextlib.suppress(LocalError):
-            spellings.append(Invite.from_uri(uri[:-1] + letter))
+            spellings.append(Invite.from_uri(uri[:-1] + character))
     assert len(set(spellings)) == len(spellings)
 
 

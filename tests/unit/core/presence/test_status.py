@@ -61,7 +61,7 @@ class Pair:
         self.ann.maintain()
         self.cat.maintain()
 
-    def tells(self, *envelopes: bytes) -> str:
+    def reports(self, *envelopes: bytes) -> str:
         """Let envelopes come to the collector; return how it sees the device."""
         for envelope in envelopes:
             self.cat.receive(envelope)
@@ -110,13 +110,13 @@ def test_a_signed_one(vector: dict[str, Any]) -> None:
 @pytest.mark.parametrize("story", vectors("presences", "stories"))
 def test_stories(story: dict[str, Any]) -> None:
     held: PeerPresence | None = None
-    for told in story["presences"]:
-        presence = Presence.from_wire(bytes.fromhex(told["body"]))
+    for reported in story["presences"]:
+        presence = Presence.from_wire(bytes.fromhex(reported["body"]))
         if held is not None:
             after = held.updated(presence, 1_000)
         else:
             after = None if presence.state is State.GONE else peer_presence(presence, 1_000, 1_000)
-        assert (after is not None) == told["holds"]
+        assert (after is not None) == reported["holds"]
         held = after or held
     assert condition(held, None, 2_000)[0] == story["condition"]
 
@@ -125,15 +125,15 @@ def test_gone_by_the_will_and_back(pair: Pair) -> None:  # accepts: 002.10
     will = pair.ann.up()
     first = pair.ann.beats()
     assert [each.topic for each in first] == [will.topic]
-    assert pair.tells(*(each.envelope for each in first)) == "online"
-    assert pair.tells(will.envelope) == "gone"
+    assert pair.reports(*(each.envelope for each in first)) == "online"
+    assert pair.reports(will.envelope) == "gone"
     pair.wait(1)
     pair.ann.restart()
     pair.ann.up()
-    again = pair.ann.beats()
-    assert pair.tells(*(each.envelope for each in again)) == "online"
+    repeated = pair.ann.beats()
+    assert pair.reports(*(each.envelope for each in repeated)) == "online"
     for old in (will.envelope, *(each.envelope for each in first)):  # the relay replays
-        assert pair.tells(old) == "online"
+        assert pair.reports(old) == "online"
 
 
 def test_a_will_is_sealed_and_tells_a_relay_nothing(pair: Pair) -> None:
@@ -150,30 +150,30 @@ def test_a_will_is_sealed_and_tells_a_relay_nothing(pair: Pair) -> None:
 
 def test_one_of_two_relays_lost_is_not_gone(pair: Pair) -> None:
     first, second = pair.ann.up("first"), pair.ann.up("second")
-    assert pair.tells(*(each.envelope for each in pair.ann.beats())) == "online"
-    assert pair.tells(first.envelope) == "online"  # the collector may hear of it before the device does
+    assert pair.reports(*(each.envelope for each in pair.ann.beats())) == "online"
+    assert pair.reports(first.envelope) == "online"  # the collector may hear of it before the device does
     pair.ann.node.heartbeat.connection_lost("first")
-    assert pair.tells(*(each.envelope for each in pair.ann.beats())) == "online"
-    assert pair.tells(first.envelope) == "online"
-    assert pair.tells(second.envelope) == "gone"
+    assert pair.reports(*(each.envelope for each in pair.ann.beats())) == "online"
+    assert pair.reports(first.envelope) == "online"
+    assert pair.reports(second.envelope) == "gone"
 
 
 def test_going_on_purpose(pair: Pair) -> None:
     will = pair.ann.up()
-    pair.tells(*(each.envelope for each in pair.ann.beats()))
+    pair.reports(*(each.envelope for each in pair.ann.beats()))
     pair.ann.node.heartbeat.end()
-    assert pair.tells(*(each.envelope for each in pair.ann.beats())) == "stopped"
-    assert pair.tells(will.envelope) == "stopped"
+    assert pair.reports(*(each.envelope for each in pair.ann.beats())) == "stopped"
+    assert pair.reports(will.envelope) == "stopped"
 
 
 def test_silent_after_two_and_a_half_intervals(pair: Pair) -> None:
     pair.ann.up()
-    assert pair.tells(*(each.envelope for each in pair.ann.beats())) == "online"
+    assert pair.reports(*(each.envelope for each in pair.ann.beats())) == "online"
     pair.wait(2.5 * INTERVAL_S)
     assert pair.condition() == "online"
     pair.wait(2 * MINUTE_S)
     assert pair.condition() == "silent"
-    assert pair.tells(*(each.envelope for each in pair.ann.beats())) == "online"
+    assert pair.reports(*(each.envelope for each in pair.ann.beats())) == "online"
 
 
 def test_any_message_is_a_sign_of_life(pair: Pair) -> None:
@@ -191,17 +191,17 @@ def test_any_message_is_a_sign_of_life(pair: Pair) -> None:
 
 def test_a_message_after_the_will_shows_that_it_is_back(pair: Pair) -> None:
     will = pair.ann.up()
-    pair.tells(*(each.envelope for each in pair.ann.beats()))
+    pair.reports(*(each.envelope for each in pair.ann.beats()))
     pair.ann.blob(pair.group_id, b"under way")
     late = [each.envelope for each in pair.ann.sends() if each.entry is not None]
-    assert pair.tells(will.envelope) == "gone"
+    assert pair.reports(will.envelope) == "gone"
     pair.wait(1)
-    assert pair.tells(*late) == "gone"
+    assert pair.reports(*late) == "gone"
     pair.wait(2 * MINUTE_S)
     for acknowledgement in pair.cat.sends():
         pair.ann.receive(acknowledgement.envelope)
     pair.ann.blob(pair.group_id, b"new")
-    assert pair.tells(*(each.envelope for each in pair.ann.sends() if each.entry is not None)) == "online"
+    assert pair.reports(*(each.envelope for each in pair.ann.sends() if each.entry is not None)) == "online"
 
 
 def test_strangers_and_the_removed_are_not_heard(pair: Pair, tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_strangers_and_the_removed_are_not_heard(pair: Pair, tmp_path: Path) -> 
         pair.cat.node.actions.change(
             pair.group_id, lambda draft, epoch: draft.removing(pair.ann.key, epoch), pair.cat.now
         )
-    assert pair.tells(*beats) == "unknown"
+    assert pair.reports(*beats) == "unknown"
     assert pair.cat.store.counters.values()["dropped_not_a_member"] == len(beats)
 
 
@@ -219,7 +219,7 @@ def test_beats_are_written_together(pair: Pair) -> None:
     pair.ann.nodes.presence_us = 10_000_000
     pair.ann.restart()
     pair.ann.up()
-    pair.tells(*(each.envelope for each in pair.ann.beats()))
+    pair.reports(*(each.envelope for each in pair.ann.beats()))
     pair.ann.node.make_acknowledgements_due(pair.ann.now)
     assert pair.ann.beats() != []  # where links stand, told anew: that is no beat
     before = pair.cat.store.connection.total_changes

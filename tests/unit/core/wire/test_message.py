@@ -86,8 +86,8 @@ def test_acknowledgements(vector: dict[str, Any]) -> None:
 
 def test_an_acknowledgement_tells_the_oldest_ranges_first() -> None:
     received = SequenceSet(0, tuple((10 * n, 10 * n + 1) for n in range(1, 200)))
-    told = Acknowledgement.from_wire(Acknowledgement(Incarnation(bytes(8)), received).to_wire())
-    assert told.received.ranges == received.ranges[:64]
+    reported = Acknowledgement.from_wire(Acknowledgement(Incarnation(bytes(8)), received).to_wire())
+    assert reported.received.ranges == received.ranges[:64]
 
 
 @pytest.mark.parametrize("vector", vectors("messages", "losses"))

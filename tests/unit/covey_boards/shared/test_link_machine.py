@@ -92,29 +92,29 @@ def test_a_late_acknowledgement_does_not_release_the_next_sessions_message() -> 
     a.send(b"old")
     exchange(a, b, 0)
     (old,) = events(b)
-    again = Link(b"c" * 8)
-    again.handle_deadline(10)
-    again.send(b"new")
-    exchange(again, b, 10)
+    second = Link(b"c" * 8)
+    second.handle_deadline(10)
+    second.send(b"new")
+    exchange(second, b, 10)
     b.acknowledge(old.token)
-    exchange(again, b, 10)
-    assert not [event for event in events(again) if isinstance(event, Delivered)]
+    exchange(second, b, 10)
+    assert not [event for event in events(second) if isinstance(event, Delivered)]
     new = events(b)[-1]
     assert isinstance(new, Message)
     b.acknowledge(new.token)
-    exchange(again, b, 10)
-    assert events(again)[-1] == Delivered(0)
+    exchange(second, b, 10)
+    assert events(second)[-1] == Delivered(0)
 
 
 def test_a_restart_ends_the_session_and_the_message_is_sent_again() -> None:
     a, b = pair()
     a.send(b"x" * 200)
     b.receive_bytes(a.bytes_to_send(0), 0)  # the first fragment only
-    again = Link(b"c" * 8)
-    again.handle_deadline(5)
-    exchange(again, a, 5, rounds=20)
+    second = Link(b"c" * 8)
+    second.handle_deadline(5)
+    exchange(second, a, 5, rounds=20)
     assert LinkDown("restarted") in events(a)
-    assert events(again)[-1].data == b"x" * 200
+    assert events(second)[-1].data == b"x" * 200
 
 
 def test_silence_takes_the_link_down_and_hello_brings_it_back() -> None:
