@@ -41,13 +41,13 @@ class Gateway:
         """
         assert board.stdin is not None
         assert board.stdout is not None
-        patience, heard = Patience(), len(self.answers)
+        patience, received = Patience(), len(self.answers)
         while len(self.answers) < until:
             now = int(1000 * (time.monotonic() - self.start))
-            if heard < len(self.answers):
-                patience, heard = Patience(), len(self.answers)
+            if received < len(self.answers):
+                patience, received = Patience(), len(self.answers)
             if not patience.left:
-                raise TimeoutError(f"{heard} of {until}, {board.poll()}: {vars(self.link.statistics)}")
+                raise TimeoutError(f"{received} of {until}, {board.poll()}: {vars(self.link.statistics)}")
             if select.select([board.stdout], [], [], 0.002)[0]:
                 self.link.receive_bytes(damage(self.rng, os.read(board.stdout.fileno(), 4096), self.permille), now)
             self._turn(now)

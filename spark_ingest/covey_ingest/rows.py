@@ -120,12 +120,12 @@ def _whole(
 
 def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: SegmentRecord, verify: Verify) -> None:
     """Add the rows of a message, added last, when nothing but the numbers in its columns can fail any more."""
-    scalars = {**common, "record": record.place, "received_at": None}
+    scalars = {**common, "record": record.index, "received_at": None}
     try:
         if record.received_at_us >= _CALENDAR_ENDS_US:
             raise MalformedError("the collector's clock is beyond the year 9999")
         scalars["received_at"] = record.received_at_us
-        message = read_message(record.message, verify=verify.wants(record.place))
+        message = read_message(record.message, verify=verify.wants(record.index))
         scalars["author"] = message.author.hex()
         scalars["incarnation"] = message.incarnation.hex()
         scalars["seq"] = message.seq

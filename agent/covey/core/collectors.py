@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from covey.core.group.manifest import COLLECTOR
-from covey.core.ids import DeviceKey, Place
+from covey.core.ids import BatchNumber, DeviceKey, Place
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
@@ -176,7 +176,7 @@ def _is_batch(raw: bytes) -> bool:
         return False  # nothing that this device has written; whoever gets it says so
 
 
-def _number(content: bytes) -> int | None:
+def _number(content: bytes) -> BatchNumber | None:
     try:
         return split_number(read_message(content, verify=False).body)[0]
     except MalformedError:

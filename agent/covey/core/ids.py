@@ -48,6 +48,9 @@ LinkSeq = NewType("LinkSeq", int)
 Place = NewType("Place", int)
 """A message's place in its recipient's queue, counted from 1 through all incarnations, and never on the wire."""
 
+BatchNumber = NewType("BatchNumber", int)
+"""A telemetry batch's number among all of its author's, from 1 through all incarnations (docs/protocol.md, 11)."""
+
 _BASE32 = string.ascii_uppercase + "234567"
 _HEX = frozenset(string.hexdigits.lower()) - frozenset(string.ascii_uppercase)
 

@@ -43,7 +43,7 @@ _CREDENTIAL_HINT = "add the device to the broker again, then covey relay --passw
 class Reached:
     """A relay that answers; `certificate_ends_at` is in Unix seconds, None without TLS."""
 
-    place: str
+    address: str
     protocol: str
     certificate_ends_at: float | None
 

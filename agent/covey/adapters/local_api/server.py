@@ -45,7 +45,7 @@ class LocalApi:
             raise ConfigurationError(
                 f"{path} is too long for a socket's name ({_PATH_BYTES} bytes)", hint="covey config set api.socket PATH"
             )
-        group_id = group_named(group) if group else -1
+        gid = group_named(group) if group else -1
         _clear_away(path)
         before = os.umask(0o177)
         try:
@@ -57,15 +57,15 @@ class LocalApi:
             ) from error
         finally:
             os.umask(before)
-        self._open_to(group, group_id)
+        self._open_to(group, gid)
         self._thread = threading.Thread(target=self._server.serve_forever, name="local api", daemon=True)
         self._thread.start()
 
-    def _open_to(self, group: str, group_id: int) -> None:
+    def _open_to(self, group: str, gid: int) -> None:
         """Let the group in."""
         try:
             if group:  # the units' filter refuses the call, also where it would change nothing
-                os.chown(self._path, -1, group_id)
+                os.chown(self._path, -1, gid)
             self._path.chmod(0o660)
         except OSError as error:
             self._server.server_close()

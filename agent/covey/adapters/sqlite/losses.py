@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import PLACE_BITS, extend
-from covey.core.ids import DeviceKey, Place
+from covey.core.ids import BatchNumber, DeviceKey, Place
 from covey.core.link.incarnations import Gone
 from covey.core.wire.message import LossReason
 from covey.core.wire.sequences import Range
@@ -47,7 +47,9 @@ class Losses:
         self._database.run(f"DELETE FROM untold_loss WHERE peer = {_PEER} AND last <= ?", (recipient, last_place))  # noqa: S608
         self._database.run("UPDATE peer SET told_place = next_place - 1 WHERE signing_public = ?", (recipient,))
 
-    def note(self, recipient: DeviceKey, reason: LossReason, rows: Sequence[tuple[Place, int | None]]) -> list[Range]:
+    def note(
+        self, recipient: DeviceKey, reason: LossReason, rows: Sequence[tuple[Place, BatchNumber | None]]
+    ) -> list[Range]:
         """Note (place, number) of what will never come, ascending; return the places' ranges."""
         runs: list[Gone] = []
         for place, number in rows:
@@ -78,7 +80,7 @@ class Losses:
         self._database.run(f"DELETE FROM untold_loss WHERE peer = {_PEER}", (recipient,))  # noqa: S608 - our names
 
 
-def _continues(run: Gone, place: Place, number: int | None) -> bool:
+def _continues(run: Gone, place: Place, number: BatchNumber | None) -> bool:
     """Say whether a place with its telemetry number goes on where a run ends."""
     following = None if run.number is None else run.number + place - run.first
     return place == run.last + 1 and number == following

@@ -12,7 +12,7 @@ from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.losses import Losses
 from covey.adapters.sqlite.quarantine import Quarantine
 from covey.adapters.sqlite.rows import LAST_PLACE, OF_PEER, OLDEST, PLACE_BITS, check_digest, digest, extend
-from covey.core.ids import DeviceKey, LinkSeq, Place
+from covey.core.ids import BatchNumber, DeviceKey, LinkSeq, Place
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.records import MessageClass, QueueSummary
 from covey.core.wire.message import LossReason
@@ -76,9 +76,10 @@ class Outbox:
         )
         return seq, LinkSeq(link_seq)
 
-    def allocate_number(self) -> int:
+    def allocate_number(self) -> BatchNumber:
         """Return the next telemetry number of this device."""
-        return self._database.one("UPDATE device SET next_number = next_number + 1 RETURNING next_number - 1")
+        query = "UPDATE device SET next_number = next_number + 1 RETURNING next_number - 1"
+        return BatchNumber(self._database.one(query))
 
     def queue(
         self,
@@ -88,7 +89,7 @@ class Outbox:
         kind: MessageClass,
         message: bytes,
         now_us: int,
-        number: int | None = None,
+        number: BatchNumber | None = None,
         *,
         beyond: bool = False,
     ) -> Place:
@@ -164,7 +165,7 @@ class Outbox:
         if missing <= 0:
             return []
         wanted = max(missing + MESSAGE_OVERHEAD_BYTES, self._maximum_bytes // OUTBOX_DROP_SHARE)  # with a record of it
-        lost: list[tuple[Place, int | None]] = []
+        lost: list[tuple[Place, BatchNumber | None]] = []
         freed = 0
         for place, number, row_size in self._database.each(
             "SELECT place, number, size FROM outbox WHERE id BETWEEN ? AND ? AND class = ? ORDER BY id",
@@ -193,7 +194,7 @@ class Outbox:
             "WHERE expires <= (SELECT aged FROM device) ORDER BY expires LIMIT ?",
             (EXPIRED_AT_ONCE,),
         )
-        lost: dict[DeviceKey, list[tuple[Place, int | None]]] = {}
+        lost: dict[DeviceKey, list[tuple[Place, BatchNumber | None]]] = {}
         for recipient, place, number in rows:
             lost.setdefault(recipient, []).append((place, number))
         expired: list[tuple[DeviceKey, list[Range]]] = []

@@ -231,10 +231,10 @@ def boards(device: Examined) -> Iterator[Seen]:
     if not known:
         yield Level.SKIPPED, "no board has been seen", ""
     for board in known:
-        place = Path(board.port)
-        if not place.exists():
+        device_file = Path(board.port)
+        if not device_file.exists():
             yield warning(f"{board.port} is gone", "plug the board in; a board elsewhere is found at its own port")
-        elif not os.access(place, os.R_OK | os.W_OK):
+        elif not os.access(device_file, os.R_OK | os.W_OK):
             yield error(f"{board.port} cannot be opened", "its group is dialout: sudo adduser covey dialout")
         elif not board.up:
             yield warning(f"the board on {board.port} is silent", "reset it, or unplug it for a moment")
@@ -268,11 +268,11 @@ def api(device: Examined) -> Iterator[Seen]:
         yield ok(f"{path}{f', for members of {group}' if group else ''}")
 
 
-def _closed_to(path: Path, group_id: int) -> Path | None:
+def _closed_to(path: Path, gid: int) -> Path | None:
     """Return the first folder on the way that members of a group may not enter."""
     for folder in reversed(path.absolute().parents):
         about = folder.stat()
-        if not about.st_mode & (stat.S_IXGRP if about.st_gid == group_id else stat.S_IXOTH):
+        if not about.st_mode & (stat.S_IXGRP if about.st_gid == gid else stat.S_IXOTH):
             return folder
     return None
 

@@ -31,14 +31,14 @@ def _reached(account: RelayAccount, now_us: int) -> Iterator[Seen]:
     reached = connect(account.url, account.ca_file, account.client)
     if not encrypted and host not in {"localhost", "127.0.0.1", "::1"}:
         yield warning(
-            f"{reached.place} without TLS: the network reads the password and who talks to whom",
+            f"{reached.address} without TLS: the network reads the password and who talks to whom",
             "let the broker speak TLS, then covey relay --url mqtts://HOST",
         )
     if reached.certificate_ends_at is None:
-        yield ok(f"{reached.place} answers")
+        yield ok(f"{reached.address} answers")
         return
     days = int((reached.certificate_ends_at - now_us / 1e6) // 86_400)
-    line = f"{reached.place} answers with {reached.protocol}; its certificate ends in {days} days"
+    line = f"{reached.address} answers with {reached.protocol}; its certificate ends in {days} days"
     if days < _CERTIFICATE_DAYS:
         yield warning(line, "renew it in time: a gateway that was away must still trust it")
     else:

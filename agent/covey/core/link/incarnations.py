@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from covey.core.crypto import Identity
-from covey.core.ids import Incarnation, LinkSeq, Place
+from covey.core.ids import BatchNumber, Incarnation, LinkSeq, Place
 from covey.core.wire.message import Loss, LossReason, MessageType, read_message, write_message
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.limits.link import MAXIMUM_LOSS_RANGES
@@ -87,16 +87,15 @@ class Gone:
     first: Place
     last: Place
     reason: LossReason
-    number: int | None = None
+    number: BatchNumber | None = None
 
     def between(self, first: int, last: int) -> Gone | None:
         """Return the part that lies between two places, both included."""
         low, high = max(first, self.first), min(last, self.last)
         if low > high:
             return None
-        return Gone(
-            Place(low), Place(high), self.reason, None if self.number is None else self.number + low - self.first
-        )
+        number = None if self.number is None else BatchNumber(self.number + low - self.first)
+        return Gone(Place(low), Place(high), self.reason, number)
 
 
 def losses(spans: Sequence[IncarnationSpan], gone: Sequence[Gone]) -> Iterator[Loss]:

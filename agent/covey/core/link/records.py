@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
-from covey.core.ids import DeviceKey, Incarnation, LinkSeq, Place
+from covey.core.ids import BatchNumber, DeviceKey, Incarnation, LinkSeq, Place
 from covey.core.link.incarnations import Gone, IncarnationSpan
 from covey.core.wire.message import LossReason, Message
 from covey.core.wire.sequences import Range, SequenceSet
@@ -68,7 +68,7 @@ class QueueRecords(Protocol):
     def allocate(self, recipient: DeviceKey) -> tuple[int, LinkSeq]:
         """Return the next (seq, link_seq) for a message to a recipient; neither is ever given again."""
 
-    def allocate_number(self) -> int:
+    def allocate_number(self) -> BatchNumber:
         """Return the next telemetry number of this device; it is never given again."""
 
     def queue(
@@ -79,7 +79,7 @@ class QueueRecords(Protocol):
         kind: MessageClass,
         message: bytes,
         now_us: int,
-        number: int | None = None,
+        number: BatchNumber | None = None,
         *,
         beyond: bool = False,
     ) -> Place:

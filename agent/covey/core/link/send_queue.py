@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from covey.core.crypto import Identity
 from covey.core.group.messages import GroupSend
-from covey.core.ids import DeviceKey, GroupId, NoisePublic, Place
+from covey.core.ids import BatchNumber, DeviceKey, GroupId, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.incarnations import losses
 from covey.core.link.link_keys import SendingLinks
@@ -70,7 +70,7 @@ class SendQueue:
         group_id: GroupId,
         body: bytes,
         now: Now,
-        number: int | None = None,
+        number: BatchNumber | None = None,
         *,
         beyond: bool = False,
         lifetime_us: int | None = None,
@@ -115,7 +115,7 @@ class SendQueue:
         group_id: GroupId,
         body: bytes,
         now: Now,
-        number: int | None = None,
+        number: BatchNumber | None = None,
     ) -> None:
         """Queue a message of telemetry. Where the outbox is full, the oldest goes, and a signed record says so."""
         dropped = self._records.outbox.make_room(recipient, len(body) + MESSAGE_OVERHEAD_BYTES)
@@ -161,7 +161,7 @@ class SendQueue:
         to: DeviceKey,
         group_id: GroupId,
         content: bytes,
-        number: int | None,
+        number: BatchNumber | None,
         now: Now,
     ) -> None:
         """Queue for another collector what waits for one; the outbox may exceed its bound by what that adds."""

@@ -29,6 +29,7 @@ from itertools import accumulate, chain
 from math import isfinite
 from operator import sub
 
+from covey.core.ids import BatchNumber
 from covey.core.wire import cbor
 from covey.errors import MalformedError, ReadingError
 from covey.limits.telemetry import (
@@ -301,7 +302,7 @@ def numbered(number: int, batch: bytes) -> bytes:
     return _PAIR + cbor.encode(number) + batch
 
 
-def split_number(body: bytes) -> tuple[int, bytes]:
+def split_number(body: bytes) -> tuple[BatchNumber, bytes]:
     """Return (number, batch) of a body that this device has written; the batch is not looked at.
 
     Raises:
@@ -311,7 +312,7 @@ def split_number(body: bytes) -> tuple[int, bytes]:
     end = 2 + _LONG_NUMBERS.get(head, 0)
     if head > max(_LONG_NUMBERS) or not end < len(body):
         raise MalformedError("a batch without a number")
-    return int.from_bytes(body[2:end]) if end > 2 else head, body[end:]
+    return BatchNumber(int.from_bytes(body[2:end]) if end > 2 else head), body[end:]
 
 
 def _write_batch(

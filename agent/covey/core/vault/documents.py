@@ -269,7 +269,7 @@ def _read_part(value: object) -> SegmentPart:
 
 
 def _part(number: int, created_at_us: int, records: tuple[list[Any], ...]) -> SegmentPart:
-    placed = [SegmentRecord(received, message, number, place) for place, (received, message) in enumerate(records)]
+    placed = [SegmentRecord(received, message, number, index) for index, (received, message) in enumerate(records)]
     return SegmentPart(number, created_at_us, tuple(placed))
 
 

@@ -22,13 +22,13 @@ from covey.limits.vault import (
 class SegmentRecord:
     """One landed message: when the collector had it (its wall clock, microseconds) and its exact bytes.
 
-    An opened segment says of each where it was landed: the position, and the place among the messages there.
+    An opened segment says of each where it was landed: the position, and the index among the messages there.
     """
 
     received_at_us: int
     message: bytes
     number: int = field(default=0, compare=False)
-    place: int = field(default=0, compare=False)
+    index: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

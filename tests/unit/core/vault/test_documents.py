@@ -126,7 +126,7 @@ def test_merged_segments(vector: dict[str, Any]) -> None:
         for part in parts
     ] == vector["parts"]
     records = documents.open_segment(_KEY, _NODE, entry, content)
-    assert [(each.number, each.place) for each in records] == [(1, 0), (1, 1), (2, 0)], "each where it was landed"
+    assert [(each.number, each.index) for each in records] == [(1, 0), (1, 1), (2, 0)], "each where it was landed"
     assert merging.seal_merged(_KEY, _COLLECTOR.signing_public, parts) == (entry, content)
     assert documents.entry_key(_KEY.vault_id, _NODE, entry) == vector["object_key"]
 
