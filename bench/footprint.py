@@ -12,7 +12,8 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from demo.fleet import Device, Fleet
+from demo.device import Device
+from demo.fleet import Fleet
 
 _QUEUED = 200_000
 _LOOKS = 10
@@ -33,7 +34,7 @@ def main() -> None:
         fleet = Fleet(Path(folder), agents=1)
         try:
             fleet.set_up(batch_seconds=60, interval_seconds=10)
-            fleet.collector.stop()
+            fleet.collector.end()
             idle_rss, idle_pss = _memory_of(fleet.agents[0])
             peer_rss, peer_pss = _memory_of_paho(fleet)
             print(f"idle agent, MiB RSS / PSS                            {idle_rss:>8.1f} / {idle_pss:.1f}")
@@ -57,7 +58,7 @@ def _memory_of(device: Device) -> tuple[float, float]:
     try:
         return _settled_memory(device.pid)
     finally:
-        device.stop()
+        device.end()
 
 
 def _memory_of_paho(fleet: Fleet) -> tuple[float, float]:
@@ -98,7 +99,7 @@ def _memory(pid: int) -> tuple[float, float]:
 def _queue_many(device: Device) -> None:
     """Fill the outbox with small telemetry messages through the public door."""
     lines = "".join(f'{{"n":"queued","u":"count","v":{number}}}\n' for number in range(_QUEUED))
-    device.command("publish", "--batch", "1", feed=lines)
+    device.ok("publish", "--batch", "1", feed=lines)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ from covey.adapters.state_folder import StateFolder
 from covey.core.ids import DeviceKey
 from covey.core.link.records import MessageClass
 from covey.errors import TransientError
-from demo.fleet import Device, Fleet
+from demo.device import Device
+from demo.fleet import Fleet
 
 _TREE = Path(__file__).parents[1]
 _QUEUED = 1_000_000
@@ -71,11 +72,11 @@ def main(*, short: bool = False) -> None:
         fleet = Fleet(place / "fleet", agents=1)
         try:
             fleet.set_up(batch_seconds=60, interval_seconds=60)
-            fleet.collector.stop()
+            fleet.collector.end()
             device = fleet.agents[0]
             _print_running("nothing queued, connected", python, device, patience)
             fleet.broker.kill()
-            fill(device.folder, _QUEUED)
+            fill(device.state, _QUEUED)
             _print_running(f"{_QUEUED:,} queued, relay away", python, device, patience)
         finally:
             fleet.close()
@@ -104,11 +105,11 @@ def _print_installed(place: Path) -> Path:
 def _print_running(state: str, python: Path, device: Device, patience: Patience) -> None:
     starts = []
     for _ in range(_STARTS):
-        process, seconds = start(python, device.folder)
+        process, seconds = start(python, device.state)
         starts.append(seconds)
         _end(process)
     print(f"{state}: start to READY, s (aim 0.6)   {median(starts):>6.2f}", flush=True)
-    process, _ = start(python, device.folder)
+    process, _ = start(python, device.state)
     try:
         idle = idle_of(process.pid, patience)
     finally:

@@ -11,7 +11,6 @@ Round by round, one after the other, on one machine.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ from tempfile import TemporaryDirectory
 from bench.processes import await_ready, feed, go, start
 from bench.small_sender import SIZE
 from broker_conf.mosquitto.broker import Broker
-from demo.fleet import Device
+from demo.device import Device
 
 _OURS = 10_000
 _PAHO = 15_000
@@ -61,22 +60,20 @@ def _ratio(what: str, ours: list[float], theirs: list[float]) -> str:
 @contextmanager
 def _pair(place: Path, broker: Broker) -> Iterator[Path]:
     """Make two members of one group; the second runs. Yield the first's state folder."""
-    devices = [Device(name, place / name) for name in ("sender", "recipient")]
+    devices = [Device(place, name) for name in ("sender", "recipient")]
     for device in devices:
-        shown = json.loads(device.command("init", "--label", device.name, "--json"))
-        password = broker.add_device(shown["signing_public"])
-        device.command("relay", "--url", broker.url, "--password-file", "-", feed=password)
+        device.set_up(broker)
     sender, recipient = devices
-    sender.command("group", "create")
+    sender.ok("group", "create")
     sender.start("run", "--no-sensors")
     try:
-        recipient.command("join", "-", feed=sender.command("invite", "--no-wait"))
-        sender.stop()
+        recipient.ok("join", "-", feed=sender.ok("invite", "--no-wait"))
+        sender.end()
         recipient.start("run", "--no-sensors")
-        yield sender.folder
+        yield sender.state
     finally:
-        sender.stop()
-        recipient.stop()
+        sender.end()
+        recipient.end()
 
 
 def _ours(sender: Path) -> float:

@@ -44,7 +44,7 @@ def main() -> None:
 def _ours(fleet: Fleet) -> tuple[float, float]:
     device = fleet.agents[0]
     before = fleet.tap.bytes_of(device.name)
-    sender = start("bench.sender", str(device.folder), str(_OURS), str(_BATCH))
+    sender = start("bench.sender", str(device.state), str(_OURS), str(_BATCH))
     seconds = go([sender])
     return _OURS / seconds, (fleet.tap.bytes_of(device.name) - before) / _OURS
 

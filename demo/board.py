@@ -5,13 +5,12 @@ It draws its own keys, and seals and signs what it measures; the agent carries i
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING
 
 from covey.adapters.state_folder import StateFolder
 from covey.errors import ConfigurationError, TransientError
-from demo.fleet import Device, Ledger
+from demo.device import Device, Ledger
 from hil.emulated_board import EmulatedBoard
 from hil.runtimes import MissingError
 
@@ -54,7 +53,7 @@ class Board:
             raise ConfigurationError(
                 f"no emulated board: {error}", hint="it is fetched from Debian with apt-get; or leave out --board"
             ) from error
-        gateway.command("config", "set", "bridge.ports", str(self._board.port))
+        gateway.ok("config", "set", "bridge.ports", str(self._board.port))
         self._board.start()
 
     def wire_bytes(self) -> int:
@@ -68,7 +67,7 @@ class Board:
             if time.monotonic() > deadline or not self._board.alive:
                 raise TransientError("the board does not answer", hint=f"the logs are in {self._board.port.parent}")
             time.sleep(0.1)
-        shown = json.loads(self._gateway.command("mcu", "enrol", "--yes", "--label", self.name, "--json"))
+        shown = self._gateway.json("mcu", "enrol", "--yes", "--label", self.name)
         self.author = shown["signing_public"]
 
     def replug(self) -> None:
@@ -83,7 +82,7 @@ class Board:
         return Ledger(published, waiting + (published < self.published), 0, 0)
 
     def _numbers(self) -> dict[str, int]:
-        folder = StateFolder.at(self._gateway.folder)
+        folder = StateFolder.at(self._gateway.state)
         store = folder.store(folder.config())
         try:
             return next((board.statistics for board in store.boards.all()), {})

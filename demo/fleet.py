@@ -6,110 +6,34 @@ that its commits carry.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from broker_conf.mosquitto.broker import Broker
 from covey.adapters.state_folder import StateFolder
 from covey.errors import TransientError
+from demo.device import Device, Ledger
 from demo.quick_spark import quick_spark
 from demo.wire_tap import WireTap
 
-_COVEY = [sys.executable, "-m", "covey.cli.main"]
-_COMMAND_SECONDS = 60
+_END_SECONDS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """What a device's own commits say."""
+class TappedDevice(Device):
+    """A device whose bytes to the broker and back are counted."""
 
-    published: int
-    queued_messages: int
-    landed_messages: int
-    landing_bytes: int
-
-
-class Device:
-    """One device: its state folder, its log, and the process that runs it now."""
-
-    def __init__(self, name: str, folder: Path) -> None:
-        self.name = name
-        self.folder = folder
-        self.author = ""
-        self.tap: WireTap | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+    def __init__(self, folder: Path, name: str, tap: WireTap) -> None:
+        super().__init__(folder, name)
+        self._tap = tap
 
     def wire_bytes(self) -> int:
         """Return how many bytes it has exchanged with the broker."""
-        return self.tap.bytes_of(self.name) if self.tap is not None else 0
-
-    def command(self, *words: str, feed: str = "") -> str:
-        """Run one `covey` command of this device to its end and return what it printed.
-
-        Raises:
-            TransientError: it failed; the message is what it said.
-        """
-        done = subprocess.run(
-            [*_COVEY, words[0], "--state", str(self.folder), *words[1:]],
-            input=feed,
-            capture_output=True,
-            text=True,
-            timeout=_COMMAND_SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            raise TransientError(f"covey {words[0]} of {self.name}: {done.stderr.strip()}")
-        return done.stdout
-
-    def start(self, *words: str) -> None:
-        """Start this device's agent."""
-        assert self._process is None
-        with (self.folder.parent / f"{self.name}.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*_COVEY, words[0], "--state", str(self.folder), *words[1:]], stdout=log, stderr=log
-            )
-
-    @property
-    def pid(self) -> int:
-        """The process id of the running agent."""
-        assert self._process is not None
-        return self._process.pid
-
-    def kill(self) -> None:
-        """End it like a power cut."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> None:
-        """End it gently."""
-        self._end(signal.SIGTERM)
-
-    def _end(self, how: signal.Signals) -> None:
-        if self._process is not None:
-            self._process.send_signal(how)
-            self._process.wait(timeout=_COMMAND_SECONDS)
-            self._process = None
-
-    def ledger(self) -> Ledger:
-        """Read the device's own counters."""
-        folder = StateFolder.at(self.folder)
-        store = folder.store(folder.config())
-        try:
-            counters = store.counters.values()
-            return Ledger(
-                counters.get("published_readings", 0),
-                store.outbox.totals()[0],
-                counters.get("landed_messages", 0),
-                store.landing.size(),
-            )
-        finally:
-            store.close()
+        return self._tap.bytes_of(self.name)
 
 
 class Ingest:
@@ -159,7 +83,7 @@ class Ingest:
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
             os.killpg(self._process.pid, how)
-            self._process.wait(timeout=_COMMAND_SECONDS)
+            self._process.wait(timeout=_END_SECONDS)
             self._process = None
 
     def finish(self) -> None:
@@ -203,13 +127,11 @@ class Fleet:
         self.broker = Broker(folder / "broker")
         self.broker.start()
         self.tap = WireTap(self.broker.port)
-        self.collector = Device("collector", folder / "collector")
-        self.agents = [Device(f"agent-{number}", folder / f"agent-{number}") for number in range(1, agents + 1)]
+        self.collector = TappedDevice(folder, "collector", self.tap)
+        self.agents = [TappedDevice(folder, f"agent-{number}", self.tap) for number in range(1, agents + 1)]
         self.vault = folder / "vault"
-        self.ingest = Ingest(folder, self.vault, self.collector.folder / "vault.key")
+        self.ingest = Ingest(folder, self.vault, self.collector.state / "vault.key")
         self.others: list[Member] = []
-        for device in self.devices:
-            device.tap = self.tap
 
     @property
     def members(self) -> Sequence[Member]:
@@ -217,25 +139,20 @@ class Fleet:
         return [*self.agents, *self.others]
 
     @property
-    def devices(self) -> Sequence[Device]:
+    def devices(self) -> Sequence[TappedDevice]:
         """The collector, then the agents."""
         return [self.collector, *self.agents]
 
     def set_up(self, batch_seconds: float, interval_seconds: float) -> None:
         """Make every device, and pair the agents with the collector's group by invites."""
         for device in self.devices:
-            shown = json.loads(device.command("init", "--label", device.name, "--json"))
-            device.author = shown["signing_public"]
-            password = self.broker.add_device(device.author)
-            port = self.tap.port_for(device.name)
-            url = f"mqtt://127.0.0.1:{port}"
-            device.command("relay", "--url", url, "--password-file", "-", feed=password)
+            device.set_up(self.broker, f"mqtt://127.0.0.1:{self.tap.port_for(device.name)}")
             _configure(device, batch_seconds, interval_seconds)
-        self.collector.command("group", "create", "--capability", "collector")
+        self.collector.ok("group", "create", "--capability", "collector")
         self.start_collector()
         for device in self.agents:
-            invite = self.collector.command("invite", "--no-wait")
-            device.command("join", "-", feed=invite)
+            invite = self.collector.ok("invite", "--no-wait")
+            device.ok("join", "-", feed=invite)
 
     def start_collector(self) -> None:
         """Start the collector; it samples this machine, too."""
@@ -244,20 +161,20 @@ class Fleet:
     def drain(self) -> None:
         """Let the agents deliver what they have, without sampling on."""
         for device in self.agents:
-            device.stop()
+            device.end()
             device.start("run", "--no-sensors")
 
     def close(self) -> None:
         """End every process."""
         for device in self.devices:
-            device.stop()
+            device.end()
         self.ingest.kill()
         self.broker.stop()
         self.tap.close()
 
 
 def _configure(device: Device, batch_seconds: float, interval_seconds: float) -> None:
-    folder = StateFolder.at(device.folder)
+    folder = StateFolder.at(device.state)
     folder.change_config(
         {
             "telemetry.batch_seconds": batch_seconds,

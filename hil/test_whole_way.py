@@ -167,8 +167,7 @@ def _opens(envelope: bytes, secret: bytes) -> bool:
 
 def _memory(gateway: Gateway) -> bytes:
     """Return every writable page of the gateway's process."""
-    assert gateway._agent is not None  # noqa: SLF001 - the process itself is what is looked into
-    folder = Path("/proc") / str(gateway._agent.pid)  # noqa: SLF001
+    folder = Path("/proc") / str(gateway.pid)
     pages = []
     with (folder / "mem").open("rb", buffering=0) as memory:
         for line in (folder / "maps").read_text().splitlines():

@@ -46,13 +46,11 @@ _HASTY = (
 class Hasty(Gateway):
     """A gateway whose agent does not wait minutes between two attempts."""
 
+    program = (sys.executable, "-c", _HASTY)
+
     def begin(self) -> None:
         """Start the agent."""
         self.start("run", "--no-sensors")
-
-    def ended_by_itself(self) -> bool:
-        """Say whether the agent is gone, though nobody ended it."""
-        return self._agent is not None and self._agent.poll() is not None
 
     def send(self, text: str) -> None:
         """Queue one blob for everybody, durably."""
@@ -66,13 +64,7 @@ class Hasty(Gateway):
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every gateway's agent be hasty."""
-    monkeypatch.setattr(Gateway, "program", [sys.executable, "-c", _HASTY])
-
-
-@pytest.fixture
-def pair(hasty: None, tmp_path: Path, broker: Broker) -> Iterator[tuple[Hasty, Hasty]]:
+def pair(tmp_path: Path, broker: Broker) -> Iterator[tuple[Hasty, Hasty]]:
     """Two gateways of one group, whose agents run and have no news for each other."""
     one, two = Hasty(tmp_path, "one", broker), Hasty(tmp_path, "two", broker)
     one.ok("group", "create")
@@ -90,7 +82,7 @@ def patiently(pair: tuple[Hasty, Hasty], condition: Callable[[], bool], what: st
 
     def look() -> bool:
         for gateway in pair:
-            assert not gateway.ended_by_itself(), gateway.log.read_text()[-2000:]
+            assert not gateway.ended_by_itself, gateway.log.read_text()[-2000:]
         return condition()
 
     wait_until(look, what, PATIENCE_S)
@@ -207,7 +199,7 @@ asyncio.run(serve())
 """
 
 
-def test_a_broker_that_speaks_no_mqtt5_is_refused_in_plain_words(hasty: None, tmp_path: Path, broker: Broker) -> None:
+def test_a_broker_that_speaks_no_mqtt5_is_refused_in_plain_words(tmp_path: Path, broker: Broker) -> None:
     gateway = Hasty(tmp_path, "one", broker)
     broker.stop()
     port = str(broker.port)

@@ -82,7 +82,7 @@ class Pair:
 
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pair]:
-    monkeypatch.setattr(Gateway, "program", [sys.executable, "-c", _HASTY])
+    monkeypatch.setattr(Gateway, "program", (sys.executable, "-c", _HASTY))
     with Broker(tmp_path / "site") as site, Broker(tmp_path / "cloud") as cloud:
         made = Pair(tmp_path, site, cloud)
         yield made

@@ -25,7 +25,8 @@ from pathlib import Path
 
 from covey.adapters.files import locked_folder
 from covey_ingest.tables import Sink
-from demo.fleet import Device, Fleet
+from demo.device import Device
+from demo.fleet import Fleet
 from demo.quick_spark import quick_spark
 from tests.spark.failing_store import VARIABLE, Fault
 from tests.spark.processes import below, kill, python_workers
@@ -104,28 +105,21 @@ class Ingest:
 class Collector(Device):
     """The collector's process over a store that may fail."""
 
+    program = (sys.executable, "-m", "tests.spark.failing_store")
+
     def __init__(self, fleet: Fleet, fault: Path) -> None:
-        super().__init__("collector", fleet.collector.folder)
-        self.author, self.tap = fleet.collector.author, fleet.tap
+        super().__init__(fleet.folder, "collector")
         self._vault = fleet.vault
-        self._environment = os.environ | {VARIABLE: str(fault)}
+        self._environment = {VARIABLE: str(fault), "PYTHONPATH": str(ROOT)}
 
     def begin(self) -> None:
         """Start it."""
-        words = ["collect", "--state", str(self.folder), "--vault", str(self._vault), "--no-sensors"]
-        with (self.folder.parent / "collector.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.failing_store", *words],
-                cwd=ROOT,
-                env=self._environment,
-                stdout=log,
-                stderr=log,
-            )
+        self.start("collect", "--vault", str(self._vault), "--no-sensors", environment=self._environment)
 
     def look(self) -> None:
         """Start it again where it has ended by itself."""
-        if self._process is not None and self._process.poll() is not None:
-            self._process = None
+        if self.ended_by_itself:
+            self.end()
             self.begin()
 
 
@@ -142,7 +136,7 @@ class Harness:
         self.fleet = Fleet(folder, agents=1)
         (self.agent,) = self.fleet.agents
         self.collector = Collector(self.fleet, self._fault)
-        key_file = self.collector.folder / "vault.key"
+        key_file = self.collector.state / "vault.key"
         self.ingests = [Ingest(folder, self.fleet.vault, key_file, sink, master) for sink in sinks]
         self._strikes: dict[str, Callable[[], int]] = {
             f"{what} ({ingest.tables.name})": strike
@@ -162,7 +156,7 @@ class Harness:
             (self._folder / name).mkdir()
         self._mend()
         self.fleet.set_up(batch_seconds=1.0, interval_seconds=INTERVAL_SECONDS)
-        self.fleet.collector.stop()
+        self.fleet.collector.end()
         self.collector.begin()
         self.agent.start("run")
         self._wait("the first readings", lambda: all((each.tables / "readings").is_dir() for each in self.ingests))
@@ -200,7 +194,7 @@ class Harness:
         Raises:
             FailedError: something is missing or doubled.
         """
-        self.agent.stop()
+        self.agent.end()
         self.agent.start("run", "--no-sensors")
         self._wait("the delivery", self._is_delivered)
         expected = {self.agent.author: Tally(self._published(), 0)}
