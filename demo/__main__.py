@@ -161,26 +161,21 @@ def rows_in(table: Path) -> int:
 
 
 def _conclude(fleet: Fleet, screen: Screen) -> int:
-    from covey_ingest.session import spark_session
-    from demo.audit import audit
+    from tests.audit import Tally, audit
 
-    screen.say("reading the table back through Spark …")
-    spark = spark_session("covey-demo-audit")
-    try:
-        audits = {each.author: each for each in audit(spark, fleet.ingest.tables)}
-    finally:
-        spark.stop()
+    screen.say("reading the table back …")
+    audits = audit(fleet.ingest.tables)
     rows = []
     wrong = 0
     for member in fleet.members:
         published = member.ledger().published
         found = audits.get(member.author)
-        in_table, distinct = (found.rows, found.distinct) if found else (0, 0)
-        missing, doubled = published - distinct, in_table - distinct
-        wrong += abs(missing) + doubled
+        tally = found.tally if found else Tally(0, 0)
+        missing = published - tally.distinct
+        wrong += abs(missing) + tally.doubled
         wire = member.wire_bytes() / published if published else 0.0
         latency = (found.latency_p50_s, found.latency_p99_s) if found else (0.0, 0.0)
-        rows.append((member.name, published, in_table, missing, doubled, wire, *latency))
+        rows.append((member.name, published, tally.rows, missing, tally.doubled, wire, *latency))
     screen.table(rows)
     tables = fleet.ingest.tables
     print(f"\nThe tables lie in {tables}. Query them with anything that reads Parquet:")

@@ -68,7 +68,7 @@ _ENDS = {
     "hil": ("hil", "demo", "bench"),
     "demo": ("demo", "bench"),
     "bench": ("bench",),
-    "tests": ("hil", "bench"),
+    "tests": ("hil", "demo", "bench"),
 }
 """Who alone may import what nothing else builds on."""
 
@@ -118,10 +118,7 @@ _SOLE_IMPORTERS = {
     "serial": ("covey_boards.serial_link",),
     "nacl": ("covey.core.crypto", "covey_boards.shared.tweetnacl_sodium"),
     "cbor2": ("covey.core.wire.cbor", "covey.core.telemetry.senml"),
-    "pyspark": (
-        *(f"covey_ingest.{part}" for part in ("source", "job", "tables", "session", "devices")),
-        "demo.audit",
-    ),
+    "pyspark": tuple(f"covey_ingest.{part}" for part in ("source", "job", "tables", "session", "devices")),
     "numpy": ("covey_ingest",),
     "pyarrow": ("covey_ingest", "demo"),
     "pandas": ("covey_ingest",),

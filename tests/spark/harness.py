@@ -28,9 +28,9 @@ from covey_ingest.tables import Sink
 from demo.device import Device
 from demo.fleet import Fleet
 from demo.quick_spark import quick_spark
+from tests.audit import Tally, tally
 from tests.spark.failing_store import VARIABLE, Fault
 from tests.spark.processes import below, kill, python_workers
-from tests.spark.tally import Tally, tally
 from tests.waiting import Patience
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from covey_ingest.job import run
-from demo.audit import audit
+from tests.audit import Tally, audit
 from tests.spark.fleet import Author, Collector
 from tests.waiting import Patience
 
@@ -60,8 +60,10 @@ def test_each_reading_once_after_the_driver_was_killed(spark: SparkSession, tmp_
 
     run(str(collector.vault), collector.key_file, tables, tables / ".checkpoint", available_now=True, spark=spark)
     expected = SEGMENTS * 25
-    for found in audit(spark, tables):
-        assert (found.rows, found.duplicates, found.missing) == (expected, 0, 0)
-        assert found.messages == SEGMENTS
-    rows = ds.dataset(tables / "readings", partitioning="hive").count_rows()
-    assert rows == expected * len(fleet), "pyarrow sees what Spark sees"
+    found = audit(tables)
+    assert found.keys() == {device.author for device in fleet}
+    for each in found.values():
+        assert (each.tally, each.missing, each.messages) == (Tally(expected, 0), 0, SEGMENTS)
+    readings = tables / "readings"
+    rows = ds.dataset(readings, partitioning="hive").count_rows(), spark.read.parquet(str(readings)).count()
+    assert rows == (expected * len(fleet), expected * len(fleet)), "pyarrow and Spark see the same"

@@ -13,9 +13,9 @@ import pytest
 from covey.errors import CoveyError, TransientError
 from covey_ingest import dedup, repairs
 from covey_ingest.report import make_report
+from tests.audit import Tally, tally
 from tests.spark.fleet import NOW_US, Author, Collector
 from tests.spark.ingesting import ingest
-from tests.spark.tally import Tally, tally
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

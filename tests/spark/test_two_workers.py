@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit import Tally, tally
 from tests.spark.fleet import Author, Collector
 from tests.spark.processes import below, executors, kill, python_workers
-from tests.spark.tally import Tally, tally
 from tests.waiting import Patience
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -23,10 +23,10 @@ from covey.errors import ConfigurationError
 from covey_ingest.report import make_report
 from covey_ingest.rows import Verify
 from covey_ingest.tables import Sink
+from tests.audit import Tally, tally
 from tests.spark.fleet import NOW_US, Author, Collector
 from tests.spark.ingesting import ingest
 from tests.spark.make_layout import READINGS, SEEDS
-from tests.spark.tally import Tally, tally
 from tests.waiting import GUARD_S
 
 if TYPE_CHECKING:
