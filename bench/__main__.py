@@ -13,6 +13,7 @@ BENCHES = {
     "small": "messages/s of 200 bytes, one by one, against raw paho and a crash-safe bridge of two brokers",
     "outage": "envelopes sent for each message of a backlog, after an hour without the relay or the recipient",
     "ingest": "readings/s from a vault into Spark, against Spark's own JSON and Parquet sources",
+    "vault_growth": "what a micro-batch costs as a vault grows to 100,000 segments, and its devices to 100,000",
     "manifests": "size and accept time of group manifests; a merge against a perfect broadcast",
     "board": "readings/s and bytes on a serial line, against JSON; what an envelope costs a board",
     "crypto_instructions": "Cortex-M0 instructions and heap of the boards' cryptography, with viper and without",

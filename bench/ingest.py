@@ -7,7 +7,7 @@
    counts on a shared machine, and there the CPU seconds of all processes together tell more than the clock.
 3. The fixed part: the same with a vault, a table of one message. What it takes of each run is told, since readings
    enough make any source look fast that starts slowly, and too few make it look slow.
-4. Bytes at rest. Then, without Spark, the vault's growth and the state for 100,000 devices (`bench/vault_growth.py`).
+4. Bytes at rest.
 
 `python -m bench.ingest --readings 4000000 --rounds 5` for figures to quote.
 """
@@ -28,7 +28,6 @@ from pathlib import Path
 import psutil
 from pyspark.sql import DataFrame, SparkSession
 
-from bench import vault_growth
 from covey.adapters.objects.folder import DirectoryStore
 from covey.core.telemetry.batch import ClockKind, ClockReading
 from covey.core.vault.documents import SegmentRecord, VaultManifest
@@ -72,13 +71,13 @@ def main(readings_in_all: int = READINGS, rounds: int = ROUNDS) -> None:
                 f" {every - unsigned:5.1f} us: alone {size / (every - unsigned):5.2f} M/s",
                 flush=True,
             )
-        build_vault(root / "tiny", 100, 100, 100)
+        build_vault(root / "tiny", 100, 100)
         measure(spark_session("covey bench"), root, vaults, readings_in_all, rounds)
-    vault_growth.main()
 
 
-def build_vault(vault: Path, per_message: int, total: int, per_segment: int = SEGMENT_READINGS) -> None:
+def build_vault(vault: Path, per_message: int, total: int) -> None:
     """Land `total` readings of slowly drifting sensors, signed by 20 devices, in segments of 100,000 readings."""
+    per_segment = min(SEGMENT_READINGS, total)
     rng = random.Random(per_message)
     collector = Collector(vault, per_message)
     fleet = [_Sensors(rng, Author(collector, seed)) for seed in range(DEVICES)]

@@ -5,11 +5,14 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from bench.size import Patience
+
 _SIZES: dict[str, dict[str, Any]] = {
     "throughput": {"_OURS": 6_000, "_PEER": 300, "_ROUNDS": 1},
     "small": {"_OURS": 300, "_PAHO": 300, "_BRIDGED": 100, "_ROUNDS": 1},
     "outage": {"_OUTAGE_S": 60, "_QUEUE": 300, "_ROUNDS": 1},
-    "ingest": {"WARM_UP": 0},
+    "ingest": {"WARM_UP": 0, "SEGMENT_READINGS": 10_000},
+    "vault_growth": {"SEGMENTS": (1_000, 2_000), "TRIES": 3, "DEVICES": 1_000, "BATCHES": 5},
     "manifests": {"_REPEATS": 1, "_RIVALS": (8, 16), "_SPLIT_MEMBERS": 6},
     "board": {"_SAMPLES": 30, "_ROUNDS": 1},
     "crypto_instructions": {},
@@ -17,10 +20,10 @@ _SIZES: dict[str, dict[str, Any]] = {
     "hostile": {"_SECONDS": 0.5, "_PREPARED": 600},
     "rebuild": {"_MEMBERS": 20, "_QUEUED": 1_000, "_TIMES": 3},
     "footprint": {"_QUEUED": 200, "_LOOKS": 1},
-    "size": {"_QUEUED": 10_000, "_STARTS": 1},
+    "size": {"_QUEUED": 1_000, "_COMMIT": 100, "_STARTS": 1, "SHORT": Patience(0.2, 0.1, 3)},
 }
 _ARGUMENTS: dict[str, dict[str, Any]] = {
-    "ingest": {"readings_in_all": 100_000, "rounds": 1},
+    "ingest": {"readings_in_all": 10_000, "rounds": 1},
     "size": {"short": True},
     "crypto_instructions": {"short": True},
 }

@@ -3,7 +3,7 @@
 1. Growth: the newest 64 segments are planned and read, as a micro-batch does, from vaults whose manifests list more and
    more before them. Aimed at: the same cost for each reading, within 10 %. No object but the manifest, the last range
    and the segments is read, and only the folder of manifests is listed.
-2. State: what `repeats` keeps of 100,000 devices, and the seconds for comparing one message of each with it and for
+2. State: what `dedup` keeps of 100,000 devices, and the seconds for comparing one message of each with it and for
    taking these in. A third of the messages leave a hole behind them, so that every device comes to its 16 ranges.
 3. Gaps: the seconds for taking in a message of each of 100,000 devices where its numbers go on, where each leaves out
    one, and where each brings what it had left out.

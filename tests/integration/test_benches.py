@@ -17,14 +17,12 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 _ROOT = Path(__file__).parents[2]
 _FIGURE = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w])")
-_BY_HAND = {"ingest", "size"}
-"""What takes minutes even when small, or installs (see test_size.py)."""
 _NEEDS = {"board": "MicroPython for i386", "crypto_instructions": "a cross compiler"}
 _LACKING = 2
 """A benchmark's exit code where the machine lacks what it needs."""
 
 
-@pytest.mark.parametrize("name", sorted({*BENCHES} - _BY_HAND))
+@pytest.mark.parametrize("name", sorted(BENCHES))
 def test_a_benchmark_runs(name: str) -> None:
     command = [sys.executable, "-m", "bench", "--smoke", name]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=GUARD_S, check=False)
