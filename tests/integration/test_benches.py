@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -26,7 +27,7 @@ _LACKING = 2
 def test_a_benchmark_runs(name: str) -> None:
     command = [sys.executable, "-m", "bench", "--smoke", name]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=GUARD_S, check=False)
-    if name in _NEEDS and done.returncode == _LACKING:
+    if name in _NEEDS and done.returncode == _LACKING and "CI" not in os.environ:
         assert re.match(r"error: .+\nhint: .+\n", done.stderr, re.DOTALL), done.stderr
         pytest.skip(f"{name} needs {_NEEDS[name]}: {done.stderr}")
     assert done.returncode == 0, done.stderr
