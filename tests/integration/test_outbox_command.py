@@ -134,6 +134,7 @@ def test_a_sender_is_read_in_its_order_where_asked(shell: Shell) -> None:
     assert shell.run("ann", "send", "--text", "for some days", "--expires", "2d")[0] == 0
     shell.run("ann", "outbox", "export", str(shell.stick))
     [messages] = [path for path in shell.stick.glob("*.covey") if "answers" not in path.name]
+    assert messages.stat().st_mode & 0o777 == 0o600  # who writes to whom is nobody else's business
     whole = messages.read_bytes()
     damaged = bytearray(whole)
     damaged[len(whole) // 2] ^= 0x10

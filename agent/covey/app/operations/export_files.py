@@ -101,7 +101,7 @@ def _export_to(device: Device, recipient: DeviceKey, folder: Path) -> tuple[int,
 
 def _write(device: Device, path: Path, entries: list[ExportEntry]) -> str:
     content = write_export(device.node.identity.signing_public, device.clock.wall_us(), entries)
-    replace_durably(path, content, 0o644)
+    replace_durably(path, content, 0o600)
     return path.name
 
 
