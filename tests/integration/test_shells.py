@@ -15,7 +15,7 @@ from covey.config.settings import settings
 from tests.warm_covey import COVEY
 
 _OF_STATE = {"--state", "--config", "--passphrase-file", "--help"}
-_OF_LEAVE = {*_OF_STATE, "--yes", "--group"}
+_OF_LEAVE = {*_OF_STATE, "--yes", "--group", "--json"}
 
 _BASH = """
 source "$1"; shift
