@@ -8,7 +8,7 @@ node write in one transaction, commits, and only then answers the relay and publ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from typing import Protocol
 
 from covey.app.deliveries import Deliveries
@@ -112,7 +112,7 @@ class Runtime:
         self._moved_at = 0
         self._relay_states: dict[str, str] = {}
         self._offline_since: int | None = None
-        self._inputs: SimpleQueue[RelayEvent] = SimpleQueue()
+        self._inputs: Queue[RelayEvent] = Queue()
         self._storage_fails = False
         self._make_node = make_node
         self._dropped_lines = DroppedLines()

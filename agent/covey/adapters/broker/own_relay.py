@@ -14,7 +14,7 @@ import secrets
 import socket
 import ssl
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from typing import TYPE_CHECKING
 
 from covey.adapters.broker.visitor import BrokerAddress, Visitor
@@ -89,7 +89,7 @@ def sign_in(relay: Relay) -> RelayUp:
     Raises:
         RelayError: it refuses, or does not answer in time.
     """
-    events: SimpleQueue[RelayEvent] = SimpleQueue()
+    events: Queue[RelayEvent] = Queue()
     relay.start(events.put)
     try:
         while True:

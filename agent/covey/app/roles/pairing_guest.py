@@ -6,7 +6,7 @@ That is the account which all may use who have none. The inviter's counterpart i
 from __future__ import annotations
 
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 
 from covey.core.pairing.ceremony import Admitted, InviterMet
 from covey.core.pairing.joiner import Joiner
@@ -34,7 +34,7 @@ def attend(
     Raises:
         RelayError: the relay does not let the enrolment account in.
     """
-    events: SimpleQueue[RelayEvent] = SimpleQueue()
+    events: Queue[RelayEvent] = Queue()
     topic = rendezvous_topic(number, Side.INVITER)
     relay.start(events.put)
     connected = False
