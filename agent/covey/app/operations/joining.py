@@ -11,6 +11,7 @@ from typing import Protocol
 
 from covey.adapters.journal import report
 from covey.adapters.keys.key_file import write_secret
+from covey.adapters.mqtt.settings import parse_url
 from covey.app.device import Device
 from covey.app.relay_access import lacks_account
 from covey.app.relay_loop import stop_signals, wait_until
@@ -112,12 +113,15 @@ def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tu
         invite = _meet(device, meeting, terms, witness).invite
         return replace(device, config=device.folder.config(), fresh_account=True), invite.group_id
     assert invite is not None
-    if not device.config.relay.url and invite.relay_url:
-        device.folder.change_config({"relay.url": invite.relay_url})
+    takes_relay = bool(not device.config.relay.url and invite.relay_url)
+    with device.store.transaction():  # a request that is refused changes no setting, and one that is kept has its relay
+        device.node.actions.request_join(invite, device.config.label, device.now())
+        if takes_relay:
+            parse_url(invite.relay_url)
+            device.folder.change_config({"relay.url": invite.relay_url})
+    if takes_relay:
         witness.relay_taken(invite.relay_url)
         device = replace(device, config=device.folder.config())
-    with device.store.transaction():
-        device.node.actions.request_join(invite, device.config.label, device.now())
     return device, invite.group_id
 
 
@@ -247,8 +251,6 @@ def _keep(device: Device, meeting: _Meeting, admission: Admission, *, needs: boo
 
 def _reachable(announced: str, used: str) -> str:
     """Return the relay's URL: as the inviter told it, unless that is the inviter's own machine."""
-    from covey.adapters.mqtt.settings import parse_url
-
     try:
         host, _, _ = parse_url(announced)
     except ConfigurationError:

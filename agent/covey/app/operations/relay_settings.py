@@ -84,46 +84,58 @@ def _whether(password: str | None) -> str:
 
 
 def change_first(folder: StateFolder, url: str | None, named: NamedAccess) -> None:
-    """Change what is named of the first relay.
+    """Change what is named of the first relay, when all of it has been found to be of use.
 
     Raises:
         UsageError: a key without its certificate, or one beside stdin.
-        ConfigurationError: the URL or the certificate is not usable, or others may read the key.
+        ConfigurationError: a file, the URL or the certificate is not usable, or others may read the key.
     """
+    from covey.adapters.mqtt.settings import parse_url, tls_context
+
     folder.identity()
     if url is not None:
-        from covey.adapters.mqtt.settings import parse_url
-
         parse_url(url)
-    changes = {"relay.url": url, "relay.ca_file": named.ca_file}
+    if named.ca_file:
+        tls_context(Path(named.ca_file))
+    changes = {"relay.url": url, "relay.ca_file": named.ca_file} | _certificate_settings(named)
+    bundle = _bundle(named)
+    password = named.read(named.password_file).strip() if named.password_file is not None else None
     changed = {key: value for key, value in changes.items() if value is not None}
     if changed:
         folder.change_config(changed)
-    if named.certificate is not None or named.key is not None:
-        _take_certificate(folder, named)
-    if named.password_file is not None:
-        folder.write_relay_password(named.read(named.password_file).strip())
+    if bundle is not None:
+        from covey.adapters.keys.relay_credential import keep_credential
+
+        keep_credential(folder, bundle)
+    if password is not None:
+        folder.write_relay_password(password)
 
 
-def _take_certificate(folder: StateFolder, named: NamedAccess) -> None:
-    """Use a certificate from now on: files that stay where they are, or what stdin brings, kept in the state folder."""
+def _certificate_settings(named: NamedAccess) -> dict[str, str]:
+    """Return the settings that name a certificate's files, which stay where they are; checked."""
+    if named.certificate is None and named.key is None:
+        return {}
     if named.certificate is None or (named.certificate == "-" and named.key is not None):
         raise UsageError("--key belongs to a --certificate FILE", hint="covey relay --certificate FILE --key FILE")
     if named.certificate == "-":
-        from covey.adapters.keys.relay_credential import is_certificate, keep_credential
-
-        bundle = named.read("-")
-        if not is_certificate(bundle):
-            raise UsageError("stdin holds no PEM", hint="covey broker enrol NAME --ca DIR makes what is wanted")
-        keep_credential(folder, bundle)
-        return
+        return {}
     from covey.adapters.mqtt.settings import ClientCertificate, tls_context
 
     files = ClientCertificate(Path(named.certificate).absolute(), Path(named.key).absolute() if named.key else None)
     tls_context(None, files)
-    folder.change_config(
-        {"relay.client_certificate": str(files.certificate_file), "relay.client_key": str(files.key_file or "")}
-    )
+    return {"relay.client_certificate": str(files.certificate_file), "relay.client_key": str(files.key_file or "")}
+
+
+def _bundle(named: NamedAccess) -> str | None:
+    """Return the certificate and key that stdin brings, to be kept in the state folder."""
+    if named.certificate != "-":
+        return None
+    from covey.adapters.keys.relay_credential import is_certificate
+
+    bundle = named.read("-")
+    if not is_certificate(bundle):
+        raise UsageError("stdin holds no PEM", hint="covey broker enrol NAME --ca DIR makes what is wanted")
+    return bundle
 
 
 def add_relay(folder: StateFolder, url: str, named: NamedAccess) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from covey.core import crypto
 from covey.core.crypto import Identity
+from covey.core.group.manifest import GroupManifest, Mode, Role
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.membership.records import InvitationRecords, OpenInvite, PendingJoin
 from covey.core.pairing.invite import SECRET_BYTES, Invite, JoinRequest, hash_secret
 from covey.core.wire.message import Message
 from covey.errors import InviteError, LocalError
-from covey.limits.group import MAXIMUM_CAPABILITIES, MAXIMUM_CAPABILITY_BYTES
+from covey.limits.group import MAXIMUM_CAPABILITIES, MAXIMUM_CAPABILITY_BYTES, MAXIMUM_MEMBERS
 from covey.limits.pairing import INVITE_US, MAXIMUM_GROUP_REQUESTS, MAXIMUM_OPEN_INVITES
 
 
@@ -92,6 +93,28 @@ class Invitations:
             pending.group_id == group_id and pending.inviter.signing_public == author
             for pending in self._records.joins.pending()
         )
+
+
+def check_may_let_in(group: GroupManifest, own: DeviceKey, newcomer: DeviceKey | None = None) -> None:
+    """Check that this device may let somebody into a group: the newcomer where it is known, else anybody.
+
+    Nobody should hand out an invite that is refused when it is used (`group/policy.py`, rules 5, 6 and 8).
+
+    Raises:
+        LocalError: the mode does not let it, the newcomer is banned, or the group is full.
+    """
+    present = group.member(own)
+    if group.mode in {Mode.ADMIN_INVITES, Mode.PUBLIC} and (present is None or present.role is not Role.ADMIN):
+        admins = ", ".join(member.name for member in group.members if member.role is Role.ADMIN) or "nobody"
+        raise LocalError("only an admin may let others into this group", hint=f"ask an admin: {admins}"[:200])
+    if group.invited is not None and group.member(group.invited) is not None:
+        raise LocalError("this group is for two devices, and both are in it", hint="covey group create makes another")
+    if group.invited is not None and newcomer not in {None, group.invited}:
+        raise LocalError("this group is for two devices, and that is not the other one")
+    if newcomer is not None and group.ban(newcomer) is not None:
+        raise LocalError("that device is banned from this group", hint="covey group unban")
+    if len(group.members) >= MAXIMUM_MEMBERS:
+        raise LocalError(f"this group has {MAXIMUM_MEMBERS} members, and no room for another")
 
 
 def check_capabilities(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ from covey.core.group.trust import GroupTrust
 from covey.core.ids import GROUP_ID_BYTES, DeviceKey, EpochId, GroupId
 from covey.core.membership.events import GroupChanged, GroupDestroyed, RemovedFromGroup
 from covey.core.membership.groups import Groups
-from covey.core.membership.invitations import Invitations, check_capabilities
+from covey.core.membership.invitations import Invitations, check_capabilities, check_may_let_in
 from covey.core.membership.records import MembershipRecords, OpenInvite
 from covey.core.membership.replay import Offered, offer_all, reopened
 from covey.core.pairing.invite import Invite, JoinRequest
@@ -53,7 +53,7 @@ from covey.errors import (
     UnknownGroupError,
 )
 from covey.limits.group import BUNDLE_MANIFESTS, MAXIMUM_GROUPS, VOID_DEVICES
-from covey.limits.pairing import ADMISSION_US
+from covey.limits.pairing import ADMISSION_US, INVITE_US
 
 Edit = Callable[[GroupManifest, EpochId], GroupManifest]
 """Makes the next version of a draft; the bytes are the id of the new epoch's secret, where one begins."""
@@ -195,15 +195,23 @@ class Membership(Groups):
 
     # -- letting others in, and being let in --------------------------------------------------------------------------
 
-    def invite(self, group_id: GroupId, capabilities: tuple[str, ...], relay_url: str, now_us: int) -> Invite:
-        """Open an invite to a group: single use, ten minutes.
+    def invite(
+        self,
+        group_id: GroupId,
+        capabilities: tuple[str, ...],
+        relay_url: str,
+        now_us: int,
+        lifetime_us: int = INVITE_US,
+        bound_to: DeviceKey | None = None,
+    ) -> Invite:
+        """Open an invite to a group: single use, ten minutes where nothing else is said, for anybody or one device.
 
         Raises:
-            LocalError: too many capabilities or open invites.
+            LocalError: this device may not let others in; too many capabilities or open invites.
             UnknownGroupError: this device is not in the group.
         """
-        self.group(group_id)
-        return self.invitations.open(group_id, capabilities, relay_url, now_us)
+        check_may_let_in(self.group(group_id), self._own, bound_to)
+        return self.invitations.open(group_id, capabilities, relay_url, now_us, lifetime_us, bound_to)
 
     def add_device(
         self, group_id: GroupId, newcomer: Member, relay_url: str, now_us: int
@@ -216,6 +224,7 @@ class Membership(Groups):
         """
         if self.group(group_id).member(newcomer.keys.signing_public) is not None:
             raise LocalError(f"device {newcomer.name} is a member already")
+        check_may_let_in(self.group(group_id), self._own, newcomer.keys.signing_public)
         invite = self.invitations.open(group_id, newcomer.capabilities, relay_url, now_us, ADMISSION_US)
         opened = OpenInvite(invite.secret_hash, group_id, invite.expires_at_us, newcomer.capabilities, None)
         try:

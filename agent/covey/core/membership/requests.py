@@ -64,7 +64,8 @@ def invite_member(
     """Make an invite to a group for a device of another group that both are in.
 
     Raises:
-        LocalError: it is a board, no member of any group that this device is in, or of that one already.
+        LocalError: it is a board, no member of any group that this device is in, or of that one already; or this device
+            may not let it in.
         UnknownGroupError: this device is not in the group.
     """
     known = [found for group in membership.groups() if (found := group.member(member)) is not None]
@@ -74,7 +75,7 @@ def invite_member(
         raise LocalError("a board is let in by its gateway", hint="covey mcu enrol")
     if membership.group(group_id).member(member) is not None:
         raise LocalError("that device is in that group already")
-    invite = membership.invitations.open(group_id, capabilities, "", now_us, GROUP_REQUEST_US, member)
+    invite = membership.invite(group_id, capabilities, "", now_us, GROUP_REQUEST_US, member)
     return GroupInvite(invite.secret, invite.inviter.noise_public, invite.expires_at_us)
 
 

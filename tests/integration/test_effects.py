@@ -1,0 +1,144 @@
+"""What a command refuses has changed nothing: all of its checks come before its first effect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from covey.app import device
+from covey.core.crypto import DeviceKeys
+from covey.core.ids import GroupId
+from covey.core.pairing.invite import Invite
+from tests.command import Here, covey
+from tests.fleet import identity
+
+_RELAY = "mqtt://127.0.0.1:1"
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Here:
+    here = Here(tmp_path, "one")
+    here.ok("relay", "--url", _RELAY)
+    return here
+
+
+def _files(here: Here) -> dict[str, bytes]:
+    """Return the settings and keys of a device."""
+    return {each.name: each.read_bytes() for each in here.state.iterdir() if each.suffix in {".toml", ".keys"}}
+
+
+def _add(one: Here, other: Here, label: str, *words: str) -> str:
+    keys = other.json("key", "show")
+    return str(one.json("group", "add", keys["signing_key"], keys["noise_key"], "--label", label, *words)["uri"])
+
+
+def _uri(other: str, relay_url: str, expires_at_us: int = 2**62) -> str:
+    keys = identity(other)
+    pinned = DeviceKeys(keys.signing_public, keys.noise_public)
+    return Invite(GroupId(bytes(32)), pinned, bytes(16), expires_at_us, relay_url).to_uri()
+
+
+def _become_plain_member(here: Here, of: Here) -> None:
+    """Give a device the group of another one, as if its answer had come."""
+    with (
+        device.open_device(device.find_state(str(of.state))) as theirs,
+        device.open_device(device.find_state(str(here.state))) as ours,
+        ours.store.transaction(),
+    ):
+        for group in theirs.node.membership.groups():
+            ours.store.groups.save_manifest(group.group_id, group.hash, group.version, group.raw, 0)
+
+
+def test_a_member_is_named_by_its_label_while_that_is_changed(one: Here, tmp_path: Path) -> None:
+    two = Here(tmp_path, "two")
+    one.ok("group", "create")
+    _add(one, two, "two")
+    [shown] = one.json("group", "profile", "two", "--label", "new")
+    assert shown["label"] == "new"
+    assert "no option --mode" in one.fails("group", "profile", "--mode", "public", code=2)
+    one.fails("group", "profile", "two", "--label", "newer", code=1)
+    assert one.json("group", "show")["version"] == 3
+
+
+@pytest.mark.parametrize("mode", ["admin-invites", "public"])
+def test_who_may_not_let_others_in_makes_no_invite(one: Here, tmp_path: Path, mode: str) -> None:  # accepts: 003.07
+    two, three = Here(tmp_path, "two"), Here(tmp_path, "three")
+    admin = one.json("group", "create", "--mode", mode)["members"][0]["name"]
+    _add(one, two, "two")
+    two.ok("relay", "--url", _RELAY)
+    _become_plain_member(two, one)
+    keys = three.json("key", "show")
+    for words in (
+        ("invite", "--no-wait"),
+        ("invite", "--yes", "--no-wait"),
+        ("group", "add", keys["signing_key"], keys["noise_key"]),
+    ):
+        said = two.fails(*words, code=1)
+        assert "only an admin" in said
+        assert f"hint: ask an admin: {admin}" in said
+    assert two.json("invite", "--cancel") == {"cancelled": 0}
+
+
+def test_nor_does_a_group_of_two_that_are_both_there(one: Here, tmp_path: Path) -> None:
+    two, three = Here(tmp_path, "two"), Here(tmp_path, "three")
+    one.ok("group", "create", "--mode", "one-to-one", "--with", two.json("key", "show")["signing_key"])
+    keys = three.json("key", "show")
+    assert "not the other one" in one.fails("group", "add", keys["signing_key"], keys["noise_key"], code=1)
+    _add(one, two, "two")
+    assert "both are in it" in one.fails("invite", "--no-wait", code=1)
+    assert one.json("invite", "--cancel") == {"cancelled": 0}
+
+
+def test_a_banned_device_is_not_added(one: Here, tmp_path: Path) -> None:
+    two = Here(tmp_path, "two")
+    one.ok("group", "create")
+    _add(one, two, "two")
+    one.ok("group", "ban", "two", "--yes")
+    keys = two.json("key", "show")
+    assert "banned" in one.fails("group", "add", keys["signing_key"], keys["noise_key"], code=1)
+    assert one.json("group", "show")["version"] == 3
+
+
+@pytest.mark.parametrize(
+    ("relay_url", "expires_at_us", "code", "words"),
+    [(_RELAY, 1, 1, "expired"), ("ftp://elsewhere", 2**62, 78, "neither mqtt://")],
+)
+def test_a_join_that_is_refused_sets_no_relay(
+    tmp_path: Path, relay_url: str, expires_at_us: int, code: int, words: str
+) -> None:
+    two = Here(tmp_path, "two")
+    before = _files(two)
+    assert words in two.fails("join", "-", feed=_uri("inviter", relay_url, expires_at_us), code=code)
+    assert _files(two) == before
+    assert two.json("status")["pending_joins"] == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--url", "mqtt://elsewhere", "--password-file", "/nowhere"),
+        ("--url", "mqtt://elsewhere", "--certificate", "/nowhere"),
+        ("--url", "mqtt://elsewhere", "--ca-file", "/nowhere"),
+        ("--url", "mqtt://elsewhere", "--key", "/nowhere"),
+        ("--ca-file", "/etc/hostname", "--url", "nothing"),
+    ],
+)
+def test_a_relay_that_cannot_be_set_whole_is_not_set_at_all(one: Here, words: tuple[str, ...]) -> None:
+    before = _files(one)
+    assert one.covey("relay", *words).code in {1, 2, 78}
+    assert _files(one) == before
+
+
+def test_a_device_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
+    for number, words in enumerate((("--relay", "nothing"), ("--password-file", "/nowhere"))):
+        state = tmp_path / str(number)
+        assert covey("init", "--state", str(state), *words).code in {1, 2, 78}, words
+        assert not state.exists(), words
+
+
+def test_settings_are_all_checked_before_one_is_changed(one: Here) -> None:
+    before = _files(one)
+    for words in (("set", "label", "new", "outbox.maximum_bytes", "1"), ("set", "label", "x" * 100)):
+        assert one.covey("config", *words).code in {1, 2, 78}
+    assert _files(one) == before
