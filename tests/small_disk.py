@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -15,8 +16,10 @@ import pytest
 
 from covey.adapters.sqlite.reserved_space import ReservedSpace
 from covey.adapters.sqlite.state_file import StateFile
-from covey.core.ids import DeviceKey
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core.ids import DeviceKey, GroupId, LinkSeq
 from covey.core.link.records import MessageClass
+from covey.core.wire.message import MessageType, write_message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import DiskFullError
 from covey.limits.storage import RESERVED_BYTES
@@ -43,6 +46,19 @@ def fill(path: Path) -> None:
             filler.write(bytes(4_096))
 
 
+def _queue(store: SqliteStore, kind: MessageClass = MessageClass.TELEMETRY) -> LinkSeq:
+    """Queue a message of some 3,000 bytes; return its number."""
+    ann = identity("ann")
+    with store.transaction():
+        seq, link_seq = store.outbox.allocate(_BEN)
+        incarnation = store.incarnations.present()
+        message = write_message(
+            ann, MessageType.BLOB, _BEN, GroupId(bytes(32)), incarnation, seq, link_seq, 5, bytes(2_800)
+        )
+        store.outbox.queue(_BEN, seq, link_seq, kind, message, 5)
+    return link_seq
+
+
 def live_on_a_full_disk(folder: Path) -> None:
     """Queue until the disk is full, free what is acknowledged, and go on when there is room."""
     with _mounted(folder):
@@ -50,9 +66,7 @@ def live_on_a_full_disk(folder: Path) -> None:
         reserved = folder / "state.sqlite-ballast"
 
         def queue(kind: MessageClass = MessageClass.DATA) -> None:
-            with store.transaction():
-                seq, link_seq = store.outbox.allocate(_BEN)
-                store.outbox.queue(_BEN, seq, link_seq, kind, bytes(3_000), 5)
+            _queue(store, kind)
 
         with store.transaction():
             assert reserved.stat().st_size == RESERVED_BYTES
@@ -79,6 +93,59 @@ def live_on_a_full_disk(folder: Path) -> None:
         queue()
         assert reserved.stat().st_size == RESERVED_BYTES
         store.close()
+
+
+def start_after_a_kill_on_a_full_disk(folder: Path) -> None:
+    """Kill a process whose disk is full, and open its state again: all of it is there, and may leave."""
+    for killed, queued in enumerate((0, 1, 40, 400)):
+        with _mounted(folder):
+            work = f"disk.queue_and_be_killed(pathlib.Path(sys.argv[1]), {queued})"
+            assert _in_a_process(work, folder) == -signal.SIGKILL
+            state = StateFile(folder / "state.sqlite")
+            if killed % 2:  # as after a power cut: nothing of the log's index is left, and its room is somebody else's
+                state.beside("-shm").unlink()
+                fill(folder / "more")
+            store, reports = state.open(lambda: identity("ann"), 100 * _SIZE)
+            assert not reports, "a full disk is no damage"
+            assert store.outbox.totals()[0] == queued
+            assert not state.beside("-ballast").exists()
+            for acknowledged in range(1, queued + 1):
+                with store.transaction():
+                    assert store.outbox.free(_BEN, SequenceSet(acknowledged)) == 1
+            store.close()
+            (folder / "filler").unlink()
+            store, _ = state.open(lambda: identity("ann"), 100 * _SIZE)
+            with store.transaction():
+                assert state.beside("-ballast").stat().st_size == RESERVED_BYTES
+            store.close()
+
+
+def queue_and_be_killed(folder: Path, count: int) -> None:
+    """Queue, take the rest of the disk, and end without a word."""
+    store, _ = StateFile(folder / "state.sqlite").open(lambda: identity("ann"), 100 * _SIZE)
+    with store.transaction():
+        pass  # which makes the reserved space
+    for _ in range(count):
+        _queue(store)
+    fill(folder / "filler")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fill_the_disk_by_queueing(folder: Path) -> None:
+    """Queue until the outbox itself has filled the disk, have it emptied, and queue as much again, and again."""
+    with _mounted(folder):
+        state = StateFile(folder / "state.sqlite")
+        most: list[int] = []
+        for _ in range(4):
+            store, _ = state.open(lambda: identity("ann"), 100 * _SIZE)
+            with suppress(DiskFullError):
+                while True:
+                    last = _queue(store)
+            most.append(store.outbox.totals()[0])
+            with store.transaction():
+                assert store.outbox.free(_BEN, SequenceSet(last)) == most[-1]
+            store.close()
+        assert min(most) > most[0] // 2, most
 
 
 def save_on_a_nearly_full_disk(folder: Path) -> None:
@@ -111,6 +178,11 @@ def save_on_a_nearly_full_disk(folder: Path) -> None:
                 assert store.outbox.totals()[0] == report.saved["outbox"] == 200, room
                 store.close()
     assert min(tried["refused"], tried["saved"]) > 1, tried
+
+
+def _in_a_process(work: str, folder: Path) -> int:
+    code = f"import sys, pathlib, tests.small_disk as disk; {work}"
+    return subprocess.run([sys.executable, "-c", code, str(folder)], check=False).returncode
 
 
 def anywhere(scene: Callable[[Path], None], folder: Path) -> None:

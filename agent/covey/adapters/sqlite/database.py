@@ -19,6 +19,9 @@ _REFUSALS = (
 )
 """What a value brings about, whatever the disk."""
 
+_NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
+"""The latter is of the index of the write-ahead log, which grows as the log is read at the opening."""
+
 _ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 
 
@@ -39,7 +42,7 @@ class Database:
     def __init__(self, connection: sqlite3.Connection, reserved: ReservedSpace | None = None) -> None:
         self.connection = connection
         self.lean = False
-        """Whether the reserved space is gone: what waits may leave, and nothing but control messages comes in."""
+        """Whether there is no room (`ReservedSpace`): what waits may leave, and only control messages come in."""
         self.within = False
         """Whether a transaction is open: then nobody else writes, and what was read still holds."""
         self._reserved = reserved
@@ -59,7 +62,7 @@ class Database:
         """Open a write transaction; commit durably at the end, roll back on any exception."""
         try:
             with translated():
-                self.lean = self._reserved is not None and not self._reserved.there()
+                self.lean = self._reserved is not None and not self._reserved.suffices(self._unused_bytes)
                 self.connection.execute("BEGIN IMMEDIATE")
                 self._begin_or_end(within=True)
                 try:
@@ -73,10 +76,14 @@ class Database:
                 finally:
                     self._begin_or_end(within=False)
         except DiskFullError:
-            if self._reserved is not None and self._reserved.drop():
-                with suppress(StorageError):
-                    self.fold()
+            if self._reserved is not None:
+                dropped = self._reserved.drop()
+                with suppress(StorageError):  # a log that is folded is written again from its beginning
+                    self.fold("TRUNCATE" if dropped else "PASSIVE")
             raise
+
+    def _unused_bytes(self) -> int:
+        return self.one("PRAGMA freelist_count") * self.one("PRAGMA page_size")
 
     def _begin_or_end(self, *, within: bool) -> None:
         for forget in self._forgets:
@@ -88,10 +95,13 @@ class Database:
         for flush in self._flushes:
             flush()
 
-    def fold(self) -> None:
-        """Fold the write-ahead log into the file. Closing does, too, but says nothing where there is no room for it."""
+    def fold(self, how: str = "TRUNCATE") -> None:
+        """Fold the write-ahead log into the file. Closing does, too, but says nothing where there is no room for it.
+
+        `PASSIVE` waits for nobody, and leaves the log's file as long as it is.
+        """
         with translated():
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self.connection.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
 
     def run(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
         """Run a statement, inside a transaction or not, and return its rows."""
@@ -129,12 +139,17 @@ def translated() -> Iterator[None]:
         raise _translation(error) from error
 
 
+def is_of_full_disk(error: Exception) -> bool:
+    """Say whether SQLite lacked room."""
+    return getattr(error, "sqlite_errorcode", 0) in _NO_ROOM
+
+
 def _translation(error: Exception) -> CoveyError:
     code = getattr(error, "sqlite_errorcode", 0)
     unreadable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode")
     if unreadable or code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return DamagedStateError(f"the state database is damaged: {error}")
-    if code == sqlite3.SQLITE_FULL:
+    if is_of_full_disk(error):
         return DiskFullError("no room on the disk that holds the state", hint="free some space; what was queued stays")
     if code & 0xFF == sqlite3.SQLITE_BUSY:
         return StorageError("the state is locked by another process", hint="is a backup or another covey running?")

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from covey.adapters.sqlite.database import is_of_full_disk
 from covey.adapters.sqlite.rows import OF_PEER, check_digest
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.incarnations import IncarnationSpan, span_of
 from covey.core.wire.message import read_message
-from covey.errors import CoveyError, StorageError
+from covey.errors import CoveyError, DiskFullError, StorageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,12 +58,14 @@ def quick_check(path: Path) -> list[str]:
     """Return what SQLite finds wrong with the file; nothing where it is sound.
 
     Raises:
+        DiskFullError: reading takes room for the index of the write-ahead log, and there is none.
         StorageError: it cannot be read at all.
     """
     try:
         with closing(read_only(path)) as database:
             rows = database.execute(f"PRAGMA quick_check({_COMPLAINTS})").fetchall()
     except UNREADABLE as error:
+        _check_room(error)
         raise StorageError(f"{path} cannot be read: {error}", hint=DAMAGED_HINT) from error
     return [str(line) for (line,) in rows if line != "ok"]
 
@@ -73,6 +76,7 @@ def verify(path: Path, progress: Callable[[int], None] = lambda _: None) -> list
     `progress` is told how many messages have been looked at.
 
     Raises:
+        DiskFullError: as `quick_check`.
         StorageError: it cannot be read at all.
     """
     complaints = quick_check(path)
@@ -87,8 +91,14 @@ def verify(path: Path, progress: Callable[[int], None] = lambda _: None) -> list
             if version >= _KNOWN_SCHEMA:
                 return [*_wrong_totals(database), *_wrong_rows(database, progress)]
     except UNREADABLE as error:
+        _check_room(error)
         return [str(error)]
     return []
+
+
+def _check_room(error: Exception) -> None:
+    if is_of_full_disk(error):
+        raise DiskFullError("no room on the disk to read the state database", hint="free some space") from error
 
 
 def _wrong_totals(database: sqlite3.Connection) -> Iterator[str]:

@@ -1,14 +1,19 @@
 """A file that takes up room until the disk has none: then it goes, and what makes room can still be written.
 
 A full disk refuses deletes, too: they grow the write-ahead log. So acknowledgements could not empty the outbox, for
-want of the room that they would make. While the reserved space is gone, the store takes nothing
-new (`Database.lean`).
+want of the room that they would make; nor could a state be opened whose process was killed there. Rules:
+
+    1. Whatever is refused for want of room gives up the reserved space first, opening the state as well.
+    2. It is made again as soon as the disk has room for it.
+    3. Until then the store takes nothing new (`Database.lean`), unless there is room for it: a database never shrinks,
+       and what an outbox has left in it is filled again before the file grows.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -19,8 +24,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _RETRY_S = 10.0
-_ROOM_BYTES = MIB
-"""What must be free beside the reserved space, so that it is not made and dropped in turns."""
+_ROOM_BYTES = RESERVED_BYTES + MIB
+"""What must be free, on the disk or in the database, for something new."""
+_ROOM_TO_MAKE_BYTES = RESERVED_BYTES + 2 * MIB
+"""What the disk must have free: a log beside the reserved space, which would else be made and dropped in turns."""
 
 
 class ReservedSpace:
@@ -30,15 +37,14 @@ class ReservedSpace:
         self._path = path
         self._asked_at = -_RETRY_S
 
-    def there(self) -> bool:
-        """Say whether the file is there; where it is not, make it if the disk has room again."""
-        if os.access(self._path, os.F_OK):
+    def suffices(self, unused_bytes: Callable[[], int]) -> bool:
+        """Say whether there is room for something new; `unused_bytes` of the database hold nothing.
+
+        Where the file is not there, it is made if the disk has room again.
+        """
+        if os.access(self._path, os.F_OK) or self._made():
             return True
-        now = time.monotonic()
-        if now - self._asked_at < _RETRY_S:
-            return False
-        self._asked_at = now
-        return self._make()
+        return self._disk_bytes() + unused_bytes() >= _ROOM_BYTES
 
     def drop(self) -> bool:
         """Give its room to what must be written; False where that was done before."""
@@ -49,11 +55,19 @@ class ReservedSpace:
         self._asked_at = time.monotonic()
         return True
 
-    def _make(self) -> bool:
+    def _disk_bytes(self) -> int:
+        about = os.statvfs(self._path.parent)
+        return about.f_bavail * about.f_frsize
+
+    def _made(self) -> bool:
+        """Make the file, at most every ten seconds."""
+        now = time.monotonic()
+        if now - self._asked_at < _RETRY_S:
+            return False
+        self._asked_at = now
         temporary = self._path.with_name(f".{self._path.name}.tmp")
         try:
-            about = os.statvfs(self._path.parent)
-            if about.f_bavail * about.f_frsize < RESERVED_BYTES + _ROOM_BYTES:
+            if self._disk_bytes() < _ROOM_TO_MAKE_BYTES:
                 return False
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             try:

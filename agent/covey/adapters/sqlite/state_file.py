@@ -6,6 +6,8 @@
    restored or copied: the device begins another incarnation. The agent changes the mark at its start and its end, so
    that a copy from before it differs even where it was written into the same file.
 3. So it does where the write-ahead log holds commits that can no longer be read: the state fell back by itself.
+4. A full disk refuses the opening, too, where a process was killed: the log is read and folded. Then the reserved space
+   goes, and the opening begins once more.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from covey.adapters.files import remove_durably
+from covey.adapters.files import remove_durably, storage_errors
 from covey.adapters.keys.key_file import write_secret
 from covey.adapters.sqlite.inspection import verify
 from covey.adapters.sqlite.reserved_space import ReservedSpace
@@ -62,22 +64,21 @@ class StateFile:
             DamagedStateError: damaged, and another process has it open.
             StorageError: it cannot be read or written.
         """
-        lock = os.open(self.beside("-lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        reports: list[SalvageReport] = []
+        with storage_errors("open", self.beside("-lock")):
+            lock = os.open(self.beside("-lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+        def locked(*, alone: bool) -> SqliteStore:
+            return self._open_locked(identity, outbox_bytes, moves, reports, alone=alone)
+
         try:
             alone = self._lock(lock)
-            reports: list[SalvageReport] = []
-            if alone:
-                self._finish_salvage()
-                if self._looks_damaged():
-                    reports.append(self._salvage(identity, outbox_bytes, moves))
-            written = commits(self.beside("-wal")) if alone else []
             try:
-                store = self._open(outbox_bytes, written, moves)
-            except DamagedStateError:
-                if not alone:
+                store = locked(alone=alone)
+            except DiskFullError:
+                if not self._reserved().drop():
                     raise
-                reports.append(self._salvage(identity, outbox_bytes, moves))
-                store = self._open(outbox_bytes, [], moves)
+                store = locked(alone=alone)
             fcntl.flock(lock, fcntl.LOCK_SH)
         except BaseException:
             os.close(lock)
@@ -85,11 +86,35 @@ class StateFile:
         store.keep(lock)
         return store, reports
 
+    def _open_locked(
+        self,
+        identity: Callable[[], Identity],
+        outbox_bytes: int,
+        moves: Callable[[], None] | None,
+        reports: list[SalvageReport],
+        *,
+        alone: bool,
+    ) -> SqliteStore:
+        """Open the state under the lock; add to the reports what is saved."""
+        if alone:
+            self._finish_salvage()
+            if self._looks_damaged():
+                reports.append(self._salvage(identity, outbox_bytes, moves))
+        written = commits(self.beside("-wal")) if alone else []
+        try:
+            return self._open(outbox_bytes, written, moves)
+        except DamagedStateError:
+            if not alone:
+                raise
+            reports.append(self._salvage(identity, outbox_bytes, moves))
+            return self._open(outbox_bytes, [], moves)
+
+    def _reserved(self) -> ReservedSpace:
+        return ReservedSpace(self.beside("-ballast"))
+
     def _open(self, outbox_bytes: int, written: list[int], moves: Callable[[], None] | None) -> SqliteStore:
-        reserved = ReservedSpace(self.beside("-ballast"))
-        store = SqliteStore(
-            self.path, Incarnation(secrets.token_bytes(INCARNATION_BYTES)), outbox_bytes, reserved, moves
-        )
+        incarnation = Incarnation(secrets.token_bytes(INCARNATION_BYTES))
+        store = SqliteStore(self.path, incarnation, outbox_bytes, self._reserved(), moves)
         try:
             unread = sum(frame > store.frames_read for frame in written)
             try:
@@ -140,6 +165,8 @@ class StateFile:
             return False
         try:
             return bool(verify(self.path))
+        except DiskFullError:
+            raise
         except StorageError:
             return True
 
