@@ -69,4 +69,4 @@ def test_what_waited_for_a_collector_that_is_gone_reaches_the_tables(new_gateway
     second.ok("group", "remove", first.author[:8], "--yes")
     wait_until(lambda: _readings(vault, key_file) == [float(n) for n in range(30)], "nothing is missing")
     assert gateway.counters()["redirected_messages"] == 2
-    assert second.json("vault", "verify", "--scan", "--vault", str(vault)) == {"findings": []}
+    assert second.json("vault", "verify", "--vault", str(vault)) == {"findings": []}

@@ -174,12 +174,13 @@ def test_a_rotated_key_seals_what_lands_next_and_old_segments_still_open(new_gat
     wait_until(lambda: gateway.queued() == 0, "everything is acknowledged")
 
 
-def test_a_vault_without_manifests_is_no_updates_and_a_scan_lists(new_gateway: Make) -> None:  # accepts: 004.23
+def test_a_vault_without_manifests_is_no_updates(new_gateway: Make, tmp_path: Path) -> None:  # accepts: 004.23
     gateway = new_gateway("gateway")
     gateway.ok("vault", "init")
+    assert gateway.json("vault", "verify") == {"findings": []}
+    assert gateway.json("vault", "pull", str(tmp_path / "mirror")) == {"findings": []}
     (row,) = gateway.json("vault", "status")["nodes"]
     assert (row["trouble"], row["segments"]) == ("missing", 0)
-    assert gateway.json("vault", "status", "--scan") == {"nodes": [], "waiting_bytes": 0}
 
 
 def _publish_in_segments(gateway: Gateway, count: int, first: int = 0) -> None:
@@ -252,10 +253,22 @@ def test_a_gateway_lands_by_itself_what_its_collector_does_not_take(new_gateway:
     assert pushed["messages"] == 2
     assert gateway.queued() == 0
     assert gateway.json("vault", "push", "--vault", vault)["messages"] == 0
-    assert {row["node"] for row in gateway.json("vault", "status", "--scan", "--vault", vault)["nodes"]} > {
-        pushed["node"]
-    }
-    assert gateway.json("vault", "verify", "--scan", "--vault", vault) == {"findings": []}
+    assert pushed["node"] in {row["node"] for row in collector.json("vault", "status", "--vault", vault)["nodes"]}
+    mirror = tmp_path / "mirror"
+    assert collector.json("vault", "pull", str(mirror)) == {"findings": []}
+    names = [sorted(path.name for path in root.rglob("*.hx*")) for root in (Path(vault), mirror)]
+    assert names[0] == names[1], "the mirror has what the vault has, also what was pushed"
+
+    manifest = next(Path(vault).rglob(f"{pushed['node']}.hxman"))
+    yesterday = manifest.read_bytes()
+    manifest.write_bytes(yesterday[:-1] + bytes([yesterday[-1] ^ 1]))
+    assert collector.covey("vault", "status").returncode == 1
+    findings = json.loads(collector.covey("vault", "verify", "--json").stdout)["findings"]
+    assert [(row["node"], row["code"]) for row in findings] == [(pushed["node"], "decryption")]
+    manifest.unlink()
+    assert collector.covey("vault", "status").returncode == 1, "a node that was there is not forgotten"
+    manifest.write_bytes(yesterday)
+    assert collector.json("vault", "verify") == {"findings": []}
 
     collector.start("collect", "--no-sensors")
     gateway.ok("publish", "--batch", "5", "--wait", "60", feed=_lines(20, 30))

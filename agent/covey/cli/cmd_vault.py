@@ -51,8 +51,6 @@ def add_arguments(parser: Parser) -> None:
         action.add_argument(
             "--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (default: vault.location)"
         )
-    for action in (status, verify, pull):
-        action.add_argument("--scan", action="store_true", help="list the vault for nodes that no group names")
     for action in parser.actions.values():
         json_option(action)
 
@@ -76,7 +74,7 @@ def _init(device: Device, options: argparse.Namespace) -> None:
 
 
 def _status(device: Device, options: argparse.Namespace) -> int:
-    status = vault.status_of_vault(device, options.vault, scan=options.scan)
+    status = vault.status_of_vault(device, options.vault)
     if options.json:
         print_json(to_json(status))
         return 1 if status.troubled else 0
@@ -91,13 +89,13 @@ def _status(device: Device, options: argparse.Namespace) -> int:
 
 def _verify(device: Device, options: argparse.Namespace) -> int:
     with _progress("verified") as progress:
-        findings = vault.verify_vault(device, options.vault, progress, scan=options.scan)
+        findings = vault.verify_vault(device, options.vault, progress)
     return _print_findings(findings, options.json, "everything that is listed opens, and every signature verifies")
 
 
 def _pull(device: Device, options: argparse.Namespace) -> int:
     with _progress("fetched") as progress:
-        findings = vault.mirror_vault(device, options.vault, options.destination, progress, scan=options.scan)
+        findings = vault.mirror_vault(device, options.vault, options.destination, progress)
     return _print_findings(findings, options.json, f"{options.destination} has what the vault has")
 
 

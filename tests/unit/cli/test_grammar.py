@@ -60,7 +60,7 @@ def test_the_first_page_lists_the_commands() -> None:
             "--mode is an option of 'covey group create'",
         ),
         ("outbox list --repair", "covey outbox list has no option --repair", "an option of 'covey outbox verify'"),
-        ("vault push --scan", "covey vault push has no option --scan", "an option of 'covey vault pull'"),
+        ("vault push --grace", "covey vault push has no option --grace", "an option of 'covey vault compact'"),
         ("relay show --url x", "covey relay show has no option --url", "an option of 'covey relay set'"),
         ("relay --url x list", "covey relay set: 'list' is one word too many", "covey relay set --help"),
         ("ingest report t --sink delta", "covey ingest report has no option --sink", "an option of 'covey ingest run'"),

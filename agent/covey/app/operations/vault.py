@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,8 +58,8 @@ class VaultStatus:
 
     @property
     def troubled(self) -> bool:
-        """Whether a node's manifest could not be followed; one that has none yet is no trouble."""
-        return any(each.trouble not in {"", "missing"} for each in self.nodes)
+        """Whether a node's manifest could not be followed; one that has never had one is no trouble."""
+        return any(each.trouble and (each.manifest_seq or each.trouble != "missing") for each in self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +108,11 @@ def prepare_vault(device: Device, location: str | None) -> PreparedVault:
     return PreparedVault(keys.vault_id.hex(), where, str(device.folder.vault_key.path), new)
 
 
-def status_of_vault(device: Device, location: str | None, *, scan: bool) -> VaultStatus:
+def status_of_vault(device: Device, location: str | None) -> VaultStatus:
     """Return what each node has put into the vault."""
     survey = _survey(device, location)
     now_us = device.clock.wall_us()
-    nodes = tuple(_node_status(state, now_us) for state in survey.states(_nodes(device, survey, scan=scan)))
+    nodes = tuple(_node_status(state, now_us) for state in survey.states(_nodes(device, survey)))
     return VaultStatus(nodes, device.store.landing.size())
 
 
@@ -133,21 +132,19 @@ def _node_status(state: NodeState, now_us: int) -> VaultNodeStatus:
     )
 
 
-def verify_vault(device: Device, location: str | None, progress: Progress, *, scan: bool) -> list[VaultFinding]:
+def verify_vault(device: Device, location: str | None, progress: Progress) -> list[VaultFinding]:
     """Open everything that is listed, verify every signature, and return what is wrong."""
     survey = _survey(device, location)
-    return list(survey.verify(_nodes(device, survey, scan=scan), progress))
+    return list(survey.verify(_nodes(device, survey), progress))
 
 
-def mirror_vault(
-    device: Device, location: str | None, destination: str, progress: Progress, *, scan: bool
-) -> list[VaultFinding]:
+def mirror_vault(device: Device, location: str | None, destination: str, progress: Progress) -> list[VaultFinding]:
     """Copy what the destination lacks, and return what could not be copied because it is wrong."""
     from covey.adapters.objects.location import open_object_store
 
     survey = _survey(device, location)
     mirror = open_object_store(destination, Path.cwd())
-    return list(survey.pull(_nodes(device, survey, scan=scan), mirror, progress))
+    return list(survey.pull(_nodes(device, survey), mirror, progress))
 
 
 def compact_vault(
@@ -199,16 +196,14 @@ def _survey(device: Device, location: str | None) -> VaultSurvey:
     return VaultSurvey(_open_store(device, location), keys, memory)
 
 
-def _nodes(device: Device, survey: VaultSurvey, *, scan: bool) -> Iterable[str]:
-    """Return the nodes to look at: this device and the collectors of its groups, without listing; else all."""
-    if scan:
-        return survey.listed_nodes()
+def _nodes(device: Device, survey: VaultSurvey) -> list[str]:
+    """Return the nodes to look at: all that have a manifest or had one, this device, the collectors of its groups."""
     collectors = {device.node.identity.signing_public} | {
         member.keys.signing_public
         for group in device.node.membership.groups()
         for member in group.with_capability(COLLECTOR)
     }
-    return sorted(node_id(key).hex() for key in collectors)
+    return sorted(survey.nodes() | {node_id(key).hex() for key in collectors})
 
 
 # -- its keys ---------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from covey.core.ids import NodeId, VaultId
 from covey.core.vault import documents
 from covey.core.vault.documents import SegmentEntry, SegmentRange, VaultManifest
 from covey.core.vault.keys import KeyRing
-from covey.core.vault.reading import Floor, Trouble, VaultReader
+from covey.core.vault.reading import Floor, Trouble, VaultReader, listed_nodes
 from covey.core.wire.message import read_message
 from covey.errors import LimitError, RemoteError
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
@@ -43,6 +43,10 @@ class StoreMemory:
         """Keep a manifest durably."""
         if self._keeps:
             self._store.put(self._key(node), content)
+
+    def nodes(self) -> list[str]:
+        """Return the nodes of which something was saved."""
+        return listed_nodes(self._store, self._vault_id)
 
     def _key(self, node: str) -> str:
         return documents.manifest_key(self._vault_id, NodeId(bytes.fromhex(node)))
@@ -87,11 +91,12 @@ class VaultSurvey:
     def __init__(self, objects: ObjectStore, keys: KeyRing, memory: StoreMemory) -> None:
         self._objects = objects
         self._keys = keys
+        self._memory = memory
         self._reader = VaultReader(objects, keys, memory)
 
-    def listed_nodes(self) -> list[str]:
-        """List the nodes that have a manifest: the one call that lists, for `--scan` (004.23)."""
-        return self._reader.nodes()
+    def nodes(self) -> set[str]:
+        """Return the nodes that have a manifest, whoever they are, and those that are remembered to have had one."""
+        return {*self._reader.nodes(), *self._memory.nodes()}
 
     def states(self, nodes: Iterable[str]) -> Iterator[NodeState]:
         """Yield what stands in the vault of each node.
@@ -109,10 +114,10 @@ class VaultSurvey:
     def verify(self, nodes: Iterable[str], progress: Progress) -> Iterator[VaultFinding]:
         """Open everything that is listed, verify every signature inside, and yield what is wrong."""
         for state in self.states(nodes):
-            if state.trouble:
+            if state.trouble and not (state.manifest is None and state.trouble == "missing"):
                 yield VaultFinding(state.node, None, state.trouble, "the manifest was not followed")
             if state.manifest is None:
-                continue
+                continue  # a collector that has not landed anything yet
             entries = self._reader.entries(state.node, state.manifest, 1, state.manifest.last_number)
             if isinstance(entries, Trouble):
                 yield VaultFinding(state.node, None, entries.code, "a range of older segments cannot be read")
@@ -156,7 +161,8 @@ class VaultSurvey:
             key = documents.manifest_key(self._keys.vault_id, NodeId(bytes.fromhex(node)))
             found = self._reader.manifest(node, Floor())
             if isinstance(found, Trouble):
-                yield VaultFinding(node, None, found.code, "the manifest was not followed")
+                if found.code != "missing" or self._reader.held(node):
+                    yield VaultFinding(node, None, found.code, "the manifest was not followed")
                 continue
             mirrored = VaultReader(mirror, self._keys)
             there = mirrored.manifest(node, Floor())

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from covey.core.ids import NodeId
+from covey.core.ids import NodeId, VaultId
 from covey.core.vault.documents import (
     SegmentEntry,
     SegmentRange,
@@ -91,14 +91,8 @@ class VaultReader:
         self._ranges: dict[bytes, tuple[SegmentEntry, ...]] = {}
 
     def nodes(self) -> list[str]:
-        """Return the ids (hex) of all nodes that have a manifest: the one listing, of one small folder."""
-        nodes = []
-        for key in self._store.keys(manifest_prefix(self._keys.vault_id)):
-            try:
-                nodes.append(node_of_manifest_key(key).hex())
-            except MalformedError:
-                continue  # a file of somebody else's; it has no claim to be a manifest
-        return nodes
+        """Return the ids (hex) of all nodes that have a manifest."""
+        return listed_nodes(self._store, self._keys.vault_id)
 
     def manifest(self, node: str, floor: Floor) -> VaultManifest | Trouble:
         """Read a node's manifest and follow it if it is good; rules of `covey.core.vault.documents`, and
@@ -237,6 +231,21 @@ class VaultReader:
             return open_tombstone(self._keys.for_object(content), NodeId(bytes.fromhex(node)), named, content)
         except (RemoteError, StorageError) as error:
             return _trouble(error, content)
+
+
+def listed_nodes(store: VaultObjects, vault_id: VaultId) -> list[str]:
+    """Return the ids (hex) of all nodes that have a manifest in a store: the one listing, of one small folder.
+
+    Raises:
+        StorageError: the store cannot be read.
+    """
+    nodes = []
+    for key in store.keys(manifest_prefix(vault_id)):
+        try:
+            nodes.append(node_of_manifest_key(key).hex())
+        except MalformedError:
+            continue  # a file of somebody else's; it has no claim to be a manifest
+    return nodes
 
 
 def _sealed_hash(content: bytes) -> bytes:
