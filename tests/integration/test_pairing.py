@@ -421,7 +421,13 @@ def test_invitations_to_a_further_group(
     assert "0 devices" in barn.fails("invite", "--to", "nobody", "--group", first, code=2)
     assert {group["group_id"] for group in pi.json("status")["groups"]} == {first, second}
     barn.ok("invite", "--to", "pi", "--group", third, "--no-wait")
-    wait_until(lambda: len(pi.json("requests")) == 1, "the declined one comes again")
+    wait_until(lambda: barn.queued() == 0, "it has come again")
+    assert pi.json("requests") == [], "a declined group stays declined"
+    assert [each["group_id"] for each in pi.json("requests", "list", "--declined")] == [third]
+    assert third[:8] in pi.ok("requests", "list", "--declined")
+    assert pi.json("requests", "reconsider", third[:8]) == {"reconsidered": third}
+    assert "no such group" in pi.fails("requests", "reconsider", code=1)
+    assert [each["group_id"] for each in pi.json("requests")] == [third], "what came meanwhile"
     barn.end()
     pi.ok("requests", "accept", "--no-wait")
     assert pi.json("requests") == []

@@ -1,13 +1,20 @@
-"""`covey requests`: list, accept or decline invitations to further groups."""
+"""`covey requests`: list, accept or decline invitations to further groups; change one's mind."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from datetime import UTC, datetime
 
 from covey.app.device import Device
 from covey.app.documents import to_json
-from covey.app.operations.joining import accept_invitation, decline_invitation, waiting_invitations
+from covey.app.operations.joining import (
+    accept_invitation,
+    decline_invitation,
+    declined_groups,
+    reconsider_group,
+    waiting_invitations,
+)
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, json_option
 from covey.cli.joining_view import wait_for_group
@@ -18,10 +25,12 @@ from covey.core.ids import printable
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions(default="list")
-    actions.add("list", on_device(_list), "list the invitations that wait for an answer", also=["ls"])
+    listing = actions.add("list", on_device(_list), "list the invitations that wait for an answer", also=["ls"])
+    listing.add_argument("--declined", action="store_true", help="the groups that were declined, instead")
     accept = actions.add("accept", on_device(_accept), "accept an invitation, and wait for the group")
-    decline = actions.add("decline", on_device(_decline), "decline an invitation; nobody is told")
-    for action in (accept, decline):
+    decline = actions.add("decline", on_device(_decline), "decline a group, for good; nobody is told")
+    reconsider = actions.add("reconsider", on_device(_reconsider), "let a declined group come up again")
+    for action in (accept, decline, reconsider):
         action.add_argument("group", nargs="?", metavar="ID", help="beginning of the group's id, where several wait")
     accept.add_argument(
         "--timeout", type=float, default=600.0, metavar="SECONDS", help="how long to wait (default: 600)"
@@ -32,6 +41,9 @@ def add_arguments(parser: Parser) -> None:
 
 
 def _list(device: Device, options: argparse.Namespace) -> None:
+    if options.declined:
+        _list_declined(device, as_json=options.json)
+        return
     waiting = waiting_invitations(device)
     if options.json:
         print_json([to_json(each) for each in waiting])
@@ -51,6 +63,20 @@ def _list(device: Device, options: argparse.Namespace) -> None:
     print_table(["group", "invited by", "ends in"], rows)
 
 
+def _list_declined(device: Device, *, as_json: bool) -> None:
+    declined = declined_groups(device)
+    if as_json:
+        print_json([to_json(each) for each in declined])
+    elif not declined:
+        print("no group was declined")
+    else:
+        rows = [
+            (each.group_id[:8], f"{datetime.fromtimestamp(each.declined_at_us / 1e6, UTC):%Y-%m-%d %H:%M} UTC")
+            for each in declined
+        ]
+        print_table(["group", "declined"], rows)
+
+
 def _accept(device: Device, options: argparse.Namespace) -> int:
     group_id = accept_invitation(device, options.group)
     if not options.no_wait:
@@ -67,4 +93,13 @@ def _decline(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json({"declined": group_id.hex()})
     else:
-        print("declined; nobody is told")
+        name = group_id.hex()[:8]
+        print(f"declined, whoever invites again; nobody is told. To change that: covey requests reconsider {name}")
+
+
+def _reconsider(device: Device, options: argparse.Namespace) -> None:
+    group_id = reconsider_group(device, options.group)
+    if options.json:
+        print_json({"reconsidered": group_id.hex()})
+    else:
+        print("invitations to it come up again; one that waits is in 'covey requests'")

@@ -71,6 +71,7 @@ class GroupActions:
             LocalError: expired, our own invite, or a group that this device is in.
         """
         self._membership.begin_join(invite, now.wall_us)
+        self._records.requests.reconsider(invite.group_id)
         request = JoinRequest(invite.secret, self._identity.noise_public, label)
         self._queue.queue(invite.inviter.signing_public, MessageType.JOIN, invite.group_id, request.to_wire(), now)
 

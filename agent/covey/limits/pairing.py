@@ -58,3 +58,6 @@ MAXIMUM_GROUP_REQUESTS = 64
 
 MAXIMUM_GROUP_REQUESTS_OF_ONE = 8
 """...and from one member: it must not use up the room of all others."""
+
+MAXIMUM_DECLINED_GROUPS = 1_024
+"""Groups that a person has declined, one by one: more than anybody answers in a device's life."""

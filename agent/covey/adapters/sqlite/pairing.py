@@ -9,6 +9,7 @@ from covey.core.crypto import DeviceKeys
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.membership.records import OpenInvite, PendingJoin
 from covey.core.pairing.records import GroupRequest, Pairing
+from covey.limits.pairing import MAXIMUM_DECLINED_GROUPS
 
 _INVITE_MEMORY_US = 86_400_000_000
 """A used invite is remembered for a day, so that a joiner's repeated request is answered again."""
@@ -161,7 +162,7 @@ class Pairings:
 
 
 class GroupRequests:
-    """Invitations to further groups that wait for a person."""
+    """Invitations to further groups that wait for a person, and the groups that a person has declined."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -196,3 +197,22 @@ class GroupRequests:
             "DELETE FROM group_request WHERE group_id = ?1 AND (?2 IS NULL OR inviter_signing = ?2)",
             (group_id, inviter),
         )
+
+    def declined(self) -> dict[GroupId, int]:
+        """Return the declined groups, and when each was, the last one first."""
+        return dict(
+            self._database.run("SELECT group_id, declined_at FROM declined_group ORDER BY declined_at DESC, group_id")
+        )
+
+    def decline(self, group_id: GroupId, now_us: int) -> None:
+        """Remember that a group was declined; of very many the one that was declined first is forgotten."""
+        self._database.run("INSERT OR REPLACE INTO declined_group VALUES (?, ?)", (group_id, now_us))
+        self._database.run(
+            "DELETE FROM declined_group WHERE group_id NOT IN "
+            "(SELECT group_id FROM declined_group ORDER BY declined_at DESC, group_id LIMIT ?)",
+            (MAXIMUM_DECLINED_GROUPS,),
+        )
+
+    def reconsider(self, group_id: GroupId) -> None:
+        """Forget that a group was declined."""
+        self._database.run("DELETE FROM declined_group WHERE group_id = ?", (group_id,))

@@ -195,6 +195,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "pending_join": (("group_id",), _sound_address),
     "pairing": (("secret_hash",), _sound_pairing),
     "group_request": (("group_id", "inviter_signing"), _anything),
+    "declined_group": (("group_id",), _anything),
     "carrier": (("device",), _sound_address),
     "board": (("port",), _anything),
     "heard": (("device",), _anything),

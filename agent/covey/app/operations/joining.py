@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +18,7 @@ from covey.app.relay_loop import stop_signals, wait_until
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest
 from covey.core.ids import GroupId, device_name
-from covey.core.membership.requests import unanswered
+from covey.core.membership.requests import decline, unanswered
 from covey.core.pairing.ceremony import Admitted, Ending, InviterMet
 from covey.core.pairing.invite import URI_SCHEME, Invite
 from covey.core.pairing.joiner import Joiner
@@ -306,13 +306,24 @@ def _pick(device: Device, name: str | None) -> GroupRequest:
         UsageError: there are several groups.
         LocalError: there is none.
     """
-    matching = [each for each in _unanswered(device) if each.group_id.hex().startswith(name or "")]
-    groups = sorted({each.group_id.hex()[:8] for each in matching})
-    if len(groups) > 1:
-        raise UsageError(f"which group? {len(groups)} match", hint=f"name one of: {', '.join(groups)}")
+    newest = {each.group_id: each for each in _unanswered(device)}
+    return newest[_the_one(newest, name, LocalError("no such invitation waits", hint="'covey requests' lists them"))]
+
+
+def _the_one(groups: Iterable[GroupId], name: str | None, none: LocalError) -> GroupId:
+    """Return the group whose id begins so, or the only one.
+
+    Raises:
+        UsageError: there are several groups.
+        LocalError: `none`, where there is none.
+    """
+    matching = [each for each in groups if each.hex().startswith(name or "")]
+    if len(matching) > 1:
+        known = ", ".join(sorted(each.hex()[:8] for each in matching))
+        raise UsageError(f"which group? {len(matching)} match", hint=f"name one of: {known}")
     if not matching:
-        raise LocalError("no such invitation waits", hint="'covey requests' lists them")
-    return matching[-1]
+        raise none
+    return matching[0]
 
 
 def accept_invitation(device: Device, name: str | None) -> GroupId:
@@ -329,8 +340,35 @@ def accept_invitation(device: Device, name: str | None) -> GroupId:
 
 
 def decline_invitation(device: Device, name: str | None) -> GroupId:
-    """Forget an invitation; nobody is told. Else as `accept_invitation`."""
+    """Decline a group, for good; nobody is told. Else as `accept_invitation`."""
     request = _pick(device, name)
     with device.store.transaction():
-        device.store.requests.drop(request.group_id)
+        decline(device.store.requests, request, device.now().wall_us)
     return request.group_id
+
+
+@dataclass(frozen=True, slots=True)
+class DeclinedGroup:
+    """A group that a person has declined."""
+
+    group_id: str
+    declined_at_us: int
+
+
+def declined_groups(device: Device) -> list[DeclinedGroup]:
+    """Return the groups that were declined, the last one first."""
+    return [DeclinedGroup(group_id.hex(), at_us) for group_id, at_us in device.store.requests.declined().items()]
+
+
+def reconsider_group(device: Device, name: str | None) -> GroupId:
+    """Let invitations to a declined group come up again, as well as one that came meanwhile; return its id.
+
+    Raises:
+        UsageError: there are several groups.
+        LocalError: there is none.
+    """
+    none = LocalError("no such group was declined", hint="'covey requests list --declined' lists them")
+    group_id = _the_one(device.store.requests.declined(), name, none)
+    with device.store.transaction():
+        device.store.requests.reconsider(group_id)
+    return group_id

@@ -168,6 +168,15 @@ class RequestRecords(Protocol):
     def drop(self, group_id: GroupId, inviter: DeviceKey | None = None) -> None:
         """Forget a member's invitation to a group, or everybody's."""
 
+    def declined(self) -> dict[GroupId, int]:
+        """Return the groups that a person has declined, and when each was, the last one first."""
+
+    def decline(self, group_id: GroupId, now_us: int) -> None:
+        """Remember that a group was declined."""
+
+    def reconsider(self, group_id: GroupId) -> None:
+        """Forget that a group was declined."""
+
 
 class SilentRecords(Protocol):
     """Collectors that do not answer."""

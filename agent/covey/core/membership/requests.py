@@ -1,7 +1,8 @@
 """Invitations to further groups, between devices that share one already (docs/protocol.md, "Pairing").
 
 The inviter makes an invite that is the invited device's alone, and sends it. There it waits for a person, who accepts
-it, which is a join like any other, or declines it, of which nobody hears.
+it, which is a join like any other, or declines it, of which nobody hears. A declined group stays declined, whoever
+invites to it again, until the person asks to join it or reconsiders; the newest invitation is kept for that, unseen.
 """
 
 from __future__ import annotations
@@ -94,24 +95,43 @@ def receive_group_invite(
         return None
     if now_us > found.expires_at_us:
         raise InviteError("the invitation has expired")
+    declined = records.declined()
     waiting = []
     for each in records.pending():
+        same = (each.group_id, each.inviter.signing_public) == (message.group_id, message.author)
         if now_us > each.expires_at_us:
             records.drop(each.group_id, each.inviter.signing_public)
-        elif (each.group_id, each.inviter.signing_public) != (message.group_id, message.author):
+        elif not same and each.group_id not in declined:
             waiting.append(each.inviter.signing_public)
     if len(waiting) >= MAXIMUM_GROUP_REQUESTS or waiting.count(message.author) >= MAXIMUM_GROUP_REQUESTS_OF_ONE:
         raise LimitError("too many invitations wait for a person")
     inviter = DeviceKeys(message.author, found.noise_public)
     expires_at_us = min(found.expires_at_us, now_us + GROUP_REQUEST_US)
-    records.save(GroupRequest(message.group_id, inviter, found.secret, expires_at_us, now_us))
+    request = GroupRequest(message.group_id, inviter, found.secret, expires_at_us, now_us)
+    if message.group_id in declined:
+        _keep_alone(records, request)
+        return None
+    records.save(request)
     return GroupInvited(message.group_id, message.author)
 
 
 def unanswered(membership: Membership, records: RequestRecords, now_us: int) -> list[GroupRequest]:
     """Return the invitations that a person can still answer."""
     own = {group.group_id for group in membership.groups()}
-    return [each for each in records.pending() if each.expires_at_us > now_us and each.group_id not in own]
+    settled = own | records.declined().keys()
+    return [each for each in records.pending() if each.expires_at_us > now_us and each.group_id not in settled]
+
+
+def decline(records: RequestRecords, request: GroupRequest, now_us: int) -> None:
+    """Decline a group: invitations to it come up no more (003.20)."""
+    records.decline(request.group_id, now_us)
+    _keep_alone(records, request)
+
+
+def _keep_alone(records: RequestRecords, request: GroupRequest) -> None:
+    """Keep one invitation to a declined group, and no other."""
+    records.drop(request.group_id)
+    records.save(request)
 
 
 def as_invite(request: GroupRequest) -> Invite:

@@ -10,13 +10,18 @@ import pytest
 from covey.core.events import EnvelopeDropped
 from covey.core.ids import GroupId, Incarnation, LinkSeq
 from covey.core.membership.events import GroupInvited
-from covey.core.membership.requests import GroupInvite
+from covey.core.membership.requests import GroupInvite, decline, unanswered
 from covey.core.now import Now
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.errors import LocalError
-from covey.limits.pairing import GROUP_REQUEST_US, MAXIMUM_GROUP_REQUESTS, MAXIMUM_GROUP_REQUESTS_OF_ONE
-from tests.fleet import Device, carry, found
+from covey.limits.pairing import (
+    GROUP_REQUEST_US,
+    MAXIMUM_DECLINED_GROUPS,
+    MAXIMUM_GROUP_REQUESTS,
+    MAXIMUM_GROUP_REQUESTS_OF_ONE,
+)
+from tests.fleet import Device, admit, carry, found
 
 Make = Callable[..., Device]
 
@@ -145,3 +150,68 @@ def test_whom_nobody_can_invite(make: Make) -> None:
     for member, words in ((ben, "in that group already"), (eve, "in no group with this one")):
         with pytest.raises(LocalError, match=words), ann.store.transaction():
             ann.node.actions.invite_member(first, member.key, (), ann.now)
+
+
+def declined(device: Device, group_id: GroupId) -> None:
+    [request] = [each for each in device.store.requests.pending() if each.group_id == group_id]
+    with device.store.transaction():
+        decline(device.store.requests, request, device.now.wall_us)
+
+
+def offered(device: Device) -> list[GroupId]:
+    """Return the groups whose invitations a person finds."""
+    found = unanswered(device.node.membership, device.store.requests, device.now.wall_us)
+    return [each.group_id for each in found]
+
+
+def test_a_declined_group_stays_declined_whoever_invites_again(make: Make) -> None:  # accepts: 003.20
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    found(ann, ben, cem)
+    second, third = GroupId(b"2" * 32), GroupId(b"3" * 32)
+    forge(ann, ben, LinkSeq(1), body(ann, 2**60), second)
+    declined(ben, second)
+    ben.restart()
+    ben.events()
+    for number, author in ((2, ann), (3, cem)):
+        forge(author, ben, LinkSeq(number), body(author, 2**60), second)
+    assert [event for event in ben.events() if isinstance(event, GroupInvited)] == []
+    assert offered(ben) == []
+    [kept] = ben.store.requests.pending()
+    assert kept.inviter == cem.identity.keys, "the newest one is kept, unseen"
+    forge(cem, ben, LinkSeq(4), body(cem, 2**60), third)
+    assert offered(ben) == [third], "another group is another question"
+    with ben.store.transaction():
+        ben.store.requests.reconsider(second)
+    assert set(offered(ben)) == {second, third}
+
+
+def test_a_person_who_asks_to_join_has_changed_their_mind(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    found(ann, ben)
+    second = GroupId(create(ann))
+    invite(ann, ben, second)
+    carry(ann, ben)
+    declined(ben, second)
+    admit(ann, ben, second)
+    assert ben.store.requests.declined() == {}
+    assert ben.node.membership.group(second).member(ben.key) is not None
+
+
+def test_declined_groups_use_up_nobodys_room(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    found(ann, ben)
+    number = 0
+    for round_number in range(3):
+        groups = [GroupId(bytes([round_number, each]) * 16) for each in range(MAXIMUM_GROUP_REQUESTS_OF_ONE)]
+        for group_id in groups:
+            number += 1
+            forge(ann, ben, LinkSeq(number), body(ann, 2**60), group_id)
+        assert offered(ben) == groups
+        for group_id in groups:
+            declined(ben, group_id)
+    assert codes(ben) == []
+    assert len(ben.store.requests.declined()) == 3 * MAXIMUM_GROUP_REQUESTS_OF_ONE
+    with ben.store.transaction():
+        for each in range(MAXIMUM_DECLINED_GROUPS):
+            ben.store.requests.decline(GroupId(each.to_bytes(32, "big")), ben.now.wall_us + 1 + each)
+    assert len(ben.store.requests.declined()) == MAXIMUM_DECLINED_GROUPS
