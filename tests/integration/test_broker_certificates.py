@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
+import socket
+import ssl
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,15 +17,17 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from broker_conf.mosquitto import Broker
+from covey.adapters.broker import own_relay
 from covey.adapters.broker.fleet_ca import FleetCa
 from covey.adapters.mqtt.relay import MqttRelay
 from covey.adapters.mqtt.settings import ClientCertificate, tls_context
-from covey.errors import ConfigurationError
+from covey.errors import ConfigurationError, RelayError
 from covey.ports import RelayDown
 from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway
 from tests.integration.mqtt_client import Client
 from tests.integration.relay_client import RelayClient
+from tests.waiting import GUARD_S
 
 pytestmark = pytest.mark.broker
 
@@ -209,3 +215,34 @@ def test_the_command_line_all_the_way(tmp_path: Path, ca: FleetCa, server: tuple
     found = {each["check"]: each for each in json.loads(gateway.covey("check", "--json").stdout)["findings"]}
     assert found["credential"]["level"] == "ok"
     assert "accepts this device" in found["credential"]["line"]
+
+
+def test_a_broker_speaks_tls_1_3_alone(strict: Broker, server: tuple[Path, Path]) -> None:
+    reached = own_relay.connect(strict.url, server[0])
+    assert reached.protocol == "TLSv1.3"
+    old = tls_context(server[0], allow_tls12=True)
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    with socket.create_connection(("127.0.0.1", strict.port)) as plain, pytest.raises(ssl.SSLError):
+        old.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+def test_a_broker_without_tls_1_3_is_told_from_others(server: tuple[Path, Path]) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*server)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for _ in range(2):
+                connection, _ = listener.accept()
+                with connection, contextlib.suppress(OSError):
+                    context.wrap_socket(connection, server_side=True).close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"mqtts://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(RelayError, match=r"does not speak TLS 1\.3") as raised:
+            own_relay.connect(url, server[0])
+        assert "covey config set relay.allow_tls12 true" in (raised.value.hint or "")
+        assert own_relay.connect(url, server[0], allow_tls12=True).protocol == "TLSv1.2"
+        thread.join(GUARD_S)

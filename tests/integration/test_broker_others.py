@@ -39,6 +39,7 @@ def test_emqx() -> None:
     found = _hocon("emqx/emqx.conf")
     assert found["listeners.ssl.default.ssl_options.verify"] == "verify_peer"
     assert found["listeners.ssl.default.ssl_options.fail_if_no_peer_cert"]
+    assert found["listeners.ssl.default.ssl_options.versions"] == ["tlsv1.3"]
     assert [found[f"listeners.{kind}.default.enable"] for kind in ("tcp", "ws", "wss")] == [False] * 3
     assert found["mqtt.peer_cert_as_username"] == found["mqtt.peer_cert_as_clientid"] == "cn"
     assert _PACKET_BYTES <= found["mqtt.max_packet_size"] < 2 * _PACKET_BYTES
@@ -66,6 +67,7 @@ def test_vernemq() -> None:
     assert listeners == {"ssl"}
     for option in ("require_certificate", "use_identity_as_username"):
         assert found[f"listener.ssl.default.{option}"] == "on"
+    assert found["listener.ssl.default.tls_version"] == "tlsv1.3"
     assert found["allow_anonymous"] == found["systree_enabled"] == found["allow_multiple_sessions"] == "off"
     assert found["plugins.vmq_diversity"] == found["plugins.vmq_acl"] == "on"
     assert int(found["plugins.vmq_diversity.priority"]) < int(found["plugins.vmq_acl.priority"])
@@ -110,6 +112,7 @@ def _xml(name: str) -> ET.Element:
 def test_hivemq() -> None:
     found = _xml("config.xml")
     assert [each.tag for each in found.iterfind("listeners/*")] == ["tls-tcp-listener"]
+    assert [each.text for each in found.iter("protocol")] == ["TLSv1.3"]
     assert _PACKET_BYTES <= int(found.findtext("mqtt/packets/max-packet-size", "")) < 2 * _PACKET_BYTES
     for feature in ("retained-messages", "wildcard-subscriptions", "shared-subscriptions"):
         assert found.findtext(f"mqtt/{feature}/enabled") == "false"

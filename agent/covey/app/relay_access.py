@@ -41,6 +41,7 @@ def make_relays(
             inbox_topic(identity.signing_public),
             ca_file=account.ca_file,
             client=account.client,
+            allow_tls12=account.allow_tls12,
             refused_s_min=refused_s,
         )
         for account in accounts(folder, config)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from covey.app.operations.settings import change_setting, check_meanings, in_use
 from covey.cli.device_options import ask_to_restart, state_folder
 from covey.cli.grammar import Parser, json_option
+from covey.cli.relay_warning import warn_of_exposure
 from covey.cli.terminal import print_json
 from covey.config.settings import setting, settings, toml_value
 
@@ -65,6 +66,8 @@ def _unset(options: argparse.Namespace) -> None:
 def _change(options: argparse.Namespace, value: str | None) -> None:
     folder = state_folder(options)
     overridden_by = change_setting(folder, options.setting, value)
+    if value and options.setting in {"relay.url", "relay.also"}:
+        warn_of_exposure(value.split(","))
     if overridden_by:
         print(f"warning: {overridden_by} overrides this value", file=sys.stderr)
     else:

@@ -8,6 +8,7 @@ from covey.app.documents import to_json
 from covey.app.operations.creating import create_device
 from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser, json_option
+from covey.cli.relay_warning import warn_of_exposure
 from covey.cli.terminal import print_json, read_text_file
 
 
@@ -27,6 +28,7 @@ def run(options: argparse.Namespace) -> int:
     password = read_text_file(options.password_file).strip() if options.password_file else ""
     with_passphrase = bool(options.passphrase or options.passphrase_file)
     made = create_device(state_folder(options), options.label, options.relay, password, with_passphrase=with_passphrase)
+    warn_of_exposure([options.relay] if options.relay else [])
     if options.json:
         print_json(to_json(made))
         return 0

@@ -9,6 +9,7 @@ from covey.app.operations.joining import Terms, ask_to_join
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, json_option
 from covey.cli.joining_view import wait_for_group
+from covey.cli.relay_warning import warn_of_exposure
 from covey.cli.terminal import print_json, read_text_file
 from covey.core.ids import printable
 from covey.errors import PairingError
@@ -39,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
     text = (read_text_file("-") if options.code == "-" else options.code).strip()
     secret = options.enrolment_password_file
     terms = Terms(options.relay, options.ca_file, None if secret is None else lambda: read_text_file(secret).strip())
+    warn_of_exposure([options.relay] if options.relay else [])
     with open_device(options) as opened:
         try:
             device, group_id = ask_to_join(opened, text, terms, _Terminal(as_json=options.json))
@@ -75,3 +77,4 @@ class _Terminal:
     def relay_taken(self, url: str) -> None:
         """Say which relay is used."""
         print(f"using the invite's relay {printable(url)}", file=sys.stderr)
+        warn_of_exposure([url])

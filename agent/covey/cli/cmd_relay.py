@@ -9,6 +9,7 @@ from covey.app.operations import relay_settings
 from covey.app.operations.relay_settings import NamedAccess
 from covey.cli.device_options import ask_to_restart, state_folder
 from covey.cli.grammar import Parser, json_option
+from covey.cli.relay_warning import warn_of_exposure
 from covey.cli.terminal import print_fields, print_json, print_table, read_text_file
 
 
@@ -46,6 +47,7 @@ def add_arguments(parser: Parser) -> None:
 def _set(options: argparse.Namespace) -> None:
     """Change what is named, then show what holds."""
     relay_settings.change_first(state_folder(options), options.url, _named(options))
+    warn_of_exposure([options.url] if options.url else [])
     _show(options)
 
 
@@ -73,6 +75,7 @@ def _list(options: argparse.Namespace) -> None:
 def _add(options: argparse.Namespace) -> None:
     folder = state_folder(options)
     relay_settings.add_relay(folder, options.url, _named(options))
+    warn_of_exposure([options.url])
     _list(options)
     ask_to_restart(folder)
 

@@ -64,6 +64,7 @@ class RelayConfig:
         "PEM file of the certificate's private key, mode 0600; empty: it stands in the certificate's file",
         "/etc/covey/relay.key",
     )
+    allow_tls12: bool = _setting(False, "speak TLS 1.2, too, with brokers that have no TLS 1.3", True)
     also: tuple[str, ...] = _setting(
         (),
         "further brokers at the same time, used in this order after the first; see 'covey relay add'",

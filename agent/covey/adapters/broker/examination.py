@@ -66,6 +66,8 @@ class Examination:
         identities: tuple[BrokerAccount, BrokerAccount],
         shared_password: str,
         listen_s: float,
+        *,
+        allow_tls12: bool = False,
     ) -> None:
         """Look at nothing yet.
 
@@ -74,6 +76,7 @@ class Examination:
             ca_file: PEM file of the authorities to trust instead of the system's.
             identities: two that no device uses.
             shared_password: the enrolment account's.
+            allow_tls12: speak TLS 1.2 with a broker that has no 1.3.
             listen_s: how long to wait for what nobody asked for; brokers publish their counters every ten seconds.
 
         Raises:
@@ -81,6 +84,7 @@ class Examination:
         """
         self._url = url
         self._ca_file = ca_file
+        self._allow_tls12 = allow_tls12
         self._one, self._two = identities
         self._listen_s = listen_s
         self._shared_password = shared_password
@@ -265,7 +269,7 @@ class Examination:
 
     def _address(self, who: BrokerAccount | None) -> BrokerAddress:
         host, port, encrypted = parse_url(self._url)
-        context = tls_context(self._ca_file) if encrypted else None
+        context = tls_context(self._ca_file, allow_tls12=self._allow_tls12) if encrypted else None
         if context is not None and who is not None and who.bundle:
             # OpenSSL reads files only; this one has no name and no place on a disk.
             with open(os.memfd_create("credential"), "wb") as file:  # noqa: PTH123 - a descriptor

@@ -18,7 +18,7 @@ from queue import Empty, Queue
 from typing import TYPE_CHECKING
 
 from covey.adapters.broker.visitor import BrokerAddress, Visitor
-from covey.adapters.mqtt.settings import ClientCertificate, parse_url, plain_words, tls_context
+from covey.adapters.mqtt.settings import ClientCertificate, parse_url, plain_words, refuses_tls13, tls_context
 from covey.core.ids import DeviceKey
 from covey.core.wire.topics import inbox_topic
 from covey.errors import RelayError
@@ -48,7 +48,9 @@ class Reached:
     certificate_ends_at: float | None
 
 
-def connect(url: str, ca_file: Path | None, client: ClientCertificate | None = None) -> Reached:
+def connect(
+    url: str, ca_file: Path | None, client: ClientCertificate | None = None, *, allow_tls12: bool = False
+) -> Reached:
     """Connect, and shake hands where TLS is asked for; nothing of MQTT.
 
     Raises:
@@ -56,7 +58,7 @@ def connect(url: str, ca_file: Path | None, client: ClientCertificate | None = N
         RelayError: no connection, or a certificate that is not trusted.
     """
     host, port, encrypted = parse_url(url)
-    context = tls_context(ca_file, client) if encrypted else None
+    context = tls_context(ca_file, client, allow_tls12=allow_tls12) if encrypted else None
     try:
         with socket.create_connection((host, port), timeout=_CONNECT_S) as plain:
             if context is None:
@@ -77,6 +79,11 @@ def _hint(error: OSError) -> str:
             return "is this machine's clock right?"
         case ssl.SSLCertVerificationError():
             return "name the authority: covey relay --ca-file FILE; the URL's host must be the certificate's"
+        case ssl.SSLError() if refuses_tls13(error):
+            return (
+                "let the broker speak TLS 1.3 (mosquitto: tls_version tlsv1.3); if it cannot, and as long as it "
+                "cannot: covey config set relay.allow_tls12 true"
+            )
         case ssl.SSLError():
             return "does the broker speak TLS on this port? mqtts:// means port 8883, mqtt:// port 1883"
         case _:
@@ -114,7 +121,13 @@ class Openings:
 
 
 def look_around(
-    url: str, ca_file: Path | None, client: ClientCertificate | None, user_name: str, password: str
+    url: str,
+    ca_file: Path | None,
+    client: ClientCertificate | None,
+    user_name: str,
+    password: str,
+    *,
+    allow_tls12: bool = False,
 ) -> Openings:
     """Try what a curious device would.
 
@@ -123,7 +136,8 @@ def look_around(
         RelayError: the broker does not let us in, or does not answer.
     """
     host, port, encrypted = parse_url(url)
-    address = BrokerAddress(host, port, tls_context(ca_file, client) if encrypted else None)
+    context = tls_context(ca_file, client, allow_tls12=allow_tls12) if encrypted else None
+    address = BrokerAddress(host, port, context)
     foreign = inbox_topic(DeviceKey(secrets.token_bytes(32)))
     prefix = foreign.rpartition("/")[0]
     topics = [foreign, f"{prefix}/+", "#", f"$share/covey-check/{foreign}", "$SYS/#"]

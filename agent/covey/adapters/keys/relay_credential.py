@@ -38,6 +38,7 @@ class RelayAccount:
     password: str = field(repr=False)
     ca_file: Path | None
     client: ClientCertificate | None
+    allow_tls12: bool
 
 
 def accounts(folder: StateFolder, config: Config) -> list[RelayAccount]:
@@ -54,7 +55,9 @@ def accounts(folder: StateFolder, config: Config) -> list[RelayAccount]:
         key_file = folder.path / relay.client_key if relay.client_key else None
         client = ClientCertificate(folder.path / relay.client_certificate, key_file)
     ca_file = Path(relay.ca_file) if relay.ca_file else None
-    found = [RelayAccount(place(relay.url), relay.url, folder.relay_password(config), ca_file, client)]
+    found = [
+        RelayAccount(place(relay.url), relay.url, folder.relay_password(config), ca_file, client, relay.allow_tls12)
+    ]
     for url in relay.also:
         kept = further_folder(folder, url)
         found.append(
@@ -64,6 +67,7 @@ def accounts(folder: StateFolder, config: Config) -> list[RelayAccount]:
                 _password(kept / _PASSWORD_FILE),
                 _if_there(kept / _AUTHORITIES_FILE),
                 ClientCertificate(kept / BUNDLE_FILE) if (kept / BUNDLE_FILE).exists() else None,
+                relay.allow_tls12,
             )
         )
     names = [each.name for each in found]

@@ -35,6 +35,7 @@ class MqttRelay:
         *,
         ca_file: Path | None = None,
         client: ClientCertificate | None = None,
+        allow_tls12: bool = False,
         keepalive_s: int = 60,
         session_expiry_s: int = 7 * 86400,
         window: int = 200,
@@ -50,12 +51,13 @@ class MqttRelay:
 
         Args:
             name: what events call this relay.
-            url: `mqtt://host[:port]` or `mqtts://host[:port]` (TLS 1.2 or later, certificate and host checked).
+            url: `mqtt://host[:port]` or `mqtts://host[:port]` (TLS 1.3, certificate and host checked).
             username: also the client id.
             password: goes to the server, and nowhere else.
             inbox_topic: the topic to subscribe to, as long as `listen` names no more.
             ca_file: PEM file of the authorities to trust instead of the system's.
             client: our certificate, for a server that asks for one.
+            allow_tls12: speak TLS 1.2 with a server that has no 1.3.
             keepalive_s: a silent peer is given up after one to two of these.
             session_expiry_s: how long the server should keep queueing for us while we are away.
             window: most publishes unanswered, and most deliveries unacknowledged.
@@ -75,7 +77,7 @@ class MqttRelay:
         self._settings = RelaySettings(
             host=host,
             port=port,
-            tls=tls_context(ca_file, client) if encrypted else None,
+            tls=tls_context(ca_file, client, allow_tls12=allow_tls12) if encrypted else None,
             username=username,
             password=password,
             keepalive_s=keepalive_s,

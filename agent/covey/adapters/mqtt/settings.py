@@ -5,6 +5,7 @@ No paho here, so that it can be read and tested without a connection; `relay.py`
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 import ssl
 from dataclasses import dataclass
@@ -93,6 +94,48 @@ def parse_url(url: str) -> tuple[str, int, bool]:
     return parts.hostname, port or (8883 if encrypted else 1883), encrypted
 
 
+_NEARBY_NETWORKS = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "127.0.0.0/8",
+        "::1/128",
+        "10.0.0.0/8",  # RFC 1918
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "fc00::/7",  # RFC 4193
+        "169.254.0.0/16",  # RFC 3927
+        "fe80::/10",  # RFC 4291
+    )
+)
+_NEARBY_NAMES = ("localhost", "local", "internal", "home.arpa")
+"""RFC 6761, RFC 6762, ICANN's private-use domain of 2024, RFC 8375. No public DNS server has them."""
+
+
+def is_nearby(host: str) -> bool:
+    """Say whether a host can only be on this machine or on a private network, by what is written.
+
+    No address is looked up: a name that stands for a private address here may stand for a stranger's elsewhere.
+    """
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        name = host.rstrip(".").lower()
+        return "." not in name or name.endswith(tuple(f".{each}" for each in _NEARBY_NAMES))
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return any(address in network for network in _NEARBY_NETWORKS)
+
+
+def exposes_password(url: str) -> bool:
+    """Say whether a relay's URL has the password, and who talks to whom, cross foreign networks in the clear.
+
+    Raises:
+        ConfigurationError: not a relay's URL.
+    """
+    host, _, encrypted = parse_url(url)
+    return not encrypted and not is_nearby(host)
+
+
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
     """What proves us to a broker that asks: PEM files; without `key_file` the key stands beside the certificate."""
@@ -101,8 +144,10 @@ class ClientCertificate:
     key_file: Path | None = None
 
 
-def tls_context(ca_file: Path | None, client: ClientCertificate | None = None) -> ssl.SSLContext:
-    """Return how TLS is spoken: whom we trust, and who we are.
+def tls_context(
+    ca_file: Path | None, client: ClientCertificate | None = None, *, allow_tls12: bool = False
+) -> ssl.SSLContext:
+    """Return how TLS is spoken: version 1.3, unless 1.2 is allowed, too; whom we trust, and who we are.
 
     Raises:
         ConfigurationError: a file is not usable, or others may read the private key.
@@ -113,7 +158,7 @@ def tls_context(ca_file: Path | None, client: ClientCertificate | None = None) -
         raise ConfigurationError(
             f"{ca_file}: not a readable PEM file of certificates", hint="name the file of the authority"
         ) from error
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.minimum_version = ssl.TLSVersion.TLSv1_2 if allow_tls12 else ssl.TLSVersion.TLSv1_3
     if client is not None:
         _load_client(context, client)
     return context
@@ -132,6 +177,11 @@ def _load_client(context: ssl.SSLContext, client: ClientCertificate) -> None:
         ) from error
 
 
+def refuses_tls13(error: ssl.SSLError) -> bool:
+    """Say whether a handshake failed since the other side has no version of TLS that we speak."""
+    return error.reason in {"TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "WRONG_SSL_VERSION"}
+
+
 def plain_words(error: OSError, host: str, port: int) -> str:
     """Say why a connection could not be made or did not last."""
     place = f"{host}:{port}"
@@ -139,7 +189,8 @@ def plain_words(error: OSError, host: str, port: int) -> str:
         case ssl.SSLCertVerificationError():
             return f"the certificate of {place} is not trusted: {error.verify_message}"
         case ssl.SSLError():
-            return f"no TLS connection with {place}: {error.reason or error}"
+            no_tls13 = f"{place} does not speak TLS 1.3, and relay.allow_tls12 is off"
+            return no_tls13 if refuses_tls13(error) else f"no TLS connection with {place}: {error.reason or error}"
         case socket.gaierror():
             return f"no address is known for {host}"
         case ConnectionRefusedError():

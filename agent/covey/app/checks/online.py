@@ -25,11 +25,10 @@ def relay(device: Examined) -> Iterator[Seen]:
 
 def _reached(account: RelayAccount, now_us: int) -> Iterator[Seen]:
     from covey.adapters.broker.own_relay import connect
-    from covey.adapters.mqtt.settings import parse_url
+    from covey.adapters.mqtt.settings import exposes_password
 
-    host, _, encrypted = parse_url(account.url)
-    reached = connect(account.url, account.ca_file, account.client)
-    if not encrypted and host not in {"localhost", "127.0.0.1", "::1"}:
+    reached = connect(account.url, account.ca_file, account.client, allow_tls12=account.allow_tls12)
+    if exposes_password(account.url):
         yield warning(
             f"{reached.address} without TLS: the network reads the password and who talks to whom",
             "let the broker speak TLS, then covey relay --url mqtts://HOST",
@@ -98,7 +97,9 @@ def acl(device: Examined) -> Iterator[Seen]:
 def _openings(account: RelayAccount, user_name: str) -> Iterator[Seen]:
     from covey.adapters.broker.own_relay import look_around
 
-    openings = look_around(account.url, account.ca_file, account.client, user_name, account.password)
+    openings = look_around(
+        account.url, account.ca_file, account.client, user_name, account.password, allow_tls12=account.allow_tls12
+    )
     rules = "give the broker the rules of 'covey files broker_conf/mosquitto/acl'; 'covey broker check' tries them all"
     if openings.overhears:
         yield error("this device can read what is sent to others", rules)

@@ -182,7 +182,14 @@ def examine_broker(
     relay = folder.config().relay if folder.config_path.exists() else RelayConfig()
     ca_file = ca_file or (relay.ca_file if not url else "")
     authorities = Path(ca_file) if ca_file else None
-    examination = Examination(url or relay.url, authorities, (one, two), _shared(shared_password), listen_s)
+    examination = Examination(
+        url or relay.url,
+        authorities,
+        (one, two),
+        _shared(shared_password),
+        listen_s,
+        allow_tls12=relay.allow_tls12,
+    )
     yield from examination.findings()
 
 

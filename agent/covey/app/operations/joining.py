@@ -184,6 +184,7 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
         ENROLMENT_ACCOUNT if terms.enrolment_password is None else terms.enrolment_password(),
         rendezvous_topic(meeting.number, Side.JOINER),
         ca_file=meeting.ca_file,
+        allow_tls12=device.config.relay.allow_tls12,
         session_expiry_s=0,
         retry_s_max=_RETRY_S_MAX,
         refused_s_min=_REFUSED_S_MIN,

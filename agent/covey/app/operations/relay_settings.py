@@ -83,6 +83,17 @@ def _whether(password: str | None) -> str:
     return "set" if password else "not set"
 
 
+def exposes_password(url: str) -> bool:
+    """Say whether a relay's URL has the password cross foreign networks in the clear.
+
+    Raises:
+        ConfigurationError: not a relay's URL.
+    """
+    from covey.adapters.mqtt import settings
+
+    return settings.exposes_password(url)
+
+
 def change_first(folder: StateFolder, url: str | None, named: NamedAccess) -> None:
     """Change what is named of the first relay, when all of it has been found to be of use.
 

@@ -1,0 +1,110 @@
+"""`covey.adapters.mqtt.settings`: which TLS is spoken, and whose eyes a relay's password may cross."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.mqtt.settings import exposes_password, plain_words, tls_context
+from tests.command import Here
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Here:
+    """A device that has no broker."""
+    return Here(tmp_path, "alone")
+
+
+def _handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
+    """Exchange the first flights in memory; raise what one of them cannot agree to."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = (
+        server.wrap_bio(to_server, to_client, server_side=True),
+        client.wrap_bio(to_client, to_server, server_hostname="relay.example.org"),
+    )
+    for end in (ends[1], ends[0], ends[1]):
+        try:
+            end.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+        except ssl.SSLError:
+            if end is ends[1]:
+                raise  # the server's alert, as a client sees it
+
+
+def test_tls_1_3_alone_is_spoken_unless_1_2_is_allowed() -> None:
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.maximum_version = ssl.TLSVersion.TLSv1_2
+    with pytest.raises(ssl.SSLError) as raised:
+        _handshake(tls_context(None), server)
+    said = plain_words(raised.value, "relay.example.org", 8883)
+    assert said == "relay.example.org:8883 does not speak TLS 1.3, and relay.allow_tls12 is off"
+
+    assert tls_context(None).minimum_version == ssl.TLSVersion.TLSv1_3
+    assert tls_context(None, allow_tls12=True).minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.9.9.9",
+        "[::1]",
+        "10.1.2.3",
+        "172.16.0.1",
+        "172.31.255.1",
+        "192.168.7.7",
+        "169.254.1.1",
+        "[fd00::1]",
+        "[fe80::1]",
+        "[::ffff:10.0.0.1]",
+        "localhost",
+        "barn",
+        "barn.local",
+        "BARN.LOCAL.",
+        "a.b.internal",
+        "nas.home.arpa",
+    ],
+)
+def test_this_machine_and_private_networks_see_a_password(host: str) -> None:
+    assert not exposes_password(f"mqtt://{host}:1883")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "198.51.100.7",
+        "172.32.0.1",
+        "192.169.0.1",
+        "100.64.0.1",
+        "8.8.8.8",
+        "[2001:db8::1]",
+        "[::ffff:8.8.8.8]",
+        "relay.example.org",
+        "nas.lan",
+        "notlocal.example",
+        "10.0.0.1.example.org",
+    ],
+)
+def test_nobody_else_may(host: str) -> None:
+    assert exposes_password(f"mqtt://{host}")
+    assert not exposes_password(f"mqtts://{host}")
+
+
+_SETTERS: dict[str, Callable[[Here, str], str]] = {
+    "relay": lambda here, url: here.covey("relay", "--url", url).stderr,
+    "config": lambda here, url: here.covey("config", "set", "relay.url", url).stderr,
+    "add": lambda here, url: (
+        here.covey("relay", "--url", "mqtt://127.0.0.1").stderr + here.covey("relay", "add", url).stderr
+    ),
+}
+
+
+@pytest.mark.parametrize("setter", _SETTERS)
+def test_a_person_who_sets_such_a_relay_is_warned(alone: Here, setter: str) -> None:
+    assert "warning: mqtt://relay.example.org is not on" in _SETTERS[setter](alone, "mqtt://relay.example.org")
+    assert "warning" not in _SETTERS[setter](alone, "mqtts://relay.example.net")
+    assert "warning" not in _SETTERS[setter](alone, "mqtt://192.168.1.5")
