@@ -70,12 +70,17 @@ class DurableDevice(Device):
         return {path.name: path.read_bytes() for path in self.path.parent.glob(f"{self.path.name}*")}
 
     def put_files(self, files: dict[str, bytes], *, in_place: bool = False) -> None:
-        """Put an earlier state back: into the same files, or as new ones."""
+        """Put an earlier state back: as new files, or `in_place`, as an image of the whole disk does.
+
+        Whatever an image brings back is as it was, inodes and times, too; so what is as it was is left alone.
+        """
         for path in self.path.parent.glob(f"{self.path.name}*"):
             if path.name not in files:
                 path.unlink()
         for name, content in files.items():
             path = self.path.parent / name
+            if in_place and path.exists() and path.read_bytes() == content:
+                continue
             written = path if in_place else path.with_name(f"new-{name}")  # beside the old one: never its inode
             written.write_bytes(content)
             written.rename(path)

@@ -161,8 +161,8 @@ def save_on_a_nearly_full_disk(folder: Path) -> None:
     tried = Counter[str]()
     for room in range(100_000, 3_000_000, 300_000):
         with _mounted(mounted):
-            for name in ("ann", "ann-mark"):
-                shutil.copy(whole / name, mounted)
+            for file in (whole / "ann", *whole.glob("ann-mark*")):
+                shutil.copy(file, mounted)
             state, filler = StateFile(mounted / "ann"), mounted / "filler"
             state.note_damage()
             fill(filler)

@@ -2,9 +2,8 @@
 
 1. Whoever is alone with the file looks through all of it, if it is small; damage that shows later leaves a note
    (`note_damage`), and the next start saves what can be read (`salvage.py`). The damaged file is kept aside.
-2. Beside the file stands a mark that stands in it, too, with the file's inode. Where they differ, one of both was
-   restored or copied: the device begins another incarnation. The agent changes the mark at its start and its end, so
-   that a copy from before it differs even where it was written into the same file.
+2. Beside the file lies a mark that the file names (`copy_mark.py`). Where it is not as the file says, one of both was
+   restored or copied: the device begins another incarnation.
 3. So it does where the write-ahead log holds commits that can no longer be read: the state fell back by itself.
 4. A full disk refuses the opening, too, where a process was killed: the log is read and folded. Then the reserved space
    goes, and the opening begins once more.
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from covey.adapters.files import remove_durably, storage_errors
 from covey.adapters.keys.key_file import write_secret
+from covey.adapters.sqlite.copy_mark import CopyMark
 from covey.adapters.sqlite.inspection import verify
 from covey.adapters.sqlite.reserved_space import ReservedSpace
 from covey.adapters.sqlite.salvage_report import COMPLETE, SalvageReport
@@ -33,7 +33,6 @@ from covey.core.ids import INCARNATION_BYTES, Incarnation
 from covey.errors import DamagedStateError, DiskFullError, StorageError
 from covey.limits.storage import LOOKED_THROUGH_BYTES
 
-_MARK_BYTES = 16
 _PATIENCE_S = 10.0
 _LOOK_S = 0.05
 
@@ -154,7 +153,7 @@ class StateFile:
     def _looks_damaged(self) -> bool:
         if self.beside("-suspect").exists():
             return True
-        marked = self.beside("-mark").exists()
+        marked = self._mark().there()
         try:
             size = self.path.stat().st_size
         except FileNotFoundError:
@@ -191,48 +190,34 @@ class StateFile:
 
     def _renew_if_restored(self, store: SqliteStore, unread: int) -> None:
         fell_back = unread > 1
-        if store.device.mark() in self._marks() and not fell_back:
+        if self._is_marked(store) and not fell_back:
             return
         with store.transaction():
-            mark, marks = store.device.mark(), self._marks()
-            if mark in marks and not fell_back:  # another process was quicker
+            if self._is_marked(store) and not fell_back:  # another process was quicker
                 return
-            if mark is not None:
+            if store.device.mark() is not None:
                 store.incarnations.renew(Incarnation(secrets.token_bytes(INCARNATION_BYTES)))
                 store.counters.count(
                     "unreadable_commits" if fell_back else "restored_states", unread if fell_back else 1
                 )
-            self._put_mark(store, marks)
-        self._write_marks([store.device.mark() or b""])
+            store.device.set_mark(self._mark().make())
+        self._remove_other_marks(store)
 
     def change_mark(self, store: SqliteStore) -> None:
         """Make earlier copies of the file show: the agent's start and end. A full disk leaves it as it is."""
         with suppress(DiskFullError):
             with store.transaction():
-                self._put_mark(store, self._marks())
-            self._write_marks([store.device.mark() or b""])
+                store.device.set_mark(self._mark().make())
+            self._remove_other_marks(store)
 
-    def _put_mark(self, store: SqliteStore, before: list[bytes]) -> None:
-        """Write a new mark beside the file, then into it: whatever a crash leaves, they agree."""
-        mark = secrets.token_bytes(_MARK_BYTES) + self._inode()
-        self._write_marks([*before[:1], mark])
-        store.device.set_mark(mark)
+    def _is_marked(self, store: SqliteStore) -> bool:
+        mark = store.device.mark()
+        return mark is not None and self._mark().holds(mark)
 
-    def _marks(self) -> list[bytes]:
-        """Return the marks that may stand in this very file."""
-        try:
-            content = self.beside("-mark").read_bytes()
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise StorageError(f"{self.beside('-mark')} cannot be read: {error.strerror}") from error
-        inode = self._inode()
-        size = _MARK_BYTES
-        return [content[start : start + size] + inode for start in range(0, len(content) - size + 1, size)]
+    def _remove_other_marks(self, store: SqliteStore) -> None:
+        """Remove marks that nobody names, in a transaction: in which nobody makes one."""
+        with store.transaction():
+            self._mark().remove_others(store.device.mark() or b"")
 
-    def _write_marks(self, marks: list[bytes]) -> None:
-        write_secret(self.beside("-mark"), b"".join(mark[:_MARK_BYTES] for mark in marks))
-
-    def _inode(self) -> bytes:
-        """Return the file's own number. Its device's number changes with the order of plugging in: it says nothing."""
-        return self.path.stat().st_ino.to_bytes(8)
+    def _mark(self) -> CopyMark:
+        return CopyMark(self.path)
