@@ -8,6 +8,7 @@ fewer examples.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -67,15 +68,21 @@ def _is_roomy(folder: Path) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
-    """Hand out whole files, but all that share the one Spark session together: a JVM for each process costs 30 s."""
-    return _OneSession(config, log) if config.getvalue("dist") == "loadfile" else None
+    """Hand out whole files, but those together that share what is costly to make."""
+    return _Together(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-class _OneSession(LoadFileScheduling):
-    """Files, one by one; of those in `tests/spark`, only the ones with Spark processes of their own."""
+class _Together(LoadFileScheduling):
+    """Files, one by one, but two folders whole.
+
+    `tests/spark`, apart from files with Spark processes of their own: they share one session, and a JVM for each
+    process costs 30 s. `tests/meta`: its files share the syntax trees of all sources.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
+        if file.startswith("tests/meta/"):
+            return "tests/meta"
         shares = file.startswith("tests/spark/") and file.removeprefix("tests/spark/") not in _OWN_SPARK
         return "tests/spark" if shares else file
 
@@ -84,6 +91,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Leave out, of the quick suite, folders that are not even worth importing."""
     left_out = config.getoption("--quick") and collection_path.parent == Path(__file__).parent
     return True if left_out and collection_path.name in _NOT_QUICK_FOLDERS else None
+
+
+def pytest_collection_finish() -> None:
+    """Take what is imported out of the garbage collector's sight: a collection passes half a million objects less."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let it see them again: extension modules look for what leaks at the end."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(tryfirst=True)

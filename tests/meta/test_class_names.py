@@ -31,7 +31,7 @@ def test_no_two_classes_of_the_product_share_a_name() -> None:
     """Classes with an underscore are their module's own, and may be called what is short there."""
     modules = defaultdict(list)
     for source in sources("agent", "spark_ingest", "firmware_bridge", "broker_conf"):
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             own = source.module in _SPEAK_FOR_THEMSELVES
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and not own:
                 modules[node.name].append(source.module)

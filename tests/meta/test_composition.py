@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
 from functools import cache
 
 from tests.meta.source_tree import PRODUCT, Source, sources
@@ -19,11 +18,11 @@ _Class = tuple[Source, ast.ClassDef]
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def _classes() -> Iterator[_Class]:
-    for source in sources(*PRODUCT):
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.ClassDef):
-                yield source, node
+@cache
+def _classes() -> tuple[_Class, ...]:
+    return tuple(
+        (source, node) for source in sources(*PRODUCT) for node in source.nodes if isinstance(node, ast.ClassDef)
+    )
 
 
 @cache
@@ -77,6 +76,7 @@ def test_no_class_calls_itself_a_part_of_another() -> None:
     assert not slices
 
 
+@cache
 def _sets(node: ast.ClassDef) -> set[str]:
     """Return the names that a class itself gives to its instances; a bare annotation gives none, but to a dataclass."""
     names = {each.name for each in _methods(node)}

@@ -58,7 +58,7 @@ class LocalApi:
         finally:
             os.umask(before)
         self._open_to(group, gid)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="local api", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve, name="local api", daemon=True)
         self._thread.start()
 
     def _open_to(self, group: str, gid: int) -> None:
@@ -78,7 +78,8 @@ class LocalApi:
 
     def close(self) -> None:
         """Stop listening; answers under way are cut when the process ends."""
-        self._server.shutdown()
+        self._server.stop()
+        self._thread.join()
         self._server.server_close()
         with contextlib.suppress(OSError):
             self._path.unlink()
@@ -125,6 +126,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
     def __init__(self, path: str, routes: tuple[Route, ...], report: Report, bounds: Bounds) -> None:
         self._connections = Connections(bounds)
+        self._stopped = False
         shared = SharedBytes(bounds)
         super().__init__(
             path,
@@ -132,6 +134,16 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
                 request, address, server, routes, report, bounds, self._connections, shared
             ),
         )
+
+    def serve(self) -> None:
+        """Serve until stopped. `serve_forever` would wake up twice a second to see whether it is."""
+        while not self._stopped:
+            self.handle_request()
+
+    def stop(self) -> None:
+        """Let `serve` return: a listening socket that is shut down is readable, and gives nobody."""
+        self._stopped = True
+        self.socket.shutdown(socket.SHUT_RDWR)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._connections.admit(request):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -18,6 +19,12 @@ from hil import vector_runner, vectors
 KEYS = st.binary(min_size=32, max_size=32)
 NONCES = st.binary(min_size=24, max_size=24)
 MESSAGES = st.binary(max_size=300)
+
+
+@pytest.fixture(autouse=True)
+def _no_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it loads what is seldom used, a board collects its heap of some kilobytes; here it would be all tests'."""
+    monkeypatch.setattr(gc, "collect", lambda: 0)
 
 
 @pytest.mark.parametrize("source", vectors.SOURCES)
