@@ -159,7 +159,6 @@ class Device:
         if self.node.has_work(self.now):
             with self.store.transaction():
                 self.node.maintain(self.now)
-            self.node.committed(self.now)
 
     def blob(self, group_id: GroupId, content: bytes) -> None:
         """Queue a blob for every other member."""

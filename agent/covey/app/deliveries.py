@@ -100,7 +100,6 @@ class Deliveries:
                 node = self._set_aside(node, batch[0], error, now)
                 defects += 1
             else:
-                node.committed(now)
                 self._acknowledge(batch, seen)
             together = len(self._held)
         self._until_us = now.monotonic_us
@@ -130,7 +129,6 @@ class Deliveries:
             node = self._renew_node()
             with self._store.transaction():
                 self._store.counters.count(f"dropped_{UNFORESEEN}")
-        node.committed(now)
         whose = f" from {device_name(author)}" if author else ""
         self._report("error", f"an envelope{whose} brought out a defect of Covey's and was set aside: {_place(defect)}")
         self._acknowledge([event], [None])

@@ -210,7 +210,6 @@ class Runtime:
         else:
             if self.node.discarded:
                 self._replace_node()
-            self.node.committed(self._now())
 
     def _replace_node(self) -> Node:
         """Make a node from the store and from what is in flight: what was not committed goes with the old one."""

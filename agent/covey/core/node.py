@@ -20,7 +20,6 @@ from covey.core.group_actions import GroupActions
 from covey.core.group_messages import GroupMessages
 from covey.core.ids import DeviceKey, GroupId, NoisePublic, Place
 from covey.core.landing import TelemetryLanding
-from covey.core.link.after_commit import AfterCommit
 from covey.core.link.receiver import ReceiveLinks
 from covey.core.link.sealer import Outgoing, Sealer
 from covey.core.link.send_queue import SendQueue
@@ -79,7 +78,7 @@ class Node:
         self.discarded = False
         """Whether a transaction of a role failed, so that another node is to take this one's place."""
         self._events: deque[Event] = deque()
-        self._after_commit = after_commit = AfterCommit()
+        self._after_commit = after_commit = records.after_commit
         self._group_maintenance = GroupMaintenance(identity, records, jitter)
         windows, link_keys, own = state.windows, state.link_keys, identity.signing_public
         self._sealer = sealer = Sealer(identity, records.incarnations, self._address, rng, link_keys)
@@ -117,14 +116,9 @@ class Node:
         self.membership.refresh()
         self._sender.refresh()
 
-    def committed(self, now: Now) -> None:
-        """Let memory follow what a commit has made durable; before it, a failure would leave what no store knows."""
-        self._after_commit.committed(now)
-
     def discard(self) -> None:
-        """Note that a transaction was rolled back: what it decided is forgotten, and this node is to be replaced."""
+        """Note that a transaction was rolled back: this node is to be replaced."""
         self.discarded = True
-        self._after_commit.forget()
         self._events.clear()
 
     # -- what comes and goes ------------------------------------------------------------------------------------------
@@ -194,7 +188,6 @@ class Node:
 
         A caller whose relay takes no more just stops iterating.
         """
-        self.committed(now)
         yield from self._acknowledge(now)
         for author, incarnation, body in self._acknowledgements.resumptions():
             yield from self._routing.unsequenced(self.membership, author, MessageType.RESUME, body, now, incarnation)
@@ -262,7 +255,6 @@ class Node:
 
     def handle_deadline(self, now: Now) -> None:
         """Begin the retries that are due."""
-        self.committed(now)
         self.state.windows.handle_deadline(now, self._jitter)
 
     def has_work(self, now: Now) -> bool:
@@ -303,7 +295,7 @@ class Node:
         since_us = self.state.aged_at_us
         if since_us is not None:
             self._queue.grow_older(now.monotonic_us - since_us)
-        self._after_commit.do(lambda _then: self._aged(now.monotonic_us))
+        self._after_commit(lambda: self._aged(now.monotonic_us))
         return self._queue.expire(now)
 
     def _aged(self, at_us: int) -> None:

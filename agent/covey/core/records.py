@@ -7,6 +7,7 @@ families that it needs beside itself (`link/records.py`, `membership/records.py`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from covey.core.collectors import CollectorQueues, SilentCollectorRecords
@@ -65,6 +66,9 @@ class QuarantineRecords(Protocol):
 
 class Records(Protocol):
     """The durable state of one device, by families."""
+
+    def after_commit(self, change: Callable[[], None]) -> None:
+        """Make a change of memory once the open transaction is committed; never where it is rolled back."""
 
     @property
     def counters(self) -> CounterRecords:

@@ -95,11 +95,11 @@ class FillingStore(SqliteStore):
 
 
 class Agent:
-    """A running agent for ben; ann is at the other end of the wire."""
+    """A running agent for ben; ann is at the other end of the wire, and perhaps others are."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *others: Device) -> None:
         self.ann, self.ben = Device("ann", folder), Device("ben", folder, opens=FillingStore)
-        self.group_id = found(self.ann, self.ben)
+        self.group_id = found(self.ann, self.ben, *others)
         assert isinstance(self.ben.store, FillingStore)
         self.store = self.ben.store
         self.clock, self.relay = Clock(), Relay()
@@ -251,6 +251,34 @@ def test_what_no_relay_takes_is_set_aside_and_the_link_goes_on(agent: Agent) -> 
         agent.turn(*(Delivered("relay", (1, 1), each.topic, each.envelope) for each in agent.ann.sends()))
     assert agent.ann.inbox() == [b"small"]
     assert agent.ann.store.counters.values()["lost_messages"] == 1
+
+
+def test_what_one_commit_holds_is_so_though_the_next_one_of_the_turn_fails(tmp_path: Path) -> None:
+    """The relay takes no message, neither ann's nor carl's, and the disk is full once the first has been set aside."""
+    agent = Agent(tmp_path, Device("carl", tmp_path))
+    agent.turn()
+    agent.turn(seconds=1)  # it has told where its links stand
+    now = Now(agent.clock.now_us, agent.clock.now_us)
+    with agent.store.transaction():
+        agent.runtime.node.send_blob(agent.group_id, bytes(1_000), now)
+
+    class Lines(list[tuple[str, str]]):
+        """What the agent said; with what it sets aside the disk is full."""
+
+        def append(self, line: tuple[str, str]) -> None:
+            """Take a line."""
+            super().append(line)
+            agent.store.full |= "set aside" in line[1]
+
+    agent.said = Lines()
+    agent.relay.refuses = PublishRefusal.TOO_LARGE
+    for _ in range(20):
+        agent.turn(seconds=301)
+    assert agent.store.full
+    agent.store.full, agent.said = False, list(agent.said)
+    for _ in range(20):
+        agent.turn(seconds=301)
+    assert len([line for _, line in agent.said if "set aside" in line and int(line.split()[3]) > 1_000]) == 2
 
 
 def test_the_last_turn_answers_at_once(agent: Agent) -> None:

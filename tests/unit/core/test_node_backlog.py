@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from covey.errors import OutboxFullError
 from covey.limits.link import LINK_WINDOW_MESSAGES
 from tests.fleet import Device, carry, found
 
@@ -51,3 +53,22 @@ def test_a_window_at_a_time_is_in_flight_and_in_order(make: Make) -> None:
     assert len(sent) == LINK_WINDOW_MESSAGES
     places = [outgoing.entry.place for outgoing in sent if outgoing.entry]
     assert places == sorted(places)
+
+
+def test_what_a_transaction_dropped_that_was_rolled_back_is_still_sent(make: Make) -> None:
+    """Room is made for a batch by dropping the oldest one; then a second batch does not fit, and neither is taken."""
+    ann, collector = make("ann", outbox_bytes=4_000), make("collector", collects=True)
+    group_id = found(ann, collector)
+    for number in range(6):
+        ann.batch(group_id, b"%d" % number + bytes(300))
+    assert len(ann.sends()) == 6  # and a relay loses them all
+    with suppress(OutboxFullError), ann.store.transaction():
+        ann.node.telemetry.send(group_id, bytes(1_500), 1, ann.now)
+        ann.node.telemetry.send(group_id, bytes(5_000), 1, ann.now)
+        pytest.fail("there is room for both")
+    for _ in range(20):
+        ann.wait(301)
+        carry(ann, collector)
+    assert len(collector.store.landing.until(1_000)) == 6
+    assert ann.store.outbox.totals()[0] == 6  # the vault has not got them yet
+    assert collector.store.counters.values().get("lost_messages", 0) == 0

@@ -48,6 +48,7 @@ class Database:
         self._reserved = reserved
         self._flushes: list[Callable[[], None]] = []
         self._forgets: list[Callable[[], None]] = []
+        self._changes: list[Callable[[], None]] = []
 
     def remember(self, forget: Callable[[], None], flush: Callable[[], None] = _nothing) -> None:
         """Let a table's class keep in memory what a transaction has read or will write.
@@ -56,6 +57,16 @@ class Database:
         """
         self._forgets.append(forget)
         self._flushes.append(flush)
+
+    def after_commit(self, change: Callable[[], None]) -> None:
+        """Make a change of memory once the open transaction is committed; never where it is rolled back.
+
+        Without an open transaction every statement is committed already.
+        """
+        if self.within:
+            self._changes.append(change)
+        else:
+            change()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -75,12 +86,15 @@ class Database:
                     raise
                 finally:
                     self._begin_or_end(within=False)
+                    changes, self._changes = self._changes, []
         except DiskFullError:
             if self._reserved is not None:
                 dropped = self._reserved.drop()
                 with suppress(StorageError):  # a log that is folded is written again from its beginning
                     self.fold("TRUNCATE" if dropped else "PASSIVE")
             raise
+        for change in changes:
+            change()
 
     def _unused_bytes(self) -> int:
         return self.one("PRAGMA freelist_count") * self.one("PRAGMA page_size")

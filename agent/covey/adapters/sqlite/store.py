@@ -152,6 +152,10 @@ class SqliteStore:
         """Open a write transaction; commit durably at the end, roll back on any exception."""
         return self.database.transaction()
 
+    def after_commit(self, change: Callable[[], None]) -> None:
+        """Make a change of memory once the open transaction is committed; never where it is rolled back."""
+        self.database.after_commit(change)
+
     def fold(self) -> None:
         """Fold the write-ahead log into the file. Closing does, too, but says nothing where there is no room for it."""
         self.database.fold()

@@ -211,7 +211,7 @@ class ReceiveLinks:
         since_us = now.wall_us - RETRY_US_MAX
         for author, incarnation in self._records.presence.links_seen(since_us, ACKNOWLEDGED_AT_START):
             self.of(author, incarnation).answer_soon(now.monotonic_us)
-        self._after_commit.do(lambda _now: self._reported())
+        self._after_commit(self._reported)
 
     def _reported(self) -> None:
         self._report.due = False

@@ -200,11 +200,11 @@ class SendQueue:
     def _withdrawn(self, recipient: DeviceKey, first: int, last: int) -> None:
         """Let a link forget places that the queue no longer holds."""
 
-        def change(_now: Now) -> None:
+        def change() -> None:
             self._link_keys.withdrawn(recipient, first, last)
             self._windows.withdrawn(recipient, first, last)
 
-        self._after_commit.do(change)
+        self._after_commit(change)
 
     def free(self, recipient: DeviceKey, received: SequenceSet, now: Now) -> int:
         """Delete the places that a recipient has, and return how many messages that were.
@@ -212,12 +212,12 @@ class SendQueue:
         Its link forgets them once that is committed. It may have had a loss record of one now, and get one of the next.
         """
 
-        def change(then: Now) -> None:
+        def change() -> None:
             self._link_keys.acknowledged(recipient, received)
-            self._windows.acknowledged(recipient, received, then)
+            self._windows.acknowledged(recipient, received, now)
 
         freed = self._records.outbox.free(recipient, received)
-        self._after_commit.do(change)
+        self._after_commit(change)
         if freed:
             self._report_losses(recipient, now)
         return freed

@@ -52,7 +52,7 @@ class Sender:
         """
         begun = self._records.incarnations.replace(recipient, incarnation, now.wall_us)
         if begun:
-            self._after_commit.do(lambda _now: self.refresh())
+            self._after_commit(self.refresh)
         return begun
 
     def envelopes(self, now: Now) -> Iterator[Outgoing]:
@@ -97,4 +97,4 @@ class Sender:
     def _begin_link(self, recipient: DeviceKey, address: NoisePublic, now: Now) -> None:
         link = self._link_keys.draw()
         place = self._queue.queue(recipient, MessageType.LINK, NO_GROUP, link.to_wire(), now)
-        self._after_commit.do(lambda then: self._link_keys.begin(recipient, link, address, place, then.monotonic_us))
+        self._after_commit(lambda: self._link_keys.begin(recipient, link, address, place, now.monotonic_us))

@@ -191,11 +191,11 @@ class Heartbeat:
         if self._interval_us and self._left < PRESENCE_BLOCK // 4:
             first = max(self._next, self._records.floor(), now.wall_us // 1_000_000)
             self._records.set_floor(first + PRESENCE_BLOCK)
-            self._after_commit.do(lambda _now: self._reserved(first))
+            self._after_commit(lambda: self._reserved(first))
         written = {device: self._presence.peers[device] for device in self._presence.unwritten}
         for device, presence in written.items():
             self._records.note(device, presence)
-        self._after_commit.do(lambda _now: self._written(written))
+        self._after_commit(lambda: self._written(written))
 
     def _reserved(self, first: int) -> None:
         self._next, self._floor = first, first + PRESENCE_BLOCK
