@@ -239,13 +239,18 @@ class Ledger:
                 check(come or self._loss_reported(recipient, body), "an accepted blob never came")
 
     def _reported(self, body: bytes) -> bool:
-        """Say whether a signed loss record in the vault covers a batch."""
+        """Say whether a signed loss record in the vault covers a batch.
+
+        One that was signed again for a later incarnation has another place there, and the number that it always had.
+        """
         batch = self._batches[body]
         number = split_number(batch.body)[0]
         return any(
-            (author, incarnation) == (batch.author, batch.incarnation)
-            and any(first <= batch.link_seq <= last for first, last in loss.places)
+            author == batch.author
             and any(first <= number <= last for first, last in loss.numbers)
+            and (
+                incarnation != batch.incarnation or any(first <= batch.link_seq <= last for first, last in loss.places)
+            )
             for author, incarnation, loss in self._losses
         )
 
