@@ -1,8 +1,12 @@
-"""`./dev sim SEED`: replay a seed and tell what happens. `--count N`: run N seeds from there."""
+"""`./dev sim SEED`: replay a seed and tell what happens. `--count N`: run N seeds from there.
+
+`./dev sim --draw N`: run N seeds from one that is drawn anew each time, and told, so that they replay.
+"""
 
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 import time
 
@@ -10,14 +14,24 @@ from tests.sim.ledger import ViolationError
 from tests.sim.many import run_seeds
 from tests.sim.world import run_seed
 
+_DRAWN = range(10**7, 10**12)
+"""First seeds that are drawn: none that anybody has run by its number, short enough to be typed again."""
+
 
 def main() -> int:
     """Run what the command line says; 1 when an invariant does not hold."""
     parser = argparse.ArgumentParser(prog="./dev sim", description=__doc__)
-    parser.add_argument("seed", type=int)
+    parser.add_argument("seed", type=int, nargs="?", help="the seed, or the first one")
     parser.add_argument("--count", type=int, default=1, help="seeds to run; one alone is traced")
+    parser.add_argument("--draw", type=int, metavar="N", help="run N seeds from a first one that is drawn")
     parser.add_argument("--jobs", type=int, default=None, help="processes that share them; default: one for each core")
     options = parser.parse_args()
+    if (options.seed is None) == (options.draw is None):
+        parser.error("one of SEED and --draw is needed")
+    if options.draw is not None:
+        first = random.SystemRandom().choice(_DRAWN)
+        print(f"drawn: ./dev sim {first} --count {options.draw}", flush=True)
+        return _run(first, options.draw, options.jobs)
     return _replay(options.seed) if options.count == 1 else _run(options.seed, options.count, options.jobs)
 
 
