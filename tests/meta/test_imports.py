@@ -16,7 +16,10 @@ _CRYPTO = (*_LOWEST, "covey.core.crypto", "covey.core.pake")
 _WIRE = (*_CRYPTO, "covey.core.wire")
 _LEAVES = ("covey.core.group", "covey.core.pairing", "covey.core.telemetry", "covey.core.vault")
 _LINK = (*_WIRE, *_LEAVES, "covey.core.link", "covey.core.presence.status")
-_MACHINES = (*_LINK, "covey.core.membership", "covey.core.presence", "covey.core.routing", "covey.core.collectors")
+_MACHINES = (
+    *(*_LINK, "covey.core.membership", "covey.core.presence", "covey.core.history"),
+    *("covey.core.routing", "covey.core.collectors"),
+)
 _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.errors": (),
     "covey.limits": ("covey.limits",),
@@ -34,6 +37,7 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.core.records": _MACHINES,
     "covey.core.membership": (*_LINK, "covey.core.membership"),
     "covey.core.presence": (*_LINK, "covey.core.membership", "covey.core.presence"),
+    "covey.core.history": (*_LINK, "covey.core.membership", "covey.core.history"),
     "covey.core.routing": (*_LINK, "covey.core.membership", "covey.core.routing"),
     "covey.core.collectors": (*_LINK, "covey.core.membership", "covey.core.records"),
     "covey.core": _CORE,
@@ -85,6 +89,7 @@ _CORE_MAY_USE = frozenset(
         "enum",
         "functools",
         "hashlib",
+        "heapq",
         "hmac",
         "io",
         "itertools",

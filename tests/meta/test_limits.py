@@ -74,6 +74,7 @@ _OUR_OWN = {
     "JOIN_MEMORY_US": "a joiner's patience",
     "ADMISSION_US": "an inviter's choice; the expiry stands in the invite",
     "MAINTENANCE_US": "this device's rhythm",
+    "ANNOUNCE_US": "this device's rhythm",
     "SEGMENT_BYTES": "a collector's rhythm; readers take any up to the maximum",
     "SEGMENT_US": "a collector's rhythm",
     "PUBLISH_BATCHES": "a publisher's rhythm",

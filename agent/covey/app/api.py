@@ -32,7 +32,7 @@ from covey.limits.telemetry import MAXIMUM_PUBLISH_BYTES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covey.app.openapi import Operation
+    from covey.app.openapi import Endpoint
     from covey.client import Blob
 
 _BODY_BYTES = {"publish": MAXIMUM_PUBLISH_BYTES, "send": MAXIMUM_BLOB_BYTES}
@@ -182,7 +182,7 @@ def _readings(request: Request, now_us: int) -> list[Reading]:
             return [each for each in readings_of_lines(request.body.split(b"\n"), now_us) if each is not None]
 
 
-def _checked(operation: Operation, answer: Callable[[Request], Answer]) -> Callable[[Request], Answer]:
+def _checked(operation: Endpoint, answer: Callable[[Request], Answer]) -> Callable[[Request], Answer]:
     """Return an answer that is given only to a request which says what its operation knows.
 
     Raises (the returned one):

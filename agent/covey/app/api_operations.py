@@ -13,7 +13,7 @@ from covey.app.documents import (
     Status,
 )
 from covey.app.metrics import FORMS
-from covey.app.openapi import Operation, Parameter, Schema, description
+from covey.app.openapi import Endpoint, Parameter, Schema, description
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 
 MOST_SHOWN = 1_000
@@ -84,7 +84,7 @@ def _number(name: str, least: int, most: int, text: str) -> Parameter:
 
 
 OPERATIONS = (
-    Operation(
+    Endpoint(
         "description",
         "GET",
         "/openapi.json",
@@ -93,7 +93,7 @@ OPERATIONS = (
         {_JSON: {"type": "object"}},
         refusals=(),
     ),
-    Operation(
+    Endpoint(
         "status",
         "GET",
         "/v1/status",
@@ -101,7 +101,7 @@ OPERATIONS = (
         "as `covey status --json`",
         {_JSON: Status},
     ),
-    Operation(
+    Endpoint(
         "outbox",
         "GET",
         "/v1/outbox",
@@ -110,7 +110,7 @@ OPERATIONS = (
         {_JSON: Outbox},
         (_number("limit", 0, MOST_SHOWN, "messages of each recipient; none where it is left out"),),
     ),
-    Operation(
+    Endpoint(
         "metrics",
         "GET",
         "/v1/metrics",
@@ -125,7 +125,7 @@ OPERATIONS = (
             ),
         ),
     ),
-    Operation(
+    Endpoint(
         "publish",
         "POST",
         "/v1/publish",
@@ -138,7 +138,7 @@ OPERATIONS = (
         "At most 2 MiB. A time below 2**28 seconds counts from now (RFC 8428, section 4.5.3); a reading without one "
         "is of now.",
     ),
-    Operation(
+    Endpoint(
         "send",
         "POST",
         "/v1/send",
@@ -166,7 +166,7 @@ OPERATIONS = (
         {"application/octet-stream": {"schema": {"type": "string", "contentEncoding": "binary"}}},
         ("NoLength", "NoStorage", "OutboxFull"),
     ),
-    Operation(
+    Endpoint(
         "inbox",
         "GET",
         "/v1/inbox",
@@ -186,7 +186,7 @@ OPERATIONS = (
         description="One JSON document a line. An empty line is a sign of life. "
         "A blob comes again until it is deleted.",
     ),
-    Operation(
+    Endpoint(
         "forget",
         "DELETE",
         "/v1/inbox/{id}",

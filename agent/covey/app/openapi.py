@@ -44,7 +44,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class Endpoint:
     """One method on one path: what it takes, what it answers by media type (a type of ours, or a schema), what not."""
 
     name: str
@@ -77,7 +77,7 @@ class Operation:
         return found | {"responses": responses}
 
 
-def description(operations: Iterable[Operation], about: Schema, schemas: Mapping[str, Schema]) -> Schema:
+def description(operations: Iterable[Endpoint], about: Schema, schemas: Mapping[str, Schema]) -> Schema:
     """Return the whole description: `about` it, its operations, and the schemas of what is no type of ours."""
     types: set[type] = set()
     paths: dict[str, Schema] = {}

@@ -24,6 +24,8 @@ _COMMANDS = {
     "collect": ("collect", "run the agent as a collector that lands telemetry in a vault"),
     "send": ("send", "send a blob to every member of a group"),
     "recv": ("recv", "take blobs that have arrived"),
+    "note": ("note", "say something to a group, for good"),
+    "history": ("history", "what a group's members have said, and the proof of it"),
     "outbox": ("outbox", "the messages that wait: list, verify, carry on a stick, quarantine"),
     "publish": ("publish", "publish readings: SenML or NDJSON from a file or stdin"),
     "vault": ("vault", "the vault: look into it, verify it, mirror it, its keys"),

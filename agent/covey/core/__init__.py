@@ -12,6 +12,7 @@ Read `node.py` first, which holds the machines; then the way in (`receiver.py`, 
     link        one author and one recipient: queues, windows, what was received, link keys, incarnations
     group       documents: manifests, trust, the resolver of rivals; pure functions
     membership  this device's groups: joining, changing, voting, rotating keys
+    history     what a group's members say: operations, their rules, catching up
     pairing     the ceremony that lets a stranger in
     telemetry   batches of readings
     presence    who is there, by beats and wills

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from covey.core.ids import DeviceKey
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.membership.events import GroupChanged, GroupDestroyed, GroupInvited, JoinExpired, RemovedFromGroup
 from covey.core.membership.voting import VoteArrived
 
@@ -15,6 +15,15 @@ class BlobArrived:
 
     author: DeviceKey
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryGrew:
+    """A member has brought operations that were not here."""
+
+    group_id: GroupId
+    sender: DeviceKey
+    operations: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,7 @@ Happening = (
     | JoinExpired
     | VoteArrived
     | BlobArrived
+    | HistoryGrew
     | RollbackDetected
 )
 """What is told one by one."""

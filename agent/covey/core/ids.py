@@ -33,6 +33,9 @@ EpochId = NewType("EpochId", bytes)
 ManifestHash = NewType("ManifestHash", bytes)
 """The hash of a group manifest, by which others name it."""
 
+OperationId = NewType("OperationId", bytes)
+"""The hash of an operation's exact bytes, by which later ones name it."""
+
 Incarnation = NewType("Incarnation", bytes)
 """The 8 bytes that a device draws whenever its durable state is new or restored."""
 

@@ -18,6 +18,8 @@ from covey.core.events import Event
 from covey.core.export import Export
 from covey.core.group_actions import GroupActions
 from covey.core.group_messages import GroupMessages
+from covey.core.history.history import History
+from covey.core.history_messages import HistoryMessages
 from covey.core.ids import DeviceKey, GroupId, NoisePublic, Place
 from covey.core.landing import TelemetryLanding
 from covey.core.link.receiver import ReceiveLinks
@@ -49,7 +51,8 @@ from covey.limits.storage import EXPIRE_NEXT_US
 class Node:
     """One device's protocol state. Everything durable is in `records`, what is in flight in `state`.
 
-    `actions` changes groups, `telemetry` publishes, `landing` answers for a collector, `export` carries by hand.
+    `actions` changes groups, `history` is what they say, `telemetry` publishes, `landing` answers for a collector,
+    `export` carries by hand.
 
     `lands_telemetry` says whether a collector empties the landing; without one, telemetry stays at its sender.
     `silent_us` is how long a collector may acknowledge nothing before new telemetry goes to the next one.
@@ -103,7 +106,9 @@ class Node:
             self.heartbeat,
             self.routes,
         )
-        handlers = {**group_messages.handlers(), **self.landing.handlers()}
+        self.history = history = History(identity, self.membership, records, queue)
+        history_messages = HistoryMessages(history, self.membership, self._group_maintenance, records.counters)
+        handlers = {**group_messages.handlers(), **history_messages.handlers(), **self.landing.handlers()}
         self._receiver = Receiver(identity, records, rng, parts, self._events, handlers)
         self.export = Export(self.membership, records, queue, sender, sealer, self._receiver)
         self.refresh()
@@ -114,6 +119,7 @@ class Node:
     def refresh(self) -> None:
         """Take up what another process wrote: groups, joins and queued messages."""
         self.membership.refresh()
+        self.history.refresh()
         self._sender.refresh()
 
     def discard(self) -> None:
@@ -267,6 +273,7 @@ class Node:
             or self._collectors.has_work(now)
             or self._group_maintenance.has_work(self.membership, now)
             or self._group_messages.has_work
+            or self.history.has_work(now)
         )
 
     def maintain(self, now: Now) -> None:
@@ -287,6 +294,8 @@ class Node:
             outcome = self._group_messages.take_what_waited(now)
             self.actions.queue_sends(outcome.sends, now)
             self._events += outcome.events
+        if self.history.has_work(now):
+            self.history.maintain(now)
         self.heartbeat.write(now)
         self._collectors.maintain(self.membership, now)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from covey.core.collectors import CollectorQueues, SilentCollectorRecords
+from covey.core.history.records import AnnouncementRecords, NamedManifestRecords, OperationRecords
 from covey.core.ids import DeviceKey
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.link_keys import LinkKeyRecords
@@ -44,6 +45,10 @@ class NodeOutbox(OutboxRecords, CollectorQueues, ControlRecords, Protocol):
 
     def let_go(self, recipient: DeviceKey, span: IncarnationSpan, received: SequenceSet) -> list[Range]:
         """Return the link sequences of a span that its recipient lacks and the outbox does not hold."""
+
+
+class NodeGroups(GroupRecords, NamedManifestRecords, Protocol):
+    """Manifests and secrets."""
 
 
 class NodePresence(SeenRecords, PresenceRecords, Protocol):
@@ -119,8 +124,16 @@ class Records(Protocol):
         """Which gateway carries for which board."""
 
     @property
-    def groups(self) -> GroupRecords:
+    def groups(self) -> NodeGroups:
         """Manifests and secrets."""
+
+    @property
+    def operations(self) -> OperationRecords:
+        """The operations of this device's groups."""
+
+    @property
+    def announcements(self) -> AnnouncementRecords:
+        """How much of this device's own operations each member has been sent."""
 
     @property
     def votes(self) -> VoteRecords:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.operations import OperationTables
 from covey.adapters.sqlite.rows import OLDEST
 from covey.core.group.manifest import manifest_hash
 from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic
@@ -22,8 +23,9 @@ _OPEN, _EARLY, _SETTLED = 0, 1, 2
 class GroupTables:
     """The manifests and secrets of this device's groups."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, operations: OperationTables) -> None:
         self._database = database
+        self._operations = operations
 
     def manifests(self) -> list[tuple[GroupId, ManifestHash, bytes]]:
         """Return (group_id, hash, manifest) of what is open, by group, version and hash."""
@@ -53,6 +55,14 @@ class GroupTables:
                 (group_id, manifest_hash, _EARLY),
             )
         )
+
+    def manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> bytes | None:
+        """Return an accepted manifest."""
+        row = self._database.first(
+            "SELECT raw FROM group_manifest WHERE group_id = ? AND hash = ? AND state <> ?",
+            (group_id, manifest_hash, _EARLY),
+        )
+        return None if row is None else row[0]
 
     def save_manifest(
         self, group_id: GroupId, manifest_hash: ManifestHash, version: int, raw: bytes, now_us: int
@@ -122,12 +132,13 @@ class GroupTables:
         return bytes(rows[0][0]) if rows else None
 
     def forget(self, group_id: GroupId) -> None:
-        """Forget a group's manifests and secrets, and overwrite them."""
+        """Forget a group's manifests, secrets and history, and overwrite them."""
         self._database.run("PRAGMA secure_delete = ON")
         self._database.run("DELETE FROM group_manifest WHERE group_id = ?", (group_id,))
         self._database.run("DELETE FROM epoch_secret WHERE group_id = ?", (group_id,))
         self._database.run("DELETE FROM vote WHERE group_id = ?", (group_id,))
         self._database.run("DELETE FROM ahead WHERE group_id = ?", (group_id,))
+        self._operations.forget(group_id)
         self._database.run("PRAGMA secure_delete = FAST")
 
     def revocations(self) -> list[tuple[GroupId, int]]:

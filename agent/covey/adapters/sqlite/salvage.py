@@ -14,7 +14,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from covey.adapters.sqlite.salvage_source import Row, Source
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
 from covey.core.group.manifest import read_manifest, secret_id
+from covey.core.history.operation import read_operation
 from covey.core.ids import KEY_BYTES, Incarnation
 from covey.core.wire.message import read_message
 from covey.errors import CoveyError, MalformedError, StorageError
@@ -83,6 +84,7 @@ def _build(
             if there:
                 with closing(Source(path)) as source, moving(target, moves):
                     _fill(source, target, identity, report)
+                store.operations.rebuild()
             else:
                 report.lost["everything"] = None
             target.execute("INSERT INTO salvage (salvaged_at, report) VALUES (?, ?)", (now_ns // 1000, _json(report)))
@@ -132,6 +134,14 @@ def _sound_manifest(row: Row) -> None:
     manifest = read_manifest(row["raw"])
     if (manifest.group_id, manifest.version, manifest.hash) != (row["group_id"], row["version"], row["hash"]):
         raise MalformedError("not the manifest that the row speaks of")
+
+
+def _sound_operation(row: Row) -> None:
+    operation, log = read_operation(row["raw"]), (row["author"], row["incarnation"], row["number"])
+    if operation.id != row["hash"] or (operation.group_id, operation.height) != (row["group_id"], row["height"]):
+        raise MalformedError("not the operation that the row speaks of")
+    if (*astuple(operation.log), operation.number) != log or row["manifest_version"] < 1:
+        raise MalformedError("not the log that the row speaks of")
 
 
 def _sound_secret(row: Row) -> None:
@@ -187,6 +197,7 @@ def _anything(_: Row) -> None:
 _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "group_manifest": (("group_id", "version", "hash"), _sound_manifest),
     "epoch_secret": (("group_id", "epoch_id"), _sound_secret),
+    "operation": (("arrival",), _sound_operation),
     "vote": (("group_id", "raw"), _anything),
     "ahead": (("id",), _anything),
     "revocation": (("group_id",), _anything),

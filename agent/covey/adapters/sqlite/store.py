@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
 from covey.adapters.files import synchronise
@@ -28,6 +28,7 @@ from covey.adapters.sqlite.landing import Landing
 from covey.adapters.sqlite.link_keys import LinkKeys
 from covey.adapters.sqlite.losses import Losses
 from covey.adapters.sqlite.migrations import migrate
+from covey.adapters.sqlite.operations import Announcements, OperationTables
 from covey.adapters.sqlite.outbox import Outbox
 from covey.adapters.sqlite.pairing import GroupRequests, Invites, Joins, Pairings
 from covey.adapters.sqlite.presence import PresenceCounters
@@ -49,6 +50,8 @@ _LEANED_ON = (
     "SELECT count(digest) FROM received",
     "SELECT count(length(raw)) FROM group_manifest WHERE state <> 2",
     "SELECT count(length(secret)) FROM epoch_secret",
+    "SELECT count(last) FROM operation_log",
+    "SELECT count(hash) FROM operation_head",
 )
 """The small tables, as far as they are not history; reading them takes less than opening the file."""
 
@@ -102,7 +105,9 @@ class SqliteStore:
         self.link_keys = LinkKeys(database)
         self.presence = PresenceCounters(database)
         self.collectors = SilentCollectors(database)
-        self.groups = GroupTables(database)
+        self.operations = OperationTables(database)
+        self.announcements = Announcements(database)
+        self.groups = GroupTables(database, self.operations)
         self.votes = Votes(database)
         self.ahead = MessagesAhead(database)
         self.departures = Departures(database)
@@ -185,3 +190,12 @@ class SqliteStore:
     def connection(self) -> sqlite3.Connection:
         """The database itself, for what takes rows over from another one."""
         return self.database.connection
+
+
+@contextmanager
+def empty_history() -> Iterator[OperationTables]:
+    """Open tables without any operation, which go when the block ends: to judge a stored history anew."""
+    with closing(sqlite3.connect("", isolation_level=None)) as connection:  # SQLite's own temporary file
+        database = Database(connection)
+        migrate(database, Incarnation(bytes(INCARNATION_BYTES)))
+        yield OperationTables(database)

@@ -36,6 +36,8 @@ _CLASSES = {
     MessageType.FORWARD: MessageClass.TELEMETRY,
     MessageType.COLLECTOR_KEY: MessageClass.CONTROL,
     MessageType.REDIRECTED: MessageClass.TELEMETRY,
+    MessageType.OPERATIONS: MessageClass.CONTROL,
+    MessageType.HISTORY_PULL: MessageClass.CONTROL,
 }
 
 

@@ -50,6 +50,8 @@ class MessageType(IntEnum):
     COLLECTOR_KEY = 0x10
     PRESENCE = 0x11
     REDIRECTED = 0x12
+    OPERATIONS = 0x13
+    HISTORY_PULL = 0x14
 
 
 _UNSEQUENCED = frozenset({MessageType.ACK, MessageType.RESUME, MessageType.PRESENCE})

@@ -1,0 +1,227 @@
+"""The tables of history: operations, their logs and heads, and what members have been sent of this device's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.rows import PLACE_BITS
+from covey.core.history.operation import Log, Operation, operation_id, read_operation
+from covey.core.history.records import Behind, Held, LogEnd, StoredOperation, Totals
+from covey.core.ids import DeviceKey, GroupId, OperationId, Place
+from covey.errors import DamagedStateError
+
+_WAITING = f"peer.id << {PLACE_BITS} | announcement.place"
+_WAITS = f"EXISTS (SELECT 1 FROM peer JOIN outbox ON outbox.id = {_WAITING} WHERE signing_public = member)"  # noqa: S608
+_COLUMNS = "arrival, height, stored_at, hash, raw"
+
+
+class OperationTables:
+    """The operations of this device's groups."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def held(self, group_id: GroupId, operation_id: OperationId) -> Held | None:
+        """Return what is known of an operation that is here."""
+        row = self._database.first(
+            "SELECT height, manifest_version FROM operation WHERE hash = ? AND group_id = ?", (operation_id, group_id)
+        )
+        return None if row is None else Held(*row)
+
+    def numbered(self, group_id: GroupId, log: Log, number: int) -> list[Held]:
+        """Return what is here under one number of a log: nothing, one, or the proof of a fork."""
+        rows = self._database.run(
+            "SELECT height, manifest_version FROM operation "
+            "WHERE group_id = ? AND author = ? AND incarnation = ? AND number = ?",
+            (group_id, log.author, log.incarnation, number),
+        )
+        return [Held(*row) for row in rows]
+
+    def end_of(self, group_id: GroupId, log: Log) -> LogEnd | None:
+        """Return how far a log has come; None where nothing of it is here."""
+        row = self._database.first(
+            "SELECT last, length FROM operation_log WHERE group_id = ? AND author = ? AND incarnation = ?",
+            (group_id, log.author, log.incarnation),
+        )
+        return None if row is None else LogEnd(*row)
+
+    def logs(self, group_id: GroupId) -> list[tuple[Log, int]]:
+        """Return (log, highest number) of every log, sorted."""
+        rows = self._database.run(
+            "SELECT author, incarnation, last FROM operation_log WHERE group_id = ? ORDER BY author, incarnation",
+            (group_id,),
+        )
+        return [(Log(author, incarnation), last) for author, incarnation, last in rows]
+
+    def totals(self, group_id: GroupId, author: DeviceKey | None = None) -> Totals:
+        """Return how many logs are here, of all authors or of one, and the bytes of their operations."""
+        one = "" if author is None else " AND author = ?"
+        [row] = self._database.run(
+            f"SELECT count(*), coalesce(sum(length), 0) FROM operation_log WHERE group_id = ?{one}",  # noqa: S608
+            (group_id,) if author is None else (group_id, author),
+        )
+        return Totals(*row)
+
+    def heads(self, group_id: GroupId) -> list[OperationId]:
+        """Return the operations that none follows, sorted."""
+        rows = self._database.run("SELECT hash FROM operation_head WHERE group_id = ? ORDER BY hash", (group_id,))
+        return [row[0] for row in rows]
+
+    def after(self, group_id: GroupId, log: Log, number: int) -> Iterator[tuple[int, OperationId, bytes]]:
+        """Yield (height, id, operation) of a log's operations after a number, the lowest first."""
+        return self._database.each(
+            "SELECT height, hash, raw FROM operation "
+            "WHERE group_id = ? AND author = ? AND incarnation = ? AND number > ? ORDER BY height, hash",
+            (group_id, log.author, log.incarnation, number),
+        )
+
+    def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
+        """Return an operation's bytes."""
+        row = self._database.first(
+            "SELECT raw FROM operation WHERE hash = ? AND group_id = ?", (operation_id, group_id)
+        )
+        return None if row is None else row[0]
+
+    def add(self, operation: Operation, manifest_version: int, now_us: int) -> None:
+        """Keep an accepted operation for good; what it follows is no head any more."""
+        group_id, log = operation.group_id, operation.log
+        self._database.run(
+            "INSERT INTO operation (group_id, hash, height, author, incarnation, number, manifest_version, kind, "
+            "stored_at, raw) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                group_id,
+                operation.id,
+                operation.height,
+                log.author,
+                log.incarnation,
+                operation.number,
+                manifest_version,
+                operation.kind,
+                now_us,
+                operation.raw,
+            ),
+        )
+        self._note(operation)
+
+    def _note(self, operation: Operation) -> None:
+        """Count an operation to its log, and as a head instead of those that it follows."""
+        group_id, log = operation.group_id, operation.log
+        self._database.run(
+            "INSERT INTO operation_log VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "last = max(last, excluded.last), length = length + excluded.length",
+            (group_id, log.author, log.incarnation, operation.number, len(operation.raw)),
+        )
+        for parent in operation.parents:
+            self._database.run("DELETE FROM operation_head WHERE group_id = ? AND hash = ?", (group_id, parent))
+        self._database.run("INSERT INTO operation_head VALUES (?, ?)", (group_id, operation.id))
+
+    def rebuild(self) -> None:
+        """Find logs and heads anew, after a salvage; what rests on operations that are lost is asked for with them."""
+        after: tuple[bytes, int, bytes] = (b"", 0, b"")
+        window = (
+            "SELECT group_id, height, hash, arrival, raw FROM operation WHERE (group_id, height, hash) > (?, ?, ?) "
+        )
+        while rows := self._database.run(f"{window} ORDER BY group_id, height, hash LIMIT 256", after):
+            after = rows[-1][:3]
+            for group_id, _, _, arrival, raw in rows:
+                operation = read_operation(raw, verify=False)
+                earlier = operation.number == 1 or self.numbered(group_id, operation.log, operation.number - 1)
+                if earlier and all(self.held(group_id, parent) for parent in operation.parents):
+                    self._note(operation)
+                else:
+                    self._database.run("DELETE FROM operation WHERE arrival = ?", (arrival,))
+
+    # -- for people ---------------------------------------------------------------------------------------------------
+
+    def in_order(self, group_id: GroupId, after: tuple[int, bytes] = (0, b""), most: int = -1) -> list[StoredOperation]:
+        """Return the first operations behind a (height, id), by height and id; -1: every one."""
+        rows = self._database.run(
+            f"SELECT {_COLUMNS} FROM operation WHERE group_id = ? AND (height, hash) > (?, ?) "  # noqa: S608 - our names
+            "ORDER BY height, hash LIMIT ?",
+            (group_id, *after, most),
+        )
+        return [_checked(StoredOperation(*row)) for row in rows]
+
+    def newest_first(self, group_id: GroupId, before: tuple[int, bytes] | None, most: int) -> list[StoredOperation]:
+        """Return the last operations before a (height, id), the highest first; None: the very last."""
+        height, operation_id = before or (2**62, b"")
+        rows = self._database.run(
+            f"SELECT {_COLUMNS} FROM operation WHERE group_id = ? AND (height, hash) < (?, ?) "  # noqa: S608 - our names
+            "ORDER BY height DESC, hash DESC LIMIT ?",
+            (group_id, height, operation_id, most),
+        )
+        return [_checked(StoredOperation(*row)) for row in rows]
+
+    def arrived_after(self, group_id: GroupId, arrival: int, most: int) -> list[StoredOperation]:
+        """Return the first operations that came after another one, by when they came."""
+        rows = self._database.run(
+            f"SELECT {_COLUMNS} FROM operation WHERE group_id = ? AND arrival > ? ORDER BY arrival LIMIT ?",  # noqa: S608
+            (group_id, arrival, most),
+        )
+        return [_checked(StoredOperation(*row)) for row in rows]
+
+    def beginning_with(self, group_id: GroupId, first: bytes, last: bytes) -> list[OperationId]:
+        """Return the ids between two, both included."""
+        rows = self._database.run(
+            "SELECT hash FROM operation WHERE hash BETWEEN ? AND ? AND group_id = ? ORDER BY hash",
+            (first, last, group_id),
+        )
+        return [row[0] for row in rows]
+
+    def last_arrival(self, group_id: GroupId) -> int:
+        """Return which operation was the last to come, 0 where none has."""
+        return self._database.one("SELECT coalesce(max(arrival), 0) FROM operation WHERE group_id = ?", group_id)
+
+    def stored_at_us(self, group_id: GroupId, operation_id: OperationId) -> int:
+        """Return when an operation that is here came."""
+        return self._database.one(
+            "SELECT stored_at FROM operation WHERE hash = ? AND group_id = ?", operation_id, group_id
+        )
+
+    def forget(self, group_id: GroupId) -> None:
+        """Forget a group's history."""
+        for table in ("operation", "operation_log", "operation_head", "announcement"):
+            self._database.run(f"DELETE FROM {table} WHERE group_id = ?", (group_id,))  # noqa: S608 - our names
+
+
+def _checked(stored: StoredOperation) -> StoredOperation:
+    if operation_id(stored.raw) != stored.id:
+        raise DamagedStateError("an operation in the state database is not what was written")
+    return stored
+
+
+class Announcements:
+    """How much of this device's own operations each member has been sent, one row a member."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of(self, group_id: GroupId, member: DeviceKey, log: Log) -> Behind | None:
+        """Return what a member has been sent of a log; None where that is nothing."""
+        row = self._database.first(
+            f"SELECT number, {_WAITS} FROM announcement WHERE group_id = ? AND member = ? AND incarnation = ?",  # noqa: S608
+            (group_id, member, log.incarnation),
+        )
+        return None if row is None else Behind(group_id, member, row[0], waits=bool(row[1]))
+
+    def announced(self, group_id: GroupId, member: DeviceKey, place: Place, log: Log, number: int) -> None:
+        """Note that a log up to a number waits for a member, at a place of its queue."""
+        self._database.run(
+            "INSERT OR REPLACE INTO announcement VALUES (?, ?, ?, ?, ?)",
+            (group_id, member, log.incarnation, number, place),
+        )
+
+    def behind(self, log: Log) -> list[Behind]:
+        """Return the members for whom more of a log was written than they have been sent."""
+        rows = self._database.run(
+            f"SELECT group_id, member, number, {_WAITS} FROM announcement "  # noqa: S608 - our names
+            "JOIN operation_log USING (group_id, incarnation) WHERE author = ? AND incarnation = ? AND number < last "
+            "ORDER BY group_id, member",
+            (log.author, log.incarnation),
+        )
+        return [Behind(group_id, member, number, waits=bool(waits)) for group_id, member, number, waits in rows]
+
+    def forget(self, group_id: GroupId, member: DeviceKey) -> None:
+        """Forget what a member has been sent."""
+        self._database.run("DELETE FROM announcement WHERE group_id = ? AND member = ?", (group_id, member))

@@ -1,0 +1,137 @@
+"""`covey history`: what a group's members have said, in the order that holds everywhere, and the proof of it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from covey.app.device import Device
+from covey.app.documents import to_json
+from covey.app.operations import history
+from covey.app.operations.groups import pick_member
+from covey.app.operations.history import Asked, HistoryEntry
+from covey.app.wording import count
+from covey.cli.device_options import on_device
+from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.quantities import read_us
+from covey.cli.terminal import print_fields, print_json
+from covey.core.ids import printable
+
+_LONGEST_US = 36_500 * 86_400_000_000
+_FOLLOW_S = 0.5
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions(default="log")
+    log = actions.add("log", on_device(_log), "print what was said, the oldest first", examples=_LOG_EXAMPLES)
+    log.add_argument("--type", choices=history.KINDS, help="only this kind")
+    log.add_argument("--author", metavar="DEVICE", help="only this member's: its label, or the beginning of its key")
+    log.add_argument("--since", metavar="TIME", help="only the last 7d, 12h or 30m, by its author's clock")
+    log.add_argument("--last", type=int, default=0, metavar="N", help="only the last N")
+    log.add_argument("--follow", action="store_true", help="go on with what comes, until Ctrl-C")
+    show = actions.add("show", on_device(_show), "show one operation, whole")
+    show.add_argument("id", metavar="ID", help="the beginning of its id")
+    show.add_argument("--raw", action="store_true", help="write what a note holds to stdout, byte for byte")
+    actions.add("verify", on_device(_verify), "judge all of it anew, from the first version of the group on")
+    for action in dict.fromkeys(parser.actions.values()):
+        group_option(action)
+        json_option(action)
+
+
+_LOG_EXAMPLES = ("covey history log --last 20 --follow", "covey history --author greenhouse --since 7d --json")
+
+
+def _log(device: Device, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    author = pick_member(manifest, options.author).keys.signing_public if options.author else None
+    since_us = 0
+    if options.since:
+        since_us = device.now().wall_us - read_us("--since", options.since, _LONGEST_US)
+    asked = Asked(options.type, author, since_us, max(0, options.last))
+    arrival = history.last_arrival(device, manifest)
+    _print(history.entries(device, manifest, asked), as_json=options.json)
+    while options.follow:
+        time.sleep(_FOLLOW_S)
+        arrival, found = history.entries_after(device, manifest, arrival, asked)
+        _print(found, as_json=options.json)
+
+
+def _print(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
+    for each in entries:
+        if as_json:
+            print_json(to_json(each))
+        else:
+            print(_line(each))
+    sys.stdout.flush()
+
+
+def _line(entry: HistoryEntry) -> str:
+    who = f"{entry.author[:8]} {printable(entry.label, 24)}".rstrip()
+    return f"{entry.id[:8]}  {_when(entry.made_at_us)}  {who}  {_said(entry)}"
+
+
+def _said(entry: HistoryEntry) -> str:
+    if entry.mime is None:
+        return entry.kind
+    about = f"(about {entry.about[:8]}) " if entry.about else ""
+    instead = f"(instead of {entry.replaces[:8]}) " if entry.replaces else ""
+    if entry.text is None:
+        return f"{about}{instead}{count(entry.bytes, 'byte')} of {printable(entry.mime)}"
+    return f"{about}{instead}{printable(entry.text)}"
+
+
+def _when(wall_us: int) -> str:
+    try:
+        return datetime.fromtimestamp(wall_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return "at no time"
+
+
+def _show(device: Device, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    if options.raw:
+        sys.stdout.buffer.write(history.content(device, manifest, options.id))
+        return
+    entry = history.entry(device, manifest, options.id)
+    if options.json:
+        print_json(to_json(entry))
+        return
+    fields = {
+        "id": entry.id,
+        "kind": entry.kind,
+        "author": f"{entry.author} {printable(entry.label)}".rstrip(),
+        "number": entry.number,
+        "height": entry.height,
+        "made at": _when(entry.made_at_us),
+        "came at": _when(entry.stored_at_us),
+        "follows": " ".join(each[:8] for each in entry.parents),
+        "manifest": entry.manifest,
+        "type": printable(entry.mime or ""),
+        "about": entry.about,
+        "instead of": entry.replaces,
+    }
+    print_fields({name: value for name, value in fields.items() if value})
+    if entry.text is not None:
+        print()
+        for line in entry.text.splitlines():
+            print(printable(line, 1_000))
+
+
+def _verify(device: Device, options: argparse.Namespace) -> int:
+    found = history.verify_history(device, device.pick_group(options.group))
+    if options.json:
+        print_json(to_json(found))
+    else:
+        for complaint in found.complaints:
+            print(f"error: {complaint}", file=sys.stderr)
+        holds = "do not all hold" if found.complaints else "all hold"
+        forks = f"; {count(found.forks, 'fork')}, both branches kept" if found.forks else ""
+        print(
+            f"{count(found.operations, 'operation')} by {count(found.authors, 'author')}, and "
+            f"{count(found.versions, 'version')} of the group from version {found.first_version} on: {holds}{forks}"
+        )
+    return 1 if found.complaints else 0

@@ -1,0 +1,8 @@
+"""What a group says: signed operations that follow one another, kept verbatim by every member.
+
+Rules: an operation is judged by what it names, never by when it came, so that whoever holds the same operations and
+manifests believes the same; nothing of it is held in memory as a whole.
+
+Read `operation.py` (the document), `bodies.py` (what it says), `acceptance.py` (the numbered rules), then
+`messages.py` and `history.py` (how operations are written, sent and asked for).
+"""

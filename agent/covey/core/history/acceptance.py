@@ -1,0 +1,122 @@
+"""Which operations a device takes into a group's history (docs/protocol.md, "History"; rules 1 to 3: `operation.py`).
+
+4. It is of the group in question.
+5. Its parents are here, and it is one higher than the highest of them. Until they are, it waits.
+6. It names a manifest that is here and lists its author, not as a board; that manifest is of no lower version than
+   those that its parents name. So whoever was removed can follow nothing that was written in knowledge of that.
+7. The operation before it in its log is here, and lower. Until that is so, it waits.
+8. A second operation under one number proves a fork; both are kept. A third is taken only if another author's
+   operation follows it.
+9. Of one author at most `LOGS_OF_ONE` logs and `MAXIMUM_AUTHOR_BYTES` are taken, and more only where another
+   author's operation follows it; of a group `MAXIMUM_LOGS` and `MAXIMUM_HISTORY_BYTES`, and no more.
+10. Its body is of a kind that this device knows, and of that kind's shape. A merge follows several.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from covey.core.group.manifest import read_manifest
+from covey.core.history.bodies import OperationKind, read_body
+from covey.core.history.operation import Operation
+from covey.core.history.records import AcceptanceRecords
+from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
+from covey.errors import LimitError, MalformedError, NotAMemberError, RollbackError
+from covey.limits.history import (
+    FORKS_OF_ONE,
+    LOGS_OF_ONE,
+    MAXIMUM_AUTHOR_BYTES,
+    MAXIMUM_HISTORY_BYTES,
+    MAXIMUM_LOGS,
+)
+
+_REMEMBERED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class NamedManifest:
+    """A manifest, as far as operations name it: its version, and who may write under it."""
+
+    version: int
+    authors: frozenset[DeviceKey]
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """What an operation rests on and is not here: operations by id, earlier ones of its log, or a manifest."""
+
+    parents: tuple[OperationId, ...] = ()
+    earlier: bool = False
+    manifest: bool = False
+
+
+class Acceptance:
+    """The rules, over what is here."""
+
+    def __init__(self, records: AcceptanceRecords) -> None:
+        self._records = records
+        self._named: OrderedDict[ManifestHash, NamedManifest] = OrderedDict()
+        """The manifests named last: reading one with 1,000 members takes a Pi milliseconds."""
+
+    def named(self, group_id: GroupId, manifest_hash: ManifestHash) -> NamedManifest | None:
+        """Return a manifest that is here."""
+        found = self._named.get(manifest_hash)
+        if found is None:
+            raw = self._records.groups.manifest(group_id, manifest_hash)
+            if raw is None:
+                return None
+            manifest = read_manifest(raw, verify=False)
+            authors = (member.keys.signing_public for member in manifest.members if not member.is_board)
+            found = self._named[manifest_hash] = NamedManifest(manifest.version, frozenset(authors))
+            if len(self._named) > _REMEMBERED:
+                self._named.popitem(last=False)
+        return found
+
+    def judge(self, operation: Operation, *, wanted: bool = False) -> NamedManifest | Waits:
+        """Apply rules 5 to 10; return the manifest that an acceptable operation names, or what it waits for.
+
+        `wanted` says that another author's operation follows it (rule 8).
+
+        Raises:
+            RemoteError: the rule that it breaks.
+        """
+        group_id, records = operation.group_id, self._records.operations
+        parents = [(each, records.held(group_id, each)) for each in operation.parents]
+        missing = tuple(each for each, held in parents if held is None)
+        manifest = self.named(group_id, operation.manifest)
+        before = records.numbered(group_id, operation.log, operation.number - 1) if operation.number > 1 else []
+        waits = Waits(missing, earlier=operation.number > 1 and not before, manifest=manifest is None)
+        if missing or waits.earlier or manifest is None:
+            return waits
+        held = [each for _, each in parents if each is not None]
+        if operation.height != 1 + max((each.height for each in held), default=0):
+            raise MalformedError("an operation is one higher than the highest that it follows")
+        if operation.author not in manifest.authors:
+            raise NotAMemberError("the manifest that an operation names does not let its author write")
+        if any(each.manifest_version > manifest.version for each in held):
+            raise RollbackError("an operation names a manifest before the one that it follows")
+        if before and all(each.height >= operation.height for each in before):
+            raise MalformedError("an operation follows the one before it in its log")
+        self._check_bounds(operation, wanted=wanted)
+        read_body(operation)
+        if operation.kind == OperationKind.MERGE and len(operation.parents) < 2:
+            raise MalformedError("a merge follows several operations")
+        return manifest
+
+    def _check_bounds(self, operation: Operation, *, wanted: bool) -> None:
+        """Rules 8 and 9."""
+        group_id, records = operation.group_id, self._records.operations
+        end = records.end_of(group_id, operation.log)
+        new, length = int(end is None), len(operation.raw)
+        group = records.totals(group_id)
+        if group.logs + new > MAXIMUM_LOGS or group.length + length > MAXIMUM_HISTORY_BYTES:
+            raise LimitError("the group's history is full")
+        if wanted:
+            return
+        author = records.totals(group_id, operation.author)
+        if author.logs + new > LOGS_OF_ONE or author.length + length > MAXIMUM_AUTHOR_BYTES:
+            raise LimitError("its author's part of the group's history is full")
+        rival = end is not None and operation.number <= end.number
+        if rival and len(records.numbered(group_id, operation.log, operation.number)) >= FORKS_OF_ONE:
+            raise LimitError(f"more than {FORKS_OF_ONE} operations under one number")

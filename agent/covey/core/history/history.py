@@ -1,0 +1,308 @@
+"""The history of one device's groups: writing operations, taking others', and catching up.
+
+1. An author sends its operations to every other member that is no board. While something waits for a member, a
+   further operation adds no message: it is sent when that has been acknowledged. So who is away for a year costs
+   its author one row.
+2. What is taken of a message is stored in the commit by which it came. An operation that rests on one that is not
+   here is dropped, and its sender asked for all that is missing; one that breaks a rule ends its author's log here,
+   and takes nothing else along.
+3. Who asks says how far it has come in each log, and is answered with what comes after that, the lowest first, as
+   much as one message carries. It asks again while that brings something, and otherwise not before
+   `HISTORY_PULL_US` have passed.
+4. Where more operations than one may follow are heads, merges come first.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from covey.core.crypto import Identity
+from covey.core.group.manifest import GroupManifest
+from covey.core.group.messages import GroupSend
+from covey.core.history.acceptance import Acceptance, Waits
+from covey.core.history.bodies import Body, Merge
+from covey.core.history.messages import HistoryPull, OperationBundle
+from covey.core.history.operation import Log, Operation, read_operation, sign_operation
+from covey.core.history.records import HistoryRecords
+from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.link.send_queue import SendQueue
+from covey.core.membership.membership import Membership
+from covey.core.now import Now
+from covey.core.wire.message import Message, MessageType
+from covey.errors import LimitError, LocalError, NotForUsError, RemoteError
+from covey.limits.history import (
+    ANNOUNCE_US,
+    BUNDLE_OPERATION_BYTES,
+    BUNDLE_OPERATIONS,
+    HISTORY_PULL_US,
+    MAXIMUM_OPERATION_BODY_BYTES,
+    MAXIMUM_PARENTS,
+    MAXIMUM_WANTED,
+)
+
+
+@dataclass(slots=True)
+class Taken:
+    """What became of the operations of one message."""
+
+    accepted: list[Operation] = field(default_factory=list)
+    missing: set[OperationId] = field(default_factory=set)
+    """Operations that accepted or waiting ones follow, and that are not here."""
+    waits: bool = False
+    for_manifest: bool = False
+    refused: list[RemoteError] = field(default_factory=list)
+
+
+class History:
+    """The history of each of this device's groups."""
+
+    def __init__(self, identity: Identity, membership: Membership, records: HistoryRecords, queue: SendQueue) -> None:
+        self._identity = identity
+        self._own = identity.signing_public
+        self._membership = membership
+        self._records = records
+        self._queue = queue
+        self._acceptance = Acceptance(records)
+        self._pulled_at_us: dict[tuple[GroupId, DeviceKey], int] = {}
+        self._look_at_us: int | None = 0
+        """When to look next whether something is owed to a member; None: to nobody."""
+
+    def refresh(self) -> None:
+        """Take up what another process wrote."""
+        self._look_at_us = 0
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def write(self, group_id: GroupId, body: Body, now: Now) -> Operation:
+        """Add an operation of this device to a group's history, and queue it for the members.
+
+        Raises:
+            LocalError: it is too large, or this device has written as much as others keep of it; or the outbox is full.
+            UnknownGroupError: this device is not in the group.
+        """
+        if len(body.to_wire()) > MAXIMUM_OPERATION_BODY_BYTES:
+            raise LocalError(f"an operation holds at most {MAXIMUM_OPERATION_BODY_BYTES} bytes")
+        manifest = self._manifest_to_name(group_id)
+        heads = self._heads_to_follow(group_id, manifest)
+        written: list[Operation] = []
+        while len(heads) > MAXIMUM_PARENTS:  # rule 4
+            merge = self._append(group_id, manifest, heads[:MAXIMUM_PARENTS], Merge(), now)
+            written.append(merge)
+            heads = [*heads[MAXIMUM_PARENTS:], merge.id]
+        operation = self._append(group_id, manifest, heads, body, now)
+        self._announce(manifest, operation.log, operation.number - len(written), now)
+        return operation
+
+    def _manifest_to_name(self, group_id: GroupId) -> GroupManifest:
+        """Return the newest manifest that lists this device: what holds, or in a conflict the highest of the heads."""
+        current = self._membership.group(group_id)
+        if current.raw:
+            return current
+        heads = self._membership.trust(group_id).heads()
+        return max(
+            (head for head in heads if head.member(self._own) is not None),
+            key=lambda head: (head.version, head.hash),
+            default=self._membership.trust(group_id).root,
+        )
+
+    def _heads_to_follow(self, group_id: GroupId, manifest: GroupManifest) -> list[OperationId]:
+        """Return the heads that an operation under a manifest may follow (acceptance, rule 6)."""
+        records = self._records.operations
+        heads = [(each, records.held(group_id, each)) for each in records.heads(group_id)]
+        return [each for each, held in heads if held is not None and held.manifest_version <= manifest.version]
+
+    def _append(
+        self, group_id: GroupId, manifest: GroupManifest, parents: Iterable[OperationId], body: Body, now: Now
+    ) -> Operation:
+        records = self._records.operations
+        log = Log(self._own, self._records.incarnations.present())
+        end = records.end_of(group_id, log)
+        parents = tuple(sorted(parents))
+        held = [records.held(group_id, each) for each in parents]
+        height = 1 + max((each.height for each in held if each is not None), default=0)
+        number = 1 if end is None else end.number + 1
+        operation = sign_operation(
+            Operation(
+                group_id, log, number, parents, height, manifest.hash, now.wall_us, int(body.kind), body.to_wire()
+            ),
+            self._identity,
+        )
+        try:
+            judged = self._acceptance.judge(operation)
+        except LimitError as error:
+            raise LocalError(f"others keep no more of this device's history: {error}") from error
+        assert not isinstance(judged, Waits), "what we write rests on what we hold"
+        records.add(operation, judged.version, now.wall_us)
+        return operation
+
+    # -- telling others -----------------------------------------------------------------------------------------------
+
+    def _announce(self, manifest: GroupManifest, log: Log, first: int, now: Now) -> None:
+        """Queue what was written from a number on for every member for whom nothing waits (rule 1)."""
+        announcements = self._records.announcements
+        for member in manifest.members:
+            key = member.keys.signing_public
+            if member.is_board or key == self._own or self._membership.address(key) is None:
+                continue
+            sent = announcements.of(manifest.group_id, key, log)
+            if sent is not None and sent.waits:
+                self._look_at_us = now.monotonic_us + ANNOUNCE_US
+            else:
+                self._send_log(manifest.group_id, key, log, first - 1 if sent is None else sent.number, now)
+
+    def _send_log(self, group_id: GroupId, member: DeviceKey, log: Log, after: int, now: Now) -> None:
+        bundle, last = self._bundle(group_id, {log: after}, only=log)
+        place = self._queue.queue(member, MessageType.OPERATIONS, group_id, bundle.to_wire(), now)
+        self._records.announcements.announced(group_id, member, place, log, last)
+
+    def has_work(self, now: Now) -> bool:
+        """Say whether something may be owed to a member that has acknowledged what was sent before."""
+        return self._look_at_us is not None and now.monotonic_us >= self._look_at_us
+
+    def maintain(self, now: Now) -> None:
+        """Send members what was written while something waited for them (rule 1)."""
+        log = Log(self._own, self._records.incarnations.present())
+        groups = {group.group_id: group for group in self._membership.groups()}
+        waiting = False
+        for behind in self._records.announcements.behind(log):
+            group = groups.get(behind.group_id)
+            if group is None or group.member(behind.member) is None or self._membership.address(behind.member) is None:
+                self._records.announcements.forget(behind.group_id, behind.member)
+            elif behind.waits:
+                waiting = True
+            else:
+                self._send_log(behind.group_id, behind.member, log, behind.number, now)
+        self._look_at_us = now.monotonic_us + ANNOUNCE_US if waiting else None
+
+    # -- taking others' -----------------------------------------------------------------------------------------------
+
+    def receive(self, message: Message, now: Now) -> tuple[Taken, list[GroupSend]]:
+        """Take the operations of a message, and ask its author for what they rest on (rules 2 and 3).
+
+        Raises:
+            RemoteError: malformed.
+        """
+        bundle = OperationBundle.from_wire(message.body)
+        taken = self._take(message.group_id, bundle.operations, now)
+        if not (taken.waits or bundle.more):
+            return taken, []
+        return taken, self.ask(message.group_id, message.author, now, taken.missing, progressed=bool(taken.accepted))
+
+    def _take(self, group_id: GroupId, raws: Iterable[bytes], now: Now) -> Taken:
+        taken = Taken()
+        operations = []
+        for raw in raws:
+            try:
+                operations.append(read_operation(raw))
+            except RemoteError as error:
+                taken.refused.append(error)
+        wanted = _followed_by_others(operations)
+        for operation in operations:
+            try:
+                self._take_one(group_id, operation, taken, now, wanted=operation.id in wanted)
+            except RemoteError as error:
+                taken.refused.append(error)
+        return taken
+
+    def _take_one(self, group_id: GroupId, operation: Operation, taken: Taken, now: Now, *, wanted: bool) -> None:
+        if operation.group_id != group_id:
+            raise NotForUsError("an operation of another group")
+        records = self._records.operations
+        if records.held(group_id, operation.id) is not None:
+            return
+        judged = self._acceptance.judge(operation, wanted=wanted)
+        if isinstance(judged, Waits):
+            taken.waits = True
+            taken.for_manifest |= judged.manifest
+            taken.missing.update(judged.parents)
+            return
+        records.add(operation, judged.version, now.wall_us)
+        taken.missing.discard(operation.id)
+        taken.accepted.append(operation)
+
+    # -- catching up --------------------------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        group_id: GroupId,
+        member: DeviceKey,
+        now: Now,
+        wanted: Iterable[OperationId] = (),
+        *,
+        progressed: bool = False,
+    ) -> list[GroupSend]:
+        """Ask a member for all that is not here; `progressed` where the last answer brought something (rule 3)."""
+        asked_at_us = self._pulled_at_us.get((group_id, member))
+        if not progressed and asked_at_us is not None and now.monotonic_us < asked_at_us + HISTORY_PULL_US:
+            return []
+        self._pulled_at_us = {
+            key: at_us for key, at_us in self._pulled_at_us.items() if now.monotonic_us < at_us + HISTORY_PULL_US
+        }
+        self._pulled_at_us[group_id, member] = now.monotonic_us
+        records = self._records.operations
+        unknown = sorted(each for each in wanted if records.held(group_id, each) is None)
+        pull = HistoryPull(dict(records.logs(group_id)), tuple(unknown[:MAXIMUM_WANTED]))
+        return [GroupSend(member, MessageType.HISTORY_PULL, group_id, pull.to_wire())]
+
+    def answer_pull(self, message: Message) -> list[GroupSend]:
+        """Give a member what it lacks; nothing while it has not taken what it was given before.
+
+        Raises:
+            RemoteError: malformed.
+        """
+        pull = HistoryPull.from_wire(message.body)
+        if self._records.outbox.control_bytes(message.author) > BUNDLE_OPERATION_BYTES:
+            self._records.counters.count("pulls_unanswered")
+            return []
+        bundle, _ = self._bundle(message.group_id, pull.ends, wanted=pull.wanted)
+        if not bundle.operations:
+            return []
+        return [GroupSend(message.author, MessageType.OPERATIONS, message.group_id, bundle.to_wire())]
+
+    def _bundle(
+        self,
+        group_id: GroupId,
+        ends: dict[Log, int],
+        *,
+        wanted: Iterable[OperationId] = (),
+        only: Log | None = None,
+    ) -> tuple[OperationBundle, int]:
+        """Return what comes after the ends of some logs, as much as one message carries; and the last one's number."""
+        chosen: list[bytes] = []
+        length, last = 0, 0
+        for raw in self._missing(group_id, ends, wanted, only):
+            if len(chosen) == BUNDLE_OPERATIONS or (chosen and length + len(raw) > BUNDLE_OPERATION_BYTES):
+                return OperationBundle(tuple(chosen), more=True), last
+            chosen.append(raw)
+            length += len(raw)
+            if only is not None:
+                last = read_operation(raw, verify=False).number
+        return OperationBundle(tuple(chosen)), last
+
+    def _missing(
+        self, group_id: GroupId, ends: dict[Log, int], wanted: Iterable[OperationId], only: Log | None
+    ) -> Iterator[bytes]:
+        """Yield what comes after the ends of logs, and what is wanted by its id, the lowest first."""
+        records = self._records.operations
+        logs = [(log, number) for log, number in records.logs(group_id) if only is None or log == only]
+        after = [records.after(group_id, log, ends.get(log, 0)) for log, number in logs if number > ends.get(log, 0)]
+        named = [(each, raw) for each in wanted if (raw := records.raw(group_id, each)) is not None]
+        by_name = sorted((read_operation(raw, verify=False).height, each, raw) for each, raw in named)
+        before = None
+        for _, operation_id, raw in heapq.merge(by_name, *after):
+            if operation_id != before:
+                yield raw
+            before = operation_id
+
+
+def _followed_by_others(operations: list[Operation]) -> set[OperationId]:
+    """Return those that an operation of another author follows, directly or not (acceptance, rule 8)."""
+    by_id = {operation.id: operation for operation in operations}
+    wanted: set[OperationId] = set()
+    for operation in reversed(operations):
+        for parent in (by_id[each] for each in operation.parents if each in by_id):
+            if operation.id in wanted or operation.author != parent.author:
+                wanted.add(parent.id)
+    return wanted

@@ -1,0 +1,149 @@
+"""One signed operation of a group's history (docs/protocol.md, "History").
+
+An operation is `[signature64, document]`. `document` is the exact bytes of `[1, group_id, author, incarnation, number,
+parents, height, manifest, made_at, type, body]`. This module knows what one operation must look like by itself:
+
+    1. The signature verifies under the author's key, over the exact bytes with a domain tag.
+    2. At most `MAXIMUM_PARENTS` parents, sorted, none twice; height 1 without any, above 1 with some.
+    3. Numbers count from 1 in each incarnation of the author.
+
+What follows what is decided in `acceptance.py`, what a body says in `bodies.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from covey.core import crypto
+from covey.core.crypto import Identity
+from covey.core.ids import (
+    GROUP_ID_BYTES,
+    INCARNATION_BYTES,
+    KEY_BYTES,
+    DeviceKey,
+    GroupId,
+    Incarnation,
+    ManifestHash,
+    OperationId,
+)
+from covey.core.wire import cbor
+from covey.errors import MalformedError
+from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES, MAXIMUM_OPERATION_BYTES, MAXIMUM_PARENTS
+from covey.limits.message import MAXIMUM_SEQUENCE
+
+_DOMAIN = b"covey/1 operation"
+_ID_DOMAIN = b"covey/1 op id"
+_VERSION = 1
+ID_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The operations of one author in one incarnation: they are numbered from 1 without a gap."""
+
+    author: DeviceKey
+    incarnation: Incarnation
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation; `raw` is the exact signed bytes.
+
+    `height` is one more than the highest among the parents', `made_at_us` what the author's wall clock said:
+    informational. `kind` is a number of `bodies.OperationKind`, or of a newer Covey.
+    """
+
+    group_id: GroupId
+    log: Log
+    number: int
+    parents: tuple[OperationId, ...]
+    height: int
+    manifest: ManifestHash
+    made_at_us: int
+    kind: int
+    body: bytes = field(repr=False)
+    raw: bytes = field(default=b"", repr=False)
+
+    @cached_property
+    def id(self) -> OperationId:
+        """The 32-byte BLAKE2b hash that later operations' parents name."""
+        return operation_id(self.raw)
+
+    @property
+    def author(self) -> DeviceKey:
+        """The signing key of whoever wrote it."""
+        return self.log.author
+
+
+def operation_id(raw: bytes) -> OperationId:
+    """Return the hash by which others name an operation."""
+    return OperationId(crypto.digest(_ID_DOMAIN, raw))
+
+
+def sign_operation(operation: Operation, identity: Identity) -> Operation:
+    """Return the operation signed by its author, which `identity` is."""
+    assert operation.author == identity.signing_public, "everybody signs its own"
+    document = cbor.encode(
+        [
+            _VERSION,
+            operation.group_id,
+            operation.author,
+            operation.log.incarnation,
+            operation.number,
+            list(operation.parents),
+            operation.height,
+            operation.manifest,
+            operation.made_at_us,
+            operation.kind,
+            operation.body,
+        ]
+    )
+    raw = cbor.encode([crypto.sign(_DOMAIN, document, identity), document])
+    return read_operation(raw, verify=False)
+
+
+_READERS = (
+    cbor.uint(255),
+    cbor.octets(GROUP_ID_BYTES),
+    cbor.octets(KEY_BYTES),
+    cbor.octets(INCARNATION_BYTES),
+    cbor.uint(MAXIMUM_SEQUENCE),
+    cbor.many(cbor.octets(ID_BYTES), MAXIMUM_PARENTS),
+    cbor.uint(MAXIMUM_SEQUENCE),
+    cbor.octets(ID_BYTES),
+    cbor.uint(),
+    cbor.uint(255),
+    cbor.octets_to(MAXIMUM_OPERATION_BODY_BYTES),
+)
+
+
+def read_operation(raw: bytes, *, verify: bool = True) -> Operation:
+    """Parse an operation and check rules 1 to 3; what this device has stored was verified before.
+
+    Raises:
+        LimitError: too long, or too many parents; nothing was parsed beyond the bound.
+        MalformedError: rules 2 and 3, or an unknown version.
+        SignatureError: rule 1.
+    """
+    signature, document = cbor.record(
+        cbor.decode(raw, MAXIMUM_OPERATION_BYTES),
+        "operation",
+        cbor.octets(crypto.SIGNATURE_BYTES),
+        cbor.octets_to(MAXIMUM_OPERATION_BYTES),
+    )
+    fields: list[Any] = cbor.record(cbor.decode(document, MAXIMUM_OPERATION_BYTES), "signed operation", *_READERS)
+    version, group_id, author, incarnation, number, parents, height, manifest, made_at_us, kind, body = fields
+    if version != _VERSION:
+        raise MalformedError(f"operation version {version}: a newer Covey?")
+    if verify:
+        crypto.verify(_DOMAIN, document, signature, author)
+    if list(parents) != sorted(set(parents)):
+        raise MalformedError("the parents of an operation are sorted and distinct")
+    if (height == 1) != (not parents) or height < 1:
+        raise MalformedError("an operation of height 1 follows nothing, and every other one something")
+    if number < 1:
+        raise MalformedError("operations are numbered from 1")
+    log = Log(author, incarnation)
+    return Operation(group_id, log, number, parents, height, manifest, made_at_us, kind, body, raw)

@@ -1,0 +1,150 @@
+"""What history reads and writes of the durable state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from covey.core.history.operation import Log, Operation
+from covey.core.ids import DeviceKey, GroupId, Incarnation, ManifestHash, OperationId, Place
+from covey.core.link.records import CounterRecords
+from covey.core.membership.records import ControlRecords
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What acceptance asks of an operation that is here: its height, and the version of the manifest that it names."""
+
+    height: int
+    manifest_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOperation:
+    """An operation as it lies here: the how-manieth to come, and when that was."""
+
+    arrival: int
+    height: int
+    stored_at_us: int
+    id: OperationId
+    raw: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How much is here: logs, and the bytes of their operations."""
+
+    logs: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """A member that has been sent a log up to a number; `waits` says that it has not acknowledged that yet."""
+
+    group_id: GroupId
+    member: DeviceKey
+    number: int
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """How far a log has come: its highest number, and how many bytes its operations have."""
+
+    number: int
+    length: int
+
+
+class OperationRecords(Protocol):
+    """The operations of this device's groups."""
+
+    def held(self, group_id: GroupId, operation_id: OperationId) -> Held | None:
+        """Return what is known of an operation that is here."""
+
+    def numbered(self, group_id: GroupId, log: Log, number: int) -> list[Held]:
+        """Return what is here under one number of a log: nothing, one, or the proof of a fork."""
+
+    def end_of(self, group_id: GroupId, log: Log) -> LogEnd | None:
+        """Return how far a log has come; None where nothing of it is here."""
+
+    def logs(self, group_id: GroupId) -> list[tuple[Log, int]]:
+        """Return (log, highest number) of every log, sorted."""
+
+    def totals(self, group_id: GroupId, author: DeviceKey | None = None) -> Totals:
+        """Return how much is here, of all authors or of one."""
+
+    def heads(self, group_id: GroupId) -> list[OperationId]:
+        """Return the operations that none follows, sorted."""
+
+    def after(self, group_id: GroupId, log: Log, number: int) -> Iterator[tuple[int, OperationId, bytes]]:
+        """Yield (height, id, operation) of a log's operations after a number."""
+
+    def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
+        """Return an operation's bytes."""
+
+    def add(self, operation: Operation, manifest_version: int, now_us: int) -> None:
+        """Keep an accepted operation for good; what it follows is no head any more."""
+
+
+class AnnouncementRecords(Protocol):
+    """How much of this device's own operations each member has been sent, one row a member."""
+
+    def of(self, group_id: GroupId, member: DeviceKey, log: Log) -> Behind | None:
+        """Return what a member has been sent of a log; None where that is nothing."""
+
+    def announced(self, group_id: GroupId, member: DeviceKey, place: Place, log: Log, number: int) -> None:
+        """Note that a log up to a number waits for a member, at a place of its queue."""
+
+    def behind(self, log: Log) -> list[Behind]:
+        """Return the members for whom more of a log was written than they have been sent."""
+
+    def forget(self, group_id: GroupId, member: DeviceKey) -> None:
+        """Forget what a member has been sent."""
+
+
+class NamedManifestRecords(Protocol):
+    """The manifests that operations name."""
+
+    def manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> bytes | None:
+        """Return an accepted manifest."""
+
+
+class OwnIncarnation(Protocol):
+    """The incarnation that this device writes in."""
+
+    def present(self) -> Incarnation:
+        """Return it."""
+
+
+class AcceptanceRecords(Protocol):
+    """What judging an operation needs."""
+
+    @property
+    def operations(self) -> OperationRecords:
+        """The operations of this device's groups."""
+
+    @property
+    def groups(self) -> NamedManifestRecords:
+        """The manifests that operations name."""
+
+
+class HistoryRecords(AcceptanceRecords, Protocol):
+    """What the history of this device's groups needs."""
+
+    @property
+    def announcements(self) -> AnnouncementRecords:
+        """Which members have been sent this device's own operations."""
+
+    @property
+    def incarnations(self) -> OwnIncarnation:
+        """The incarnation that this device writes in."""
+
+    @property
+    def outbox(self) -> ControlRecords:
+        """Messages that wait for their recipients."""
+
+    @property
+    def counters(self) -> CounterRecords:
+        """Counters that `covey status` shows."""

@@ -1,0 +1,51 @@
+"""What a group says: its operations, and how they travel."""
+
+from __future__ import annotations
+
+from covey.limits.units import KIB, MIB
+
+MAXIMUM_OPERATION_BODY_BYTES = 64 * KIB
+"""The body of an operation. What is larger travels by reference."""
+
+MAXIMUM_OPERATION_BYTES = MAXIMUM_OPERATION_BODY_BYTES + KIB
+"""A whole operation: 8 parents, a signature and the rest of its fields take some 600 bytes."""
+
+MAXIMUM_PARENTS = 8
+"""Operations that one operation follows directly. Where more heads are known, operations that only merge come first."""
+
+MAXIMUM_MIME_BYTES = 127
+"""The MIME type of a note (RFC 6838, section 4.2: each of its two names has at most 127 characters, and most far
+fewer)."""
+
+MAXIMUM_AUTHOR_BYTES = 16 * MIB
+"""The operations of one author in one group: what one member makes all others keep. A person who writes a note of a
+kilobyte every hour comes there in two years; a checkpoint lets the old ones go."""
+
+MAXIMUM_HISTORY_BYTES = 256 * MIB
+"""The operations of one group, whoever wrote them: what lets a Pi's card and a night of synchronising bear it."""
+
+LOGS_OF_ONE = 16
+"""Incarnations of one author in one group's history: each costs an honest device a restored state."""
+
+FORKS_OF_ONE = 2
+"""Operations kept of one author under one number: two prove a fork. More are taken where another author's follow
+them."""
+
+BUNDLE_OPERATIONS = 256
+"""Operations of one message that are sent, and taken; what does not fit is asked for. A Pi verifies so many in a
+twelfth of a second."""
+
+BUNDLE_OPERATION_BYTES = 256 * KIB
+"""The same in bytes, one operation at least."""
+
+MAXIMUM_LOGS = 2_048
+"""Logs of one group, all of which a request for operations tells of: those of 1,000 members, some of them restored."""
+
+MAXIMUM_WANTED = 64
+"""Operations that a request names by their ids, as others follow them."""
+
+ANNOUNCE_US = 2_000_000
+"""Between two looks whether a member has acknowledged what it was sent, while more was written since."""
+
+HISTORY_PULL_US = 15_000_000
+"""Between two requests to one member, unless the one before brought something."""

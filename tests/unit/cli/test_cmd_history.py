@@ -1,0 +1,72 @@
+"""`covey note` and `covey history` as a person uses them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.command import Here
+
+
+@pytest.fixture
+def ann(tmp_path: Path) -> Here:
+    """A device in a group of its own."""
+    device = Here(tmp_path, "ann")
+    device.ok("group", "create")
+    return device
+
+
+def _entries(device: Here, *words: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in device.ok("history", "log", "--json", *words).splitlines()]
+
+
+def test_what_is_noted_is_logged_shown_and_verified(ann: Here) -> None:  # accepts: 003.24
+    first = ann.json("note", "pump 3 rattles")["id"]
+    second = ann.json("note", "oiled", "--react", first[:8])["id"]
+    ann.ok("note", "pump 4 rattles", "--edit", first[:8])
+    assert [each["text"] for each in _entries(ann)] == ["pump 3 rattles", "oiled", "pump 4 rattles"]
+    assert [each["about"] for each in _entries(ann)] == [None, first, None]
+    assert _entries(ann)[2]["replaces"] == first
+    assert [each["text"] for each in _entries(ann, "--last", "2")] == ["oiled", "pump 4 rattles"]
+    assert _entries(ann, "--type", "merge") == []
+    assert len(_entries(ann, "--since", "1h", "--author", "ann")) == 3
+    assert f"(about {first[:8]}) oiled" in ann.ok("history")
+    assert ann.ok("history", "show", second[:8], "--raw") == "oiled"
+    assert f"instead of    {first}" in ann.ok("history", "show", _entries(ann)[2]["id"])
+    assert ann.ok("history", "verify").startswith("3 operations by 1 author, and 1 version of the group")
+    assert ann.json("history", "verify")["complaints"] == []
+
+
+def test_a_peers_text_cannot_play_with_the_terminal(ann: Here) -> None:
+    ann.ok("note", "\x1b[31mred\nsecond line")
+    line = ann.ok("history").splitlines()
+    assert len(line) == 1
+    assert "\x1b" not in line[0] + ann.ok("history", "show", _entries(ann)[0]["id"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (["note", "x", "--mime", "plain"], 2, "is no MIME type"),
+        (["note", "x", "--react", "beefbeef"], 1, "no operation's id begins with beefbeef"),
+        (["note", "x", "--react", "b"], 1, "is not the beginning of an id"),
+        (["note", "x" * 66_000], 1, "at most 65536 bytes"),
+        (["history", "show", "nothing"], 1, "is not the beginning of an id"),
+        (["history", "log", "--author", "nobody"], 1, "no member matches 'nobody'"),
+        (["history", "log", "--since", "yesterday"], 2, "is not a quantity"),
+        (["history", "verify", "--follow"], 2, "--follow is an option of 'covey history log'"),
+    ],
+)
+def test_mistakes(ann: Here, words: list[str], code: int, complaint: str) -> None:
+    assert complaint in ann.fails(*words, code=code)
+
+
+def test_verify_finds_what_was_changed_in_the_file(ann: Here) -> None:
+    ann.ok("note", "as it was")
+    with closing(sqlite3.connect(ann.state / "state.sqlite")) as database, database:
+        database.execute("UPDATE operation SET raw = zeroblob(10)")
+    assert "is not what was written" in ann.fails("history", "verify", code=1)

@@ -1,0 +1,82 @@
+"""`covey.core.history.acceptance`: what a device that holds some operations does with another one, by the vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from covey.adapters.sqlite.operations import OperationTables
+from covey.adapters.sqlite.store import empty_history
+from covey.core.group.manifest import manifest_hash
+from covey.core.history.acceptance import Acceptance, Waits
+from covey.core.history.operation import Log, Operation, read_operation, sign_operation
+from covey.core.history.records import NamedManifestRecords
+from covey.core.ids import GroupId, Incarnation, ManifestHash
+from covey.errors import LimitError, NotForUsError, RemoteError
+from covey.limits.history import LOGS_OF_ONE
+from tests.vectors import load, vectors
+from tests.vectors.makers.cast import ALICE, BOB, GROUP_ID
+from tests.vectors.makers.groups import WITH_CAROL
+from tests.vectors.makers.history import FIRST
+
+
+class _Manifests:
+    """The manifests of the vectors."""
+
+    def __init__(self) -> None:
+        raws = [bytes.fromhex(each) for each in load("history")["manifests"]]
+        self._by_hash = {manifest_hash(raw): raw for raw in raws}
+
+    def manifest(self, _group_id: GroupId, manifest_hash: ManifestHash) -> bytes | None:
+        """Return one of them."""
+        return self._by_hash.get(manifest_hash)
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    operations: OperationTables
+    groups: NamedManifestRecords
+
+
+def _offer(records: _Records, operation: Operation, *, wanted: bool = False) -> str | None:
+    """Take an operation if that is what the rules say; return what became of it."""
+    if operation.group_id != GROUP_ID:
+        raise NotForUsError("of another group")
+    judged = Acceptance(records).judge(operation, wanted=wanted)
+    if isinstance(judged, Waits):
+        return "waits"
+    records.operations.add(operation, judged.version, 0)
+    return None
+
+
+@pytest.mark.parametrize("vector", vectors("history", "scenarios"))
+def test_scenarios(vector: dict[str, Any]) -> None:
+    with empty_history() as operations:
+        records = _Records(operations, _Manifests())
+        for raw in vector["held"]:
+            assert _offer(records, read_operation(bytes.fromhex(raw))) is None
+        offered = read_operation(bytes.fromhex(vector["raw"]))
+        try:
+            outcome = _offer(records, offered)
+        except RemoteError as error:
+            outcome = error.code
+        assert outcome == vector["outcome"]
+
+
+def _of_log(number: int) -> Operation:
+    log = Log(BOB.signing_public, Incarnation(number.to_bytes(8)))
+    return sign_operation(Operation(GROUP_ID, log, 1, (), 1, WITH_CAROL.hash, 0, 1, FIRST.body), BOB)
+
+
+def test_one_author_begins_so_many_logs_unless_others_follow_them() -> None:
+    with empty_history() as operations:
+        records = _Records(operations, _Manifests())
+        for number in range(LOGS_OF_ONE):
+            assert _offer(records, _of_log(number)) is None
+        with pytest.raises(LimitError):
+            _offer(records, _of_log(LOGS_OF_ONE))
+        assert _offer(records, _of_log(LOGS_OF_ONE), wanted=True) is None
+        assert _offer(records, FIRST) is None, "others are not concerned"
+        assert ALICE.signing_public == FIRST.author

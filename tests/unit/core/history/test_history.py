@@ -1,0 +1,252 @@
+"""What members write reaches the others, whoever was away, and whatever else is in the messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from covey.core.events import EnvelopeDropped, HistoryGrew
+from covey.core.history.bodies import Note, read_body
+from covey.core.history.messages import HistoryPull, OperationBundle
+from covey.core.history.operation import Log, Operation, read_operation, sign_operation
+from covey.core.ids import GroupId, Incarnation, ManifestHash, OperationId
+from covey.core.wire.message import MessageType
+from covey.errors import LocalError, UnknownGroupError
+from covey.limits.history import (
+    ANNOUNCE_US,
+    BUNDLE_OPERATIONS,
+    FORKS_OF_ONE,
+    HISTORY_PULL_US,
+    MAXIMUM_OPERATION_BODY_BYTES,
+    MAXIMUM_PARENTS,
+)
+from tests.fleet import Device, carry, found, settled
+
+Make = Callable[[str], Device]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    return lambda name: Device(name, tmp_path)
+
+
+def _write(device: Device, group_id: GroupId, text: str) -> Operation:
+    with device.store.transaction():
+        operation = device.node.history.write(group_id, Note("text/plain", text.encode()), device.now)
+    return operation
+
+
+def _read(device: Device, group_id: GroupId) -> list[str]:
+    """Return what the notes of a group say, in the order that holds everywhere."""
+    bodies = [read_body(read_operation(stored.raw)) for stored in device.store.operations.in_order(group_id)]
+    return [body.content.decode() for body in bodies if isinstance(body, Note)]
+
+
+def _send(author: Device, recipient: Device, group_id: GroupId, kind: MessageType, body: bytes) -> None:
+    """Send what no honest node would."""
+    with author.store.transaction():
+        author.node._queue.queue(recipient.key, kind, group_id, body, author.now)
+    carry(author, recipient)
+
+
+def _maintain(*devices: Device) -> None:
+    for device in devices:
+        device.wait(ANNOUNCE_US / 1_000_000)
+        device.maintain()
+    carry(*devices)
+
+
+def _forged(device: Device, group_id: GroupId, number: int, text: str, *parents: Operation, **other: int) -> Operation:
+    """Return an operation that a device signs as it likes."""
+    height = other.get("height", 1 + max((each.height for each in parents), default=0))
+    log = Log(device.key, Incarnation(bytes([other.get("life", 9)] * 8)))
+    named = device.node.membership.group(group_id).hash
+    ids = tuple(sorted(each.id for each in parents))
+    body = Note("text/plain", text.encode()).to_wire()
+    kind = other.get("kind", 1)
+    return sign_operation(Operation(group_id, log, number, ids, height, named, 0, kind, body), device.identity)
+
+
+def _bundle(*operations: Operation) -> bytes:
+    return OperationBundle(tuple(each.raw for each in operations)).to_wire()
+
+
+def test_a_note_reaches_every_member_and_its_author_sees_it(make: Make) -> None:  # accepts: 003.21, 003.24
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    _write(ann, group_id, "pump 3 rattles")
+    carry(ann, ben, cem)
+    assert _read(ann, group_id) == _read(ben, group_id) == _read(cem, group_id) == ["pump 3 rattles"]
+    assert HistoryGrew(group_id, ann.key, 1) in ben.events()
+
+
+def test_notes_that_knew_nothing_of_each_other_stand_in_one_order_everywhere(make: Make) -> None:  # accepts: 003.22
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    _write(ann, group_id, "one")
+    carry(ann, ben, cem)
+    for device in (ann, ben, cem):
+        _write(device, group_id, f"{device.name} at once")
+    carry(ann, ben, cem)
+    assert _read(ann, group_id) == _read(ben, group_id) == _read(cem, group_id)
+    assert len(ann.store.operations.heads(group_id)) == 3
+    last = _write(ben, group_id, "after all")
+    carry(ann, ben, cem)
+    assert ann.store.operations.heads(group_id) == [last.id]
+    assert _read(cem, group_id)[-1] == "after all"
+
+
+def test_more_heads_than_an_operation_may_follow_are_merged_first(make: Make) -> None:
+    devices = [make(f"device {number}") for number in range(MAXIMUM_PARENTS + 3)]
+    group_id = GroupId(settled(*devices))
+    for device in devices:
+        _write(device, group_id, device.name)
+    carry(*devices)
+    last = _write(devices[0], group_id, "last")
+    carry(*devices)
+    assert len(last.parents) <= MAXIMUM_PARENTS
+    assert {tuple(each.store.operations.heads(group_id)) for each in devices} == {(last.id,)}
+
+
+def test_who_is_away_costs_its_author_one_row(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    for number in range(3 * BUNDLE_OPERATIONS):
+        _write(ann, group_id, f"note {number}")
+    assert len(ann.store.outbox.control_messages(ben.key)) == 1
+    for _ in range(5):
+        carry(ann, ben)
+        _maintain(ann, ben)
+    assert len(_read(ben, group_id)) == 3 * BUNDLE_OPERATIONS
+    assert _read(ben, group_id) == _read(ann, group_id)
+
+
+def test_what_was_written_while_something_waited_is_owed_across_a_restart(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    _write(ann, group_id, "first")
+    _write(ann, group_id, "second")
+    ann.restart()
+    carry(ann, ben)
+    assert _read(ben, group_id) == ["first"]
+    _maintain(ann, ben)
+    assert _read(ben, group_id) == ["first", "second"]
+    _maintain(ann, ben)
+    assert not ann.node.history.has_work(ann.now), "nothing is owed, and nothing is looked for"
+
+
+def test_who_lacks_what_an_operation_follows_asks_for_it(make: Make) -> None:
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    _write(ann, group_id, "heard by ben alone")
+    carry(ann, ben)
+    _write(ben, group_id, "about that")
+    carry(ben, cem)
+    assert _read(cem, group_id) == ["heard by ben alone", "about that"]
+
+
+def test_what_breaks_a_rule_takes_nothing_else_along(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    good = _forged(ben, group_id, 1, "good")
+    bad = _forged(ben, group_id, 2, "bad", good, height=7)
+    after = _forged(ben, group_id, 3, "after it", bad)
+    mine = _forged(ben, group_id, 1, "another log", life=8)
+    unknown = _forged(ben, group_id, 2, "unknown kind", mine, life=8, kind=200)
+    body = OperationBundle((*(each.raw for each in (good, bad, after, mine, unknown)), b"\x00")).to_wire()
+    _send(ben, ann, group_id, MessageType.OPERATIONS, body)
+    assert sorted(_read(ann, group_id)) == ["another log", "good"]
+    dropped = [event.code for event in ann.events() if isinstance(event, EnvelopeDropped)]
+    assert dropped == ["malformed"] * 3
+    assert ann.store.quarantine.entries() == []
+
+
+def test_a_hostile_member_that_promises_more_is_asked_once_in_a_while(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    orphan = _forged(ben, group_id, 2, "of nothing", _forged(ben, group_id, 1, "withheld"))
+    asked = 0
+    for _ in range(20):
+        with ben.store.transaction():
+            ben.node._queue.queue(ann.key, MessageType.OPERATIONS, group_id, _bundle(orphan), ben.now)
+        for outgoing in ben.sends():
+            ann.receive(outgoing.envelope)
+        asked += len(ann.store.outbox.control_messages(ben.key))
+        carry(ann, ben)
+    assert asked == 1
+    ann.wait(HISTORY_PULL_US / 1_000_000)
+    _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(orphan))
+    assert _read(ann, group_id) == []
+
+
+def test_a_fork_is_kept_as_a_proof_and_no_third_rival_is(make: Make) -> None:
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    rivals = [_forged(ben, group_id, 1, f"rival {number}") for number in range(FORKS_OF_ONE + 1)]
+    _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(*rivals))
+    assert len(_read(ann, group_id)) == FORKS_OF_ONE
+    _send(ben, cem, group_id, MessageType.OPERATIONS, _bundle(rivals[-1]))
+    answer = _write(cem, group_id, "to that")  # whoever follows the third one makes it wanted
+    carry(cem, ann, ben)
+    assert answer.id in ann.store.operations.heads(group_id)
+    assert len(_read(ann, group_id)) == FORKS_OF_ONE + 2
+
+
+def test_a_pull_that_changes_nothing_is_not_answered(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    operation = _write(ann, group_id, "one")
+    carry(ann, ben)
+    pull = HistoryPull({operation.log: 1}).to_wire()
+    with ben.store.transaction():
+        ben.node._queue.queue(ann.key, MessageType.HISTORY_PULL, group_id, pull, ben.now)
+    for outgoing in ben.sends():
+        ann.receive(outgoing.envelope)
+    assert ann.store.outbox.control_messages(ben.key) == []
+
+
+def test_pulls_fill_no_outbox(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    for number in range(40):
+        _write(ann, group_id, f"{number}" * 8_000)
+    carry(ann, ben)
+    for _ in range(200):
+        with ben.store.transaction():
+            ben.node._queue.queue(ann.key, MessageType.HISTORY_PULL, group_id, HistoryPull({}).to_wire(), ben.now)
+    for outgoing in ben.sends():
+        ann.receive(outgoing.envelope)
+    assert len(ann.store.outbox.control_messages(ben.key)) <= 2
+
+
+def test_the_history_of_a_group_goes_with_it(make: Make) -> None:  # accepts: 003.51
+    ann = make("ann")
+    with ann.store.transaction():
+        group_id = ann.node.membership.create("ann", (), ann.now.wall_us).group_id
+    _write(ann, group_id, "alone")
+    with ann.store.transaction():
+        ann.node.actions.leave(group_id, ann.now)
+    assert ann.store.operations.in_order(group_id) == []
+    with pytest.raises(UnknownGroupError):
+        _write(ann, group_id, "once more")
+
+
+def test_what_is_too_large_is_refused_before_anything_is_written(make: Make) -> None:
+    ann = make("ann")
+    with ann.store.transaction():
+        group_id = ann.node.membership.create("ann", (), ann.now.wall_us).group_id
+    with pytest.raises(LocalError, match="at most 65536 bytes"):
+        _write(ann, group_id, "x" * MAXIMUM_OPERATION_BODY_BYTES)
+    assert ann.store.operations.heads(group_id) == []
+
+
+def test_an_operation_of_another_group_or_manifest_is_refused(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id, other = found(ann, ben), found(ben, ann)
+    _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(_forged(ben, other, 1, "of the other group")))
+    nowhere = Operation(group_id, Log(ben.key, Incarnation(bytes(8))), 1, (), 1, ManifestHash(bytes(32)), 0, 1, b"\x80")
+    _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(sign_operation(nowhere, ben.identity)))
+    assert ann.store.operations.in_order(group_id) == []
+    assert ann.store.operations.held(group_id, OperationId(bytes(32))) is None

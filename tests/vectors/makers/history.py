@@ -1,0 +1,194 @@
+"""history.json: operations by themselves, then what a device that holds some of them does with another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from covey.core import crypto
+from covey.core.crypto import Identity
+from covey.core.history.bodies import Merge, Note
+from covey.core.history.messages import HistoryPull, OperationBundle
+from covey.core.history.operation import Log, Operation, sign_operation
+from covey.core.ids import GroupId, Incarnation, ManifestHash, OperationId
+from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES, MAXIMUM_PARENTS
+from tests.vectors.makers.cast import (
+    ALICE,
+    BOB,
+    CAROL,
+    GROUP_ID,
+    INCARNATION,
+    MALLORY,
+    NOW_US,
+    cbor,
+    flip,
+    keys,
+    seeded,
+)
+from tests.vectors.makers.groups import GENESIS, WITH_BOB, WITH_CAROL, WITHOUT_BOB
+
+_DOMAIN = b"covey/1 operation"
+_MANIFESTS = (GENESIS, WITH_BOB, WITH_CAROL, WITHOUT_BOB)
+_NOTE = Note("text/plain", "Pumpe 3 klappert \N{WRENCH}".encode())
+
+
+def _operation(author: Identity, number: int, *parents: Operation, **changed: Any) -> Operation:
+    """Return an operation of the log that its author has; anything of it may be another."""
+    height = 1 + max((parent.height for parent in parents), default=0)
+    ids = tuple(sorted(parent.id for parent in parents))
+    log = Log(author.signing_public, INCARNATION)
+    first = Operation(GROUP_ID, log, number, ids, height, WITH_CAROL.hash, NOW_US, 1, _NOTE.to_wire())
+    return sign_operation(replace(first, **changed), author)
+
+
+FIRST = _operation(ALICE, 1)
+SECOND = _operation(ALICE, 2, FIRST)
+ANSWER = _operation(BOB, 1, FIRST, body=Note("text/plain", b"oiled", about=FIRST.id).to_wire())
+EDITED = _operation(ALICE, 3, SECOND, body=Note("text/plain", b"pump 4", replaces=FIRST.id).to_wire())
+MERGED = _operation(CAROL, 1, SECOND, ANSWER, kind=0, body=Merge().to_wire())
+AFTER_REMOVAL = _operation(CAROL, 2, MERGED, manifest=WITHOUT_BOB.hash)
+FORK = _operation(ALICE, 2, FIRST, made_at_us=NOW_US + 1)
+THIRD_RIVAL = _operation(ALICE, 2, FIRST, made_at_us=NOW_US + 2)
+
+
+def _fields(**changed: object) -> bytes:
+    fields: dict[str, object] = {
+        "version": 1,
+        "group_id": GROUP_ID,
+        "author": ALICE.signing_public,
+        "incarnation": INCARNATION,
+        "number": 2,
+        "parents": [FIRST.id],
+        "height": 2,
+        "manifest": WITH_CAROL.hash,
+        "made_at_us": NOW_US,
+        "kind": 1,
+        "body": _NOTE.to_wire(),
+    }
+    return cbor(list({**fields, **changed}.values()))
+
+
+def _signed(document: bytes, signer: Identity = ALICE, domain: bytes = _DOMAIN) -> bytes:
+    return cbor([crypto.sign(domain, document, signer), document])
+
+
+def _accepted() -> list[dict[str, Any]]:
+    named = {
+        "the first operation": FIRST,
+        "the second one of its log": SECOND,
+        "a comment": ANSWER,
+        "an edit": EDITED,
+        "a merge": MERGED,
+    }
+    return [
+        {
+            "name": name,
+            "code": None,
+            "raw": made.raw.hex(),
+            "id": made.id.hex(),
+            "author": made.author.hex(),
+            "incarnation": made.log.incarnation.hex(),
+            "number": made.number,
+            "parents": [parent.hex() for parent in made.parents],
+            "height": made.height,
+            "manifest": made.manifest.hex(),
+            "made_at_us": made.made_at_us,
+            "kind": made.kind,
+            "body": made.body.hex(),
+        }
+        for name, made in named.items()
+    ]
+
+
+def _refused() -> list[dict[str, Any]]:
+    nine = sorted(seeded(f"parent {number}") for number in range(MAXIMUM_PARENTS + 1))
+    documents = {
+        ("another version", "malformed"): _fields(version=2),
+        ("number 0", "malformed"): _fields(number=0),
+        ("a parent twice", "malformed"): _fields(parents=[FIRST.id, FIRST.id]),
+        ("parents not sorted", "malformed"): _fields(parents=nine[1::-1]),
+        ("height 1 with a parent", "malformed"): _fields(height=1),
+        ("height 2 without one", "malformed"): _fields(parents=[]),
+        ("height 0", "malformed"): _fields(parents=[], height=0),
+        ("a number beyond 2^40 - 1", "malformed"): _fields(number=2**40),
+        ("nine parents", "limit"): _fields(parents=nine),
+        ("a body too long", "limit"): _fields(body=bytes(MAXIMUM_OPERATION_BODY_BYTES + 1)),
+    }
+    raws = {name: _signed(document) for name, document in documents.items()}
+    raws["by somebody else", "signature"] = _signed(_fields(), MALLORY)
+    raws["signed as a message", "signature"] = _signed(_fields(), domain=b"covey/1 message")
+    raws["a bit flipped", "signature"] = flip(SECOND.raw, len(SECOND.raw) - 1)
+    raws["followed by a byte", "malformed"] = SECOND.raw + b"\x00"
+    return [{"name": name, "code": code, "raw": raw.hex()} for (name, code), raw in raws.items()]
+
+
+def _scenario(name: str, outcome: str | None, offered: Operation, *held: Operation) -> dict[str, Any]:
+    """Say what becomes of an operation; `outcome` is null where it is taken, `waits`, or the code of a rule."""
+    return {"name": name, "outcome": outcome, "held": [each.raw.hex() for each in held], "raw": offered.raw.hex()}
+
+
+def _scenarios() -> list[dict[str, Any]]:
+    alone = _operation(ALICE, 1, FIRST, log=Log(ALICE.signing_public, Incarnation(bytes(8))))
+    return [
+        _scenario("the first operation", None, FIRST),
+        _scenario("an answer", None, ANSWER, FIRST),
+        _scenario("what it follows is not here", "waits", SECOND),
+        _scenario("the one before in its log is not here", "waits", _operation(ALICE, 3, FIRST), FIRST),
+        _scenario("its manifest is not here", "waits", _operation(ALICE, 1, manifest=ManifestHash(seeded("later")))),
+        _scenario("a second log of the same author", None, alone, FIRST),
+        _scenario("a fork, which is kept", None, FORK, FIRST, SECOND),
+        _scenario("a third rival", "limit", THIRD_RIVAL, FIRST, SECOND, FORK),
+        _scenario("a height that lies", "malformed", _operation(BOB, 1, FIRST, height=7), FIRST),
+        _scenario("the first of its log, by a stranger", "not_a_member", _operation(MALLORY, 1)),
+        _scenario("by a removed member, under what removed it", "not_a_member", _by_bob(), FIRST),
+        _scenario(
+            "by one before the removal, of what came after",
+            "rollback",
+            _late(),
+            FIRST,
+            SECOND,
+            ANSWER,
+            MERGED,
+            AFTER_REMOVAL,
+        ),
+        _scenario("beside the one before it in its log", "malformed", _operation(ALICE, 2), FIRST),
+        _scenario("of a kind that nobody knows", "malformed", _operation(ALICE, 1, kind=200)),
+        _scenario("a merge of one", "malformed", _operation(BOB, 1, FIRST, kind=0, body=Merge().to_wire()), FIRST),
+        _scenario("a note of no type", "malformed", _operation(ALICE, 1, body=Note("plain", b"").to_wire())),
+        _scenario(
+            "a note with a field more", "malformed", _operation(ALICE, 1, body=cbor(["a/b", b"", None, None, 0]))
+        ),
+        _scenario("of another group", "not_for_us", _operation(ALICE, 1, group_id=GroupId(seeded("other group")))),
+    ]
+
+
+def _by_bob() -> Operation:
+    return _operation(BOB, 1, FIRST, manifest=WITHOUT_BOB.hash)
+
+
+def _late() -> Operation:
+    return _operation(BOB, 2, AFTER_REMOVAL)
+
+
+def _bodies() -> list[dict[str, Any]]:
+    bundle = OperationBundle((FIRST.raw, SECOND.raw), more=True)
+    pull = HistoryPull({FIRST.log: 2, ANSWER.log: 1}, (OperationId(seeded("wanted")),))
+    twice = cbor([[[ALICE.signing_public, INCARNATION, 1], [ALICE.signing_public, INCARNATION, 2]], []])
+    return [
+        {"name": "two operations, and more", "type": "OPERATIONS", "code": None, "body": bundle.to_wire().hex()},
+        {"name": "no boolean", "type": "OPERATIONS", "code": "malformed", "body": cbor([[], 1]).hex()},
+        {"name": "how far it has come", "type": "HISTORY_PULL", "code": None, "body": pull.to_wire().hex()},
+        {"name": "a log twice", "type": "HISTORY_PULL", "code": "malformed", "body": twice.hex()},
+    ]
+
+
+def make() -> dict[str, Any]:
+    """Return the file."""
+    return {
+        "keys": keys(),
+        "group_id": GROUP_ID.hex(),
+        "manifests": [manifest.raw.hex() for manifest in _MANIFESTS],
+        "operations": [*_accepted(), *_refused()],
+        "scenarios": _scenarios(),
+        "bodies": _bodies(),
+    }
