@@ -142,3 +142,21 @@ def test_settings_are_all_checked_before_one_is_changed(one: Here) -> None:
     for words in (("set", "label", "new", "outbox.maximum_bytes", "1"), ("set", "label", "x" * 100)):
         assert one.covey("config", *words).code in {1, 2, 78}
     assert _files(one) == before
+
+
+def test_a_group_uri_is_a_public_groups_and_nobody_elses(one: Here, tmp_path: Path) -> None:  # accepts: 003.07, 003.86
+    one.ok("group", "create")
+    assert "covey invite" in one.fails("group", "uri", code=1)
+    one.ok("group", "leave", "--yes")
+    group_id = one.json("group", "create", "--mode", "public")["group_id"]
+    shown = one.json("group", "uri")
+    assert shown["group_id"] == group_id
+    assert one.ok("group", "uri").strip() == shown["uri"]
+    assert "in that group already" in one.fails("join", shown["uri"], code=1)
+    two = Here(tmp_path, "two")
+    before = _files(two)
+    assert "damaged" in two.fails("join", "-", feed=shown["uri"][:-3], code=1)
+    assert _files(two) == before
+    assert "no answer yet" in two.fails("join", shown["uri"], "--timeout", "0.1", code=1)
+    assert two.json("status")["pending_joins"] == 1
+    assert f'url = "{_RELAY}"' in (two.state / "config.toml").read_text()

@@ -155,6 +155,23 @@ def test_a_banned_device_does_not_come_back_until_it_is_unbanned(new_gateway: Ne
     assert len(one.json("group", "show")["members"]) == 2
 
 
+def test_a_public_group_is_joined_by_its_uri(new_gateway: NewGateway) -> None:
+    # accepts: 003.07, 003.09, 003.86
+    one, two, three = [new_gateway(name) for name in ("one", "two", "three")]
+    one.ok("group", "create", "--mode", "public")
+    one.start("run", "--no-sensors")
+    two.ok("join", "-", feed=one.ok("group", "uri"))
+    two.start("run", "--no-sensors")
+    one.end()  # a member that is no admin answers as well
+    assert three.json("join", two.json("group", "uri")["uri"])["version"] == 3
+    three.ok("send", "--text", "hello")
+    three.start("run", "--no-sensors")
+    wait_until(lambda: two.covey("recv").stdout == "hello", "two hears three")
+    one.start("run", "--no-sensors")
+    wait_until(lambda: len(one.json("group", "show")["members"]) == 3, "one knows three")
+    assert one.ok("recv", "--wait", "20") == "hello"
+
+
 def test_a_destroyed_group_is_forgotten_by_all(new_gateway: NewGateway) -> None:
     # accepts: 000.22, 000.23
     _, two, three = gateways = _pair(new_gateway, "one", "two", "three")

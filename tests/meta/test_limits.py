@@ -21,6 +21,7 @@ _OUR_OWN = {
     "INBOX_BYTES": "this machine's disk",
     "LANDING_BYTES": "this machine's disk",
     "QUARANTINED_MESSAGES": "this machine's disk",
+    "PUBLIC_REQUEST_US": "how long a joiner tries",
     "MAXIMUM_DECLINED_GROUPS": "this machine's disk",
     "WILL_DELAY_US": "a sender's choice; the relay keeps to it",
     "PRESENCE_BLOCK": "this device's own counter",

@@ -75,7 +75,7 @@ def status_of(device: Device) -> Status:
         ),
         boards=boards,
         salvage=_last_salvage(device, now_us),
-        pending_joins=len(store.joins.pending()),
+        pending_joins=len({each.group_id for each in store.joins.pending()}),
         waiting_invitations=len(unanswered(device.node.membership, store.requests, now_us)),
         landing_bytes=store.landing.size(),
         counters=store.counters.values(),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.roles.pairing_host import HostFacts
 from covey.core.wire.topics import inbox_topic
+from covey.errors import ConfigurationError
 from covey.limits.pairing import MAXIMUM_CERTIFICATES_BYTES
 
 if TYPE_CHECKING:
@@ -46,6 +47,16 @@ def make_relays(
         )
         for account in accounts(folder, config)
     ]
+
+
+def require_relay(device: Device) -> None:
+    """Check that a relay is set, without which nobody comes.
+
+    Raises:
+        ConfigurationError: none is.
+    """
+    if not device.config.relay.url:
+        raise ConfigurationError("no relay is set", hint="covey relay --url mqtt://HOST")
 
 
 def lacks_account(device: Device) -> bool:

@@ -37,6 +37,7 @@ def add_arguments(parser: Parser) -> None:
         ("show", _show, "show a group, its members and its mode"),
         ("members", _members, "show who is in a group, with their fingerprints"),
         ("log", _log, "show every version of a group, and what it changed"),
+        ("uri", _uri, "print what any device joins a public group with"),
     ):
         group_option(actions.add(name, act, summary))
     diff = actions.add("diff", _diff, "show what changed since a version")
@@ -70,7 +71,7 @@ def add_arguments(parser: Parser) -> None:
     ):
         _yes_option(actions.add(name, act, summary))
     for name, action in parser.actions.items():
-        if name not in {"create", "show", "members", "log"}:
+        if name not in {"create", "show", "members", "log", "uri"}:
             group_option(action)
         json_option(action)
 
@@ -116,6 +117,20 @@ def _log(options: argparse.Namespace) -> None:
     with open_device(options) as device:
         for version in groups.history(device, device.pick_group(options.group)):
             _show_version(version, as_json=options.json)
+
+
+def _uri(options: argparse.Namespace) -> None:
+    """Print the URI on stdout, as scripts want it, and the rest where a person reads."""
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        uri = groups.group_uri(device, manifest)
+    if options.json:
+        print_json({"group_id": manifest.group_id.hex(), "uri": uri.to_uri()})
+        return
+    print(uri.to_uri(), flush=True)
+    members = ", ".join(device_name(each.signing_public) for each in uri.contacts)
+    print(f"no secret: covey join URI, on any number of devices, while one of {members} is there", file=sys.stderr)
+    print("print it anew when they have other noise keys", file=sys.stderr)
 
 
 def _diff(options: argparse.Namespace) -> None:

@@ -20,7 +20,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "code",
         metavar="CODE",
-        help="what 'covey invite' shows: the code or the URI; - reads it from stdin, out of the process list",
+        help="what 'covey invite' or 'covey group uri' shows; - reads it from stdin, out of the process list",
     )
     parser.add_argument("--relay", metavar="URL", help="with a code, where both devices meet: mqtts://HOST[:PORT]")
     parser.add_argument(

@@ -22,7 +22,8 @@ from covey.core.membership.rotation import announce_everywhere, wiped
 from covey.core.membership.voting import Voting
 from covey.core.membership.voting import vote as cast_vote
 from covey.core.now import Now
-from covey.core.pairing.invite import Invite, JoinRequest
+from covey.core.pairing.group_uri import GroupUri
+from covey.core.pairing.invite import NO_INVITE, Invite, JoinRequest
 from covey.core.pairing.records import GroupRequest
 from covey.core.wire.message import MessageType
 
@@ -74,6 +75,18 @@ class GroupActions:
         self._records.requests.reconsider(invite.group_id)
         request = JoinRequest(invite.secret, self._identity.noise_public, label)
         self._queue.queue(invite.inviter.signing_public, MessageType.JOIN, invite.group_id, request.to_wire(), now)
+
+    def request_visit(self, uri: GroupUri, label: str, now: Now) -> None:
+        """Ask members of a public group for its manifest, with which this device lets itself in (003.07).
+
+        Raises:
+            LocalError: the URI names this device, or it is in the group.
+        """
+        self._membership.begin_visit(uri, label, now.wall_us)
+        self._records.requests.reconsider(uri.group_id)
+        request = JoinRequest(NO_INVITE, self._identity.noise_public, label)
+        for contact in uri.contacts:
+            self._queue.queue(contact.signing_public, MessageType.JOIN, uri.group_id, request.to_wire(), now)
 
     def invite_member(self, group_id: GroupId, member: DeviceKey, capabilities: tuple[str, ...], now: Now) -> None:
         """Invite a device that shares a group with this one to a further group; a person there answers.

@@ -17,6 +17,7 @@ from covey.core.membership.requests import receive_group_invite
 from covey.core.membership.voting import receive_vote
 from covey.core.now import Now
 from covey.core.outcome import Delivery, Handler, HandlerOutcome
+from covey.core.pairing.invite import NO_INVITE, JoinRequest
 from covey.core.wire.message import Message, MessageType, read_message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import AheadError, RemoteError
@@ -70,12 +71,17 @@ class GroupMessages:
         }
 
     def _join(self, delivery: Delivery, now: Now) -> HandlerOutcome:
+        if JoinRequest.from_wire(delivery.message.body).secret == NO_INVITE:
+            sends = self._membership.receive_visit(delivery.message, now.wall_us)
+            return HandlerOutcome(taken=False) if sends is None else HandlerOutcome(sends=tuple(sends))
         if delivery.invite is None:
             return HandlerOutcome()
         return HandlerOutcome(sends=tuple(self._membership.admit(delivery.message, delivery.invite, now.wall_us)))
 
     def _manifest(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         message = delivery.message
+        if self._membership.lets_wait(message, now.wall_us):
+            return HandlerOutcome(taken=False)
         sends = self._membership.receive_manifests(message, now.wall_us)
         sends += self._maintenance.ask(self._membership, message.group_id, message.author, now)
         return HandlerOutcome(sends=tuple(sends))

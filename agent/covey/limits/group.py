@@ -10,6 +10,17 @@ MAXIMUM_MEMBERS = 1_000
 MAXIMUM_MANIFEST_BYTES = 256 * KIB
 """A group manifest with 1,000 members, their labels and votes."""
 
+SELF_JOINED_MEMBERS = 900
+"""Members of a public group beyond which devices let themselves in no more: whoever fills it, the rest of the room is
+its admins' to give."""
+
+PUBLIC_JOINS_AT_ONCE = 64
+"""Devices that let themselves into public groups, and are taken or answered at once: a classroom, twice."""
+
+PUBLIC_JOIN_US = 60_000_000
+"""Between two more of them: one stranger who makes up devices needs most of a day to fill a group, in the sight of its
+admins, and each costs everybody a manifest of up to 256 KiB."""
+
 MAXIMUM_LISTED_BYTES = MAXIMUM_MANIFEST_BYTES - KIB
 """A manifest that follows a single one; and what several come to: the hashes of those that one follows still fit."""
 

@@ -61,3 +61,15 @@ MAXIMUM_GROUP_REQUESTS_OF_ONE = 8
 
 MAXIMUM_DECLINED_GROUPS = 1_024
 """Groups that a person has declined, one by one: more than anybody answers in a device's life."""
+
+MAXIMUM_CONTACTS = 4
+"""Members that a public group's URI names: one of them is there, and a QR code still holds it."""
+
+VISIT_US = 600_000_000
+"""How long a device that asks for a public group's manifest has an address: it takes it at once, or asks again."""
+
+PUBLIC_VISITORS = 16
+"""Visitors with an address at a time: for each a manifest of up to 256 KiB may wait in the outbox."""
+
+PUBLIC_REQUEST_US = 7 * 86_400_000_000
+"""How long a request to a public group goes on: its members may be away."""

@@ -71,5 +71,5 @@ def test_no_group_no_relay(alone: Here) -> None:
     assert "no relay is set" in alone.fails("run", code=78)
     assert "no relay is set" in alone.fails("invite", code=78)
     assert "this is not a Covey invite" in alone.fails("join", "covey:nonsense", code=1)
-    assert "this invite is damaged" in alone.fails("join", "covey://join/1/AAAA", code=1)
+    assert "a Covey invite that is damaged" in alone.fails("join", "covey://join/1/AAAA", code=1)
     assert "mqtt" in alone.fails("relay", "--url", "http://x", code=78)

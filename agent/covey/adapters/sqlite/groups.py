@@ -221,20 +221,28 @@ class Departures:
         """Return (signing key, noise key) of removed devices that have not acknowledged their departure notice."""
         return self._database.run("SELECT signing_public, noise_public FROM farewell")
 
-    def due(self, before_us: int) -> list[DeviceKey]:
-        """Return the devices of departures for which nothing waits, or the oldest message was queued before a time."""
+    def due(self, before_us: int, now_us: int) -> list[DeviceKey]:
+        """Return whose departure is over: nothing waits, or since before a time; and visitors whose time is over."""
         return [
             row[0]
             for row in self._database.run(
                 "SELECT farewell.signing_public FROM farewell LEFT JOIN peer USING (signing_public) "  # noqa: S608
-                f"WHERE coalesce(queued_messages, 0) = 0 OR ({OLDEST}) < ?",
-                (before_us,),
+                f"WHERE coalesce(queued_messages, 0) = 0 OR ({OLDEST}) < ? OR until < ?",
+                (before_us, now_us),
             )
         ]
 
-    def note(self, signing_public: DeviceKey, noise_public: NoisePublic) -> None:
-        """Keep the address of a device that was removed."""
-        self._database.run("INSERT OR REPLACE INTO farewell VALUES (?, ?)", (signing_public, noise_public))
+    def note(self, signing_public: DeviceKey, noise_public: NoisePublic, until_us: int | None = None) -> None:
+        """Keep the address of a device that was removed, or of a visitor until then."""
+        self._database.run(
+            "INSERT INTO farewell VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET noise_public = excluded.noise_public, "
+            "until = CASE WHEN until IS NULL THEN NULL ELSE excluded.until END",
+            (signing_public, noise_public, until_us),
+        )
+
+    def visitors(self) -> int:
+        """Return how many visitors have an address."""
+        return int(self._database.run("SELECT count(*) FROM farewell WHERE until IS NOT NULL")[0][0])
 
     def end(self, signing_public: DeviceKey) -> None:
         """Forget the address of a device that was removed."""

@@ -67,16 +67,23 @@ class Joins:
     def pending(self) -> list[PendingJoin]:
         """Return the joins that wait for an answer."""
         return [
-            PendingJoin(row[0], DeviceKeys(row[1], row[2]), row[3])
-            for row in self._database.run("SELECT * FROM pending_join ORDER BY expires_at")
+            PendingJoin(row[0], DeviceKeys(row[1], row[2]), *row[3:])
+            for row in self._database.run(
+                "SELECT group_id, inviter_signing, inviter_noise, expires_at, label FROM pending_join "
+                "ORDER BY expires_at, group_id, inviter_signing"
+            )
         ]
 
     def begin(self, pending: PendingJoin) -> None:
         """Remember a join; a later invite to the same group replaces an earlier one."""
         inviter = pending.inviter
         self._database.run(
-            "INSERT OR REPLACE INTO pending_join VALUES (?, ?, ?, ?)",
-            (pending.group_id, inviter.signing_public, inviter.noise_public, pending.expires_at_us),
+            "DELETE FROM pending_join WHERE group_id = ?1 AND (?2 IS NULL OR label IS NULL)",
+            (pending.group_id, pending.label),
+        )
+        self._database.run(
+            "INSERT OR REPLACE INTO pending_join VALUES (?, ?, ?, ?, ?)",
+            (pending.group_id, inviter.signing_public, inviter.noise_public, pending.expires_at_us, pending.label),
         )
 
     def end(self, group_id: GroupId) -> None:

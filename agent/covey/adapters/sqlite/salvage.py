@@ -203,7 +203,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "revocation": (("group_id",), _anything),
     "farewell": (("signing_public",), _sound_address),
     "invite": (("secret_hash",), _sound_invite),
-    "pending_join": (("group_id",), _sound_address),
+    "pending_join": (("group_id", "inviter_signing"), _sound_address),
     "pairing": (("secret_hash",), _sound_pairing),
     "group_request": (("group_id", "inviter_signing"), _anything),
     "declined_group": (("group_id",), _anything),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from covey.app.device import Device
+from covey.app.relay_access import require_relay
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest, Member, Mode, Role, read_manifest
 from covey.core.group.policy import Action
@@ -13,9 +14,11 @@ from covey.core.group.resolver import Change, GroupState, difference
 from covey.core.ids import DeviceKey, EpochId, NoisePublic, key_from_text, printable, truncate_utf8
 from covey.core.membership.invitations import check_capabilities
 from covey.core.membership.voting import VOTING_MODES
+from covey.core.pairing.group_uri import GroupUri
 from covey.core.pairing.invite import Invite
 from covey.errors import LocalError, MalformedError, UsageError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
+from covey.limits.pairing import MAXIMUM_CONTACTS
 
 Edit = Callable[[GroupManifest, EpochId], GroupManifest]
 """From a draft and the id of the next epoch to the draft as it should be."""
@@ -111,6 +114,23 @@ def add_device(
         return newcomer, device.node.actions.add_device(
             manifest.group_id, newcomer, device.config.relay.url, device.now()
         )
+
+
+def group_uri(device: Device, manifest: GroupManifest) -> GroupUri:
+    """Return what any number of devices join a public group with; it names this device, then admins, then others.
+
+    Raises:
+        LocalError: the group is not public.
+        ConfigurationError: no relay is set.
+    """
+    if manifest.mode is not Mode.PUBLIC:
+        raise LocalError("only a public group is joined without an invite", hint="covey invite lets one device in")
+    require_relay(device)
+    own = device.node.identity.signing_public
+    members = [member for member in manifest.members if not member.is_board]
+    members.sort(key=lambda member: (member.keys.signing_public != own, -member.role, member.keys.signing_public))
+    contacts = tuple(member.keys for member in members[:MAXIMUM_CONTACTS])
+    return GroupUri(manifest.group_id, contacts, device.config.relay.url)
 
 
 def removal(target: DeviceKey) -> Edit:

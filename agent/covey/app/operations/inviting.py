@@ -10,14 +10,14 @@ from importlib.util import find_spec
 
 from covey.app.device import Device
 from covey.app.operations.joining import pairing_error
-from covey.app.relay_access import has_authority
+from covey.app.relay_access import has_authority, require_relay
 from covey.app.relay_loop import wait_until
 from covey.core.group.manifest import Member
 from covey.core.ids import DeviceKey, device_name, printable
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.records import Pairing
-from covey.errors import ConfigurationError, UsageError
+from covey.errors import UsageError
 from covey.limits.pairing import INVITE_US, RENDEZVOUS_NUMBERS
 
 _DELIVERY_S = 10.0
@@ -126,7 +126,7 @@ def open_invitation(
     Raises:
         ConfigurationError: no relay is set.
     """
-    _require_relay(device)
+    require_relay(device)
     group_id = device.pick_group(group).group_id
     with device.store.transaction():
         now_us = device.now().wall_us
@@ -143,11 +143,6 @@ def open_invitation(
                 Pairing(invite.secret_hash, number, code, invite.secret, invite.expires_at_us, accepts), now_us
             )
     return OpenInvitation(device, invite, code)
-
-
-def _require_relay(device: Device) -> None:
-    if not device.config.relay.url:
-        raise ConfigurationError("no relay is set", hint="covey relay --url mqtt://HOST")
 
 
 def _draw_code(number: int) -> str:
@@ -169,7 +164,7 @@ def invite_member(device: Device, group: str | None, name: str, capabilities: tu
         UsageError: not exactly one device of our groups has that name or label.
         ConfigurationError: no relay is set.
     """
-    _require_relay(device)
+    require_relay(device)
     group_id = device.pick_group(group).group_id
     found = {
         member.keys.signing_public: member

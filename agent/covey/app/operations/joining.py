@@ -20,10 +20,12 @@ from covey.core.group.manifest import GroupManifest
 from covey.core.ids import GroupId, device_name
 from covey.core.membership.requests import decline, unanswered
 from covey.core.pairing.ceremony import Admitted, Ending, InviterMet
-from covey.core.pairing.invite import URI_SCHEME, Invite
+from covey.core.pairing.group_uri import GROUP_URI_PREFIX, GroupUri
+from covey.core.pairing.invite import Invite
 from covey.core.pairing.joiner import Joiner
 from covey.core.pairing.messages import Admission, JoinerIntroduction, Password
 from covey.core.pairing.records import GroupRequest
+from covey.core.pairing.uri import URI_SCHEME
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
 from covey.errors import ConfigurationError, LocalError, PairingError, UsageError
@@ -107,22 +109,46 @@ def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tu
         RelayError: the relay lets nobody in without an account.
         ConfigurationError: no relay is named, a package for pairing is missing, or the relay's settings are no use.
     """
+    if text.startswith(GROUP_URI_PREFIX):
+        return _ask_members(device, GroupUri.from_uri(text), witness)
     meeting, invite = _read(device, text, terms)
     if meeting is not None:
         witness.looking()
         invite = _meet(device, meeting, terms, witness).invite
         return replace(device, config=device.folder.config(), fresh_account=True), invite.group_id
     assert invite is not None
-    takes_relay = bool(not device.config.relay.url and invite.relay_url)
-    with device.store.transaction():  # a request that is refused changes no setting, and one that is kept has its relay
+    with device.store.transaction():
         device.node.actions.request_join(invite, device.config.label, device.now())
-        if takes_relay:
-            parse_url(invite.relay_url)
-            device.folder.change_config({"relay.url": invite.relay_url})
-    if takes_relay:
-        witness.relay_taken(invite.relay_url)
-        device = replace(device, config=device.folder.config())
-    return device, invite.group_id
+        takes_relay = _take_relay(device, invite.relay_url)
+    return _on_relay(device, invite.relay_url, witness, taken=takes_relay), invite.group_id
+
+
+def _ask_members(device: Device, uri: GroupUri, witness: Witness) -> tuple[Device, GroupId]:
+    """Make a request to the members of a public group durable. Else as `ask_to_join`."""
+    with device.store.transaction():
+        device.node.actions.request_visit(uri, device.config.label, device.now())
+        takes_relay = _take_relay(device, uri.relay_url)
+    return _on_relay(device, uri.relay_url, witness, taken=takes_relay), uri.group_id
+
+
+def _take_relay(device: Device, url: str) -> bool:
+    """Use a URI's relay where none is set; return whether it is.
+
+    A request that is refused changes no setting, and one that is kept has its relay.
+    """
+    if device.config.relay.url or not url:
+        return False
+    parse_url(url)
+    device.folder.change_config({"relay.url": url})
+    return True
+
+
+def _on_relay(device: Device, url: str, witness: Witness, *, taken: bool) -> Device:
+    """Return the device with the relay that it has taken, if it has."""
+    if not taken:
+        return device
+    witness.relay_taken(url)
+    return replace(device, config=device.folder.config())
 
 
 def _read(device: Device, text: str, terms: Terms) -> tuple[_Meeting | None, Invite | None]:

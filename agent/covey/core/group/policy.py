@@ -1,7 +1,7 @@
 """Who may change what in a group, by its mode: pure functions of the state before (docs/protocol.md).
 
     1. An issuer is a member (000.13). In a public group a stranger may let itself in, as a plain member, alone and
-       with nothing else changed (003.09).
+       with nothing else changed (003.09), while there are fewer than `SELF_JOINED_MEMBERS`.
     2. Anybody may leave: remove itself, alone.
     3. A noise key is changed by its owner alone.
     4. invites-only (the default): every member is equal and may do everything else; nobody is an admin (001.02).
@@ -29,7 +29,8 @@ from covey.core.group.manifest import GroupManifest, Mode, Role
 from covey.core.group.resolver import Change, GroupState
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId
 from covey.core.wire import cbor
-from covey.errors import MalformedError, NotAllowedError, UnknownIssuerError, VoteError
+from covey.errors import LimitError, MalformedError, NotAllowedError, UnknownIssuerError, VoteError
+from covey.limits.group import SELF_JOINED_MEMBERS
 
 _DOMAIN = b"covey/1 vote"
 _VERSION = 1
@@ -120,12 +121,13 @@ def authorise(manifest: GroupManifest, before: GroupState, change: Change) -> No
 
     Raises:
         UnknownIssuerError: rule 1.
-        NotAllowedError: rules 2 to 6, and 8.
+        NotAllowedError: rules 1 to 6, and 8.
+        LimitError: rule 1.
         VoteError: rule 7.
     """
     issuer = manifest.issuer
     if issuer not in before.members:
-        _check_stranger(manifest, change)
+        _check_stranger(manifest, before, change)
         return
     if any(member.since != manifest.version for member in change.added.values()) or any(
         since != manifest.version for since in change.banned.values()
@@ -147,7 +149,7 @@ def authorise(manifest: GroupManifest, before: GroupState, change: Change) -> No
         _check_admin_modes(manifest, before, change)
 
 
-def _check_stranger(manifest: GroupManifest, change: Change) -> None:
+def _check_stranger(manifest: GroupManifest, before: GroupState, change: Change) -> None:
     """Rule 1."""
     joins_alone = set(change.added) == {manifest.issuer} and not change.removed | change.touched and not change.unbanned
     if manifest.mode is not Mode.PUBLIC or not joins_alone or change.banned:
@@ -155,6 +157,8 @@ def _check_stranger(manifest: GroupManifest, change: Change) -> None:
     added = change.added[manifest.issuer]
     if added.role is not Role.MEMBER or added.capabilities or added.since != manifest.version:
         raise NotAllowedError("whoever lets itself in is a plain member")
+    if len(before.members) >= SELF_JOINED_MEMBERS:
+        raise LimitError("the rest of a public group's room is the admins' to give")
 
 
 def _check_leave(issuer: DeviceKey, change: Change) -> None:

@@ -5,7 +5,8 @@
     3. A genesis is accepted only for a group that this device created (000.15).
     4. Where a device has asked to join, it begins with manifests of which the newest is issued by the inviter whom the
        invite pins and lists the device itself, with a noise key that it holds. Older ones are believed as far as hashes
-       lead to them.
+       lead to them. Where it asks for a public group, it begins with the manifest that one of the members sends whom
+       the group's URI names, if that lists this member.
     5. Later ones follow manifests that are held: `prev` names their hashes, none of which follows another. What follows
        something unknown is a gap, whoever issued it; what is older than everything held is a rollback (000.14).
     6. The version is exactly one above the highest of those that it follows (000.02).
@@ -36,7 +37,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from covey.core.group.manifest import GroupManifest, Member, read_manifest
+from covey.core.group.manifest import GroupManifest, Member, Mode, read_manifest
 from covey.core.group.policy import authorise
 from covey.core.group.resolver import GroupState, Step, difference, resolve
 from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic
@@ -254,6 +255,20 @@ class GroupTrust:
             self._clear()
             raise
         return Verdict.ACCEPTED
+
+    def visit(self, raws: Sequence[bytes], host: DeviceKey) -> GroupManifest:
+        """Begin with the manifest of a public group that a member sends whom this device asked (rule 4).
+
+        Raises:
+            RemoteError: it is no such manifest; nothing is held then.
+        """
+        if not raws:
+            raise InviteError("no manifest")
+        manifest = self._read(raws[-1])
+        if manifest.mode is not Mode.PUBLIC or manifest.member(host) is None:
+            raise InviteError("not a public group's manifest, or not one that lists the member who was asked")
+        self._begin(manifest)
+        return manifest
 
     def update(self, raw: bytes) -> Verdict:
         """Take another manifest (rules 1, 2 and 5 to 9).

@@ -5,16 +5,19 @@
 2. A device that shares no group with us any more keeps its last address until it has acknowledged its notice,
    or that has waited for `DEPARTURE_US`: then what waits for it is dropped, and it is forgotten.
    Meanwhile it is told, and not heard.
+3. A device that asks for a public group's manifest has an address for `VISIT_US`, or until it has acknowledged it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import DeviceKey, NoisePublic
 from covey.core.membership.records import AddressRecords
 from covey.limits.group import DEPARTURE_US
+from covey.limits.pairing import PUBLIC_VISITORS, VISIT_US
 
 
 class Addresses:
@@ -56,6 +59,15 @@ class Addresses:
             if not member.is_board:
                 self._records.departures.note(member.keys.signing_public, member.keys.noise_public)
 
+    def receive_visitor(self, visitor: DeviceKeys, now_us: int) -> bool:
+        """Give a device that asks for a public group an address for a while; False where too many have one."""
+        if self.hears(visitor.signing_public):
+            return True  # it shares a group with us
+        if self.of(visitor.signing_public) is None and self._records.departures.visitors() >= PUBLIC_VISITORS:
+            return False
+        self._records.departures.note(visitor.signing_public, visitor.noise_public, now_us + VISIT_US)
+        return True
+
     def welcome(self, signing_publics: Iterable[DeviceKey]) -> None:
         """Forget that members were ever parted from."""
         for key in signing_publics:
@@ -69,7 +81,7 @@ class Addresses:
     def end_departures(self, now_us: int) -> list[DeviceKey]:
         """Forget devices that know, or never will; return them: what still waits for them is to be dropped (rule 2)."""
         inviters = {pending.inviter.signing_public for pending in self._records.joins.pending()}
-        ended = [key for key in self._records.departures.due(now_us - DEPARTURE_US) if key not in inviters]
+        ended = [key for key in self._records.departures.due(now_us - DEPARTURE_US, now_us) if key not in inviters]
         for key in ended:
             self._records.departures.end(key)
         return ended

@@ -6,11 +6,15 @@ nothing but what is queued for its author.
 
 from __future__ import annotations
 
+from covey.core.group.manifest import read_manifest
+from covey.core.group.messages import Bundle
 from covey.core.membership.membership import Membership
+from covey.core.membership.public_joins import check_visit
 from covey.core.membership.records import OpenInvite
 from covey.core.membership.requests import may_invite
+from covey.core.pairing.invite import NO_INVITE, JoinRequest
 from covey.core.wire.message import NO_GROUP, Message, MessageType
-from covey.errors import NotAMemberError
+from covey.errors import NotAMemberError, UnknownGroupError
 
 _OF_LINKS = frozenset({MessageType.LOSS, MessageType.LINK})
 _OF_GROUPS = frozenset({MessageType.GROUP_MANIFEST, MessageType.GROUP_PULL, MessageType.REVOKE})
@@ -23,6 +27,10 @@ def authorise(membership: Membership, message: Message, now_us: int) -> OpenInvi
         RemoteError: the author may not speak.
     """
     if message.type is MessageType.JOIN:
+        request = JoinRequest.from_wire(message.body)
+        if request.secret == NO_INVITE:
+            check_visit(membership.group(message.group_id), message.author, request)
+            return None
         return membership.invitations.find(message, now_us)
     if message.type is MessageType.GROUP_INVITE:
         may_invite(membership, message.author)
@@ -31,7 +39,31 @@ def authorise(membership: Membership, message: Message, now_us: int) -> OpenInvi
         if stranger or (message.type in _OF_LINKS and message.group_id != NO_GROUP):
             raise NotAMemberError(f"a {message.type.name} by a stranger")
     elif message.type in _OF_GROUPS:
-        membership.authorise(message)
+        _check_member(membership, message)
     elif membership.group(message.group_id).member(message.author) is None:
         raise NotAMemberError("the author is not a member of the group")
     return None
+
+
+def _check_member(membership: Membership, message: Message) -> None:
+    """Check that the author of a GROUP_MANIFEST, GROUP_PULL or REVOKE may speak of the group.
+
+    Manifests may come from a member that we do not know of yet, if they themselves list it.
+
+    Raises:
+        RemoteError: it may not.
+    """
+    of_manifests = message.type is MessageType.GROUP_MANIFEST
+    if of_manifests and membership.invitations.awaited(message.group_id, message.author):
+        return
+    current = membership.trust(message.group_id).current
+    if current is None:
+        raise UnknownGroupError("a group that this device does not hold")
+    if current.member(message.author) is not None:
+        return
+    if of_manifests:
+        for raw in Bundle.from_wire(message.body).manifests[-1:]:
+            newest = read_manifest(raw)
+            if newest.group_id == message.group_id and newest.member(message.author) is not None:
+                return
+    raise NotAMemberError("the author is not a member of the group")

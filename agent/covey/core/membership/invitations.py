@@ -9,11 +9,12 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Mode, Role
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.membership.records import InvitationRecords, OpenInvite, PendingJoin
+from covey.core.pairing.group_uri import GroupUri
 from covey.core.pairing.invite import SECRET_BYTES, Invite, JoinRequest, hash_secret
 from covey.core.wire.message import Message
 from covey.errors import InviteError, LocalError
 from covey.limits.group import MAXIMUM_CAPABILITIES, MAXIMUM_CAPABILITY_BYTES, MAXIMUM_MEMBERS
-from covey.limits.pairing import INVITE_US, MAXIMUM_GROUP_REQUESTS, MAXIMUM_OPEN_INVITES
+from covey.limits.pairing import INVITE_US, MAXIMUM_GROUP_REQUESTS, MAXIMUM_OPEN_INVITES, PUBLIC_REQUEST_US
 
 
 class Invitations:
@@ -87,12 +88,23 @@ class Invitations:
             raise LocalError("this invite was made by this device", hint="run 'covey join' on the device that joins")
         self._records.joins.begin(PendingJoin(invite.group_id, invite.inviter, invite.expires_at_us))
 
-    def awaits_answer_from(self, group_id: GroupId, author: DeviceKey) -> bool:
-        """Say whether this device has asked `author` to let it into the group."""
-        return any(
-            pending.group_id == group_id and pending.inviter.signing_public == author
-            for pending in self._records.joins.pending()
-        )
+    def ask_members(self, uri: GroupUri, label: str, now_us: int) -> None:
+        """Remember that this device asks members of a public group for its manifest, to let itself in.
+
+        Raises:
+            LocalError: the URI names this device.
+        """
+        if any(each.signing_public == self._identity.signing_public for each in uri.contacts):
+            raise LocalError("this URI was made by this device", hint="run 'covey join' on the device that joins")
+        for each in uri.contacts:
+            self._records.joins.begin(PendingJoin(uri.group_id, each, now_us + PUBLIC_REQUEST_US, label))
+
+    def awaited(self, group_id: GroupId, author: DeviceKey) -> PendingJoin | None:
+        """Return what this device has asked `author` about a group."""
+        for pending in self._records.joins.pending():
+            if pending.group_id == group_id and pending.inviter.signing_public == author:
+                return pending
+        return None
 
 
 def check_may_let_in(group: GroupManifest, own: DeviceKey, newcomer: DeviceKey | None = None) -> None:

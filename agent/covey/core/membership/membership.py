@@ -40,17 +40,17 @@ from covey.core.ids import GROUP_ID_BYTES, DeviceKey, EpochId, GroupId
 from covey.core.membership.events import GroupChanged, GroupDestroyed, RemovedFromGroup
 from covey.core.membership.groups import Groups
 from covey.core.membership.invitations import Invitations, check_capabilities, check_may_let_in
-from covey.core.membership.records import MembershipRecords, OpenInvite
+from covey.core.membership.public_joins import PublicJoins
+from covey.core.membership.records import MembershipRecords, OpenInvite, PendingJoin
 from covey.core.membership.replay import Offered, offer_all, reopened
+from covey.core.pairing.group_uri import GroupUri
 from covey.core.pairing.invite import Invite, JoinRequest
 from covey.core.wire.message import Message, MessageType
 from covey.errors import (
     GenesisError,
     InviteError,
     LocalError,
-    NotAMemberError,
     RemoteError,
-    UnknownGroupError,
 )
 from covey.limits.group import BUNDLE_MANIFESTS, MAXIMUM_GROUPS, VOID_DEVICES
 from covey.limits.pairing import ADMISSION_US, INVITE_US
@@ -66,6 +66,7 @@ class Membership(Groups):
         super().__init__(identity, records)
         self._rng = rng
         self.invitations = Invitations(identity, records, rng)
+        self._public_joins = PublicJoins()
         self.unfinished: set[GroupId] = set()
         """Groups with manifests that can be taken, and were not for the bound of one turn's work."""
         self.events: deque[GroupChanged | RemovedFromGroup | GroupDestroyed] = deque()
@@ -106,7 +107,15 @@ class Membership(Groups):
             UnknownGroupError: this device is not in the group.
         """
         trust, before = self._trust(group_id)
-        secret = self._rng(SECRET_BYTES)
+        return self._issue(trust, before, edit, now_us)
+
+    def _issue(self, trust: GroupTrust, before: GroupManifest, edit: Edit, now_us: int) -> list[GroupSend]:
+        """Sign the next version of a group, take it, and return it as messages for everybody.
+
+        Raises:
+            LocalError: this device may not do that, or it cannot be done; nothing is changed.
+        """
+        group_id, secret = trust.group_id, self._rng(SECRET_BYTES)
         unsigned = trust.finish(edit(trust.draft(secret_id(secret), self._own), secret_id(secret)), secret_id(secret))
         if not unsigned.members:
             raise LocalError("nobody would be left", hint="'covey group leave' lets the last member go")
@@ -243,6 +252,31 @@ class Membership(Groups):
         self.invitations.ask(invite, now_us)
         self._readdress()
 
+    def begin_visit(self, uri: GroupUri, label: str, now_us: int) -> None:
+        """Remember that this device asks members of a public group for its manifest, to let itself in.
+
+        Raises:
+            LocalError: the URI names this device, or it is in the group.
+        """
+        if any(group.group_id == uri.group_id for group in self.groups()):
+            raise LocalError("this device is in that group already")
+        self.invitations.ask_members(uri, label, now_us)
+        self._readdress()
+
+    def receive_visit(self, message: Message, now_us: int) -> list[GroupSend] | None:
+        """Give a visitor the manifest of a public group; None where it has to ask again (`public_joins.py`, rule 2)."""
+        group, request = self.group(message.group_id), JoinRequest.from_wire(message.body)
+        visitor = DeviceKeys(message.author, request.noise_public)
+        if not self._public_joins.answers(group, visitor, self._addresses, now_us):
+            return None
+        self._readdress()
+        return [self._send(message.author, group.group_id, Bundle((group.raw,)).to_wire())]
+
+    def lets_wait(self, message: Message, now_us: int) -> bool:
+        """Say whether a newcomer's manifest has to come again later (`public_joins.py`, rule 4)."""
+        trust = self._groups.get(message.group_id)
+        return self._public_joins.lets_wait(trust.current if trust is not None else None, message.author, now_us)
+
     def admit(self, message: Message, invite: OpenInvite, now_us: int) -> list[GroupSend]:
         """Add the bearer of an invite to the group (000.18, 001.07).
 
@@ -282,30 +316,6 @@ class Membership(Groups):
 
     # -- what others send ---------------------------------------------------------------------------------------------
 
-    def authorise(self, message: Message) -> None:
-        """Check that the author of a GROUP_MANIFEST, GROUP_PULL or REVOKE may speak of the group.
-
-        Manifests may come from a member that we do not know of yet, if they themselves list it.
-
-        Raises:
-            RemoteError: it may not.
-        """
-        trust = self._groups.get(message.group_id)
-        if message.type is MessageType.GROUP_MANIFEST and self.invitations.awaits_answer_from(
-            message.group_id, message.author
-        ):
-            return
-        if trust is None or trust.current is None:
-            raise UnknownGroupError("a group that this device does not hold")
-        if trust.current.member(message.author) is not None:
-            return
-        if message.type is MessageType.GROUP_MANIFEST:
-            for raw in Bundle.from_wire(message.body).manifests[-1:]:
-                newest = read_manifest(raw)
-                if newest.group_id == message.group_id and newest.member(message.author) is not None:
-                    return
-        raise NotAMemberError("the author is not a member of the group")
-
     def receive_manifests(self, message: Message, now_us: int) -> list[GroupSend]:
         """Take manifests and secrets; return what others have to hear of it.
 
@@ -314,23 +324,63 @@ class Membership(Groups):
         """
         bundle = Bundle.from_wire(message.body)
         group_id, author = message.group_id, message.author
-        if group_id not in {group.group_id for group in self.groups()} and self.invitations.awaits_answer_from(
-            group_id, author
-        ):
-            trust = GroupTrust(group_id, None)
-            whole = len(taken_at_once(bundle.manifests)) == len(bundle.manifests)
-            first = bundle.manifests if whole else bundle.manifests[-1:]
-            trust.join(first, author, self._own, self._identity.noise.holds)
-            self._records.groups.forget(group_id)
-            self._groups[group_id] = trust
-            self._records.joins.end(group_id)
-            for manifest in trust.held():
-                self._save(manifest, now_us)
-            sends = self._accepted(trust, None, trust.held())
-        else:
+        pending = self.invitations.awaited(group_id, author)
+        if group_id in {group.group_id for group in self.groups()} or pending is None:
             sends = self._take(self.trust(group_id), taken_at_once(bundle.manifests), now_us)
+        elif pending.label is None:
+            sends = self._enter(group_id, author, bundle, now_us)
+        else:
+            sends = self._let_itself_in(pending, bundle, now_us)
         self._keep_secrets(self._groups[group_id], bundle.secrets, now_us)
         return sends
+
+    def _enter(self, group_id: GroupId, inviter: DeviceKey, bundle: Bundle, now_us: int) -> list[GroupSend]:
+        """Take the group that an inviter has let this device into.
+
+        Raises:
+            RemoteError: the rule of `trust.py` that failed; nothing is changed.
+        """
+        trust = GroupTrust(group_id, None)
+        whole = len(taken_at_once(bundle.manifests)) == len(bundle.manifests)
+        first = bundle.manifests if whole else bundle.manifests[-1:]
+        trust.join(first, inviter, self._own, self._identity.noise.holds)
+        self._begin(trust, now_us)
+        self._records.joins.end(group_id)
+        return self._accepted(trust, None, trust.held())
+
+    def _let_itself_in(self, pending: PendingJoin, bundle: Bundle, now_us: int) -> list[GroupSend]:
+        """Take the manifest of a public group, and issue the next one with this device in it (`public_joins.py`).
+
+        Raises:
+            RemoteError: it is no such group's, or does not let this device in.
+        """
+        group_id, own = pending.group_id, Member(self._identity.keys, pending.label or "")
+        trust = GroupTrust(group_id, None)
+        visited = trust.visit(bundle.manifests, pending.inviter.signing_public)
+        present = visited.member(self._own)
+        if present is not None and not self._identity.noise.holds(present.keys.noise_public):
+            raise InviteError("it lists this device with a noise key that it does not hold")
+        self._begin(trust, now_us)
+        try:
+            if present is None:
+                sends = self._issue(trust, visited, lambda draft, _: draft.adding(own), now_us)
+            else:
+                sends = self._accepted(trust, None, [visited])
+        except LocalError as error:
+            self._records.groups.forget(group_id)
+            del self._groups[group_id]
+            self._readdress()
+            raise InviteError(str(error)) from error
+        self._records.joins.end(group_id)
+        self._readdress()
+        return sends
+
+    def _begin(self, trust: GroupTrust, now_us: int) -> None:
+        """Hold the first manifests of a group, and nothing that this device knew of it before."""
+        self._records.groups.forget(trust.group_id)
+        self._groups[trust.group_id] = trust
+        for manifest in trust.held():
+            self._save(manifest, now_us)
 
     def go_on(self, group_id: GroupId, now_us: int) -> list[GroupSend]:
         """Take more of what a bundle brought, after a turn whose work was bounded."""
@@ -361,13 +411,13 @@ class Membership(Groups):
             known = manifest_hash(raw)
             if known not in waiting and not self._records.groups.has_manifest(trust.group_id, known):
                 waiting[known] = self._read(trust.group_id, raw)
-        offered_now = offer_all(trust, waiting)
+        offered_now = offer_all(trust, waiting, self._public_joins.admission(trust, waiting, now_us))
         looked_back = any(each.version <= trust.root.version for each in waiting.values())
         for manifest in offered_now.news:
             self._save(manifest, now_us)
         if looked_back and (found := reopened(trust.group_id, waiting, self._records.groups)) is not None:
             trust = self._groups[trust.group_id] = found
-            reopened_now = offer_all(trust, waiting)
+            reopened_now = offer_all(trust, waiting, self._public_joins.admission(trust, waiting, now_us))
             for manifest in reopened_now.news:
                 self._save(manifest, now_us)
             refused = offered_now.refused or reopened_now.refused

@@ -26,11 +26,16 @@ class OpenInvite:
 
 @dataclass(frozen=True, slots=True)
 class PendingJoin:
-    """A group that this device has asked to join, and the only device whose answer counts."""
+    """A group that this device has asked to join, and a device whose answer counts.
+
+    Of an invite that is the inviter alone. `label` is what a public group's newcomer calls itself, who asks several
+    members; None where there is an invite.
+    """
 
     group_id: GroupId
     inviter: DeviceKeys
     expires_at_us: int
+    label: str | None = None
 
 
 class ManifestRecords(Protocol):
@@ -120,11 +125,14 @@ class DepartureRecords(Protocol):
     def addresses(self) -> list[tuple[DeviceKey, NoisePublic]]:
         """Return (signing key, noise key) of devices that share no group with us and still have to hear of it."""
 
-    def due(self, before_us: int) -> list[DeviceKey]:
-        """Return the devices of departures for which nothing waits, or the oldest message was queued before a time."""
+    def due(self, before_us: int, now_us: int) -> list[DeviceKey]:
+        """Return whose departure is over: nothing waits, or since before a time; and visitors whose time is over."""
 
-    def note(self, signing_public: DeviceKey, noise_public: NoisePublic) -> None:
-        """Keep the address of a device that was removed."""
+    def note(self, signing_public: DeviceKey, noise_public: NoisePublic, until_us: int | None = None) -> None:
+        """Keep the address of a device that was removed, or of a visitor until then."""
+
+    def visitors(self) -> int:
+        """Return how many visitors have an address."""
 
     def end(self, signing_public: DeviceKey) -> None:
         """Forget that address."""
@@ -150,10 +158,10 @@ class JoinRecords(Protocol):
         """Return the joins that wait for an answer."""
 
     def begin(self, pending: PendingJoin) -> None:
-        """Remember a join."""
+        """Remember a join; a device that was asked before for the same group is forgotten, except for a public one."""
 
     def end(self, group_id: GroupId) -> None:
-        """Forget a pending join."""
+        """Forget the joins of a group."""
 
 
 class RequestRecords(Protocol):

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from covey.core.group.manifest import GroupManifest, read_manifest
@@ -34,8 +34,13 @@ class Offered:
     unfinished: bool = False
 
 
-def offer_all(trust: GroupTrust, waiting: dict[ManifestHash, GroupManifest]) -> Offered:
-    """Offer manifests until none of the rest can be placed; leave in `waiting` what may be placed later."""
+def offer_all(
+    trust: GroupTrust, waiting: dict[ManifestHash, GroupManifest], admits: Callable[[GroupManifest], bool]
+) -> Offered:
+    """Offer manifests until none of the rest can be placed; leave in `waiting` what may be placed later.
+
+    `admits` is asked of each that could be placed, whether it may be now.
+    """
     outcome = Offered()
     wanted = _wanted(trust, waiting)
     steps = 0
@@ -47,6 +52,8 @@ def offer_all(trust: GroupTrust, waiting: dict[ManifestHash, GroupManifest]) -> 
             if steps > STEPS_AT_ONCE + len(trust):
                 outcome.unfinished = True
                 break
+        if all(trust.holds(each) for each in manifest.prev) and not admits(manifest):
+            continue
         try:
             verdict = trust.offer(manifest, wanted=manifest.hash in wanted)
         except (VersionGapError, RollbackError) as error:

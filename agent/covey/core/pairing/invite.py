@@ -9,21 +9,21 @@ code of words (`ceremony.py`).
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass, field
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, GroupId, NoisePublic
+from covey.core.pairing.uri import read_uri, write_uri
 from covey.core.wire import cbor
 from covey.errors import LocalError, MalformedError, RemoteError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.limits.pairing import MAXIMUM_INVITE_BYTES, MAXIMUM_RELAY_URL_BYTES, RENDEZVOUS_NUMBERS
 
-URI_SCHEME = "covey:"
 _PREFIX = "covey://join/1/"
 SECRET_BYTES = 16
+NO_INVITE = bytes(SECRET_BYTES)
+"""Stands for the secret in a request to a public group."""
 _SECRET_DOMAIN = b"covey/1 invite"
 _FIELDS_WITH_PLACE = 8
 _CODE_PARTS = 3
@@ -53,8 +53,7 @@ class Invite:
         """
         if len(self.relay_url.encode()) > MAXIMUM_RELAY_URL_BYTES:
             raise LocalError(f"the relay's URL has more than {MAXIMUM_RELAY_URL_BYTES} bytes")
-        raw = self.to_wire()
-        return _PREFIX + base64.urlsafe_b64encode(raw).decode().rstrip("=")
+        return write_uri(_PREFIX, self.to_wire())
 
     def to_wire(self) -> bytes:
         """Return what the URI carries."""
@@ -71,17 +70,11 @@ class Invite:
             LocalError: it is not an invite, or was cut off.
         """
         hint = "copy the whole line that 'covey invite' printed"
-        if not uri.startswith(_PREFIX):
-            raise LocalError("this is not a Covey invite", hint=hint)
-        encoded = uri[len(_PREFIX) :]
+        raw = read_uri(_PREFIX, uri, "a Covey invite", hint)
         try:
-            raw = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
-            invite = cls.from_wire(raw)
-        except (binascii.Error, ValueError, RemoteError) as error:
-            raise LocalError("this invite is damaged, or of a newer Covey", hint=hint) from error
-        if invite.to_uri() != uri:
-            raise LocalError("this invite is damaged", hint=hint)
-        return invite
+            return cls.from_wire(raw)
+        except RemoteError as error:
+            raise LocalError("this is a Covey invite that is damaged, or of a newer Covey", hint=hint) from error
 
     @classmethod
     def from_wire(cls, raw: bytes) -> Invite:
