@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from covey.app.operations import groups
 from covey.app.operations.groups import MODES, Decided, pick_member
+from covey.app.operations.history_writing import describe_group, group_profile, read_picture
 from covey.app.wording import count
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.group_view import group_as_json, show_group, show_members
 from covey.cli.terminal import confirm, print_json
 from covey.core.ids import DeviceKey, device_name, fingerprint
-from covey.errors import LocalError
+from covey.errors import LocalError, UsageError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -59,12 +60,17 @@ def add_arguments(parser: Parser) -> None:
         action.add_argument("device", metavar="DEVICE", help=whom)
         if name in {"remove", "ban"}:
             _yes_option(action)
-    profile = actions.add("profile", _profile, "show a member, or change its label and capabilities")
+    profile = actions.add(
+        "profile", _profile, "show or change a member's label and capabilities, or describe the group itself"
+    )
     profile.add_argument(
         "device", nargs="?", metavar="DEVICE", help="another member: beginning of its key, or its label"
     )
     profile.add_argument("--label", help="its new label")
     _capability_option(profile, "what it does in the group from now on, e.g. collector; '' for nothing")
+    profile.add_argument("--title", metavar="TEXT", help="the group: what it is called")
+    profile.add_argument("--description", metavar="TEXT", help="the group: what it is for")
+    profile.add_argument("--avatar", metavar="FILE", help="the group: its picture, PNG, JPEG, GIF, WebP or SVG")
     for name, act, summary in (
         ("leave", _leave, "leave a group; only a new invite brings this device back"),
         ("destroy", _destroy, "erase a group on all its devices, with its keys and messages"),
@@ -101,9 +107,9 @@ def _show(options: argparse.Namespace) -> None:
 
 def _show_group(device: Device, manifest: GroupManifest, options: argparse.Namespace) -> None:
     if options.json:
-        print_json(group_as_json(manifest))
+        print_json(group_as_json(manifest, group_profile(device, manifest)))
     else:
-        show_group(manifest, device.node.identity.signing_public)
+        show_group(manifest, group_profile(device, manifest), device.node.identity.signing_public)
 
 
 def _members(options: argparse.Namespace) -> None:
@@ -202,7 +208,13 @@ def _show_decided(device: Device, decided: Decided, options: argparse.Namespace)
 
 
 def _profile(options: argparse.Namespace) -> None:
-    """Change what is named, then show the member."""
+    """Change what is named, then show the member, or the group."""
+    of_group = any(each is not None for each in (options.title, options.description, options.avatar))
+    if of_group and (options.device or options.label is not None or options.capability):
+        raise UsageError("a member and the group are changed one after the other", hint="two commands")
+    if of_group:
+        _describe(options)
+        return
     with open_device(options) as device:
         own = device.node.identity.signing_public
         manifest = device.pick_group(options.group)
@@ -212,6 +224,14 @@ def _profile(options: argparse.Namespace) -> None:
             change = groups.profile(target, options.label, options.capability)
             manifest = groups.change_group(device, manifest, change)
     show_members((pick_member(manifest, target.hex()),), own, as_json=options.json)
+
+
+def _describe(options: argparse.Namespace) -> None:
+    avatar = None if options.avatar is None else read_picture(options.avatar)
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        describe_group(device, manifest, options.title, options.description, avatar)
+        _show_group(device, manifest, options)
 
 
 def _leave(options: argparse.Namespace) -> None:

@@ -6,17 +6,17 @@ import argparse
 import sys
 import time
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations import history
 from covey.app.operations.groups import pick_member
 from covey.app.operations.history import Asked, HistoryEntry
+from covey.app.operations.history_proof import verify_history
 from covey.app.wording import count
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option
-from covey.cli.quantities import read_us
+from covey.cli.quantities import date_text, read_us
 from covey.cli.terminal import print_fields, print_json
 from covey.core.ids import printable
 
@@ -71,24 +71,22 @@ def _print(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
 
 def _line(entry: HistoryEntry) -> str:
     who = f"{entry.author[:8]} {printable(entry.label, 24)}".rstrip()
-    return f"{entry.id[:8]}  {_when(entry.made_at_us)}  {who}  {_said(entry)}"
+    return f"{entry.id[:8]}  {date_text(entry.made_at_us)}  {who}  {_said(entry)}"
 
 
 def _said(entry: HistoryEntry) -> str:
+    if entry.title is not None:
+        return f"the group is called '{printable(entry.title)}'"
+    if entry.uri is not None:
+        over = "" if entry.ended_at_us is None else f"over, session {(entry.about or '')[:8]}: "
+        return f"{over}{printable(entry.uri)}"
     if entry.mime is None:
         return entry.kind
     about = f"(about {entry.about[:8]}) " if entry.about else ""
     instead = f"(instead of {entry.replaces[:8]}) " if entry.replaces else ""
     if entry.text is None:
         return f"{about}{instead}{count(entry.bytes, 'byte')} of {printable(entry.mime)}"
-    return f"{about}{instead}{printable(entry.text)}"
-
-
-def _when(wall_us: int) -> str:
-    try:
-        return datetime.fromtimestamp(wall_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
-        return "at no time"
+    return f"{about}{instead}{printable(entry.text.rstrip())}"
 
 
 def _show(device: Device, options: argparse.Namespace) -> None:
@@ -106,11 +104,14 @@ def _show(device: Device, options: argparse.Namespace) -> None:
         "author": f"{entry.author} {printable(entry.label)}".rstrip(),
         "number": entry.number,
         "height": entry.height,
-        "made at": _when(entry.made_at_us),
-        "came at": _when(entry.stored_at_us),
+        "made at": date_text(entry.made_at_us),
+        "came at": date_text(entry.stored_at_us),
         "follows": " ".join(each[:8] for each in entry.parents),
         "manifest": entry.manifest,
         "type": printable(entry.mime or ""),
+        "title": printable(entry.title or ""),
+        "where": printable(entry.uri or ""),
+        "ended at": None if entry.ended_at_us is None else date_text(entry.ended_at_us),
         "about": entry.about,
         "instead of": entry.replaces,
     }
@@ -122,7 +123,7 @@ def _show(device: Device, options: argparse.Namespace) -> None:
 
 
 def _verify(device: Device, options: argparse.Namespace) -> int:
-    found = history.verify_history(device, device.pick_group(options.group))
+    found = verify_history(device, device.pick_group(options.group))
     if options.json:
         print_json(to_json(found))
     else:

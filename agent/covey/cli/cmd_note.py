@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from covey.app.device import Device
-from covey.app.operations import history
+from covey.app.operations.history_writing import write_note
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.terminal import print_json
@@ -27,7 +27,7 @@ def add_arguments(parser: Parser) -> None:
 def _note(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
     content = _stdin() if options.text == "-" else options.text.encode(errors="replace")
-    written = history.write_note(device, manifest, content, options.mime, options.react, options.edit)
+    written = write_note(device, manifest, content, options.mime, options.react, options.edit)
     if options.json:
         print_json({"id": written.id.hex(), "height": written.height})
     else:

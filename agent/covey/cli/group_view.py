@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import TYPE_CHECKING
 
 from covey.app.operations.groups import mode_name
@@ -12,11 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from covey.core.group.manifest import GroupManifest, Member
+    from covey.core.history.bodies import GroupProfile
 
 
-def show_group(manifest: GroupManifest, own: DeviceKey) -> None:
-    """Print a manifest for people."""
+def show_group(manifest: GroupManifest, profile: GroupProfile, own: DeviceKey) -> None:
+    """Print a manifest for people, under what the group is called."""
     print(f"group    {manifest.group_id.hex()}")
+    if profile.title:
+        print(f"title    {printable(profile.title)}")
+    for line in profile.description.splitlines():
+        print(f"         {printable(line)}")
     state = f"issued by {device_name(manifest.issuer)}" if manifest.raw else "members disagree, which ends by itself"
     print(f"version  {manifest.version}, {state}")
     print(f"mode     {mode_name(manifest.mode)}, epoch {manifest.epoch}")
@@ -68,10 +74,14 @@ def _member_as_json(member: Member) -> dict[str, object]:
     }
 
 
-def group_as_json(manifest: GroupManifest) -> dict[str, object]:
-    """Return a manifest as JSON values."""
+def group_as_json(manifest: GroupManifest, profile: GroupProfile) -> dict[str, object]:
+    """Return a manifest, and how the group is described, as JSON values."""
+    avatar = profile.avatar
     return {
         "group_id": manifest.group_id.hex(),
+        "title": profile.title,
+        "description": profile.description,
+        "avatar": None if avatar is None else {"mime": avatar.mime, "base64": b64encode(avatar.content).decode()},
         "version": manifest.version,
         "issuer": manifest.issuer.hex(),
         "epoch": manifest.epoch,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from covey.app.device import Device
+from covey.app.operations.history_writing import group_profile
 from covey.app.operations.joining import await_group
 from covey.app.relay_access import lacks_account
 from covey.cli.group_view import group_as_json, show_group
@@ -23,7 +24,7 @@ def wait_for_group(device: Device, group_id: GroupId, seconds: float, *, as_json
         print("hint: the request is kept; 'covey run' goes on with it while the invite is valid", file=sys.stderr)
         return 1
     if as_json:
-        print_json(group_as_json(manifest))
+        print_json(group_as_json(manifest, group_profile(device, manifest)))
     else:
-        show_group(manifest, device.node.identity.signing_public)
+        show_group(manifest, group_profile(device, manifest), device.node.identity.signing_public)
     return 0

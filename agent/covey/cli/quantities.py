@@ -1,14 +1,23 @@
-"""Sizes and times as people write them: `4MiB`, `90s`, `7d`, `4w`."""
+"""Sizes and times as people write and read them: `4MiB`, `90s`, `7d`, `4w`, dates."""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 from covey.errors import UsageError
 
 _SIZES = {"": 1, "B": 1, "kB": 1_000, "MB": 1_000_000, "KiB": 1024, "MiB": 1024 * 1024}
 _TIMES_US = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000, "w": 7 * 86_400_000_000}
 _read = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([A-Za-z]*)").fullmatch
+
+
+def date_text(wall_us: int) -> str:
+    """Return a time of microseconds since 1970 as people read it, in UTC; a clock may have said anything."""
+    try:
+        return datetime.fromtimestamp(wall_us // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return "at no time"
 
 
 def read_bytes(option: str, text: str, smallest: int, largest: int) -> int:

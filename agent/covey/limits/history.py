@@ -17,6 +17,18 @@ MAXIMUM_MIME_BYTES = 127
 """The MIME type of a note (RFC 6838, section 4.2: each of its two names has at most 127 characters, and most far
 fewer)."""
 
+MAXIMUM_TITLE_BYTES = 128
+"""A group's title in UTF-8: one line of a table or of a phone."""
+
+MAXIMUM_DESCRIPTION_BYTES = 4 * KIB
+"""A group's description in UTF-8: a page of text; what is longer is a note."""
+
+MAXIMUM_AVATAR_BYTES = 48 * KIB
+"""A group's picture: 256 pixels square; leaves room for title and description in one operation."""
+
+MAXIMUM_URI_BYTES = 2 * KIB
+"""Where a session takes place; no browser is sure to take a longer one."""
+
 MAXIMUM_AUTHOR_BYTES = 16 * MIB
 """The operations of one author in one group: what one member makes all others keep. A person who writes a note of a
 kilobyte every hour comes there in two years; a checkpoint lets the old ones go."""

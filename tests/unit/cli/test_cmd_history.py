@@ -48,13 +48,49 @@ def test_a_peers_text_cannot_play_with_the_terminal(ann: Here) -> None:
     assert "\x1b" not in line[0] + ann.ok("history", "show", _entries(ann)[0]["id"])
 
 
+def test_sessions_begin_and_end(ann: Here) -> None:  # accepts: 003.76, 003.79
+    assert "no session was ever begun" in ann.ok("session")
+    first = ann.json("session", "start", "https://meet.example/pumps")["id"]
+    second = ann.json("session", "start", "the shed")["id"]
+    assert ann.ok("session", "end").startswith(f"session {second[:8]} is over; it took")
+    rows = ann.json("session", "list")
+    assert [(each["id"], each["uri"], each["ended_at_us"] is None) for each in rows] == [
+        (first, "https://meet.example/pumps", True),
+        (second, "the shed", False),
+    ]
+    assert "goes on" in ann.ok("session", "ls")
+    assert "no session of that id goes on" in ann.fails("session", "end", second[:8], code=1)
+    ann.ok("session", "end", first[:8])
+    assert "no session of this device goes on" in ann.fails("session", "end", code=1)
+    assert f"over, session {first[:8]}: https://meet.example/pumps" in ann.ok("history", "--last", "1")
+
+
+def test_a_group_has_a_title_a_description_and_a_picture(ann: Here, tmp_path: Path) -> None:  # accepts: 003.59
+    picture = tmp_path / "pump.png"
+    picture.write_bytes(b"\x89PNG")
+    ann.ok("group", "profile", "--title", "Pumps", "--description", "north field\nsouth field")
+    shown = ann.json("group", "profile", "--avatar", str(picture))
+    assert (shown["title"], shown["description"]) == ("Pumps", "north field\nsouth field")
+    assert shown["avatar"] == {"mime": "image/png", "base64": "iVBORw=="}
+    assert "title    Pumps\n         north field\n         south field\n" in ann.ok("group", "show")
+    ann.ok("group", "profile", "--description", "")
+    assert ann.json("group", "show")["title"] == "Pumps"
+    assert "the group is called 'Pumps'" in ann.ok("history", "--last", "1")
+    large = tmp_path / "large.png"
+    large.write_bytes(bytes(50_000))
+    assert "more than 49152 bytes" in ann.fails("group", "profile", "--avatar", str(large), code=2)
+    assert "no suffix of an image" in ann.fails("group", "profile", "--avatar", "pump.exe", code=2)
+    assert "nobody would take that" in ann.fails("group", "profile", "--title", "x" * 200, code=1)
+    assert "one after the other" in ann.fails("group", "profile", "--title", "x", "--label", "y", code=2)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "complaint"),
     [
         (["note", "x", "--mime", "plain"], 2, "is no MIME type"),
         (["note", "x", "--react", "beefbeef"], 1, "no operation's id begins with beefbeef"),
         (["note", "x", "--react", "b"], 1, "is not the beginning of an id"),
-        (["note", "x" * 66_000], 1, "at most 65536 bytes"),
+        (["note", "x" * 66_000], 1, "nobody would take that: 66019 bytes"),
         (["history", "show", "nothing"], 1, "is not the beginning of an id"),
         (["history", "log", "--author", "nobody"], 1, "no member matches 'nobody'"),
         (["history", "log", "--since", "yesterday"], 2, "is not a quantity"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from covey.core import crypto
 from covey.core.crypto import Identity
-from covey.core.history.bodies import Merge, Note
+from covey.core.history.bodies import GroupProfile, Merge, Note, Picture, Session
 from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.ids import GroupId, Incarnation, ManifestHash, OperationId
@@ -49,6 +49,13 @@ MERGED = _operation(CAROL, 1, SECOND, ANSWER, kind=0, body=Merge().to_wire())
 AFTER_REMOVAL = _operation(CAROL, 2, MERGED, manifest=WITHOUT_BOB.hash)
 FORK = _operation(ALICE, 2, FIRST, made_at_us=NOW_US + 1)
 THIRD_RIVAL = _operation(ALICE, 2, FIRST, made_at_us=NOW_US + 2)
+
+SESSION = _operation(ALICE, 1, kind=3, body=Session("https://meet.example/1", NOW_US).to_wire())
+_PROFILE = GroupProfile("Pumpen", "", Picture("image/png", b"\x89PNG")).to_wire()
+_NO_PICTURE = cbor(["", "", ["text/html", b"<script>"]])
+_ENDED = Session("https://meet.example/1", NOW_US, NOW_US + 60_000_000, SESSION.id).to_wire()
+_TOO_SOON = Session("", NOW_US, NOW_US - 1, SESSION.id).to_wire()
+_OF_NONE = cbor(["", 1, 2, None])
 
 
 def _fields(**changed: object) -> bytes:
@@ -158,6 +165,12 @@ def _scenarios() -> list[dict[str, Any]]:
         _scenario(
             "a note with a field more", "malformed", _operation(ALICE, 1, body=cbor(["a/b", b"", None, None, 0]))
         ),
+        _scenario("a profile, where all are equal", None, _operation(BOB, 1, FIRST, kind=2, body=_PROFILE), FIRST),
+        _scenario("a picture that is none", "malformed", _operation(ALICE, 1, kind=2, body=_NO_PICTURE)),
+        _scenario("a session begins", None, SESSION),
+        _scenario("a session ends", None, _operation(BOB, 1, SESSION, kind=3, body=_ENDED), SESSION),
+        _scenario("a session ends before it begins", "malformed", _operation(ALICE, 1, kind=3, body=_TOO_SOON)),
+        _scenario("a session that ends and names none", "malformed", _operation(ALICE, 1, kind=3, body=_OF_NONE)),
         _scenario("of another group", "not_for_us", _operation(ALICE, 1, group_id=GroupId(seeded("other group")))),
     ]
 

@@ -10,6 +10,7 @@
 9. Of one author at most `LOGS_OF_ONE` logs and `MAXIMUM_AUTHOR_BYTES` are taken, and more only where another
    author's operation follows it; of a group `MAXIMUM_LOGS` and `MAXIMUM_HISTORY_BYTES`, and no more.
 10. Its body is of a kind that this device knows, and of that kind's shape. A merge follows several.
+11. A profile is an admin's where the mode of the group knows admins.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from covey.core.group.manifest import read_manifest
+from covey.core.group.manifest import Mode, Role, read_manifest
 from covey.core.history.bodies import OperationKind, read_body
 from covey.core.history.operation import Operation
 from covey.core.history.records import AcceptanceRecords
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
-from covey.errors import LimitError, MalformedError, NotAMemberError, RollbackError
+from covey.errors import LimitError, MalformedError, NotAllowedError, NotAMemberError, RollbackError
 from covey.limits.history import (
     FORKS_OF_ONE,
     LOGS_OF_ONE,
@@ -36,10 +37,11 @@ _REMEMBERED = 8
 
 @dataclass(frozen=True, slots=True)
 class NamedManifest:
-    """A manifest, as far as operations name it: its version, and who may write under it."""
+    """A manifest, as far as operations name it: its version, who may write under it, and who describe the group."""
 
     version: int
     authors: frozenset[DeviceKey]
+    describers: frozenset[DeviceKey]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,14 @@ class Acceptance:
             if raw is None:
                 return None
             manifest = read_manifest(raw, verify=False)
-            authors = (member.keys.signing_public for member in manifest.members if not member.is_board)
-            found = self._named[manifest_hash] = NamedManifest(manifest.version, frozenset(authors))
+            authors = [member for member in manifest.members if not member.is_board]
+            equal = manifest.mode in {Mode.INVITES_ONLY, Mode.ONE_TO_ONE}
+            describers = [member for member in authors if equal or member.role is Role.ADMIN]
+            found = self._named[manifest_hash] = NamedManifest(
+                manifest.version,
+                frozenset(member.keys.signing_public for member in authors),
+                frozenset(member.keys.signing_public for member in describers),
+            )
             if len(self._named) > _REMEMBERED:
                 self._named.popitem(last=False)
         return found
@@ -102,6 +110,8 @@ class Acceptance:
         read_body(operation)
         if operation.kind == OperationKind.MERGE and len(operation.parents) < 2:
             raise MalformedError("a merge follows several operations")
+        if operation.kind == OperationKind.PROFILE and operation.author not in manifest.describers:
+            raise NotAllowedError("a profile by a member that is no admin")
         return manifest
 
     def _check_bounds(self, operation: Operation, *, wanted: bool) -> None:

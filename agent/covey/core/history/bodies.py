@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
@@ -10,7 +11,14 @@ from covey.core.history.operation import ID_BYTES, Operation
 from covey.core.ids import OperationId
 from covey.core.wire import cbor
 from covey.errors import MalformedError
-from covey.limits.history import MAXIMUM_MIME_BYTES, MAXIMUM_OPERATION_BODY_BYTES
+from covey.limits.history import (
+    MAXIMUM_AVATAR_BYTES,
+    MAXIMUM_DESCRIPTION_BYTES,
+    MAXIMUM_MIME_BYTES,
+    MAXIMUM_OPERATION_BODY_BYTES,
+    MAXIMUM_TITLE_BYTES,
+    MAXIMUM_URI_BYTES,
+)
 
 _MIME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$&-^_.+/;= ")
 
@@ -20,6 +28,8 @@ class OperationKind(IntEnum):
 
     MERGE = 0
     NOTE = 1
+    PROFILE = 2
+    SESSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +90,100 @@ class Note:
         return cls(mime, content, about, replaces)
 
 
-Body: TypeAlias = Merge | Note
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A group's avatar: an image of a MIME type."""
 
-_BODIES: dict[int, type[Merge | Note]] = {OperationKind.MERGE: Merge, OperationKind.NOTE: Note}
+    mime: str
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProfile:
+    """What a group is called, what it is for, and its picture; the last one in the history's order holds."""
+
+    title: str = ""
+    description: str = ""
+    avatar: Picture | None = None
+    kind = OperationKind.PROFILE
+
+    def to_wire(self) -> bytes:
+        """Return the body `[title, description, [mime, content] / null]`."""
+        avatar = None if self.avatar is None else [self.avatar.mime, self.avatar.content]
+        return cbor.encode([self.title, self.description, avatar])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> GroupProfile:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        return cls(
+            *cbor.record(
+                cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+                "group profile",
+                cbor.text(MAXIMUM_TITLE_BYTES),
+                cbor.text(MAXIMUM_DESCRIPTION_BYTES),
+                cbor.optional(_picture),
+            )
+        )
+
+
+def _picture(value: object) -> Picture:
+    mime, content = cbor.record(value, "avatar", cbor.text(MAXIMUM_MIME_BYTES), cbor.octets_to(MAXIMUM_AVATAR_BYTES))
+    if not is_mime_type(mime) or not mime.startswith("image/"):
+        raise MalformedError("an avatar is an image")
+    return Picture(mime, content)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """People at work on the fleet together: where they meet, since when; and in a second operation, until when.
+
+    The second one repeats what the first one said, and names it as `begun`. Times are the author's wall clock.
+    """
+
+    uri: str
+    started_at_us: int
+    ended_at_us: int | None = None
+    begun: OperationId | None = None
+    kind = OperationKind.SESSION
+
+    def to_wire(self) -> bytes:
+        """Return the body `[uri, started_at, ended_at / null, begun / null]`."""
+        return cbor.encode([self.uri, self.started_at_us, self.ended_at_us, self.begun])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> Session:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        uri, started_at_us, ended_at_us, begun = cbor.record(
+            cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+            "session",
+            cbor.text(MAXIMUM_URI_BYTES),
+            cbor.uint(),
+            cbor.optional(cbor.uint()),
+            cbor.optional(cbor.octets(ID_BYTES)),
+        )
+        if (ended_at_us is None) != (begun is None):
+            raise MalformedError("a session ends by an operation that names how it began")
+        if ended_at_us is not None and ended_at_us < started_at_us:
+            raise MalformedError("a session that ends before it begins")
+        return cls(uri, started_at_us, ended_at_us, begun)
+
+
+Body: TypeAlias = Merge | Note | GroupProfile | Session
+
+_READERS: dict[int, Callable[[bytes], Body]] = {
+    OperationKind.MERGE: Merge.from_wire,
+    OperationKind.NOTE: Note.from_wire,
+    OperationKind.PROFILE: GroupProfile.from_wire,
+    OperationKind.SESSION: Session.from_wire,
+}
 
 
 def read_body(operation: Operation) -> Body:
@@ -92,10 +193,10 @@ def read_body(operation: Operation) -> Body:
         MalformedError: of a kind that this Covey does not know, or not of its kind's shape.
         LimitError: beyond a bound.
     """
-    body = _BODIES.get(operation.kind)
-    if body is None:
+    read = _READERS.get(operation.kind)
+    if read is None:
         raise MalformedError(f"operation of kind {operation.kind}: a newer Covey?")
-    return body.from_wire(operation.body)
+    return read(operation.body)
 
 
 def is_mime_type(text: str) -> bool:

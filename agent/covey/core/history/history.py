@@ -31,7 +31,7 @@ from covey.core.link.send_queue import SendQueue
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType
-from covey.errors import LimitError, LocalError, NotForUsError, RemoteError
+from covey.errors import LimitError, LocalError, NotAllowedError, NotForUsError, RemoteError
 from covey.limits.history import (
     ANNOUNCE_US,
     BUNDLE_OPERATION_BYTES,
@@ -133,6 +133,8 @@ class History:
             judged = self._acceptance.judge(operation)
         except LimitError as error:
             raise LocalError(f"others keep no more of this device's history: {error}") from error
+        except NotAllowedError as error:
+            raise LocalError(str(error), hint="'covey group members' lists the admins") from error
         assert not isinstance(judged, Waits), "what we write rests on what we hold"
         records.add(operation, judged.version, now.wall_us)
         return operation

@@ -34,8 +34,7 @@ def make(tmp_path: Path) -> Make:
 
 def _write(device: Device, group_id: GroupId, text: str) -> Operation:
     with device.store.transaction():
-        operation = device.node.history.write(group_id, Note("text/plain", text.encode()), device.now)
-    return operation
+        return device.node.history.write(group_id, Note("text/plain", text.encode()), device.now)
 
 
 def _read(device: Device, group_id: GroupId) -> list[str]:

@@ -18,6 +18,8 @@ CREATE UNIQUE INDEX operation_by_height ON operation (group_id, height, hash);
 CREATE INDEX operation_by_hash ON operation (hash);
 CREATE INDEX operation_by_log ON operation (group_id, author, incarnation, number);
 
+CREATE INDEX operation_by_kind ON operation (group_id, kind, height, hash);
+
 CREATE TABLE operation_log (
     group_id        BLOB    NOT NULL,
     author          BLOB    NOT NULL,

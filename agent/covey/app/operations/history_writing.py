@@ -1,0 +1,104 @@
+"""What a person adds to the history of a group: notes, and how the group is described."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from covey.app.device import Device
+from covey.app.operations.history import pick_operation
+from covey.core.group.manifest import GroupManifest
+from covey.core.history.bodies import Body, GroupProfile, Note, OperationKind, Picture, is_mime_type, read_body
+from covey.core.history.operation import Operation, read_operation
+from covey.errors import LocalError, RemoteError, UsageError
+from covey.limits.history import MAXIMUM_AVATAR_BYTES
+
+
+def write_note(
+    device: Device, manifest: GroupManifest, content: bytes, mime: str, about: str | None, replaces: str | None
+) -> Operation:
+    """Add a note to a group's history; `about` and `replaces` are beginnings of operations' ids.
+
+    Raises:
+        UsageError: no MIME type.
+        LocalError: nothing or several begin like that, or what is to be replaced is no note of this device.
+    """
+    if not is_mime_type(mime):
+        raise UsageError(f"'{mime[:64]}' is no MIME type", hint="--mime text/plain, or image/png")
+    commented = pick_operation(device, manifest.group_id, about).id if about else None
+    edited = pick_operation(device, manifest.group_id, replaces) if replaces else None
+    if edited is not None and (
+        edited.author != device.node.identity.signing_public or edited.kind != OperationKind.NOTE
+    ):
+        raise LocalError(f"{edited.id.hex()[:8]} is no note of this device", hint="--react comments what others wrote")
+    note = Note(mime, content, commented, edited.id if edited else None)
+    return write(device, manifest, note)
+
+
+def describe_group(
+    device: Device, manifest: GroupManifest, title: str | None, description: str | None, avatar: Picture | None
+) -> GroupProfile:
+    """Say what a group is called, what it is for, and how it looks; None leaves what holds.
+
+    Raises:
+        LocalError: too long, no image, or in this group it is for admins to say.
+    """
+    held = group_profile(device, manifest)
+    profile = GroupProfile(
+        held.title if title is None else title,
+        held.description if description is None else description,
+        held.avatar if avatar is None else avatar,
+    )
+    write(device, manifest, profile)
+    return profile
+
+
+def read_picture(name: str) -> Picture:
+    """Return a picture from a file; its suffix says what it is.
+
+    Raises:
+        UsageError: it cannot be read, is too large, or no image.
+    """
+    path = Path(name)
+    mime = _IMAGES.get(path.suffix.lower())
+    if mime is None:
+        raise UsageError(f"{name} has no suffix of an image", hint=f"one of: {', '.join(_IMAGES)}")
+    try:
+        with path.open("rb") as source:
+            content = source.read(MAXIMUM_AVATAR_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+    if len(content) > MAXIMUM_AVATAR_BYTES:
+        raise UsageError(f"{name} has more than {MAXIMUM_AVATAR_BYTES} bytes", hint="256 pixels square are enough")
+    return Picture(mime, content)
+
+
+_IMAGES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".svg": "image/svg+xml",
+}
+
+
+def group_profile(device: Device, manifest: GroupManifest) -> GroupProfile:
+    """Return how a group is described; empty where nobody has said anything."""
+    raw = device.store.operations.last_of_kind(manifest.group_id, OperationKind.PROFILE)
+    body = GroupProfile() if raw is None else read_body(read_operation(raw, verify=False))
+    assert isinstance(body, GroupProfile), "of that kind"
+    return body
+
+
+def write(device: Device, manifest: GroupManifest, body: Body) -> Operation:
+    """Add an operation of this device to a group's history.
+
+    Raises:
+        LocalError: it is beyond a bound, or not for this device to say.
+    """
+    try:
+        type(body).from_wire(body.to_wire())
+    except RemoteError as error:
+        raise LocalError(f"nobody would take that: {error}") from error
+    with device.store.transaction():
+        return device.node.history.write(manifest.group_id, body, device.now())
