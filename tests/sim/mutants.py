@@ -59,7 +59,7 @@ def _close_on_puback(node: Node, recipient: DeviceKey, place: Place) -> None:
     received = SequenceSet().add(place)
     with records.transaction():
         records.outbox.free(recipient, received)
-    node.state.windows.of(recipient).receive_acknowledgement(received, 0)
+    node.state.windows.acknowledged(recipient, received, Now(0, 0))
 
 
 def _forget_before_commit(queue: SendQueue, recipient: DeviceKey, received: SequenceSet, now: Any) -> int:
@@ -195,7 +195,7 @@ MUTANTS = (
     Mutant("no timed resend", {(SendLink, "handle_deadline"): _nothing, (SendLink, "next_deadline"): _nothing}),
     Mutant("acknowledge before the commit", {(Runtime, "_take"): _acknowledge_before_commit}),
     Mutant("acknowledge before the landing", {(ReceiveLink, "take"): _take_as_landed}),
-    Mutant("no dedup", {(ReceiveLink, "classify"): lambda _link, _link_seq: Arrival.NEW}),
+    Mutant("no dedup", {(ReceiveLink, "classify"): lambda _link, _link_seq, **_: Arrival.NEW}),
     Mutant("sequences in RAM", {(Outbox, "allocate"): _sequences_in_ram()}),
     Mutant("never subscribe again", {(Link, "_renew_later"): _nothing}),
     Mutant("forget before the delete commits", {(SendQueue, "free"): _forget_before_commit}),

@@ -307,7 +307,7 @@ class Runtime:
             return
         too_large: list[Outgoing] = []
         for outgoing in self.node.envelopes_to_send(now):
-            retries = self.node.retries(outgoing.recipient)
+            retries = self.node.retries(outgoing)
             result = self._relays.send(outgoing, retries, now.monotonic_us)
             if result is PublishRefusal.TOO_LARGE:
                 too_large.append(outgoing)

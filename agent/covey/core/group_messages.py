@@ -76,7 +76,9 @@ class GroupMessages:
             return HandlerOutcome(taken=False) if sends is None else HandlerOutcome(sends=tuple(sends))
         if delivery.invite is None:
             return HandlerOutcome()
-        return HandlerOutcome(sends=tuple(self._membership.admit(delivery.message, delivery.invite, now.wall_us)))
+        sends = self._membership.admit(delivery.message, delivery.invite, now.wall_us)
+        self._queue.restart(delivery.message.author, now)
+        return HandlerOutcome(sends=tuple(sends))
 
     def _manifest(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         message = delivery.message

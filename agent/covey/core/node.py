@@ -240,9 +240,9 @@ class Node:
         """Note that a relay says it has stored an envelope."""
         self.state.windows.relayed(recipient, place)
 
-    def retries(self, recipient: DeviceKey) -> int:
-        """Return how often in a row a recipient has left the retry time without an answer."""
-        return self.state.windows.retries(recipient)
+    def retries(self, outgoing: Outgoing) -> int:
+        """Return how often in a row a recipient has left the retry time of such an envelope without an answer."""
+        return self.state.windows.retries(outgoing.recipient, outgoing.entry)
 
     def last_will(self, now: Now) -> LastWill | None:
         """Return the will of the next connection, sealed; None where nobody is to have one."""

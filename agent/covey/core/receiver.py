@@ -24,6 +24,7 @@ from covey.core.ids import DeviceKey
 from covey.core.link.link_keys import KeptKey, LinkKey, SendingLinks, open_envelope
 from covey.core.link.rates import ReceivingRates
 from covey.core.link.receiver import Arrival, ReceiveLinks
+from covey.core.link.records import MessageClass, class_of
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.authorisation import authorise
 from covey.core.membership.membership import Membership
@@ -69,6 +70,10 @@ class ReceivingParts:
     acknowledgements: Acknowledgements
     heartbeat: Heartbeat
     routes: BoardRoutes
+
+
+def _is_control(message: Message) -> bool:
+    return class_of(message.type) is MessageClass.CONTROL
 
 
 class Receiver:
@@ -125,7 +130,7 @@ class Receiver:
             self._parts.rates.spend(author, DEFECT_TOKENS, now.monotonic_us)
             authorise(self._parts.membership, message, now.wall_us)
             link = self._parts.links.of(author, message.incarnation)
-            if message.link_seq and link.classify(message.link_seq) is Arrival.NEW:
+            if message.link_seq and link.classify(message.link_seq, control=_is_control(message)) is Arrival.NEW:
                 self._records.quarantine.add(UNFORESEEN, message.raw, now.wall_us)
                 self._records.counters.count(f"quarantined_{UNFORESEEN}")
                 link.take(message.link_seq)
@@ -214,7 +219,7 @@ class Receiver:
         message, link = delivery.message, delivery.link
         known = Seen(message.author, news=False)
         try:
-            arrival = link.classify(message.link_seq)
+            arrival = link.classify(message.link_seq, control=_is_control(message))
         except LimitError as error:
             link.answer_soon(now.monotonic_us)  # it shows the sender where this link stands
             self._drop(error, message.author)
@@ -224,7 +229,8 @@ class Receiver:
         if arrival is Arrival.DUPLICATE:
             self._records.counters.count("duplicates")
             if delivery.sealed_for is not None and link.has_answered(message.link_seq):
-                self._parts.link_keys.end(message.author)  # our acknowledgement may not have opened there
+                keys = self._parts.link_keys
+                keys.fail(message.author, keys.tag(message.author))  # our acknowledgement may not have opened there
             link.answer_soon(now.monotonic_us)
             return _Reception(seen=known)
         outcome = self._handle_or_quarantine(delivery, now)

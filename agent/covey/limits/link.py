@@ -11,6 +11,13 @@ busy meanwhile, few enough to stay in memory."""
 LINK_WINDOW_BYTES = 4 * MIB
 """Bytes in flight to one recipient; at least one message always goes."""
 
+LINK_WINDOW_CONTROL_MESSAGES = 64
+"""Control messages in flight to one recipient, beside the others: few are ever under way."""
+
+LINK_WINDOW_RESTART_MESSAGES = 20
+"""Messages that go at once to a recipient that is there again: as many as it answers at once
+(`ACKNOWLEDGE_EVERY_MESSAGES`). Its answer opens the window."""
+
 MAXIMUM_SEQUENCE_GAP = 10_000
 """How far ahead of the contiguous run a link sequence may be (002.34): bounds what a receiver remembers."""
 

@@ -46,6 +46,16 @@ _FORGOTTEN = "UPDATE device SET queued_messages = queued_messages - ?, queued_by
     f"{column} = {column} - ?" for column in BYTES_OF_CLASS.values()
 )
 
+_OF_QUEUE = {
+    control: f"SELECT place, seq, class, message, digest FROM outbox {which} ORDER BY id LIMIT ?"  # noqa: S608 - our words
+    for control, which in {
+        None: "WHERE id BETWEEN ? AND ?",
+        True: "INDEXED BY outbox_control WHERE id BETWEEN ? AND ? AND class = 0",
+        False: "WHERE id BETWEEN ? AND ? AND class <> 0",
+    }.items()
+}
+"""The messages of a queue: all, control messages, all others."""
+
 
 class Outbox:
     """One queue for each recipient, bounded together in bytes."""
@@ -144,11 +154,16 @@ class Outbox:
 
     # -- out of it ----------------------------------------------------------------------------------------------------
 
-    def queued(self, recipient: DeviceKey, after: Place, limit: int, size: int) -> list[tuple[Place, bytes]]:
-        """Return a recipient's (place, message) that follow a place: up to `limit`, until their bytes reach `size`."""
+    def queued(
+        self, recipient: DeviceKey, after: Place, limit: int, size: int, *, control: bool | None = None
+    ) -> list[tuple[Place, bytes]]:
+        """Return a recipient's (place, message) that follow a place: up to `limit`, until their bytes reach `size`.
+
+        `control`: of control messages alone, or of all others.
+        """
         rows: list[tuple[Place, bytes]] = []
         for place, seq, kind, message, stored in self._database.each(
-            "SELECT place, seq, class, message, digest FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
+            _OF_QUEUE[control],
             (*self._places(recipient, after + 1), limit),
         ):
             check_digest(stored, place, seq, kind, message)

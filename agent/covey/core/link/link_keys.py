@@ -8,9 +8,9 @@ may write link envelopes: `crypto_secretbox` under that key, with the tag and a 
        wherever that is not certain, envelopes are sealed. So a key is never waited for, and nothing depends on one.
     3. Only the first sending of a message, and acknowledgements, go by link. Everything else is sealed: a recipient
        that has lost the key is reached by the ordinary repetition.
-    4. A key ends as soon as it is not certain that the recipient has it: a message has to be sent again, the recipient
-       repeats what this device has acknowledged, or the recipient has another noise key. It ends by age and by number
-       of envelopes, too.
+    4. A key ends as soon as it is not certain that the recipient has it: a message that went under it has to be sent
+       again, the recipient repeats what this device has acknowledged, or the recipient has another noise key. Its
+       successor is begun at once. It ends by age and by number of envelopes, too.
     5. A link is begun when so many envelopes were sealed for a device within the lifetime of a key, and that device has
        been seen by this process: rare and absent ones never pay. A worn key has its successor begun before its end.
     6. A recipient keeps the newest few keys of each author, durably, for a bounded time. They lie sealed under the
@@ -261,8 +261,19 @@ class SendingLinks:
         if key is not None and first <= key.place <= last:
             self._begun.pop(recipient).link.key.wipe()
 
+    def tag(self, recipient: DeviceKey) -> bytes:
+        """Return the tag of the key in use; empty where there is none."""
+        key = self._used.get(recipient)
+        return b"" if key is None else key.link.tag
+
+    def fail(self, recipient: DeviceKey, tag: bytes) -> None:
+        """Use a key no more that its recipient may not have, and have the next one begun at once (rule 4)."""
+        if tag and tag == self.tag(recipient):
+            self.end(recipient)
+            self._want(recipient)
+
     def end(self, recipient: DeviceKey) -> None:
-        """Use a key no more (rule 4)."""
+        """Use a key no more."""
         key = self._used.pop(recipient, None)
         if key is not None:
             key.link.key.wipe()

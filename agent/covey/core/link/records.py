@@ -12,7 +12,7 @@ from typing import Protocol
 
 from covey.core.ids import BatchNumber, DeviceKey, Incarnation, LinkSeq, Place
 from covey.core.link.incarnations import Gone, IncarnationSpan
-from covey.core.wire.message import LossReason, Message
+from covey.core.wire.message import LossReason, Message, MessageType
 from covey.core.wire.sequences import Range, SequenceSet
 
 
@@ -22,6 +22,19 @@ class MessageClass(IntEnum):
     CONTROL = 0
     DATA = 1
     TELEMETRY = 2
+
+
+_CLASSES = {
+    MessageType.BLOB: MessageClass.DATA,
+    MessageType.TELEMETRY: MessageClass.TELEMETRY,
+    MessageType.FORWARD: MessageClass.TELEMETRY,
+    MessageType.REDIRECTED: MessageClass.TELEMETRY,
+}
+
+
+def class_of(kind: MessageType) -> MessageClass:
+    """Return how the messages of a type are treated: all that is neither data nor telemetry is control."""
+    return _CLASSES.get(kind, MessageClass.CONTROL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +71,13 @@ class QueuedRecords(Protocol):
     def recipients(self) -> list[DeviceKey]:
         """Return the recipients that the outbox holds messages for."""
 
-    def queued(self, recipient: DeviceKey, after: Place, limit: int, size: int) -> list[tuple[Place, bytes]]:
-        """Return a recipient's (place, message) that follow a place: up to `limit`, until their bytes reach `size`."""
+    def queued(
+        self, recipient: DeviceKey, after: Place, limit: int, size: int, *, control: bool | None = None
+    ) -> list[tuple[Place, bytes]]:
+        """Return a recipient's (place, message) that follow a place: up to `limit`, until their bytes reach `size`.
+
+        `control`: of control messages alone, or of all others.
+        """
 
 
 class QueueRecords(Protocol):

@@ -61,12 +61,14 @@ class Sealer:
         envelope = self._link_keys.seal(recipient, message, address, now.monotonic_us)
         if envelope is None:
             return self.seal(recipient, message, entry, address)
+        if entry is not None:
+            entry.tag = self._link_keys.tag(recipient)
         return Outgoing(inbox_topic(recipient), envelope, recipient, entry)
 
     def queued(self, recipient: DeviceKey, entry: InFlight, address: NoisePublic, now: Now) -> Outgoing:
         """Return a queued message's envelope (`link_keys.py`, rules 3 and 4)."""
         if entry.sends:
-            self._link_keys.end(recipient)
+            self._link_keys.fail(recipient, entry.tag)
         elif not self._link_keys.is_link(recipient, entry.place):
             return self.by_link(recipient, entry.message, address, now, entry)
         return self.seal(recipient, entry.message, entry, address)

@@ -13,7 +13,7 @@ from covey.core.ids import BatchNumber, DeviceKey, GroupId, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.incarnations import losses
 from covey.core.link.link_keys import SendingLinks
-from covey.core.link.records import MessageClass, SendQueueRecords
+from covey.core.link.records import SendQueueRecords, class_of
 from covey.core.link.windows import Windows
 from covey.core.now import Now
 from covey.core.telemetry.batch import numbered
@@ -21,24 +21,6 @@ from covey.core.wire.message import NO_GROUP, LossReason, MessageType, write_mes
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.limits.message import MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
 from covey.limits.storage import EXPIRED_AT_ONCE
-
-_CLASSES = {
-    MessageType.BLOB: MessageClass.DATA,
-    MessageType.GROUP_MANIFEST: MessageClass.CONTROL,
-    MessageType.GROUP_PULL: MessageClass.CONTROL,
-    MessageType.GROUP_VOTE: MessageClass.CONTROL,
-    MessageType.GROUP_INVITE: MessageClass.CONTROL,
-    MessageType.REVOKE: MessageClass.CONTROL,
-    MessageType.JOIN: MessageClass.CONTROL,
-    MessageType.LINK: MessageClass.CONTROL,
-    MessageType.TELEMETRY: MessageClass.TELEMETRY,
-    MessageType.LOSS: MessageClass.CONTROL,
-    MessageType.FORWARD: MessageClass.TELEMETRY,
-    MessageType.COLLECTOR_KEY: MessageClass.CONTROL,
-    MessageType.REDIRECTED: MessageClass.TELEMETRY,
-    MessageType.OPERATIONS: MessageClass.CONTROL,
-    MessageType.HISTORY_PULL: MessageClass.CONTROL,
-}
 
 
 class SendQueue:
@@ -97,12 +79,12 @@ class SendQueue:
             body,
         )
         place = self._records.outbox.queue(
-            recipient, seq, link_seq, _CLASSES[kind], message, now.wall_us, number, beyond=beyond
+            recipient, seq, link_seq, class_of(kind), message, now.wall_us, number, beyond=beyond
         )
         lifetime_us = self.telemetry_lifetime_us if kind is MessageType.TELEMETRY else lifetime_us
         if lifetime_us is not None:
             self._records.outbox.limit_lifetime(recipient, place, lifetime_us)
-        self._windows.of(recipient).queue_grew()
+        self._windows.queue_grew(recipient)
         return place
 
     def queue_batch(self, recipient: DeviceKey, group_id: GroupId, batch: bytes, now: Now) -> None:
@@ -137,6 +119,10 @@ class SendQueue:
             self._lost(recipient, self._records.outbox.withdraw_all(recipient), now)
         for each in sends:
             self.queue(each.recipient, each.type, each.group_id, each.body, now)
+
+    def restart(self, recipient: DeviceKey, now: Now) -> None:
+        """Have what a recipient has left unanswered go again at once: it has shown that it is there."""
+        self._after_commit(lambda: self._windows.restart(recipient, now))
 
     def withdraw(
         self, recipient: DeviceKey, place: Place, now: Now, code: str = "too_large", *, notify: bool = True

@@ -1,6 +1,8 @@
 """Sending over one link: which queued messages are in flight to one recipient, and when one is sent again.
 
-The queue itself lies in the store; this machine holds a bounded window of it. Rules (docs/protocol.md, "The link"):
+The queue itself lies in the store; this machine holds a bounded window of it. A recipient has two: one of its control
+messages, and one of everything else, each with a pace and a clock of its own (`windows.py`). So what a recipient cannot
+take yet (telemetry of a group that it has lost) never holds up what would let it. Rules (docs/protocol.md, "The link"):
 
     1. A message is forgotten when its recipient's acknowledgement covers it. The relay's answer proves nothing: it only
        says that this publish need not be repeated when the connection comes back.
@@ -12,7 +14,9 @@ The queue itself lies in the store; this machine holds a bounded window of it. R
     4. An acknowledgement that frees messages doubles `allowed` and adds what it freed: a false alarm costs nothing.
     5. What an acknowledgement shows missing below its highest number goes again, at most once for each round trip, and
        half as often after each try.
-    6. The retry time follows the measured round trip (RFC 6298: smoothed time plus four deviations), at least 1 s. An
+    6. Whoever is there again waits for no retry time that grew while it was not: an acknowledgement of what the other
+       window holds, or a request to be let in, begins the pace anew.
+    7. The retry time follows the measured round trip (RFC 6298: smoothed time plus four deviations), at least 1 s. An
        acknowledgement is one measurement: a whole window of late ones would have the retry time double each time.
 
 What becomes of one message of the window is in `MESSAGE`, the transition table; a link is as many of these machines as
@@ -30,7 +34,15 @@ from typing import NamedTuple, Protocol
 from covey.core.ids import DeviceKey, Place
 from covey.core.transitions import Transitions, follow
 from covey.core.wire.sequences import SequenceSet
-from covey.limits.link import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES, RETRY_US_INITIAL, RETRY_US_MAX, RETRY_US_MIN
+from covey.limits.link import (
+    LINK_WINDOW_BYTES,
+    LINK_WINDOW_CONTROL_MESSAGES,
+    LINK_WINDOW_MESSAGES,
+    LINK_WINDOW_RESTART_MESSAGES,
+    RETRY_US_INITIAL,
+    RETRY_US_MAX,
+    RETRY_US_MIN,
+)
 
 
 class Jitter(Protocol):
@@ -114,13 +126,15 @@ _WAITING, _GONE = Waiting(), Gone()
 
 @dataclass(slots=True)
 class InFlight:
-    """One message of the window; `relay` is the one that took it last."""
+    """One message of the window; `relay` is the one that took it last, `tag` of the link key that it went under."""
 
     place: Place
     message: bytes = field(repr=False)
+    control: bool = False
     state: State = _WAITING
     sends: int = 0
     relay: str = ""
+    tag: bytes = b""
 
     def follow(self, event: Event, state: State) -> None:
         """Go where the table says."""
@@ -139,13 +153,16 @@ class Wanted(NamedTuple):
 class SendLink:
     """The sending side of one link."""
 
-    def __init__(self, recipient: DeviceKey) -> None:
+    def __init__(self, recipient: DeviceKey, *, control: bool = False) -> None:
         self.recipient = recipient
+        self.control = control
+        self._maximum = LINK_WINDOW_CONTROL_MESSAGES if control else LINK_WINDOW_MESSAGES
         self._window: dict[Place, InFlight] = {}
         self._window_bytes = 0
         self._loaded_upto = Place(0)
         self._exhausted = False
-        self._allowed = LINK_WINDOW_MESSAGES
+        self._allowed = self._maximum
+        self._acknowledged_upto = Place(0)
         self._retry_us = RETRY_US_INITIAL
         self._round_trip_us: float | None = None
         self._deviation_us = 0.0
@@ -160,7 +177,7 @@ class SendLink:
 
     def wanted(self) -> Wanted | None:
         """Return what to read of the queue where the window has room for more."""
-        messages, size = LINK_WINDOW_MESSAGES - len(self._window), LINK_WINDOW_BYTES - self._window_bytes
+        messages, size = self._maximum - len(self._window), LINK_WINDOW_BYTES - self._window_bytes
         if self._exhausted or messages <= 0 or size <= 0:
             return None
         return Wanted(self._loaded_upto, messages, size)
@@ -169,7 +186,7 @@ class SendLink:
         """Take queued messages that `wanted` asked for, in order; where there is room left, they are the last."""
         size = 0
         for place, message in rows:
-            self._window[place] = InFlight(place, message)
+            self._window[place] = InFlight(place, message, self.control)
             size += len(message)
             self._loaded_upto = place
         self._window_bytes += size
@@ -223,20 +240,32 @@ class SendLink:
         for place in freed:
             entry = self._window.pop(place)
             self._window_bytes -= len(entry.message)
+            self._acknowledged_upto = max(self._acknowledged_upto, place)
             state = entry.state
             if entry.sends == 1 and isinstance(state, Sent | Relayed) and state.at_us >= self._connected_at_us:
                 round_trip_us = now_us - state.at_us
             entry.follow(Event.ACKNOWLEDGED, _GONE)
         if round_trip_us is not None:
             self._measure(round_trip_us)
-        self._resend_holes(received, now_us)
+        self._resend_holes(now_us)
         if not freed:
             return False
-        self._allowed = min(LINK_WINDOW_MESSAGES, 2 * self._allowed + len(freed))
+        self._allowed = min(self._maximum, 2 * self._allowed + len(freed))
         self._retry_us = self._base_retry_us()
         self.retries = 0
         self._deadline_us = now_us + self._retry_us if self._in_flight() else None
         return True
+
+    def restart(self, now_us: int) -> None:
+        """Have what waits in vain go again at once, a few messages at first (rule 6)."""
+        if not self.retries:
+            return
+        for entry in self._window.values():
+            entry.follow(Event.RETRY, _WAITING)
+        self._allowed = min(self._maximum, max(self._allowed, LINK_WINDOW_RESTART_MESSAGES))
+        self._retry_us = self._base_retry_us()
+        self._deadline_us = now_us + self._retry_us if self._window else None
+        self.retries = 0
 
     def withdraw(self, first: int, last: int) -> None:
         """Drop messages that the queue no longer holds."""
@@ -263,11 +292,10 @@ class SendLink:
     def _in_flight(self) -> bool:
         return any(isinstance(entry.state, Sent | Relayed) for entry in self._window.values())
 
-    def _resend_holes(self, received: SequenceSet, now_us: int) -> None:
-        highest = received.highest()
+    def _resend_holes(self, now_us: int) -> None:
         base = self._base_retry_us() // 2
         for place, entry in self._window.items():
-            if place > highest:
+            if place > self._acknowledged_upto:
                 return
             if isinstance(entry.state, Sent | Relayed):
                 patience = min(RETRY_US_MAX, base << min(entry.sends - 1, 16))

@@ -42,7 +42,7 @@ class Sender:
             self._windows.clear()
             self._windows.incarnation = present
         for recipient in self._records.outbox.recipients():
-            self._windows.of(recipient).queue_grew()
+            self._windows.queue_grew(recipient)
 
     def begin_incarnation(self, recipient: DeviceKey, incarnation: Incarnation, now: Now) -> bool:
         """Begin another incarnation, as a recipient has shown that another state has used the present one.
@@ -56,16 +56,16 @@ class Sender:
         return begun
 
     def envelopes(self, now: Now) -> Iterator[Outgoing]:
-        """Yield each link's messages in envelopes; a link that was served goes to the end of the queue."""
+        """Yield each link's messages in envelopes, control messages first; a served link comes last next time."""
         for link in self._windows.serving():
             wanted = link.wanted()
             if wanted is not None:
-                rows = self._records.outbox.queued(link.recipient, *wanted)
+                rows = self._records.outbox.queued(link.recipient, *wanted, control=link.control)
                 link.offer(self._sealer.as_sent(link.recipient, rows), wanted)
             address = self._sealer.address(link.recipient)
             if address is not None:
                 for entry in link.messages_to_send():
-                    self._windows.served(link.recipient)
+                    self._windows.served(link)
                     yield self._sealer.queued(link.recipient, entry, address, now)
 
     def waiting(self, recipient: DeviceKey, after: Place) -> list[tuple[Place, bytes]]:

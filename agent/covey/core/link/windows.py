@@ -15,84 +15,101 @@ from covey.core.wire.sequences import SequenceSet
 
 
 class Windows:
-    """One window for each recipient that something waits for."""
+    """Two windows for each recipient that something waits for: of control messages, which go first, and of the rest."""
 
     def __init__(self) -> None:
-        self._links: dict[DeviceKey, SendLink] = {}
+        self._control: dict[DeviceKey, SendLink] = {}
+        self._others: dict[DeviceKey, SendLink] = {}
         self.incarnation = b""
         """The incarnation that what is in flight was signed in."""
         self.is_connected = False
         """Whether the relay can be reached."""
 
-    def of(self, recipient: DeviceKey) -> SendLink:
-        """Return a recipient's window; an empty one where there was none."""
-        link = self._links.get(recipient)
-        if link is None:
-            link = self._links[recipient] = SendLink(recipient)
-        return link
+    def queue_grew(self, recipient: DeviceKey) -> None:
+        """Note that the store may hold more for a recipient than its windows were offered."""
+        for control, links in ((True, self._control), (False, self._others)):
+            links.setdefault(recipient, SendLink(recipient, control=control)).queue_grew()
 
     def serving(self) -> Iterator[SendLink]:
-        """Yield each window; one that was `served` meanwhile comes last the next time, an idle one is forgotten."""
-        for link in list(self._links.values()):
-            yield link
-            if link.idle:
-                del self._links[link.recipient]
+        """Yield each window, those of control messages first; a `served` one comes last of its kind the next time.
 
-    def served(self, recipient: DeviceKey) -> None:
+        An idle one is forgotten.
+        """
+        for links in (self._control, self._others):
+            for link in list(links.values()):
+                yield link
+                if link.idle:
+                    del links[link.recipient]
+
+    def served(self, link: SendLink) -> None:
         """Let the others have their turn first."""
-        self._links[recipient] = self._links.pop(recipient)
+        links = self._of_kind(control=link.control)
+        links[link.recipient] = links.pop(link.recipient)
 
     def clear(self) -> None:
         """Forget what is in flight: it may have to be signed again."""
-        self._links.clear()
+        self._control.clear()
+        self._others.clear()
 
     def sent(self, recipient: DeviceKey, entry: InFlight, now: Now, relay: str) -> None:
         """Note that a relay took a message."""
-        link = self._links.get(recipient)
+        link = self._of_kind(control=entry.control).get(recipient)
         if link is not None:
             link.sent(entry, now.monotonic_us, relay)
 
     def relayed(self, recipient: DeviceKey, place: Place) -> None:
         """Note that a relay says it has stored a message."""
-        link = self._links.get(recipient)
-        if link is not None:
+        for link in self._of(recipient):
             link.relayed(place)
 
     def acknowledged(self, recipient: DeviceKey, received: SequenceSet, now: Now) -> None:
-        """Forget messages that their recipient has."""
-        link = self._links.get(recipient)
-        if link is not None:
-            link.receive_acknowledgement(received, now.monotonic_us)
+        """Forget messages that their recipient has; who has any of them is there, for all that waits for it."""
+        freed = [link.receive_acknowledgement(received, now.monotonic_us) for link in self._of(recipient)]
+        if any(freed):
+            self.restart(recipient, now)
+
+    def restart(self, recipient: DeviceKey, now: Now) -> None:
+        """Note that a recipient is there: what it has left unanswered goes again at once."""
+        for link in self._of(recipient):
+            link.restart(now.monotonic_us)
 
     def withdrawn(self, recipient: DeviceKey, first: int, last: int) -> None:
         """Forget messages that the queue no longer holds."""
-        link = self._links.get(recipient)
-        if link is not None:
+        for link in self._of(recipient):
             link.withdraw(first, last)
 
     def connected(self, now: Now) -> None:
         """Note that the relay can be reached."""
         self.is_connected = True
-        for link in self._links.values():
+        for link in self._all():
             link.connected(now.monotonic_us)
 
     def connection_lost(self, relay: str | None = None) -> None:
         """Note that a relay cannot be reached any more; without a name, that none can."""
         self.is_connected = self.is_connected and relay is not None
-        for link in self._links.values():
+        for link in self._all():
             link.connection_lost(relay)
 
-    def retries(self, recipient: DeviceKey) -> int:
-        """Return how often in a row a recipient has left the retry time without an answer."""
-        link = self._links.get(recipient)
+    def retries(self, recipient: DeviceKey, entry: InFlight | None) -> int:
+        """Return how often in a row a recipient has left the retry time of a message's window without an answer."""
+        link = None if entry is None else self._of_kind(control=entry.control).get(recipient)
         return 0 if link is None else link.retries
 
     def deadlines(self) -> list[int | None]:
         """Return when windows want to be called, in monotonic microseconds."""
-        return [link.next_deadline() for link in self._links.values()]
+        return [link.next_deadline() for link in self._all()]
 
     def handle_deadline(self, now: Now, jitter: Jitter) -> None:
         """Begin the retries that are due."""
         if self.is_connected:
-            for link in self._links.values():
+            for link in self._all():
                 link.handle_deadline(now.monotonic_us, jitter)
+
+    def _of_kind(self, *, control: bool) -> dict[DeviceKey, SendLink]:
+        return self._control if control else self._others
+
+    def _of(self, recipient: DeviceKey) -> list[SendLink]:
+        return [links[recipient] for links in (self._control, self._others) if recipient in links]
+
+    def _all(self) -> list[SendLink]:
+        return [*self._control.values(), *self._others.values()]

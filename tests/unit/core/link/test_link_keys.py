@@ -14,7 +14,7 @@ from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
 from covey.core.link.link_keys import KeptKey, LinkKey, LinkTerms, open_envelope
 from covey.core.link.sealer import Outgoing
 from covey.core.wire.envelope import LINKED, SEALED, LinkEnvelope, read_envelope, seal, seal_by_link
-from covey.core.wire.message import NO_GROUP, MessageType, write_message
+from covey.core.wire.message import NO_GROUP, MessageType, read_message, write_message
 from covey.errors import DecryptionError, RemoteError
 from covey.limits.group import MAINTENANCE_US
 from covey.limits.link import RETRY_US_INITIAL
@@ -185,7 +185,10 @@ def test_what_is_sent_again_is_sealed_and_the_key_is_not_used_again(
     ben.wait(1)
     for answer in ben.sends():
         ann.receive(answer.envelope)
-    assert [_version(each) for each in ann.speaks(group_id, b"in doubt") if each.entry] == [SEALED]
+    uncertain = [each for each in ann.speaks(group_id, b"in doubt") if each.entry]
+    assert [_version(each) for each in uncertain] == [SEALED, SEALED]
+    kinds = [read_message(each.entry.message).type for each in uncertain if each.entry]
+    assert kinds == [MessageType.LINK, MessageType.BLOB], "the key's successor is begun at the first failure"
     ann.wait(RETRY_US_INITIAL / 1e6)
     carry(ann, ben)
     for number in range(4):
