@@ -154,6 +154,10 @@ class Device:
         self.now = Now(self.now.monotonic_us + microseconds, self.now.wall_us + microseconds)
         self.node.handle_deadline(self.now)
 
+    def compares_on_contact_only(self) -> None:
+        """Let it compare heads with those alone whom it hears, and not go round with them."""
+        self.node.state.heads.round_at_us = 2**62
+
     def maintain(self) -> None:
         """Write what is due, as each turn of the loop does."""
         if self.node.has_work(self.now):

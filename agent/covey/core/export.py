@@ -10,6 +10,7 @@ from covey.core.link.records import LandingRecords, Quarantined, ReceivedRecords
 from covey.core.link.sealer import Sealer
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
+from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
 from covey.core.receiver import Receiver
@@ -40,6 +41,7 @@ class Export:
         queue: SendQueue,
         sender: Sender,
         sealer: Sealer,
+        heads: HeadsExchange,
         receiver: Receiver,
     ) -> None:
         self._membership = membership
@@ -47,6 +49,7 @@ class Export:
         self._queue = queue
         self._sender = sender
         self._sealer = sealer
+        self._heads = heads
         self._receiver = receiver
 
     def waiting(self, recipient: DeviceKey, after: Place) -> list[tuple[Place, bytes]]:
@@ -65,7 +68,7 @@ class Export:
         for incarnation, received in self._records.received.links(device):
             durable = received.without(self._records.landing.unlanded(device, incarnation))
             body = Acknowledgement(incarnation, durable).to_wire()
-            message = self._sealer.unsequenced(device, MessageType.ACK, body, now)
+            message = self._sealer.unsequenced(device, MessageType.ACK, body, now, heads=self._heads.said_to(device))
             yield self._sealer.seal(device, message).envelope
         yield from self._sender.resumptions(device, now)
 

@@ -29,6 +29,7 @@ from covey.core.link.send_window import Jitter
 from covey.core.link.sender import Sender
 from covey.core.link.state import LinkState
 from covey.core.membership.expiry import give_up
+from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
@@ -96,6 +97,7 @@ class Node:
         self.telemetry = Publishing(own, self.membership, records, queue, sender)
         self.landing = TelemetryLanding(records, self._links, lands=lands_telemetry)
         self._group_messages = group_messages = GroupMessages(self.membership, self._group_maintenance, records, queue)
+        self._heads = HeadsExchange(own, self.membership, records, jitter, state.heads)
         parts = ReceivingParts(
             state.rates,
             self.membership,
@@ -104,13 +106,14 @@ class Node:
             queue,
             self._acknowledgements,
             self.heartbeat,
+            self._heads,
             self.routes,
         )
         self.history = history = History(identity, self.membership, records, queue)
         history_messages = HistoryMessages(history, self.membership, self._group_maintenance, records.counters)
         handlers = {**group_messages.handlers(), **history_messages.handlers(), **self.landing.handlers()}
         self._receiver = Receiver(identity, records, rng, parts, self._events, handlers)
-        self.export = Export(self.membership, records, queue, sender, sealer, self._receiver)
+        self.export = Export(self.membership, records, queue, sender, sealer, self._heads, self._receiver)
         self.refresh()
 
     def _address(self, device: DeviceKey) -> NoisePublic | None:
@@ -198,14 +201,21 @@ class Node:
         for author, incarnation, body in self._acknowledgements.resumptions():
             yield from self._routing.unsequenced(self.membership, author, MessageType.RESUME, body, now, incarnation)
         for collector, body in self.heartbeat.due(self.membership, now):
-            yield from self._routing.unsequenced(self.membership, collector, MessageType.PRESENCE, body, now)
+            heads = self._heads.said_to(collector)
+            yield from self._routing.unsequenced(
+                self.membership, collector, MessageType.PRESENCE, body, now, heads=heads
+            )
+        for member, body in self._heads.due(now) if self.state.windows.is_connected else ():
+            heads = self._heads.said_to(member)
+            yield from self._routing.unsequenced(self.membership, member, MessageType.HEADS, body, now, heads=heads)
         for outgoing in self._sender.envelopes(now):
             yield from self._routing.of(self.membership, outgoing, now)
 
     def _acknowledge(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
         for author, incarnation, link in self._links.due(now.monotonic_us, wanted):
             body = Acknowledgement(incarnation, link.acknowledgement()).to_wire()
-            yield from self._routing.unsequenced(self.membership, author, MessageType.ACK, body, now)
+            heads = self._heads.said_to(author)
+            yield from self._routing.unsequenced(self.membership, author, MessageType.ACK, body, now, heads=heads)
 
     def make_acknowledgements_due(self, now: Now) -> None:
         """Have acknowledgements that wait for others to join them go at once: this process is about to end."""
@@ -257,6 +267,7 @@ class Node:
         deadlines = self.state.windows.deadlines()
         deadlines += self._links.deadlines()
         deadlines += [self._group_maintenance.next_deadline(), self.heartbeat.next_deadline()]
+        deadlines.append(self._heads.next_deadline())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def handle_deadline(self, now: Now) -> None:

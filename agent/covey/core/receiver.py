@@ -27,6 +27,7 @@ from covey.core.link.receiver import Arrival, ReceiveLinks
 from covey.core.link.records import MessageClass, class_of
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.authorisation import authorise
+from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
 from covey.core.outcome import UNFORESEEN, Delivery, Handler, HandlerOutcome, Seen
@@ -69,6 +70,7 @@ class ReceivingParts:
     queue: SendQueue
     acknowledgements: Acknowledgements
     heartbeat: Heartbeat
+    heads: HeadsExchange
     routes: BoardRoutes
 
 
@@ -198,6 +200,7 @@ class Receiver:
 
     def _receive_acknowledgement(self, message: Message, now: Now) -> _Reception:
         found = self._parts.acknowledgements.acknowledge(message, now)
+        self._parts.heads.compare(message, now)
         if found is None or isinstance(found, Seen):
             return _Reception(seen=found, useful=found is not None)
         self._events.append(found)
@@ -209,8 +212,13 @@ class Receiver:
             return _Reception(useful=parts.acknowledgements.resume(message, now))
         if message.type is MessageType.PRESENCE:
             if parts.heartbeat.receive(parts.membership, message, now):
+                parts.heads.compare(message, now)
                 return _Reception(seen=Seen(message.author, news=True), useful=True)
             return _Reception()
+        if message.type is MessageType.HEADS:
+            sends = parts.heads.receive(message, now)
+            parts.queue.queue_all(sends, (), now)
+            return _Reception(useful=bool(sends))
         parts.routes.keep(message.author, read_downward(parts.membership, message))
         return _Reception(useful=True)
 

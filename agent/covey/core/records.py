@@ -24,6 +24,7 @@ from covey.core.link.records import (
     ReceivedRecords,
     SeenRecords,
 )
+from covey.core.membership.heads import PeerHeadsRecords
 from covey.core.membership.records import (
     AheadRecords,
     ControlRecords,
@@ -114,6 +115,10 @@ class Records(Protocol):
     @property
     def presence(self) -> NodePresence:
         """When other devices were last seen, and what they reported."""
+
+    @property
+    def heads(self) -> PeerHeadsRecords:
+        """What each device has last said of the groups that it shares with this one."""
 
     @property
     def collectors(self) -> SilentCollectorRecords:

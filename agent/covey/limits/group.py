@@ -73,6 +73,9 @@ RECONCILE_ANYBODY_US = (30_000_000, 120_000_000)
 PULL_US = 30_000_000
 """Between two requests for the same missing manifests."""
 
+PULLS_ANSWERED = 2
+"""Requests of one member in one group that are answered in half of that time: a second one, further back, is usual."""
+
 MAXIMUM_SENT_MANIFESTS = 1_024
 """Manifests in one message, as earlier versions sent them."""
 

@@ -66,6 +66,7 @@ def _valid() -> list[dict[str, Any]]:
         (MessageType.TELEMETRY, GROUP_ID, 8, 4, b"a batch"),
         (MessageType.LOSS, bytes(32), 9, 5, Loss(LossReason.OUTBOX_FULL, ((1, 2), (4, 4)), ((7, 7),)).to_wire()),
         (MessageType.ACK, bytes(32), 0, 0, _ACK_BODY),
+        (MessageType.HEADS, seeded("shared", 16) + bytes(16), 0, 0, cbor([False, [[GROUP_ID, 7, bytes(16)]]])),
         (MessageType.FORWARD, GROUP_ID, 10, 6, Forward(BOB.signing_public, b"an envelope").to_wire()),
         (MessageType.FORWARD, bytes(32), 0, 0, Forward(CAROL.signing_public, b"an envelope").to_wire()),
     ]:
@@ -140,6 +141,7 @@ def _refused() -> list[tuple[str, str, bytes]]:
         ("blob without a sequence", "malformed", _signed(_fields(seq=0))),
         ("blob without a link sequence", "malformed", _signed(_fields(link_seq=0))),
         ("acknowledgement with sequences", "malformed", _signed(_fields(type=8, body=_ACK_BODY))),
+        ("heads with sequences", "malformed", _signed(_fields(type=0x15))),
         ("acknowledgement with a sequence", "malformed", _signed(_fields(type=8, link_seq=0, body=_ACK_BODY))),
     ]
 

@@ -145,6 +145,11 @@ class GroupTables:
         """Return (group_id, noted at) of groups that are being destroyed."""
         return self._database.run("SELECT group_id, noted_at FROM revocation")
 
+    def revocation(self, group_id: GroupId) -> bytes | None:
+        """Return the Revoke of a group that is being destroyed."""
+        rows = self._database.run("SELECT raw FROM revocation WHERE group_id = ?", (group_id,))
+        return bytes(rows[0][0]) if rows else None
+
     def note_revocation(self, group_id: GroupId, raw: bytes, now_us: int) -> None:
         """Note that a group is being destroyed."""
         self._database.run("INSERT OR IGNORE INTO revocation VALUES (?, ?, ?)", (group_id, raw, now_us))

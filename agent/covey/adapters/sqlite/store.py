@@ -22,6 +22,7 @@ from covey.adapters.sqlite.counters import Conditions, Counters
 from covey.adapters.sqlite.database import Database, translated
 from covey.adapters.sqlite.device import DeviceRow
 from covey.adapters.sqlite.groups import Departures, GroupTables, MessagesAhead, Votes
+from covey.adapters.sqlite.heads import PeerHeads
 from covey.adapters.sqlite.inbox import Inbox
 from covey.adapters.sqlite.incarnations import Incarnations
 from covey.adapters.sqlite.landing import Landing
@@ -104,6 +105,7 @@ class SqliteStore:
         self.landing = Landing(database)
         self.link_keys = LinkKeys(database)
         self.presence = PresenceCounters(database)
+        self.heads = PeerHeads(database)
         self.collectors = SilentCollectors(database)
         self.operations = OperationTables(database)
         self.announcements = Announcements(database)

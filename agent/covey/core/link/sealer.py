@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from covey.core import crypto
 from covey.core.crypto import Identity
-from covey.core.ids import DeviceKey, Incarnation, LinkSeq, NoisePublic, Place
+from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic, Place
 from covey.core.link.incarnations import span_of
 from covey.core.link.link_keys import SendingLinks
 from covey.core.link.records import IncarnationRecords
@@ -74,11 +74,18 @@ class Sealer:
         return self.seal(recipient, entry.message, entry, address)
 
     def unsequenced(
-        self, recipient: DeviceKey, kind: MessageType, body: bytes, now: Now, incarnation: Incarnation | None = None
+        self,
+        recipient: DeviceKey,
+        kind: MessageType,
+        body: bytes,
+        now: Now,
+        incarnation: Incarnation | None = None,
+        *,
+        heads: GroupId = NO_GROUP,
     ) -> bytes:
-        """Return a signed message about a link, which no outbox keeps."""
+        """Return a signed message about a link, which no outbox keeps; `heads` is what it says of groups."""
         incarnation = incarnation or self._incarnations.present()
-        return write_message(self._identity, kind, recipient, NO_GROUP, incarnation, 0, LinkSeq(0), now.wall_us, body)
+        return write_message(self._identity, kind, recipient, heads, incarnation, 0, LinkSeq(0), now.wall_us, body)
 
     def as_sent(self, recipient: DeviceKey, rows: list[tuple[Place, bytes]]) -> list[tuple[Place, bytes]]:
         """Return queued messages as they go out; each must be its place's own (`incarnations.py`, rule 2)."""

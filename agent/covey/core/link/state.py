@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from covey.core.crypto import Identity
 from covey.core.ids import DeviceKey
 from covey.core.link.link_keys import DEFAULT_TERMS, LinkTerms, SendingLinks
+from covey.core.link.pacing import HeadsPacing
 from covey.core.link.rates import ReceivingRates
 from covey.core.link.receiver import StartReport
 from covey.core.link.windows import Windows
@@ -27,6 +28,7 @@ class LinkState:
     report: StartReport = field(default_factory=StartReport)
     presence: PresenceState = field(default_factory=PresenceState)
     rates: ReceivingRates = field(default_factory=ReceivingRates)
+    heads: HeadsPacing = field(default_factory=HeadsPacing)
     waiting_since_us: dict[DeviceKey, int] = field(default_factory=dict)
     """Since when each collector has left something without an answer."""
     aged_at_us: int | None = None

@@ -23,6 +23,8 @@ class Groups:
         self._groups: dict[GroupId, GroupTrust] = {}
         self._addresses = Addresses(records)
         self._revoked: frozenset[GroupId] = frozenset()
+        self.generation = 0
+        """Rises whenever anything of a group may have changed."""
         self.refresh()
 
     def refresh(self) -> None:
@@ -41,6 +43,7 @@ class Groups:
         self._readdress()
 
     def _readdress(self) -> None:
+        self.generation += 1
         self._revoked = frozenset(group_id for group_id, _ in self._records.groups.revocations())
         self._addresses.rebuild(trust.current for trust in self._groups.values() if trust.current is not None)
 
@@ -70,6 +73,18 @@ class Groups:
         if trust is None:
             raise UnknownGroupError("a group that this device does not hold")
         return trust
+
+    def trusts(self) -> list[GroupTrust]:
+        """Return what this device knows of each group that it is in, or was."""
+        return list(self._groups.values())
+
+    def trust_of(self, group_id: GroupId) -> GroupTrust | None:
+        """Return the trust of a group, None of one that this device knows nothing of."""
+        return self._groups.get(group_id)
+
+    def is_revoked(self, group_id: GroupId) -> bool:
+        """Say whether a group is being destroyed."""
+        return group_id in self._revoked
 
     def _trust(self, group_id: GroupId) -> tuple[GroupTrust, GroupManifest]:
         trust = self.trust(group_id)

@@ -5,7 +5,8 @@
 2. A conflict is ended by a manifest that follows all heads and says what they come to: by an issuer of one of
    the heads after a random wait, and if none does, by anybody after a longer one (000.17).
 3. Whoever lacks the secret of the epoch asks for it in the same way.
-   An asker gets one answer at a time, and not more often than it may ask: one is up to 2,500 times its question.
+   An asker gets two answers, for what follows and for what that follows, and then as often as it may ask: an answer is
+   up to 2,500 times its question.
 4. Manifests that were left over by the bound of one turn's work are taken in the next one.
 5. A group that lists a retired noise key of ours gets the current one (`membership/rotation.py`).
 """
@@ -28,6 +29,7 @@ from covey.limits.group import (
     BUNDLE_MANIFESTS,
     MAINTENANCE_US,
     PULL_US,
+    PULLS_ANSWERED,
     RECONCILE_ANYBODY_US,
     RECONCILE_ISSUER_US,
 )
@@ -47,7 +49,7 @@ class GroupMaintenance:
         self._reconcile_at: dict[GroupId, int] = {}
         self._pulls: dict[GroupId, tuple[int, int]] = {}
         self._announced_at_us: int | None = None
-        self._answered: dict[tuple[DeviceKey, GroupId], int] = {}
+        self._answered: dict[tuple[DeviceKey, GroupId], list[int]] = {}
 
     def answer_pull(self, membership: Membership, message: Message, now: Now) -> list[GroupSend]:
         """Give a member the manifests that it asks for, and the secret of the epoch; nothing to who asks too much.
@@ -56,18 +58,19 @@ class GroupMaintenance:
             RemoteError: malformed.
         """
         from_version = pull_from_wire(message.body)
-        asker = (message.author, message.group_id)
-        since_us = self._answered.get(asker)
-        rests = since_us is not None and now.monotonic_us < since_us + PULL_US // 2
+        asker, since_us = (message.author, message.group_id), now.monotonic_us - PULL_US // 2
+        answered = {key: [each for each in at_us if each > since_us] for key, at_us in self._answered.items()}
+        self._answered = {key: at_us for key, at_us in answered.items() if at_us}
+        rests = len(self._answered.get(asker, ())) >= PULLS_ANSWERED
         if rests or self._records.outbox.control_bytes(message.author) > BUNDLE_BYTES:
             self._records.counters.count("pulls_unanswered")
             return []
-        self._answered = {key: at_us for key, at_us in self._answered.items() if now.monotonic_us < at_us + PULL_US}
-        self._answered[asker] = now.monotonic_us
+        self._answered.setdefault(asker, []).append(now.monotonic_us)
         manifests = first_that_fit(
             self._records.groups.manifests_from(message.group_id, from_version, BUNDLE_MANIFESTS)
         )
-        secret = membership.secret(message.group_id)
+        inside = message.group_id in {group.group_id for group in membership.groups()}
+        secret = membership.secret(message.group_id) if inside else None
         bundle = Bundle(manifests, (secret,) if secret is not None else ())
         return [GroupSend(message.author, MessageType.GROUP_MANIFEST, message.group_id, bundle.to_wire())]
 

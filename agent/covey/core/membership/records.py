@@ -86,6 +86,9 @@ class GroupRecords(ManifestRecords, Protocol):
     def revocations(self) -> list[tuple[GroupId, int]]:
         """Return (group_id, noted at) of groups that are being destroyed."""
 
+    def revocation(self, group_id: GroupId) -> bytes | None:
+        """Return the Revoke of a group that is being destroyed."""
+
     def note_revocation(self, group_id: GroupId, raw: bytes, now_us: int) -> None:
         """Note that a group is being destroyed."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from covey.core.ids import DeviceKey, Incarnation, NoisePublic
+from covey.core.ids import DeviceKey, GroupId, Incarnation, NoisePublic
 from covey.core.link.sealer import Outgoing, Sealer
 from covey.core.link.windows import Windows
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import CarrierRecords
 from covey.core.now import Now
 from covey.core.routing.forwarding import BoardRoutes, Forward, board_member
-from covey.core.wire.message import MessageType
+from covey.core.wire.message import NO_GROUP, MessageType
 
 
 def address(membership: Membership, records: CarrierRecords, device: DeviceKey) -> NoisePublic | None:
@@ -47,12 +47,14 @@ class Routing:
         body: bytes,
         now: Now,
         incarnation: Incarnation | None = None,
+        *,
+        heads: GroupId = NO_GROUP,
     ) -> Iterator[Outgoing]:
         """Yield a message about a link; none to a device that was removed, or never let in: it hears nothing."""
         noise_public = membership.address(recipient)
         if noise_public is None:
             return
-        message = self._sealer.unsequenced(recipient, kind, body, now, incarnation)
+        message = self._sealer.unsequenced(recipient, kind, body, now, incarnation, heads=heads)
         if board_member(membership, recipient) is None:
             if kind is MessageType.ACK:  # one that is lost is asked for again, and ends the link key
                 yield self._sealer.by_link(recipient, message, noise_public, now)

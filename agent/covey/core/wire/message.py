@@ -28,7 +28,7 @@ from covey.limits.message import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SEQUENCE
 _DOMAIN = b"covey/1 message"
 _VERSION = 1
 NO_GROUP = GroupId(bytes(GROUP_ID_BYTES))
-"""The group_id of messages that belong to a link, not to a group."""
+"""The group_id of messages that belong to a link, not to a group; some have `wire/heads.py` in its place."""
 
 
 class MessageType(IntEnum):
@@ -52,9 +52,10 @@ class MessageType(IntEnum):
     REDIRECTED = 0x12
     OPERATIONS = 0x13
     HISTORY_PULL = 0x14
+    HEADS = 0x15
 
 
-_UNSEQUENCED = frozenset({MessageType.ACK, MessageType.RESUME, MessageType.PRESENCE})
+_UNSEQUENCED = frozenset({MessageType.ACK, MessageType.RESUME, MessageType.PRESENCE, MessageType.HEADS})
 _EITHER = frozenset({MessageType.FORWARD})
 
 
@@ -139,7 +140,7 @@ def read_message(raw: bytes, *, verify: bool = True) -> Message:
         raise MalformedError(f"message type {kind:#04x}: a newer Covey?") from error
     unsequenced = link_seq == 0 if message_type in _EITHER else message_type in _UNSEQUENCED
     if (seq == 0) != (link_seq == 0) or (link_seq == 0) != unsequenced:
-        raise MalformedError("only acknowledgements, resumptions and presences are unsequenced")
+        raise MalformedError("only acknowledgements, resumptions, presences and heads are unsequenced")
     return Message(message_type, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body, raw)
 
 

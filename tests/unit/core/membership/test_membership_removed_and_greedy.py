@@ -26,7 +26,7 @@ from covey.core.wire.message import (
     read_message,
     write_message,
 )
-from covey.limits.group import BUNDLE_BYTES, PULL_US
+from covey.limits.group import BUNDLE_BYTES, PULL_US, PULLS_ANSWERED
 from tests.fleet import Device, admit, carry, found
 
 Make = Callable[..., Device]
@@ -84,11 +84,11 @@ def test_a_member_that_pulls_again_and_again_fills_no_outbox(make: Make) -> None
     group_id = found(ann, ben)
     for number in range(1, 1_000):
         _say(ben, ann, MessageType.GROUP_PULL, pull_to_wire(1), number, group_id)
-    assert ann.store.outbox.totals()[0] == 1
-    assert ann.store.counters.values()["pulls_unanswered"] == 998
+    assert ann.store.outbox.totals()[0] == PULLS_ANSWERED
+    assert ann.store.counters.values()["pulls_unanswered"] == 999 - PULLS_ANSWERED
     ann.wait(PULL_US / 1e6)
     _say(ben, ann, MessageType.GROUP_PULL, pull_to_wire(1), 1_000, group_id)
-    assert ann.store.outbox.totals()[0] == 2, "who keeps to the pace is answered"
+    assert ann.store.outbox.totals()[0] == PULLS_ANSWERED + 1, "who keeps to the pace is answered"
 
 
 def test_what_waits_for_a_member_that_pulls_slowly_is_bounded(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

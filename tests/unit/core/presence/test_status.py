@@ -36,6 +36,7 @@ class Teller(Device):
 
     def up(self, relay: str = "first") -> LastWill:
         """Reach a relay, which holds a will; return it."""
+        self.compares_on_contact_only()
         will = self.node.last_will(self.now)
         assert will is not None
         self.node.connected(self.now)

@@ -1,0 +1,38 @@
+"""The table of heads: what each device has last said of the groups that it shares with this one."""
+
+from __future__ import annotations
+
+from covey.adapters.sqlite.database import Database
+from covey.core.ids import DeviceKey, GroupId
+from covey.core.membership.agreement import SaidHeads
+
+_SEEN_INTERVAL_US = 60_000_000
+"""When a device last said the same is written no more often than this: the commits of a busy link stay small."""
+
+
+class PeerHeads:
+    """What each device has said, since when, and when it last did."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def note(self, device: DeviceKey, said: GroupId, report: bytes | None, now_us: int) -> None:
+        """Keep what a device has said; a report of before stays as long as what is said is the same."""
+        self._database.run(
+            "INSERT INTO peer_heads VALUES (?1, ?2, ?3, ?4, ?4) ON CONFLICT DO UPDATE SET "
+            "since = CASE WHEN said = ?2 THEN since ELSE ?4 END, "
+            "report = CASE WHEN said = ?2 THEN coalesce(?3, report) ELSE ?3 END, "
+            "said = ?2, heard_at = ?4 "
+            "WHERE said <> ?2 OR coalesce(?3 <> coalesce(report, x''), FALSE) "
+            "OR ?4 NOT BETWEEN heard_at AND heard_at + ?5",
+            (device, said, report, now_us, _SEEN_INTERVAL_US),
+        )
+
+    def seen_at(self) -> dict[DeviceKey, int]:
+        """Return when each device last said anything, by the wall clock, to a minute."""
+        return {DeviceKey(row[0]): row[1] for row in self._database.run("SELECT device, heard_at FROM peer_heads")}
+
+    def all(self) -> dict[DeviceKey, SaidHeads]:
+        """Return by signing key what each device has said."""
+        rows = self._database.run("SELECT device, said, report, since, heard_at FROM peer_heads")
+        return {DeviceKey(row[0]): SaidHeads(GroupId(row[1]), *row[2:]) for row in rows}

@@ -1,0 +1,73 @@
+"""Who was last heard with the same heads as this device, group by group: what `covey check` tells (ADR 43)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from covey.core.group.trust import GroupTrust
+from covey.core.ids import DeviceKey, GroupId
+from covey.core.wire.heads import HeadsReport, agree, head_digest
+from covey.errors import RemoteError
+
+
+class SaidHeads(NamedTuple):
+    """What a device has last said of the groups that it shares with this one, and the report that it then gave."""
+
+    said: GroupId
+    report: bytes | None
+    since_us: int
+    seen_at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The other members of a group, boards apart: those last heard with the same heads, with others, and never.
+
+    Of those with others, when they were first heard so, by the wall clock.
+    """
+
+    same: tuple[DeviceKey, ...]
+    others: dict[DeviceKey, int]
+    never: tuple[DeviceKey, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Say whether everybody was last heard with the same."""
+        return not self.others and not self.never
+
+
+def agreement(
+    trust: GroupTrust,
+    own: DeviceKey,
+    said_to: dict[DeviceKey, GroupId],
+    last_said: dict[DeviceKey, SaidHeads],
+    changed_at_us: int,
+) -> Agreement:
+    """Return who agrees on a group. `said_to` is what this device says to each member; `changed_at_us`, when the group
+    last changed here: nobody can have differed for longer."""
+    assert trust.current is not None
+    same, others, never = [], {}, []
+    for member in trust.current.members:
+        device = member.keys.signing_public
+        if device == own or member.is_board:
+            continue
+        last = last_said.get(device)
+        if last is None:
+            never.append(device)
+        elif _same(trust, said_to[device], last):
+            same.append(device)
+        else:
+            others[device] = max(last.since_us, changed_at_us)
+    return Agreement(tuple(same), others, tuple(never))
+
+
+def _same(trust: GroupTrust, own: GroupId, last: SaidHeads) -> bool:
+    if agree(own, last.said):
+        return True
+    try:
+        heads = HeadsReport.from_wire(last.report).heads if last.report is not None else ()
+    except RemoteError:
+        return False
+    digest = head_digest(head.hash for head in trust.heads())
+    return any(each.group_id == trust.group_id and each.digest == digest for each in heads)

@@ -1,0 +1,254 @@
+"""Whoever is heard is compared: heads in acknowledgements and beats (docs/protocol.md, "Heads"; ADR 43).
+
+1. Every acknowledgement and beat to a member has a digest of the heads of all groups that both are in. Where one that
+   is heard is another than ours, its author is sent a HEADS report, which tells how each of these groups stands here.
+2. Whoever is told of a higher version, or of other heads of the same, asks for it (GROUP_PULL), whoever told it.
+   Whoever is told of a lower one, or of less groups than it shares with the author, answers with a report of its own.
+   So two that differ exchange two reports at most, and one request each for a group.
+3. A member that still believes in a group that was destroyed is sent the REVOKE; one that was removed the manifests up
+   to its removal, and nothing later. Who shares nothing with this device is not heard at all.
+4. A report, a request and what rule 3 sends go no more often than `pacing.py` says, and not while a control message
+   waits for the device: that one may be the news.
+5. Members of whom nothing is known are sent a report that asks for theirs, one every ten minutes: so a member learns of
+   a removal also where it speaks with nobody but the device that was removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from covey.core.group.manifest import read_manifest
+from covey.core.group.messages import Bundle, GroupSend, first_that_fit, pull_to_wire
+from covey.core.group.trust import GroupTrust
+from covey.core.ids import DeviceKey, GroupId
+from covey.core.link.pacing import HeadsPacing
+from covey.core.link.send_window import Jitter
+from covey.core.membership.membership import Membership
+from covey.core.membership.records import ControlRecords, GroupRecords
+from covey.core.now import Now
+from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, shared_digest
+from covey.core.wire.message import NO_GROUP, Message, MessageType
+from covey.limits.group import BUNDLE_MANIFESTS
+from covey.limits.heads import HEADS_CHANGE_US, HEADS_ROUND_US, HEADS_START_US
+
+
+class PeerHeadsRecords(Protocol):
+    """What each device has last said of the groups that it shares with this one."""
+
+    def note(self, device: DeviceKey, said: GroupId, report: bytes | None, now_us: int) -> None:
+        """Keep what a device has said, and its report where it came with one; the same again only once a minute."""
+
+    def seen_at(self) -> dict[DeviceKey, int]:
+        """Return when each device last said anything, by the wall clock, to a minute."""
+
+
+class HeadsRecords(Protocol):
+    """What comparing heads reads and writes."""
+
+    @property
+    def groups(self) -> GroupRecords:
+        """Manifests and secrets."""
+
+    @property
+    def outbox(self) -> ControlRecords:
+        """Messages that wait for their recipients."""
+
+    @property
+    def heads(self) -> PeerHeadsRecords:
+        """What each device has last said of the groups that it shares with this one."""
+
+
+class HeadsExchange:
+    """Compares how groups stand here and at those who are heard, and does what brings them together."""
+
+    def __init__(
+        self, own: DeviceKey, membership: Membership, records: HeadsRecords, jitter: Jitter, pacing: HeadsPacing
+    ) -> None:
+        self._own = own
+        self._membership = membership
+        self._records = records
+        self._jitter = jitter
+        self._pacing = pacing
+        self._generation = -1
+        self._digests: dict[GroupId, bytes] = {}
+        self._said: dict[DeviceKey, GroupId] = {}
+        self._others: set[DeviceKey] = set()
+        """Every other member of any group, boards apart."""
+
+    # -- what this device says ----------------------------------------------------------------------------------------
+
+    def said_to(self, device: DeviceKey) -> GroupId:
+        """Return what acknowledgements and beats to a device have in the place of a group (rule 1)."""
+        self._follow()
+        if device not in self._said:
+            shared = (self._head(trust) for trust in self._membership.trusts() if self._shares(trust, device))
+            self._said[device] = shared_digest(shared)
+        return self._said[device]
+
+    def _follow(self) -> None:
+        """Forget what was computed of groups that have changed since."""
+        if self._generation != self._membership.generation:
+            self._generation = self._membership.generation
+            self._digests.clear()
+            self._said.clear()
+            groups = self._membership.groups()
+            members = {each.keys.signing_public for group in groups for each in group.members if not each.is_board}
+            self._others = members - {self._own}
+
+    def _head(self, trust: GroupTrust) -> GroupHead:
+        if trust.group_id not in self._digests:
+            self._digests[trust.group_id] = head_digest(head.hash for head in trust.heads())
+        version = max(head.version for head in trust.heads())
+        return GroupHead(trust.group_id, version, self._digests[trust.group_id])
+
+    def _shares(self, trust: GroupTrust, device: DeviceKey) -> bool:
+        """Say whether both are members of a group that is not destroyed, and follow its manifests: boards do not."""
+        return self._lists(trust, self._own) and self._lists(trust, device)
+
+    def _lists(self, trust: GroupTrust, device: DeviceKey) -> bool:
+        member = trust.current.member(device) if trust.current is not None else None
+        return member is not None and not member.is_board and not self._membership.is_revoked(trust.group_id)
+
+    def _report(self, device: DeviceKey, *, asks: bool) -> HeadsReport:
+        """Return how the groups stand that a device is a member of; this one may be none of them any more."""
+        listing = (self._head(trust) for trust in self._membership.trusts() if self._lists(trust, device))
+        return HeadsReport(asks, tuple(listing))
+
+    def due(self, now: Now) -> Iterator[tuple[DeviceKey, bytes]]:
+        """Yield (device, body) of the reports that are due; going on says that one has gone (rules 1, 4 and 5)."""
+        self._plan_round(now)
+        pacing, now_us = self._pacing, now.monotonic_us
+        for device in sorted(pacing.due_us, key=pacing.due_us.__getitem__):
+            if pacing.due_us[device] > now_us or pacing.rests(now_us):
+                return
+            asks, said, own = device in pacing.asking, pacing.said.get(device), self.said_to(device)
+            pacing.drop(device)
+            if said is not None and self._in_step(own, said):
+                continue
+            if self._may_say(("report", device), device, own, now_us):
+                pacing.reports.spend(1, now_us)
+                yield device, self._report(device, asks=asks).to_wire()
+
+    def next_deadline(self) -> int | None:
+        """Return when `due` should be called next, in monotonic microseconds."""
+        return self._pacing.next_deadline()
+
+    def _plan_round(self, now: Now) -> None:
+        """Plan rule 5's report; soon where a group is in conflict, of which others may not know."""
+        pacing, now_us = self._pacing, now.monotonic_us
+        if self._generation != self._membership.generation:
+            self._follow()
+            if pacing.round_at_us is not None and any(not group.raw for group in self._membership.groups()):
+                pacing.round_at_us = min(pacing.round_at_us, now_us + self._jitter(*HEADS_CHANGE_US))
+        if not self._others:
+            pacing.round_at_us = None
+        elif pacing.round_at_us is None:
+            pacing.round_at_us = now_us + self._jitter(*HEADS_START_US)
+        elif now_us >= pacing.round_at_us:
+            pacing.round_at_us = now_us + self._jitter(HEADS_ROUND_US // 2, HEADS_ROUND_US * 3 // 2)
+            seen_at = self._records.heads.seen_at()
+            by_age = sorted(self._others, key=lambda device: (seen_at.get(device, 0), device))
+            longest = by_age[: (len(by_age) + 1) // 2]
+            pacing.plan(longest[self._jitter(0, len(longest) - 1)], None, self._jitter, now_us, asks=True)
+
+    def _may_say(self, key: tuple[object, ...], device: DeviceKey, about: bytes, now_us: int) -> bool:
+        """Say whether something may go to a device now, and note that it does (rule 4)."""
+        if not self._pacing.pauses.ready(key, about, now_us) or self._records.outbox.control_bytes(device):
+            return False
+        self._pacing.pauses.done(key, about, now_us)
+        return True
+
+    # -- what others say ----------------------------------------------------------------------------------------------
+
+    def compare(self, message: Message, now: Now) -> None:
+        """Compare what an acknowledgement or beat says of the groups shared with its author (rule 1)."""
+        device, said = message.author, message.group_id
+        if said == NO_GROUP or not self._membership.hears(device):
+            return
+        self._records.heads.note(device, said, None, now.wall_us)
+        own = self.said_to(device)
+        differs = not self._in_step(own, said)
+        if device in self._pacing.said or (
+            differs and self._pacing.pauses.ready(("report", device), own, now.monotonic_us)
+        ):
+            self._pacing.plan(device, said, self._jitter, now.monotonic_us)
+
+    def receive(self, message: Message, now: Now) -> list[GroupSend]:
+        """Take a report; return what it makes necessary (rules 2 and 3).
+
+        Raises:
+            RemoteError: malformed.
+        """
+        report, device = HeadsReport.from_wire(message.body), message.author
+        self._records.heads.note(device, message.group_id, message.body, now.wall_us)
+        sends: list[GroupSend] = []
+        answers = report.wants_answer
+        for head in report.heads:
+            trust = self._membership.trust_of(head.group_id)
+            if trust is not None and trust.current is not None:
+                sends += self._bring_together(trust, head, device, now)
+                answers |= self._lists(trust, device) and head != self._head(trust) and not self._behind(trust, head)
+        named = {head.group_id for head in report.heads}
+        answers |= any(
+            trust.group_id not in named for trust in self._membership.trusts() if self._shares(trust, device)
+        )
+        if answers:
+            said = None if report.wants_answer else message.group_id
+            self._pacing.plan(device, said, self._jitter, now.monotonic_us)
+        return sends
+
+    @staticmethod
+    def _in_step(own: GroupId, said: GroupId) -> bool:
+        return own != NO_GROUP and agree(own, said)
+
+    def _behind(self, trust: GroupTrust, head: GroupHead) -> bool:
+        return head.version > self._head(trust).version
+
+    def _bring_together(self, trust: GroupTrust, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
+        """Return the request for what a device has, or what it has to hear: at most one of them for each group."""
+        own, group_id = self._head(trust), trust.group_id
+        if self._membership.is_revoked(group_id):
+            return self._end_for(trust, head, device, now)
+        if own.digest == head.digest or not self._lists(trust, self._own):
+            return []
+        if not self._lists(trust, device):
+            return self._removal_for(head, device, now) if head.version < own.version else []
+        return self._ask(head, own, device, now) if head.version >= own.version else []
+
+    def _ask(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
+        """Ask for what follows what is held here, and further back each time that it did not help."""
+        key, tokens = ("pull", device, own.group_id), self._pacing.pulls(own.group_id)
+        times = self._pacing.pauses.times(key, own.digest)
+        if tokens.wait_us(now.monotonic_us) or not self._may_say(key, device, own.digest, now.monotonic_us):
+            return []
+        tokens.spend(1, now.monotonic_us)
+        from_version = own.version + (head.version > own.version) - (4 ** (times - 1) if times else 0)
+        body = pull_to_wire(max(1, from_version))
+        return [GroupSend(device, MessageType.GROUP_PULL, own.group_id, body)]
+
+    def _removal_for(self, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
+        """Return the manifests up to the first one that does not list a device."""
+        key = ("told", device, head.group_id)
+        if not self._may_say(key, device, head.digest, now.monotonic_us):
+            return []
+        manifests: list[bytes] = []
+        for raw in self._records.groups.manifests_from(head.group_id, head.version, BUNDLE_MANIFESTS):
+            manifests.append(raw)
+            if read_manifest(raw, verify=False).member(device) is None:
+                break
+        body = Bundle(first_that_fit(manifests)).to_wire()
+        return [GroupSend(device, MessageType.GROUP_MANIFEST, head.group_id, body)]
+
+    def _end_for(self, trust: GroupTrust, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
+        """Return the REVOKE of a group, after the manifests that it may rest on."""
+        raw = self._records.groups.revocation(trust.group_id)
+        key = ("told", device, trust.group_id)
+        if raw is None or not self._may_say(key, device, head.digest, now.monotonic_us):
+            return []
+        sends = [GroupSend(device, MessageType.REVOKE, trust.group_id, raw)]
+        if self._head(trust).digest != head.digest:
+            lacking = self._records.groups.manifests_from(trust.group_id, head.version, BUNDLE_MANIFESTS)
+            body = Bundle(first_that_fit(lacking)).to_wire()
+            sends.insert(0, GroupSend(device, MessageType.GROUP_MANIFEST, trust.group_id, body))
+        return sends

@@ -1,0 +1,37 @@
+"""Heads: how often devices compare how their groups stand, and what they do where that differs."""
+
+from __future__ import annotations
+
+HEADS_DELAY_US = (500_000, 3_000_000)
+"""A device waits between these before it tells another one that they differ: the news may be under way."""
+
+HEADS_US = 15_000_000
+"""Between two reports to one device, or two requests to it: what was asked for has mostly come by then."""
+
+HEADS_US_MAX = 3_600_000_000
+"""What that pause doubles up to while both sides stay as they are: two that cannot agree speak of it once an hour."""
+
+HEADS_ROUND_US = 600_000_000
+"""Between two reports to members of whom nothing, or nothing of late, is known: of a group of 50 each has heard from
+everybody after some four hours, for 200 bytes a minute."""
+
+HEADS_START_US = (15_000_000, 60_000_000)
+"""When after a start the first of these goes: a thousand devices whose relay comes back begin within a minute."""
+
+HEADS_CHANGE_US = (500_000, 5_000_000)
+"""The same after a group was found in conflict, as others may not have heard of it."""
+
+HEADS_PER_SECOND = 10
+"""Reports a second to all devices: a thousand that meet after a split are told within two minutes."""
+
+HEADS_SAVED = 40
+"""How many may go at once after a silence."""
+
+PULLS_PER_SECOND = 1
+"""Requests a second in one group: one answer of up to 264 KiB mostly suffices, however many offer it."""
+
+PULLS_SAVED = 4
+"""How many may go at once after a silence."""
+
+PACED = 4_096
+"""Pauses that are remembered: more than there are members to speak with at one time."""

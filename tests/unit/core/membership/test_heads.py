@@ -1,0 +1,333 @@
+"""Heads in acknowledgements and beats: what one member knows reaches those that it meets, whoever issued it is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from covey.core.group.manifest import GroupManifest, read_manifest
+from covey.core.group.messages import pull_from_wire
+from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
+from covey.core.link.sealer import Outgoing
+from covey.core.membership.events import GroupDestroyed, RemovedFromGroup
+from covey.core.wire.envelope import seal
+from covey.core.wire.heads import GroupHead, HeadsReport
+from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, read_message, write_message
+from covey.core.wire.sequences import SequenceSet
+from covey.limits.heads import HEADS_PER_SECOND, HEADS_ROUND_US, HEADS_SAVED
+from tests.fleet import Device, admit, carry, found, settled
+
+Make = Callable[..., Device]
+_HOUR_S = 3_600
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    return lambda name, **options: Device(name, tmp_path, **options)
+
+
+def _meet(*devices: Device, seconds: int = 120) -> list[Outgoing]:
+    """Let these alone hear each other for a while; return what went. What is for others is lost."""
+    went = []
+    by_key = {device.key.hex(): device for device in devices}
+    for _ in range(seconds):
+        for device in devices:
+            device.wait(1)
+            device.maintain()
+        for outgoing in [each for device in devices for each in device.sends()]:
+            went.append(outgoing)
+            receiver = by_key.get(outgoing.topic.rpartition("/")[2])
+            if receiver is not None:
+                receiver.receive(outgoing.envelope)
+    return went
+
+
+def _remove(remover: Device, target: Device, group_id: GroupId) -> None:
+    with remover.store.transaction():
+        remover.node.actions.change(group_id, lambda draft, epoch: draft.removing(target.key, epoch), remover.now)
+
+
+def _members(device: Device, group_id: GroupId) -> set[DeviceKey]:
+    return {each.keys.signing_public for each in device.node.membership.group(group_id).members}
+
+
+def _say(author: Device, to: Device, kind: MessageType, body: bytes, heads: GroupId) -> None:
+    message = write_message(
+        author.identity, kind, to.key, heads, Incarnation(b"incarnat"), 0, LinkSeq(0), author.now.wall_us, body
+    )
+    to.receive(seal(message, to.identity.noise_public, author.rng(32), author.rng(24)))
+
+
+def _acknowledge(author: Device, to: Device, heads: GroupId) -> None:
+    body = Acknowledgement(Incarnation(b"unknown!"), SequenceSet()).to_wire()
+    _say(author, to, MessageType.ACK, body, heads)
+
+
+def _report(author: Device, to: Device, *heads: GroupHead, asks: bool = False) -> None:
+    _say(author, to, MessageType.HEADS, HeadsReport(asks, heads).to_wire(), GroupId(b"other heads".ljust(32, b"\1")))
+
+
+def _queued(device: Device, recipient: Device) -> list[MessageType]:
+    return [read_message(raw).type for _, raw in device.store.outbox.control_messages(recipient.key)]
+
+
+class Stolen:
+    """A device of ann's group is stolen; ann removes it, ben hears of that, sam sleeps, and ann's machine breaks."""
+
+    def __init__(self, make: Make, **of_sam: int) -> None:
+        self.ann, self.ben, self.mal = make("ann"), make("ben", collects=True), make("mal")
+        self.sam = make("sam", **of_sam)
+        self.group_id = found(self.ann, self.ben, self.mal, self.sam)
+        _remove(self.ann, self.mal, self.group_id)
+        carry(self.ann, self.ben)
+        for device in (self.ben, self.sam, self.mal):
+            device.compares_on_contact_only()
+        assert self.mal.key in _members(self.sam, self.group_id)
+
+    def check_sam_knows(self) -> None:
+        """Check that the sleeper believes in the stolen device no more, and has the new secret."""
+        assert _members(self.sam, self.group_id) == {self.ann.key, self.ben.key, self.sam.key}
+        ours = self.sam.node.membership.secret(self.group_id)
+        assert ours is not None
+        assert ours == self.ben.node.membership.secret(self.group_id)
+
+
+def test_a_removal_reaches_a_sleeper_by_an_acknowledgement_alone(make: Make) -> None:
+    world = Stolen(make)
+    world.sam.blob(world.group_id, b"hello")
+    _meet(world.ben, world.sam, world.mal)
+    world.check_sam_knows()
+    assert world.sam.store.inbox.arrived(10) == []
+    world.sam.blob(world.group_id, b"again")
+    assert not [each for each in world.sam.sends() if each.recipient == world.mal.key and each.entry is not None]
+
+
+def test_a_removal_reaches_a_sleeper_that_acknowledges(make: Make) -> None:
+    world = Stolen(make)
+    world.ben.blob(world.group_id, b"hello")
+    _meet(world.ben, world.sam)
+    world.check_sam_knows()
+
+
+def test_a_removal_reaches_a_sleeper_by_a_beat_alone(make: Make) -> None:
+    world = Stolen(make, presence_us=60_000_000)
+    world.sam.maintain()
+    world.sam.node.heartbeat.connected("relay", None)
+    assert world.sam.store.outbox.totals()[0] == 0
+    _meet(world.ben, world.sam, seconds=200)
+    world.check_sam_knows()
+
+
+@pytest.mark.parametrize("by_beat", [False, True])
+def test_a_destruction_reaches_a_sleeper(make: Make, *, by_beat: bool) -> None:
+    ann, ben, sam = make("ann"), make("ben", collects=True), make("sam", presence_us=60_000_000 if by_beat else 0)
+    group_id = found(ann, ben, sam)
+    other = found(ann, ben, sam)
+    with ann.store.transaction():
+        ann.node.actions.destroy(group_id, ann.now)
+    carry(ann, ben)
+    with ben.store.transaction():  # as if the relay had lost it, and ben's outbox had been erased
+        ben.node.refresh()
+        ben.store.outbox.forget(sam.key)
+    for device in (ben, sam):
+        device.compares_on_contact_only()
+    if by_beat:
+        sam.maintain()
+        sam.node.heartbeat.connected("relay", None)
+    else:
+        sam.blob(other, b"hello")
+    _meet(ben, sam)
+    assert [group.group_id for group in sam.node.membership.groups()] == [other]
+    assert any(isinstance(event, GroupDestroyed) for event in sam.events())
+
+
+def test_a_destruction_takes_along_the_manifests_that_it_rests_on(make: Make) -> None:
+    world = Stolen(make)
+    found_too = found(world.ben, world.sam)
+    with world.ben.store.transaction():
+        world.ben.node.actions.destroy(world.group_id, world.ben.now)
+        world.ben.store.outbox.forget(world.sam.key)
+    world.ben.node.refresh()
+    world.sam.blob(found_too, b"hello")
+    _meet(world.ben, world.sam)
+    assert [group.group_id for group in world.sam.node.membership.groups()] == [found_too]
+
+
+def test_who_speaks_with_nobody_but_the_removed_collector_learns_of_its_removal(make: Make) -> None:
+    ann, ben, mal, sam = make("ann"), make("ben"), make("mal", collects=True), make("sam")
+    group_id = found(ann, ben, mal, sam)
+    _remove(ann, mal, group_id)
+    carry(ann, ben)
+    for _ in range(int(3 * HEADS_ROUND_US / 1e6) // 60):
+        sam.batch(group_id, b"readings")
+        _meet(ben, mal, sam, seconds=60)
+        if mal.key not in _members(sam, group_id):
+            break
+    assert mal.key not in _members(sam, group_id)
+
+
+def test_rivals_come_together_by_a_third(make: Make) -> None:
+    """Ann and ben, who never meet, both change the group; cay hears from both."""
+    ann, ben, cay = make("ann"), make("ben"), make("cay")
+    group_id = found(ann, ben, cay)
+    for device in (ann, ben):
+        with device.store.transaction():
+            member = device.node.membership.group(group_id).member(device.key)
+            assert member is not None
+            changed = replace(member, label=f"{device.name} anew")
+            device.node.actions.change(group_id, lambda draft, _, to=changed: draft.changing(to), device.now)
+            device.store.outbox.forget(cay.key)
+        device.restart()
+    cay.blob(group_id, b"hello")
+    _meet(ann, cay, seconds=60)
+    _meet(ben, cay, seconds=200)
+    cay.blob(group_id, b"hello again")
+    _meet(ann, cay, seconds=60)
+    listed = {device.node.membership.group(group_id).members for device in (ann, ben, cay)}
+    assert len(listed) == 1
+    assert {member.label for member in cay.node.membership.group(group_id).members} >= {"ann anew", "ben anew"}
+
+
+# -- those who mean ill -----------------------------------------------------------------------------------------------
+
+
+def test_what_a_removed_device_says_sets_nothing_going(make: Make) -> None:
+    world = Stolen(make)
+    ben, mal = world.ben, world.mal
+    before = ben.store.outbox.totals()
+    for number in range(100):
+        _acknowledge(mal, ben, GroupId(bytes([number + 1]) * 32))
+        _report(mal, ben, GroupHead(world.group_id, 1 + number, bytes([number]) * 16), asks=True)
+    assert not [each for each in _meet(ben, seconds=60) if each.recipient == mal.key]
+    assert ben.store.outbox.totals() == before
+    assert mal.key not in ben.store.heads.seen_at()
+
+
+def test_a_member_that_says_one_thing_after_another_is_asked_and_told_at_a_pace(make: Make) -> None:
+    ann, mal = make("ann"), make("mal")
+    group_id = found(ann, mal)
+    for device in (ann, mal):
+        device.compares_on_contact_only()
+    reports = 0
+    for number in range(2 * _HOUR_S // 10):
+        ann.wait(10)
+        ann.maintain()
+        for version in (1, 2**63 - 1):
+            _report(mal, ann, GroupHead(group_id, version, number.to_bytes(16)), asks=True)
+        _acknowledge(mal, ann, GroupId(number.to_bytes(32, "little")[:31] + b"\1"))
+        sends = [each for each in ann.sends() if each.entry is None]
+        reports += len(sends)
+        assert _queued(ann, mal).count(MessageType.GROUP_PULL) <= 1, "one row, and the next when it has come"
+    assert 1 <= reports <= 16, "less and less often"
+
+
+def test_who_answers_every_request_with_nothing_is_asked_less_and_less_often(make: Make) -> None:
+    ann, mal = make("ann"), make("mal")
+    group_id = found(ann, mal)
+    ann.compares_on_contact_only()
+    asked = []
+    for _ in range(4 * _HOUR_S // 30):
+        ann.wait(30)
+        _report(mal, ann, GroupHead(group_id, 2**62, b"made up".ljust(16, b"\0")))
+        asked += [pull_from_wire(read_message(raw).body) for _, raw in ann.store.outbox.control_messages(mal.key)]
+        with ann.store.transaction():
+            ann.node._queue.forget(mal.key)  # as acknowledged
+    assert 5 <= len(asked) <= 16
+    assert asked[-1] == 1, "further and further back"
+
+
+def test_a_thousand_that_differ_are_told_one_after_the_other(make: Make) -> None:
+    ann, *others = [make(f"{number}") for number in range(61)]
+    group_id = GroupId(settled(ann, *others))
+    ann.compares_on_contact_only()
+    for other in others:
+        _acknowledge(other, ann, GroupId(b"\1" * 32))
+    ann.wait(4)
+    assert len(ann.sends()) == HEADS_SAVED
+    deadline = ann.node.next_deadline()
+    assert deadline is not None
+    assert deadline > ann.now.monotonic_us, "it waits, and does not spin"
+    ann.wait(1)
+    assert len(ann.sends()) == HEADS_PER_SECOND
+    ann.wait(4)
+    assert len(ann.sends()) == 61 - 1 - HEADS_SAVED - HEADS_PER_SECOND
+    assert ann.store.outbox.totals()[0] == 0
+    for other in others:
+        _report(other, ann, GroupHead(group_id, 10_000, b"\1" * 16))
+    assert 1 <= ann.store.outbox.totals()[0] <= 4, "a few are asked, whoever offers"
+
+
+def test_an_honest_pair_says_no_more_than_two_reports_and_a_request(make: Make) -> None:
+    world = Stolen(make)
+    world.sam.blob(world.group_id, b"hello")
+    went = _meet(world.ben, world.sam)
+    unsequenced = [each for each in went if each.entry is None and each.recipient in {world.ben.key, world.sam.key}]
+    messages = [each for each in went if each.entry is not None and each.recipient in {world.ben.key, world.sam.key}]
+    assert len(messages) == 3, "the blob, a request, the manifests"
+    assert len(unsequenced) <= 3 + 2, "an acknowledgement of each, and two reports"
+
+
+def test_a_member_learns_nothing_of_groups_that_it_is_not_in(make: Make) -> None:
+    ann, ben, cay = make("ann"), make("ben"), make("cay")
+    shared, secret = found(ann, ben), found(ann, cay)
+    heads = ann.node._heads
+    report = heads._report(ben.key, asks=False)
+    assert [head.group_id for head in report.heads] == [shared]
+    before = heads.said_to(ben.key), heads.said_to(cay.key)
+    with ann.store.transaction():
+        ann.node.membership.invite(secret, (), "", ann.now.wall_us)
+    admit(ann, make("dan"), secret, cay)
+    assert heads.said_to(ben.key) == before[0]
+    assert heads.said_to(cay.key) != before[1]
+    assert heads.said_to(make("zoe").key) == NO_GROUP
+
+
+def test_one_who_was_removed_is_told_that_by_any_member_it_still_meets_and_nothing_later(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id, other = found(ann, ben, mal), found(ben, mal)
+    _remove(ann, mal, group_id)
+    carry(ann, ben)
+    removal: GroupManifest = ben.node.membership.group(group_id)
+    with ben.store.transaction():
+        member = removal.member(ben.key)
+        assert member is not None
+        changed = replace(member, label="later")
+        ben.node.actions.change(group_id, lambda draft, _: draft.changing(changed), ben.now)
+    for device in (ben, mal):
+        device.compares_on_contact_only()
+    mal.blob(other, b"hello")
+    _meet(ben, mal)
+    assert any(isinstance(event, RemovedFromGroup) for event in mal.events())
+    assert [group.group_id for group in mal.node.membership.groups()] == [other]
+    held = [read_manifest(raw).version for raw in mal.store.groups.manifests_from(group_id, 1)]
+    assert max(held) == removal.version
+    assert mal.store.groups.secret(group_id, removal.epoch_id) is None
+
+
+# -- versions ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_version_without_heads_is_left_in_peace(make: Make) -> None:
+    ann, old = make("ann"), make("old")
+    found(ann, old)
+    ann.compares_on_contact_only()
+    for _ in range(10):
+        _acknowledge(old, ann, NO_GROUP)
+        ann.wait(10)
+        assert ann.sends() == []
+    assert ann.store.heads.seen_at().get(old.key, 0) <= ann.now.wall_us - 100_000_000
+
+
+def test_what_a_later_version_adds_is_passed_over(make: Make) -> None:
+    ann, new = make("ann"), make("new")
+    found(ann, new)
+    heads = ann.node._heads
+    own = heads.said_to(new.key)
+    later = GroupId(own[:16] + b"histories, later")
+    ann.compares_on_contact_only()
+    _acknowledge(new, ann, later)
+    ann.wait(10)
+    assert ann.sends() == [], "in step, as far as both say anything"

@@ -1,0 +1,46 @@
+"""`covey.core.wire.heads`: digests and reports, against the committed vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from covey.core.ids import GroupId, ManifestHash
+from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, shared_digest
+from covey.errors import RemoteError
+from tests.vectors import vectors
+
+
+@pytest.mark.parametrize("vector", vectors("heads", "digests"))
+def test_digests(vector: dict[str, Any]) -> None:
+    heads = [ManifestHash(bytes.fromhex(each)) for each in vector["heads"]]
+    assert head_digest(heads).hex() == head_digest(reversed(heads)).hex() == vector["digest"]
+
+
+@pytest.mark.parametrize("vector", vectors("heads", "shared"))
+def test_what_is_shared(vector: dict[str, Any]) -> None:
+    groups = [(GroupId(bytes.fromhex(group)), bytes.fromhex(digest)) for group, digest in vector["groups"]]
+    heads = [GroupHead(group, number, digest) for number, (group, digest) in enumerate(groups)]
+    assert shared_digest(heads).hex() == shared_digest(reversed(heads)).hex() == vector["shared"]
+
+
+@pytest.mark.parametrize("vector", vectors("heads", "agreements"))
+def test_agreements(vector: dict[str, Any]) -> None:
+    one, other = (GroupId(bytes.fromhex(vector[key])) for key in ("one", "other"))
+    assert agree(one, other) is agree(other, one) is vector["agree"]
+
+
+@pytest.mark.parametrize("vector", vectors("heads", "bodies"))
+def test_bodies(vector: dict[str, Any]) -> None:
+    body = bytes.fromhex(vector["body"])
+    if vector["code"] is not None:
+        with pytest.raises(RemoteError) as caught:
+            HeadsReport.from_wire(body)
+        assert caught.value.code == vector["code"]
+        return
+    wants_answer, heads = vector["report"]
+    expected = tuple(GroupHead(GroupId(bytes.fromhex(group)), version, bytes.fromhex(d)) for group, version, d in heads)
+    report = HeadsReport.from_wire(body)
+    assert report == HeadsReport(wants_answer, expected)
+    assert (report.to_wire() == body) is vector["exact"]
