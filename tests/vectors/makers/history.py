@@ -37,7 +37,9 @@ def _operation(author: Identity, number: int, *parents: Operation, **changed: An
     height = 1 + max((parent.height for parent in parents), default=0)
     ids = tuple(sorted(parent.id for parent in parents))
     log = Log(author.signing_public, INCARNATION)
-    first = Operation(GROUP_ID, log, number, ids, height, WITH_CAROL.hash, NOW_US, 1, _NOTE.to_wire())
+    before = next((each.id for each in parents if (each.log, each.number + 1) == (log, number)), None)
+    previous = before or (None if number == 1 else OperationId(seeded(f"operation {number - 1}")))
+    first = Operation(GROUP_ID, log, number, previous, ids, height, WITH_CAROL.hash, NOW_US, 1, _NOTE.to_wire())
     return sign_operation(replace(first, **changed), author)
 
 
@@ -65,6 +67,7 @@ def _fields(**changed: object) -> bytes:
         "author": ALICE.signing_public,
         "incarnation": INCARNATION,
         "number": 2,
+        "previous": FIRST.id,
         "parents": [FIRST.id],
         "height": 2,
         "manifest": WITH_CAROL.hash,
@@ -96,6 +99,7 @@ def _accepted() -> list[dict[str, Any]]:
             "author": made.author.hex(),
             "incarnation": made.log.incarnation.hex(),
             "number": made.number,
+            "previous": None if made.previous is None else made.previous.hex(),
             "parents": [parent.hex() for parent in made.parents],
             "height": made.height,
             "manifest": made.manifest.hex(),
@@ -111,7 +115,9 @@ def _refused() -> list[dict[str, Any]]:
     nine = sorted(seeded(f"parent {number}") for number in range(MAXIMUM_PARENTS + 1))
     documents = {
         ("another version", "malformed"): _fields(version=2),
-        ("number 0", "malformed"): _fields(number=0),
+        ("number 0", "malformed"): _fields(number=0, previous=None),
+        ("the first of its log, after another", "malformed"): _fields(number=1),
+        ("the second of its log, after none", "malformed"): _fields(previous=None),
         ("a parent twice", "malformed"): _fields(parents=[FIRST.id, FIRST.id]),
         ("parents not sorted", "malformed"): _fields(parents=nine[1::-1]),
         ("height 1 with a parent", "malformed"): _fields(height=1),
@@ -158,7 +164,9 @@ def _scenarios() -> list[dict[str, Any]]:
             MERGED,
             AFTER_REMOVAL,
         ),
-        _scenario("beside the one before it in its log", "malformed", _operation(ALICE, 2), FIRST),
+        _scenario("beside the one before it in its log", "malformed", _operation(ALICE, 2, previous=FIRST.id), FIRST),
+        _scenario("after another's", "malformed", _operation(BOB, 2, FIRST, previous=FIRST.id), FIRST),
+        _scenario("after the wrong number", "malformed", _operation(ALICE, 3, FIRST, previous=FIRST.id), FIRST),
         _scenario("of a kind that nobody knows", "malformed", _operation(ALICE, 1, kind=200)),
         _scenario("a merge of one", "malformed", _operation(BOB, 1, FIRST, kind=0, body=Merge().to_wire()), FIRST),
         _scenario("a note of no type", "malformed", _operation(ALICE, 1, body=Note("plain", b"").to_wire())),

@@ -25,23 +25,24 @@ class OperationTables:
     def held(self, group_id: GroupId, operation_id: OperationId) -> Held | None:
         """Return what is known of an operation that is here."""
         row = self._database.first(
-            "SELECT height, manifest_version FROM operation WHERE hash = ? AND group_id = ?", (operation_id, group_id)
+            "SELECT height, manifest_version, author, incarnation, number FROM operation "
+            "WHERE hash = ? AND group_id = ?",
+            (operation_id, group_id),
         )
-        return None if row is None else Held(*row)
+        return None if row is None else Held(row[0], row[1], Log(row[2], row[3]), row[4])
 
-    def numbered(self, group_id: GroupId, log: Log, number: int) -> list[Held]:
-        """Return what is here under one number of a log: nothing, one, or the proof of a fork."""
-        rows = self._database.run(
-            "SELECT height, manifest_version FROM operation "
-            "WHERE group_id = ? AND author = ? AND incarnation = ? AND number = ?",
-            (group_id, log.author, log.incarnation, number),
+    def numbered(self, group_id: GroupId, log: Log, number: int) -> int:
+        """Return how many operations are here under one number of a log: more than one prove a fork."""
+        return self._database.one(
+            "SELECT count(*) FROM operation WHERE group_id = ? AND author = ? AND incarnation = ? AND number = ?",
+            *(group_id, log.author, log.incarnation, number),
         )
-        return [Held(*row) for row in rows]
 
     def end_of(self, group_id: GroupId, log: Log) -> LogEnd | None:
         """Return how far a log has come; None where nothing of it is here."""
         row = self._database.first(
-            "SELECT last, length FROM operation_log WHERE group_id = ? AND author = ? AND incarnation = ?",
+            "SELECT last, hash, length FROM operation_log JOIN operation USING (group_id, author, incarnation) "
+            "WHERE group_id = ? AND author = ? AND incarnation = ? AND number = last ORDER BY hash LIMIT 1",
             (group_id, log.author, log.incarnation),
         )
         return None if row is None else LogEnd(*row)
@@ -126,8 +127,8 @@ class OperationTables:
             after = rows[-1][:3]
             for group_id, _, _, arrival, raw in rows:
                 operation = read_operation(raw, verify=False)
-                earlier = operation.number == 1 or self.numbered(group_id, operation.log, operation.number - 1)
-                if earlier and all(self.held(group_id, parent) for parent in operation.parents):
+                rests_on = {*operation.parents, operation.previous} - {None}
+                if all(self.held(group_id, each) for each in rests_on):
                     self._note(operation)
                 else:
                     self._database.run("DELETE FROM operation WHERE arrival = ?", (arrival,))

@@ -52,7 +52,7 @@ def verify_history(device: Device, manifest: GroupManifest) -> HistoryReport:
                     found.complaints.append(f"operation {stored.id.hex()[:8]}: {error}")
             else:
                 found.authors.add(operation.author)
-                found.forks += len(operations.numbered(group_id, operation.log, operation.number)) == FORKS_OF_ONE
+                found.forks += operations.numbered(group_id, operation.log, operation.number) == FORKS_OF_ONE
     return HistoryReport(
         found.operations, len(found.authors), len(manifests), manifests[0].version, found.forks, tuple(found.complaints)
     )

@@ -4,7 +4,8 @@
 5. Its parents are here, and it is one higher than the highest of them. Until they are, it waits.
 6. It names a manifest that is here and lists its author, not as a board; that manifest is of no lower version than
    those that its parents name. So whoever was removed can follow nothing that was written in knowledge of that.
-7. The operation before it in its log is here, and lower. Until that is so, it waits.
+7. The operation before it in its log is here; until it is, it waits. It is of the same log, of the number before, and
+   lower.
 8. A second operation under one number proves a fork; both are kept. A third is taken only if another author's
    operation follows it.
 9. Of one author at most `LOGS_OF_ONE` logs and `MAXIMUM_AUTHOR_BYTES` are taken, and more only where another
@@ -46,11 +47,10 @@ class NamedManifest:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What an operation rests on and is not here: operations by id, earlier ones of its log, or a manifest."""
+    """What an operation rests on and is not here: operations by their ids, or the manifest."""
 
-    parents: tuple[OperationId, ...] = ()
-    earlier: bool = False
-    manifest: bool = False
+    operations: tuple[OperationId, ...]
+    manifest: bool
 
 
 class Acceptance:
@@ -90,22 +90,25 @@ class Acceptance:
             RemoteError: the rule that it breaks.
         """
         group_id, records = operation.group_id, self._records.operations
-        parents = [(each, records.held(group_id, each)) for each in operation.parents]
-        missing = tuple(each for each, held in parents if held is None)
+        before = () if operation.previous is None else (operation.previous,)
+        rests_on = {each: records.held(group_id, each) for each in (*operation.parents, *before)}
+        missing = tuple(sorted(each for each, held in rests_on.items() if held is None))
         manifest = self.named(group_id, operation.manifest)
-        before = records.numbered(group_id, operation.log, operation.number - 1) if operation.number > 1 else []
-        waits = Waits(missing, earlier=operation.number > 1 and not before, manifest=manifest is None)
-        if missing or waits.earlier or manifest is None:
-            return waits
-        held = [each for _, each in parents if each is not None]
+        if missing or manifest is None:
+            return Waits(missing, manifest is None)
+        held = [found for each, found in rests_on.items() if found is not None and each in operation.parents]
         if operation.height != 1 + max((each.height for each in held), default=0):
             raise MalformedError("an operation is one higher than the highest that it follows")
         if operation.author not in manifest.authors:
             raise NotAMemberError("the manifest that an operation names does not let its author write")
         if any(each.manifest_version > manifest.version for each in held):
             raise RollbackError("an operation names a manifest before the one that it follows")
-        if before and all(each.height >= operation.height for each in before):
-            raise MalformedError("an operation follows the one before it in its log")
+        for previous in (rests_on[each] for each in before):
+            assert previous is not None, "nothing is missing"
+            if (previous.log, previous.number + 1) != (operation.log, operation.number):
+                raise MalformedError("what an operation names as the one before it in its log is another one")
+            if previous.height >= operation.height:
+                raise MalformedError("an operation is higher than the one before it in its log")
         self._check_bounds(operation, wanted=wanted)
         read_body(operation)
         if operation.kind == OperationKind.MERGE and len(operation.parents) < 2:
@@ -128,5 +131,5 @@ class Acceptance:
         if author.logs + new > LOGS_OF_ONE or author.length + length > MAXIMUM_AUTHOR_BYTES:
             raise LimitError("its author's part of the group's history is full")
         rival = end is not None and operation.number <= end.number
-        if rival and len(records.numbered(group_id, operation.log, operation.number)) >= FORKS_OF_ONE:
+        if rival and records.numbered(group_id, operation.log, operation.number) >= FORKS_OF_ONE:
             raise LimitError(f"more than {FORKS_OF_ONE} operations under one number")

@@ -122,10 +122,19 @@ class History:
         parents = tuple(sorted(parents))
         held = [records.held(group_id, each) for each in parents]
         height = 1 + max((each.height for each in held if each is not None), default=0)
-        number = 1 if end is None else end.number + 1
+        number, previous = (1, None) if end is None else (end.number + 1, end.last)
         operation = sign_operation(
             Operation(
-                group_id, log, number, parents, height, manifest.hash, now.wall_us, int(body.kind), body.to_wire()
+                group_id,
+                log,
+                number,
+                previous,
+                parents,
+                height,
+                manifest.hash,
+                now.wall_us,
+                int(body.kind),
+                body.to_wire(),
             ),
             self._identity,
         )
@@ -218,7 +227,7 @@ class History:
         if isinstance(judged, Waits):
             taken.waits = True
             taken.for_manifest |= judged.manifest
-            taken.missing.update(judged.parents)
+            taken.missing.update(judged.operations)
             return
         records.add(operation, judged.version, now.wall_us)
         taken.missing.discard(operation.id)

@@ -1,11 +1,12 @@
 """One signed operation of a group's history (docs/protocol.md, "History").
 
 An operation is `[signature64, document]`. `document` is the exact bytes of `[1, group_id, author, incarnation, number,
-parents, height, manifest, made_at, type, body]`. This module knows what one operation must look like by itself:
+previous, parents, height, manifest, made_at, kind, body]`. This module knows what one operation must look like by
+itself:
 
     1. The signature verifies under the author's key, over the exact bytes with a domain tag.
     2. At most `MAXIMUM_PARENTS` parents, sorted, none twice; height 1 without any, above 1 with some.
-    3. Numbers count from 1 in each incarnation of the author.
+    3. Numbers count from 1 in each incarnation of the author; whatever is not the first one names the one before.
 
 What follows what is decided in `acceptance.py`, what a body says in `bodies.py`.
 """
@@ -51,13 +52,15 @@ class Log:
 class Operation:
     """One operation; `raw` is the exact signed bytes.
 
-    `height` is one more than the highest among the parents', `made_at_us` what the author's wall clock said:
-    informational. `kind` is a number of `bodies.OperationKind`, or of a newer Covey.
+    `previous` is the operation before it in its log. `height` is one more than the highest among the parents',
+    `made_at_us` what the author's wall clock said: informational. `kind` is a number of `bodies.OperationKind`, or of a
+    newer Covey.
     """
 
     group_id: GroupId
     log: Log
     number: int
+    previous: OperationId | None
     parents: tuple[OperationId, ...]
     height: int
     manifest: ManifestHash
@@ -92,6 +95,7 @@ def sign_operation(operation: Operation, identity: Identity) -> Operation:
             operation.author,
             operation.log.incarnation,
             operation.number,
+            operation.previous,
             list(operation.parents),
             operation.height,
             operation.manifest,
@@ -110,6 +114,7 @@ _READERS = (
     cbor.octets(KEY_BYTES),
     cbor.octets(INCARNATION_BYTES),
     cbor.uint(MAXIMUM_SEQUENCE),
+    cbor.optional(cbor.octets(ID_BYTES)),
     cbor.many(cbor.octets(ID_BYTES), MAXIMUM_PARENTS),
     cbor.uint(MAXIMUM_SEQUENCE),
     cbor.octets(ID_BYTES),
@@ -134,7 +139,7 @@ def read_operation(raw: bytes, *, verify: bool = True) -> Operation:
         cbor.octets_to(MAXIMUM_OPERATION_BYTES),
     )
     fields: list[Any] = cbor.record(cbor.decode(document, MAXIMUM_OPERATION_BYTES), "signed operation", *_READERS)
-    version, group_id, author, incarnation, number, parents, height, manifest, made_at_us, kind, body = fields
+    version, group_id, author, incarnation, number, previous, parents, height, manifest, made_at_us, kind, body = fields
     if version != _VERSION:
         raise MalformedError(f"operation version {version}: a newer Covey?")
     if verify:
@@ -143,7 +148,7 @@ def read_operation(raw: bytes, *, verify: bool = True) -> Operation:
         raise MalformedError("the parents of an operation are sorted and distinct")
     if (height == 1) != (not parents) or height < 1:
         raise MalformedError("an operation of height 1 follows nothing, and every other one something")
-    if number < 1:
-        raise MalformedError("operations are numbered from 1")
+    if (number == 1) != (previous is None) or number < 1:
+        raise MalformedError("operations are numbered from 1, and name the one before")
     log = Log(author, incarnation)
-    return Operation(group_id, log, number, parents, height, manifest, made_at_us, kind, body, raw)
+    return Operation(group_id, log, number, previous, parents, height, manifest, made_at_us, kind, body, raw)

@@ -14,10 +14,12 @@ from covey.core.membership.records import ControlRecords
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What acceptance asks of an operation that is here: its height, and the version of the manifest that it names."""
+    """What acceptance asks of an operation that is here: where it stands, and the version of its manifest."""
 
     height: int
     manifest_version: int
+    log: Log
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,10 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """How far a log has come: its highest number, and how many bytes its operations have."""
+    """How far a log has come: its highest number, an operation of that, and how many bytes its operations have."""
 
     number: int
+    last: OperationId
     length: int
 
 
@@ -63,8 +66,8 @@ class OperationRecords(Protocol):
     def held(self, group_id: GroupId, operation_id: OperationId) -> Held | None:
         """Return what is known of an operation that is here."""
 
-    def numbered(self, group_id: GroupId, log: Log, number: int) -> list[Held]:
-        """Return what is here under one number of a log: nothing, one, or the proof of a fork."""
+    def numbered(self, group_id: GroupId, log: Log, number: int) -> int:
+        """Return how many operations are here under one number of a log: more than one prove a fork."""
 
     def end_of(self, group_id: GroupId, log: Log) -> LogEnd | None:
         """Return how far a log has come; None where nothing of it is here."""

@@ -67,7 +67,7 @@ def test_scenarios(vector: dict[str, Any]) -> None:
 
 def _of_log(number: int) -> Operation:
     log = Log(BOB.signing_public, Incarnation(number.to_bytes(8)))
-    return sign_operation(Operation(GROUP_ID, log, 1, (), 1, WITH_CAROL.hash, 0, 1, FIRST.body), BOB)
+    return sign_operation(Operation(GROUP_ID, log, 1, None, (), 1, WITH_CAROL.hash, 0, 1, FIRST.body), BOB)
 
 
 def test_one_author_begins_so_many_logs_unless_others_follow_them() -> None:

@@ -63,9 +63,12 @@ def _forged(device: Device, group_id: GroupId, number: int, text: str, *parents:
     log = Log(device.key, Incarnation(bytes([other.get("life", 9)] * 8)))
     named = device.node.membership.group(group_id).hash
     ids = tuple(sorted(each.id for each in parents))
+    previous = next((each.id for each in parents if (each.log, each.number + 1) == (log, number)), None)
     body = Note("text/plain", text.encode()).to_wire()
     kind = other.get("kind", 1)
-    return sign_operation(Operation(group_id, log, number, ids, height, named, 0, kind, body), device.identity)
+    return sign_operation(
+        Operation(group_id, log, number, previous, ids, height, named, 0, kind, body), device.identity
+    )
 
 
 def _bundle(*operations: Operation) -> bytes:
@@ -245,7 +248,9 @@ def test_an_operation_of_another_group_or_manifest_is_refused(make: Make) -> Non
     ann, ben = make("ann"), make("ben")
     group_id, other = found(ann, ben), found(ben, ann)
     _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(_forged(ben, other, 1, "of the other group")))
-    nowhere = Operation(group_id, Log(ben.key, Incarnation(bytes(8))), 1, (), 1, ManifestHash(bytes(32)), 0, 1, b"\x80")
+    nowhere = Operation(
+        group_id, Log(ben.key, Incarnation(bytes(8))), 1, None, (), 1, ManifestHash(bytes(32)), 0, 1, b"\x80"
+    )
     _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(sign_operation(nowhere, ben.identity)))
     assert ann.store.operations.in_order(group_id) == []
     assert ann.store.operations.held(group_id, OperationId(bytes(32))) is None
