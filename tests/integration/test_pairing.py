@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,8 +15,10 @@ import pytest
 
 from broker_conf.mosquitto import Broker
 from covey.adapters.broker.mosquitto_passwords import write_account
+from covey.core.pairing.messages import Offer, Password, Reason, Refusal, from_wire, to_wire
 from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway
+from tests.integration.mqtt_client import Client
 from tests.waiting import GUARD_S, wait_until
 from tests.warm_covey import COVEY
 
@@ -231,7 +234,7 @@ def test_a_declined_joiner_gets_nothing(
     assert members(barn) == {barn.author}
 
 
-def test_one_guess(
+def test_a_guess_is_told_and_costs_nobody_the_code(
     broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
 ) -> None:
     run_agent(barn)
@@ -240,9 +243,37 @@ def test_one_guess(
     number, first, second = code.split("-")
     wrong = f"{number}-{first}-{'abandon' if second != 'abandon' else 'ability'}"
     guessing = start(fresh("guess"), "join", wrong, "--relay", broker.url)
-    assert (guessing.document(), guessing.end()) == ({"ended": "wrong_code"}, 1)
-    assert (inviting.document(), inviting.end()) == ({"ended": "wrong_code"}, 1)
-    assert barn.json("invite", "--cancel") == {"cancelled": 0}
+    wait_until(lambda: "somebody there says: the code is wrong" in guessing.errors.read_text(), "the guesser hears it")
+    assert guessing.interrupt() == 130
+    assert "1 wrong tries of its code" in barn.log.read_text()
+    pi = fresh("pi")
+    start(pi, "join", code, "--relay", broker.url)  # a code that was mistyped once is still good
+    assert inviting.document()["joiner"] == pi.author[:8]
+
+
+def test_strangers_at_the_rendezvous_end_no_pairing(
+    broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:
+    """What burnt a code, 38 bytes, and what ended a joiner, a refusal that anybody may write."""
+    run_agent(barn)
+    inviting = start(barn, "invite", "--yes")
+    code = inviting.document()["code"]
+    number = code.split("-")[0]
+    ours, theirs = (f"covey/1/pair/{number}/{side}" for side in "ab")
+    username = secrets.token_hex(32)
+    eve = Client(broker, "", username, broker.add_device(username))
+    for _ in range(3):
+        eve.publish(ours, to_wire(Offer(secrets.token_bytes(32), Password.CODE)))
+    eve.subscribe(ours)
+    pi = fresh("pi")
+    joining = start(pi, "join", code, "--relay", broker.url)
+    session = from_wire(eve.next_message()[1]).session  # of the joiner: who has an account may read it, and answer
+    for reason in Reason:
+        eve.publish(theirs, to_wire(Refusal(session, reason)))
+    assert inviting.document()["joiner"] == pi.author[:8]
+    assert joining.document()["inviter"] == barn.author[:8]
+    assert (joining.end(), inviting.end()) == (0, 0)
+    eve.close()
 
 
 def test_the_inviter_takes_its_code_back(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.core.ids import GroupId
-from covey.core.pairing.ceremony import Admitted, Ending, InviterMet
+from covey.core.pairing.ceremony import Admitted, Ending, InviterMet, RefusalReceived
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.inviter import Inviter
 from covey.core.pairing.joiner import Joiner
@@ -48,7 +48,8 @@ class _Pair:
             (self.inviting if to_inviter else self.joining).receive_message(raw, self.now_us)
         self.said += self.inviting.messages_to_send(self.now_us)
         while (event := self.joining.next_event()) is not None:
-            self.events.append(event)
+            if not isinstance(event, RefusalReceived):
+                self.events.append(event)
 
     def speak(self) -> list[bytes]:
         self.now_us += PAIRING_RESEND_US

@@ -65,6 +65,10 @@ class _Terminal:
         """Say what to look at."""
         print("nobody has answered yet: is it the right code, and the right relay?", file=sys.stderr)
 
+    def refused(self, reason: str) -> None:
+        """Say it, and that it may be anybody's word."""
+        print(f"somebody there says: {reason}. If that may be so, press Ctrl-C and try again", file=sys.stderr)
+
     def met(self, name: str, label: str, verifier: list[str]) -> None:
         """Show who is there, and the words to compare."""
         if self._as_json:

@@ -35,11 +35,26 @@ PAIRING_SILENCE_US = 60_000_000
 PAIRING_RESEND_US = 2_000_000
 """How often the joiner repeats itself: a broker forgets what nobody listens to."""
 
+PAIRING_TRIES = 4
+"""Wrong guesses of a code at once: a mistyped one, and some that strangers make. Beyond them only one each..."""
+
+PAIRING_TRY_US = 60_000_000
+"""...minute: 14 in a code's life, of 4,194,304 codes. A stranger that tries once delays who comes next by as much."""
+
+PAIRING_LINE = 16
+"""Proofs that wait for their try; what a crowd says beyond is dropped, and said again."""
+
+RENDEZVOUS_BURST = 8
+"""Rendezvous messages of one code that are looked at at once, where each may cost 0.1 s of a Pi's core; then..."""
+
+RENDEZVOUS_MESSAGE_US = 500_000
+"""...one in so long: a flood costs a fifth of it. Of those that wait, who is heard is drawn."""
+
 RENDEZVOUS_NUMBERS = 9_999
 """Rendezvous of one relay: short to say, and two pairings at a time seldom meet."""
 
-RENDEZVOUS_WAITING = 64
-"""Rendezvous messages kept until the next turn; what a crowd says beyond is dropped."""
+RENDEZVOUS_WAITING = 16
+"""Rendezvous messages of one code that wait to be looked at; of what a crowd says beyond, which ones stay is drawn."""
 
 MAXIMUM_RENDEZVOUS_BYTES = 32 * KIB
 """A message of a ceremony; checked before parsing. The largest carries certificates and a credential."""

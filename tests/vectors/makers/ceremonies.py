@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from covey.core.pairing.invite import Code, Invite
-from covey.core.pairing.inviter import Inviter
+from covey.core.pairing.inviter import Inviter, session_entropy
 from covey.core.pairing.joiner import Joiner
 from covey.core.pairing.messages import (
     Admission,
@@ -28,7 +28,7 @@ from covey.core.pake import Pake, Side
 from tests.vectors.makers.cast import ALICE, BOB, GROUP_ID, NOW_US, cbor, flip, keys, seeded
 
 CODE = Code(42, ("abandon", "zoo"))
-_X, _Y = seeded("spake2 inviter", 64), seeded("spake2 joiner", 64)
+_SEED, _Y = seeded("spake2 inviter", 64), seeded("spake2 joiner", 64)
 _OURS = InviterIntroduction(ALICE.keys, "barn", GROUP_ID)
 _THEIRS = JoinerIntroduction(BOB.keys, "greenhouse", needs_credential=True)
 _INVITE = Invite(GROUP_ID, ALICE.keys, seeded("invite", 16), NOW_US + 3_600_000_000, "")
@@ -38,7 +38,7 @@ _ADMISSION = Admission("mqtts://broker.example", "-----BEGIN CERTIFICATE-----\n"
 def _machines(password: bytes) -> tuple[Inviter, Joiner]:
     own = {Password.CODE: password}
     return (
-        Inviter(ALICE, _OURS, own, NOW_US, lambda _: _X),
+        Inviter(ALICE, _OURS, own, NOW_US, lambda _: _SEED),
         Joiner(BOB, _THEIRS, (Password.CODE, password), NOW_US, lambda _: _Y),
     )
 
@@ -65,7 +65,8 @@ def _derivation(said: list[RendezvousMessage]) -> tuple[CeremonyKeys, dict[str, 
     answer, proof = said[1], said[2]
     assert isinstance(answer, Answer)
     assert isinstance(proof, Proof)
-    key = Pake(Side.INVITER, CODE.password, lambda _: _X).finish(proof.element)
+    entropy = session_entropy(_SEED, answer.session, Password.CODE, 64)
+    key = Pake(Side.INVITER, CODE.password, lambda _: entropy).finish(proof.element)
     derived = CeremonyKeys.derive(key, answer.session, answer.commitment)
     shown = {
         "code": str(CODE),
@@ -75,7 +76,7 @@ def _derivation(said: list[RendezvousMessage]) -> tuple[CeremonyKeys, dict[str, 
             "id_a": b"covey/1 inviter".hex(),
             "id_b": b"covey/1 joiner".hex(),
             "password": CODE.password.hex(),
-            "inviter_entropy": _X.hex(),
+            "inviter_entropy": entropy.hex(),
             "joiner_entropy": _Y.hex(),
             "inviter_element": answer.element.hex(),
             "joiner_element": proof.element.hex(),

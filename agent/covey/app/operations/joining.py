@@ -19,10 +19,10 @@ from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest
 from covey.core.ids import GroupId, device_name
 from covey.core.membership.requests import decline, unanswered
-from covey.core.pairing.ceremony import Admitted, Ending, InviterMet
+from covey.core.pairing.ceremony import ENDINGS, Admitted, Ending, InviterMet, RefusalReceived
 from covey.core.pairing.group_uri import GROUP_URI_PREFIX, GroupUri
 from covey.core.pairing.invite import Invite
-from covey.core.pairing.joiner import Joiner
+from covey.core.pairing.joiner import Joiner, JoinerNews
 from covey.core.pairing.messages import Admission, JoinerIntroduction, Password
 from covey.core.pairing.records import GroupRequest
 from covey.core.pairing.uri import URI_SCHEME
@@ -41,7 +41,7 @@ _LAST_WORDS_S = 3.0
 """The inviter's acknowledgement of our request follows its answer; without it the request would go again later."""
 
 _ENDINGS = {
-    Ending.WRONG_CODE: ("the code is wrong, or somebody interfered; it is used up", "ask for a new one"),
+    Ending.WRONG_CODE: ("the code is wrong, or somebody interfered", "read it again, or ask for a new one"),
     Ending.TAKEN: ("another device has used this code", "ask for a new one"),
     Ending.DECLINED: ("the other side declined", ""),
     Ending.EXPIRED: (
@@ -70,6 +70,9 @@ class Witness(Protocol):
 
     def nobody_yet(self) -> None:
         """Nobody has answered for a while."""
+
+    def refused(self, reason: str) -> None:
+        """Somebody at the rendezvous says why this device is not let in. Nobody has proved it, and nothing ends."""
 
     def met(self, name: str, label: str, verifier: list[str]) -> None:
         """The inviter is there; the person compares the verifier words."""
@@ -218,8 +221,10 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
     kept: list[Admission] = []
     own_groups = {group.group_id for group in device.node.membership.groups()}
 
-    def on_news(news: InviterMet | Admitted) -> None:
-        if isinstance(news, InviterMet) and news.inviter.group_id in own_groups:
+    def on_news(news: JoinerNews) -> None:
+        if isinstance(news, RefusalReceived):
+            witness.refused(_ENDINGS[ENDINGS[news.reason]][0])
+        elif isinstance(news, InviterMet) and news.inviter.group_id in own_groups:
             machine.leave()
         elif isinstance(news, Admitted):
             _keep(device, meeting, news.admission, needs=needs)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from queue import Empty, Queue
 
-from covey.core.pairing.ceremony import Admitted, InviterMet
-from covey.core.pairing.joiner import Joiner
+from covey.core.pairing.joiner import Joiner, JoinerNews
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
 from covey.errors import RelayError, RemoteError
@@ -23,7 +22,7 @@ def attend(
     number: int,
     relay: Relay,
     clock: Clock,
-    on_news: Callable[[InviterMet | Admitted], None],
+    on_news: Callable[[JoinerNews], None],
     report: Report,
     gone: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -39,7 +38,7 @@ def attend(
     relay.start(events.put)
     connected = False
     refusals = 0
-    said = ""
+    once = _Once(report)
     try:
         while machine.ending is None:
             if gone():
@@ -57,11 +56,9 @@ def attend(
                         f"the relay does not take the enrolment account: {event.reason}",
                         hint="'covey broker init' on the broker's machine opens it; --enrolment-password-file FILE",
                     )
-                if event.reason != said:
-                    report("warning", f"relay: {event.reason}")
-                said = event.reason
+                once.warn(event.reason, f"relay: {event.reason}")
             elif isinstance(event, Delivered):
-                _take(machine, event, relay, clock, report)
+                _take(machine, event, relay, clock, once)
             while (news := machine.next_event()) is not None:
                 on_news(news)
             machine.handle_deadline(clock.monotonic_us())
@@ -71,10 +68,24 @@ def attend(
         relay.stop()
 
 
-def _take(machine: Joiner, event: Delivered, relay: Relay, clock: Clock, report: Report) -> None:
+class _Once:
+    """Says each kind of thing once: a crowd must not scroll away what the person is to read."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._reported: set[str] = set()
+
+    def warn(self, kind: str, line: str) -> None:
+        """Say it, unless its kind was said before."""
+        if kind not in self._reported:
+            self._reported.add(kind)
+            self._report("warning", line)
+
+
+def _take(machine: Joiner, event: Delivered, relay: Relay, clock: Clock, once: _Once) -> None:
     try:
         machine.receive_message(event.payload, clock.monotonic_us())
     except RemoteError as error:
-        report("warning", f"dropped a message at the rendezvous: {error.code}: {error}")
+        once.warn(error.code, f"dropped a message at the rendezvous: {error.code}: {error}")
     finally:
         relay.acknowledge(event)

@@ -30,7 +30,13 @@ from covey.core.pairing.records import Pairing, PairingRecords
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
 from covey.errors import CoveyError, RemoteError
-from covey.limits.pairing import INVITE_US, PAIRED_JOIN_US, RENDEZVOUS_WAITING
+from covey.limits.pairing import (
+    INVITE_US,
+    PAIRED_JOIN_US,
+    RENDEZVOUS_BURST,
+    RENDEZVOUS_MESSAGE_US,
+    RENDEZVOUS_WAITING,
+)
 from covey.ports import Credentials, Report, Topics, Transactions
 
 
@@ -83,10 +89,33 @@ class _Room:
     number: int
     machine: Inviter
     waiting: list[bytes] = field(default_factory=list)
+    said: int = 0
+    taken_upto_us: int = -RENDEZVOUS_BURST * RENDEZVOUS_MESSAGE_US
+    wrong_tries: int = 0
 
     @property
     def topic(self) -> str:
         return rendezvous_topic(self.number, Side.INVITER)
+
+    def take(self, payload: bytes, below: Callable[[int], int]) -> bool:
+        """Let a message wait; where too many do, who stays is drawn, each as likely. Return whether none had to go."""
+        self.said += 1
+        if len(self.waiting) < RENDEZVOUS_WAITING:
+            self.waiting.append(payload)
+            return True
+        place = below(self.said)
+        if place < RENDEZVOUS_WAITING:
+            self.waiting[place] = payload
+        return False
+
+    def due(self, now_us: int) -> list[bytes]:
+        """Return what is looked at now: `RENDEZVOUS_BURST` at once, then one each `RENDEZVOUS_MESSAGE_US`."""
+        start_us = max(self.taken_upto_us, now_us - RENDEZVOUS_BURST * RENDEZVOUS_MESSAGE_US)
+        count = min(len(self.waiting), (now_us - start_us) // RENDEZVOUS_MESSAGE_US)
+        self.taken_upto_us = start_us + count * RENDEZVOUS_MESSAGE_US
+        due, self.waiting = self.waiting[:count], self.waiting[count:]
+        self.said = len(self.waiting)
+        return due
 
 
 class PairingHost:
@@ -109,10 +138,8 @@ class PairingHost:
         room = next((room for room in self._rooms.values() if room.topic == topic), None)
         if room is None:
             self._dropped["not_for_us"] += 1
-        elif len(room.waiting) >= RENDEZVOUS_WAITING:
+        elif not room.take(payload, lambda most: int.from_bytes(self._rng(4), "big") % most):
             self._dropped["limit"] += 1
-        else:
-            room.waiting.append(payload)
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Do what is due. The loop turns four times a second at least, which is soon enough for people."""
@@ -182,13 +209,15 @@ class PairingHost:
 
     def _meet(self, room: _Room, row: Pairing, invite: OpenInvite, node: Node, now: Now) -> None:
         machine = room.machine
-        waiting, room.waiting = room.waiting, []
-        for raw in waiting:
+        for raw in room.due(now.monotonic_us):
             try:
                 machine.receive_message(raw, now.monotonic_us)
             except RemoteError as error:
                 self._dropped[error.code] += 1
         machine.handle_deadline(now.monotonic_us)
+        if machine.wrong_tries > room.wrong_tries:
+            room.wrong_tries = machine.wrong_tries
+            self._report("warning", f"pairing {row.number}: {room.wrong_tries} wrong tries of its code")
         if machine.ending is None and machine.met is not None:
             if row.joiner is None:
                 row = self._introduce(row, machine)

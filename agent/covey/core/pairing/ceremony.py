@@ -3,11 +3,14 @@
 The joiner (`joiner.py`) speaks and repeats itself, the inviter (`inviter.py`) answers; so either may come first, and a
 relay may drop, repeat and reorder what it likes. The rules:
 
-    1. The first offer has the code; another one's is refused.
-    2. One guess: the joiner proves first that it knows the secret. A proof that fails ends the code for good.
-    3. Both are bound to their keys before either has seen what the words that people compare depend on.
-    4. What either believes of the other stood under the key that both have proved.
-    5. Whoever hears nothing for `PAIRING_SILENCE_US` ends it, and so does the inviter when the code's time is up.
+    1. Only a proof of knowing the secret has the code; before it the inviter keeps nothing of anybody, and answers all.
+    2. The joiner proves first. A proof that fails is a guess: `PAIRING_TRIES` at once, then one each `PAIRING_TRY_US`.
+       More wait in line, and who is tried next is drawn. What is no proof is no guess, and costs nobody a try.
+    3. What anybody could have written ends nobody: a refusal in the clear, a wrong answer, a wrong welcome. The joiner
+       proves itself to as many answers as it may make guesses, until one of them proves itself.
+    4. Both are bound to their keys before either has seen what the words that people compare depend on.
+    5. What either believes of the other stood under the key that both have proved.
+    6. Whoever hears nothing for `PAIRING_SILENCE_US` ends it, and so does the inviter when the code's time is up.
 
 Here stands what the two machines have in common: how a ceremony ends, and what it tells the device around it.
 """
@@ -18,6 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from covey.core.pairing.messages import Admission, InviterIntroduction, JoinerIntroduction, Reason
+from covey.limits.pairing import PAIRING_TRIES, PAIRING_TRY_US
 
 
 class Ending(Enum):
@@ -74,7 +78,19 @@ class InviterMet:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusalReceived:
+    """Somebody at the rendezvous refuses this joiner; it may be the inviter, and ends nothing. Told once."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
 class Admitted:
     """The inviter's person has accepted. Store the admission, then call `Joiner.stored`."""
 
     admission: Admission
+
+
+def tries_until(first_try_at_us: int, now_us: int) -> int:
+    """Return how many guesses may have been made by now, when the first one came then (rule 2)."""
+    return PAIRING_TRIES + max(0, now_us - first_try_at_us) // PAIRING_TRY_US

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from covey.core import crypto
 from covey.core.crypto import Identity
-from covey.core.pairing.ceremony import REASONS, Ending, JoinerMet
+from covey.core.pairing.ceremony import REASONS, Ending, JoinerMet, tries_until
 from covey.core.pairing.messages import (
+    HASH_BYTES,
     Admission,
     Answer,
     CeremonyKeys,
@@ -35,29 +36,26 @@ from covey.core.pairing.messages import (
 )
 from covey.core.pake import Pake, Side
 from covey.core.transitions import Transitions, first_over, follow
-from covey.errors import InviteError, LocalError, MalformedError, RemoteError
-from covey.limits.pairing import PAIRING_SILENCE_US
+from covey.errors import InviteError, LimitError, LocalError, MalformedError, RemoteError
+from covey.limits.pairing import PAIRING_LINE, PAIRING_SILENCE_US
+
+_SEED_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """No joiner has the code yet."""
+    """Nobody has proved to know the secret yet: proofs that wait for their try, and those that have failed."""
 
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A joiner has the code, and has to prove that it knows the secret."""
-
-    offer: Offer
-    pake: Pake
-    answer: Answer
+    line: tuple[Proof, ...] = ()
+    failed: tuple[Proof, ...] = ()
+    first_try_at_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Proved:
     """The joiner has proved it; `replies` are what its proof is answered with, however often it comes."""
 
-    offer: Offer
+    password: Password
     proof: Proof
     keys: CeremonyKeys
     met: JoinerMet
@@ -81,10 +79,10 @@ class Over:
     """The code is used up; `last` is the state in which it ended."""
 
     ending: Ending
-    last: Waiting | Answered | Comparing | Admitting
+    last: Waiting | Comparing | Admitting
 
 
-State = Waiting | Answered | Comparing | Admitting | Over
+State = Waiting | Comparing | Admitting | Over
 
 
 class Event(Enum):
@@ -92,6 +90,7 @@ class Event(Enum):
 
     OFFER = "offer"
     PROOF = "proof"
+    WAITING_PROOF = "proof that has to wait for its try"
     WRONG_PROOF = "proof that fails"
     FAREWELL = "farewell"
     ACCEPT = "the person accepts"
@@ -101,13 +100,12 @@ class Event(Enum):
 
 
 INVITER: Transitions[Event] = {
-    Waiting: {Event.OFFER: Answered, Event.END: Over, Event.TIME_UP: Over},
-    Answered: {
-        Event.OFFER: Answered,  # said again: answered again
+    Waiting: {
+        Event.OFFER: Waiting,  # answered, and forgotten
         Event.PROOF: Comparing,
-        Event.WRONG_PROOF: Over,
+        Event.WAITING_PROOF: Waiting,
+        Event.WRONG_PROOF: Waiting,
         Event.END: Over,
-        Event.SILENCE: Over,
         Event.TIME_UP: Over,
     },
     Comparing: {
@@ -147,6 +145,7 @@ class Inviter:
         self._passwords = passwords
         self._expires_at_us = expires_at_us
         self._rng = rng
+        self._seed = rng(_SEED_BYTES)
         self._state: State = Waiting()
         self._received_at_us = 0
         self._out: deque[RendezvousMessage] = deque()
@@ -158,13 +157,18 @@ class Inviter:
 
     @property
     def begun(self) -> bool:
-        """Whether a joiner has the code: what it has heard lives in this process alone."""
-        return not isinstance(self._reached, Waiting)
+        """Whether anybody has tried the code: what this process knows of that ends with it."""
+        return not isinstance(self._reached, Waiting) or bool(self._reached.failed)
+
+    @property
+    def wrong_tries(self) -> int:
+        """How many guesses of the code were wrong, as long as nobody has proved to know it."""
+        return len(self._reached.failed) if isinstance(self._reached, Waiting) else 0
 
     @property
     def password(self) -> Password | None:
-        """Which secret the joiner says that it knows."""
-        return None if isinstance(self._reached, Waiting) else self._reached.offer.password
+        """Which secret the joiner has proved to know."""
+        return None if isinstance(self._reached, Waiting) else self._reached.password
 
     @property
     def met(self) -> JoinerMet | None:
@@ -177,7 +181,7 @@ class Inviter:
         return isinstance(self._reached, Admitting)
 
     @property
-    def _reached(self) -> Waiting | Answered | Comparing | Admitting:
+    def _reached(self) -> Waiting | Comparing | Admitting:
         return self._state.last if isinstance(self._state, Over) else self._state
 
     # -- what comes -----------------------------------------------------------------------------------------------
@@ -192,57 +196,105 @@ class Inviter:
         if isinstance(state, Over):
             raise InviteError("the code is used up")
         if isinstance(message, Offer):
-            self._receive_offer(state, message, now_us)
-        elif isinstance(state, Waiting) or message.session != state.offer.session:
+            self._receive_offer(state, message)
+        elif isinstance(message, Proof) and isinstance(state, Waiting):
+            self._receive_proof(state, message, now_us)
+        elif isinstance(state, Waiting) or message.session != state.proof.session:
             raise InviteError("another device's ceremony")
         elif isinstance(message, Proof):
-            self._receive_proof(state, message, now_us)
-        elif not isinstance(message, Farewell):
-            raise MalformedError("a message that an inviter sends")
-        elif isinstance(state, Answered):
-            raise InviteError("a farewell before the proof")
-        else:
+            self._repeat_replies(state, message, now_us)
+        elif isinstance(message, Farewell):
             parting = read_parting(state.keys.open(Side.JOINER, Farewell.KIND, message.sealed))
             paired = parting is Parting.STORED and isinstance(state, Admitting)
             self._move(Event.FAREWELL, Over(Ending.PAIRED if paired else Ending.LEFT, state))
+        else:
+            raise MalformedError("a message that an inviter sends")
 
-    def _receive_offer(self, state: Waiting | Answered | Comparing | Admitting, offer: Offer, now_us: int) -> None:
+    def _receive_offer(self, state: Waiting | Comparing | Admitting, offer: Offer) -> None:
         if isinstance(state, Waiting):
-            state = self._answer(offer)
-        elif offer.session != state.offer.session:
+            if offer.password not in self._passwords:
+                self._out.append(Refusal(offer.session, Reason.WRONG_CODE))
+                raise InviteError("a secret that was not given out")
+            self._out.append(self._exchange(offer.session, offer.password)[1])
+        elif offer.session != state.proof.session:
             self._out.append(Refusal(offer.session, Reason.TAKEN))
             raise InviteError("another device has the code already")
         self._move(Event.OFFER, state)
-        if isinstance(state, Answered):
-            self._received_at_us = now_us
-            self._out.append(state.answer)
 
-    def _answer(self, offer: Offer) -> Answered:
-        password = self._passwords.get(offer.password)
-        if password is None:
-            self._out.append(Refusal(offer.session, Reason.WRONG_CODE))
-            raise InviteError("a secret that was not given out")
-        pake = Pake(Side.INVITER, password, self._rng)
-        commitment = inviter_commitment(offer.session, pake.element, self._own.keys)
-        return Answered(offer, pake, Answer(offer.session, pake.element, commitment))
+    def _exchange(self, session: bytes, password: Password) -> tuple[Pake, Answer]:
+        """Return this side of a session's exchange, the same whenever it is asked for, so that none is kept."""
 
-    def _receive_proof(self, state: Answered | Comparing | Admitting, proof: Proof, now_us: int) -> None:
-        if isinstance(state, Answered):
+        def entropy(size: int) -> bytes:
+            return session_entropy(self._seed, session, password, size)
+
+        pake = Pake(Side.INVITER, self._passwords[password], entropy)
+        return pake, Answer(session, pake.element, inviter_commitment(session, pake.element, self._own.keys))
+
+    def _receive_proof(self, state: Waiting, proof: Proof, now_us: int) -> None:
+        if proof in state.failed:
+            self._out.append(Refusal(proof.session, Reason.WRONG_CODE))
+            raise InviteError("a proof that has failed")
+        if Password.URI in self._passwords:  # which nobody guesses
             try:
-                state = self._believe(state, proof)
-            except RemoteError:
-                self._end(Event.WRONG_PROOF, Ending.WRONG_CODE)
+                self._claim(self._believe(proof, Password.URI), now_us)
+            except MalformedError:
                 raise
-        elif proof != state.proof:
+            except RemoteError:
+                if Password.CODE not in self._passwords:
+                    self._out.append(Refusal(proof.session, Reason.WRONG_CODE))
+                    raise
+            else:
+                return
+        if proof not in state.line:
+            if len(state.line) >= PAIRING_LINE:
+                raise LimitError("too many proofs wait for their try")
+            self._exchange(proof.session, Password.CODE)[0].finish(proof.element)  # what is no element is no guess
+            self._move(Event.WAITING_PROOF, replace(state, line=(*state.line, proof)))
+        if (error := self._try_next(now_us).get(proof)) is not None:
+            raise error
+        if isinstance(self._state, Waiting):
+            self._out.append(self._exchange(proof.session, Password.CODE)[1])  # a sign of life for who waits
+
+    def _try_next(self, now_us: int) -> Mapping[Proof, RemoteError]:
+        """Try proofs that wait, as long as guesses are left (rule 2); return what is wrong with those that fail."""
+        wrong: dict[Proof, RemoteError] = {}
+        while isinstance(state := self._state, Waiting) and state.line:
+            first_at_us = state.first_try_at_us if state.failed else now_us
+            if len(state.failed) >= tries_until(first_at_us, now_us):
+                break
+            proof = state.line[int.from_bytes(self._rng(2), "big") % len(state.line)]
+            line = tuple(each for each in state.line if each != proof)
+            try:
+                self._claim(self._believe(proof, Password.CODE), now_us)
+            except RemoteError as error:
+                wrong[proof] = error
+                self._move(Event.WRONG_PROOF, Waiting(line, (*state.failed, proof), first_at_us))
+                # Somebody else may have answered that joiner before us: here is what it has to answer to.
+                self._out.append(self._exchange(proof.session, Password.CODE)[1])
+                self._out.append(Refusal(proof.session, Reason.WRONG_CODE))
+        return wrong
+
+    def _claim(self, state: Comparing, now_us: int) -> None:
+        self._move(Event.PROOF, state)
+        self._received_at_us = now_us
+        self._out.extend(state.replies)
+
+    def _repeat_replies(self, state: Comparing | Admitting, proof: Proof, now_us: int) -> None:
+        if proof != state.proof:
             raise InviteError("a second proof")
         self._move(Event.PROOF, state)
         self._received_at_us = now_us
         self._out.extend(state.replies)
 
-    def _believe(self, state: Answered, proof: Proof) -> Comparing:
-        """Check what the joiner says; it has this one guess."""
-        key = state.pake.finish(proof.element)
-        keys = CeremonyKeys.derive(key, proof.session, state.answer.commitment)
+    def _believe(self, proof: Proof, password: Password) -> Comparing:
+        """Check what a joiner says of one of the secrets.
+
+        Raises:
+            MalformedError: its element is none.
+            RemoteError: it does not know the secret, or is not who it says.
+        """
+        pake, answer = self._exchange(proof.session, password)
+        keys = CeremonyKeys.derive(pake.finish(proof.element), proof.session, answer.commitment)
         if not crypto.same(proof.confirmation, keys.confirmation(Side.JOINER)):
             raise InviteError("the code is not this one")
         introduction, signature = keys.introduced(Side.JOINER, Proof.KIND, proof.sealed)
@@ -253,7 +305,7 @@ class Inviter:
         sealed = keys.introduce(Side.INVITER, Welcome.KIND, self._own.to_wire(), self._identity)
         welcome = Welcome(proof.session, keys.confirmation(Side.INVITER), sealed)
         met = JoinerMet(joiner, keys.verifier(self._own.keys, joiner.keys))
-        return Comparing(state.offer, proof, keys, met, (welcome,))
+        return Comparing(password, proof, keys, met, (welcome,))
 
     # -- what this side decides -----------------------------------------------------------------------------------
 
@@ -268,7 +320,7 @@ class Inviter:
             raise LocalError("nobody waits to be accepted")
         outcome = _outcome(state.keys, admission.to_wire())
         replies = (*state.replies, outcome)
-        self._move(Event.ACCEPT, Admitting(state.offer, state.proof, state.keys, state.met, replies))
+        self._move(Event.ACCEPT, Admitting(state.password, state.proof, state.keys, state.met, replies))
         self._out.append(outcome)
 
     def end(self, ending: Ending) -> None:
@@ -284,8 +336,8 @@ class Inviter:
         reason = REASONS.get(ending)
         if reason is None:
             return
-        if isinstance(state, Answered):
-            self._out.append(Refusal(state.offer.session, reason))
+        if isinstance(state, Waiting):
+            self._out.extend(Refusal(proof.session, reason) for proof in state.line)
         elif isinstance(state, Comparing):
             self._out.append(_outcome(state.keys, refused(reason)))
 
@@ -300,7 +352,8 @@ class Inviter:
             yield to_wire(self._out.popleft())
 
     def handle_deadline(self, now_us: int) -> None:
-        """End what has waited too long."""
+        """Let who waits have their try, and end what has waited too long."""
+        self._try_next(now_us)
         clocks = ((Event.SILENCE, self._received_at_us + PAIRING_SILENCE_US), (Event.TIME_UP, self._expires_at_us))
         over = first_over(INVITER, self._state, clocks, now_us)
         if over is not None:
@@ -309,3 +362,10 @@ class Inviter:
 
 def _outcome(keys: CeremonyKeys, content: bytes) -> Outcome:
     return Outcome(keys.session, keys.seal(Side.INVITER, Outcome.KIND, content))
+
+
+def session_entropy(seed: bytes, session: bytes, password: Password, size: int) -> bytes:
+    """Return what a session's element is drawn from: fresh for each session, and nothing to keep of any."""
+    blocks = range(-(-size // HASH_BYTES))
+    named = seed + session + bytes([password])
+    return b"".join(crypto.digest(b"covey/1 pair x", named + bytes([block])) for block in blocks)[:size]

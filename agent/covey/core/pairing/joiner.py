@@ -9,7 +9,7 @@ from enum import Enum
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys, Identity
-from covey.core.pairing.ceremony import ENDINGS, Admitted, Ending, InviterMet
+from covey.core.pairing.ceremony import ENDINGS, Admitted, Ending, InviterMet, RefusalReceived, tries_until
 from covey.core.pairing.messages import (
     Answer,
     CeremonyKeys,
@@ -33,31 +33,49 @@ from covey.core.pairing.messages import (
 )
 from covey.core.pake import Pake, Side
 from covey.core.transitions import Transitions, first_over, follow
-from covey.errors import InviteError, LocalError, MalformedError, RemoteError
+from covey.errors import InviteError, LimitError, LocalError, MalformedError, RemoteError
 from covey.limits.pairing import PAIRING_RESEND_US, PAIRING_SILENCE_US
+
+_ENTROPY_BYTES = 64
+"""Of SPAKE2's scalar: one element for all answers, whoever wrote them."""
+
+JoinerNews = InviterMet | Admitted | RefusalReceived
+"""What a joiner tells the device around it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seeking:
-    """Nobody has answered yet; `message` is what this side repeats, here as in each state."""
+    """Nobody has answered yet; `messages` are what this side repeats, here as in each state."""
 
-    message: Offer
+    messages: tuple[Offer]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """One answer, and what proves to whoever wrote it that this side knows the secret."""
+
+    answer: Answer
+    keys: CeremonyKeys
+    proof: Proof
 
 
 @dataclass(frozen=True, slots=True)
 class Proving:
-    """Somebody has answered, and has to prove that it knows the secret, as this side does."""
+    """Some have answered, and have to prove that they know the secret, as this side does: the inviter among them."""
 
-    message: Proof
-    answer: Answer
-    keys: CeremonyKeys
+    answered: tuple[_Answered, ...]
+
+    @property
+    def messages(self) -> tuple[Proof, ...]:
+        """A proof for each."""
+        return tuple(each.proof for each in self.answered)
 
 
 @dataclass(frozen=True, slots=True)
 class _Proved:
-    """The inviter has proved it."""
+    """One of them has proved it: the inviter."""
 
-    message: Proof
+    messages: tuple[Proof]
     answer: Answer
     keys: CeremonyKeys
     inviter: InviterIntroduction
@@ -80,7 +98,7 @@ class Over:
     """It has ended; an inviter that has met this side is told so as long as it is asked for."""
 
     ending: Ending
-    message: Farewell | None = None
+    messages: tuple[Farewell, ...] = ()
 
 
 State = Seeking | Proving | Comparing | Storing | Over
@@ -105,16 +123,17 @@ class Event(Enum):
 JOINER: Transitions[Event] = {
     Seeking: {
         Event.ANSWER: Proving,
-        Event.WRONG_ANSWER: Over,
-        Event.REFUSAL: Over,
+        Event.WRONG_ANSWER: Seeking,  # anybody may have written it
+        Event.REFUSAL: Seeking,
         Event.LEAVE: Over,
         Event.TIME_UP: Over,
     },
     Proving: {
-        Event.ANSWER: Proving,  # said again: ignored
+        Event.ANSWER: Proving,  # said again: a sign of life; another one: it may be the inviter's
+        Event.WRONG_ANSWER: Proving,
         Event.WELCOME: Comparing,
-        Event.WRONG_WELCOME: Over,
-        Event.REFUSAL: Over,
+        Event.WRONG_WELCOME: Proving,
+        Event.REFUSAL: Proving,
         Event.LEAVE: Over,
         Event.SILENCE: Over,
         Event.TIME_UP: Over,
@@ -165,12 +184,16 @@ class Joiner:
         self._own = own
         self._pinned = pinned
         self._deadline_us = deadline_us
-        self._pake = Pake(Side.JOINER, password[1], rng)
-        self._session = joiner_commitment(self._pake.element, own.keys)
-        self._state: State = Seeking(Offer(self._session, password[0]))
+        self._password = password[1]
+        self._entropy = rng(_ENTROPY_BYTES)
+        self._element = Pake(Side.JOINER, password[1], lambda _: self._entropy).element
+        self._session = joiner_commitment(self._element, own.keys)
+        self._state: State = Seeking((Offer(self._session, password[0]),))
         self._send_at_us = 0
         self._received_at_us = 0
-        self._events: deque[InviterMet | Admitted] = deque()
+        self._answered_at_us = 0
+        self._refused: Reason | None = None
+        self._events: deque[JoinerNews] = deque()
 
     @property
     def ending(self) -> Ending | None:
@@ -180,7 +203,7 @@ class Joiner:
     @property
     def left(self) -> bool:
         """Whether it was this side that ended it."""
-        return isinstance(self._state, Over) and self._state.message is not None
+        return isinstance(self._state, Over) and bool(self._state.messages)
 
     @property
     def answered(self) -> bool:
@@ -193,7 +216,7 @@ class Joiner:
         """Take a message of the rendezvous in.
 
         Raises:
-            RemoteError: it breaks a rule. `ending` says whether that was the end.
+            RemoteError: it breaks a rule, which ends nothing.
         """
         message, state = from_wire(raw), self._state
         if isinstance(state, Over):
@@ -207,53 +230,78 @@ class Joiner:
         elif isinstance(message, Outcome):
             self._receive_outcome(state, message, now_us)
         elif isinstance(message, Refusal):
-            over = JOINER[type(state)][Event.REFUSAL] is Over
-            self._move(Event.REFUSAL, Over(ENDINGS[message.reason]) if over else state)
+            self._receive_refusal(state, message)
         else:
             raise MalformedError("a message that a joiner sends")
 
+    def _receive_refusal(self, state: Seeking | Proving | Comparing | Storing, refusal: Refusal) -> None:
+        """Note what somebody says who has proved nothing: it names the ending if nobody proves more in time."""
+        if isinstance(state, Seeking | Proving) and self._refused is None:
+            self._refused = refusal.reason
+            self._events.append(RefusalReceived(refusal.reason))
+        self._move(Event.REFUSAL, state)
+
     def _receive_answer(self, state: Seeking | Proving | Comparing | Storing, answer: Answer, now_us: int) -> None:
-        if not isinstance(state, Seeking):
+        if isinstance(state, Comparing | Storing):
             if answer != state.answer:
                 raise InviteError("a second answer")
             self._move(Event.ANSWER, state)
             return
+        answered = state.answered if isinstance(state, Proving) else ()
+        if all(each.answer != answer for each in answered):
+            if not answered:
+                self._answered_at_us = now_us
+            if len(answered) >= tries_until(self._answered_at_us, now_us):
+                raise LimitError("more answers than guesses that others may make of us")
+            answered = (*answered, self._answer(state, answer))
+            self._send_at_us = now_us
+        self._move(Event.ANSWER, Proving(answered))
+        self._received_at_us = now_us
+
+    def _answer(self, state: Seeking | Proving, answer: Answer) -> _Answered:
         try:
-            keys = CeremonyKeys.derive(self._pake.finish(answer.element), self._session, answer.commitment)
+            key = Pake(Side.JOINER, self._password, lambda _: self._entropy).finish(answer.element)
         except RemoteError:
-            self._move(Event.WRONG_ANSWER, Over(Ending.WRONG_CODE))
+            self._move(Event.WRONG_ANSWER, state)
             raise
+        keys = CeremonyKeys.derive(key, self._session, answer.commitment)
         sealed = keys.introduce(Side.JOINER, Proof.KIND, self._own.to_wire(), self._identity)
-        proof = Proof(self._session, self._pake.element, keys.confirmation(Side.JOINER), sealed)
-        self._move(Event.ANSWER, Proving(proof, answer, keys))
-        self._send_at_us = self._received_at_us = now_us
+        return _Answered(answer, keys, Proof(self._session, self._element, keys.confirmation(Side.JOINER), sealed))
 
     def _receive_welcome(self, state: Seeking | Proving | Comparing | Storing, welcome: Welcome, now_us: int) -> None:
         if isinstance(state, Seeking):
             raise InviteError("a welcome before the proof")
         if isinstance(state, Proving):
             try:
-                inviter = self._believe(state, welcome)
+                found, inviter = self._believe(state, welcome)
             except RemoteError:
-                self._move(Event.WRONG_WELCOME, Over(Ending.WRONG_CODE))
+                self._move(Event.WRONG_WELCOME, state)
                 raise
-            self._events.append(InviterMet(inviter, state.keys.verifier(inviter.keys, self._own.keys)))
-            state = Comparing(state.message, state.answer, state.keys, inviter)
+            self._events.append(InviterMet(inviter, found.keys.verifier(inviter.keys, self._own.keys)))
+            state = Comparing((found.proof,), found.answer, found.keys, inviter)
         self._move(Event.WELCOME, state)
         self._received_at_us = now_us
 
-    def _believe(self, state: Proving, welcome: Welcome) -> InviterIntroduction:
-        keys = state.keys
-        if not crypto.same(welcome.confirmation, keys.confirmation(Side.INVITER)):
+    def _believe(self, state: Proving, welcome: Welcome) -> tuple[_Answered, InviterIntroduction]:
+        found = next(
+            (
+                each
+                for each in state.answered
+                if crypto.same(welcome.confirmation, each.keys.confirmation(Side.INVITER))
+            ),
+            None,
+        )
+        if found is None:
             raise InviteError("the code is not this one")
+        keys = found.keys
         introduction, signature = keys.introduced(Side.INVITER, Welcome.KIND, welcome.sealed)
         inviter = InviterIntroduction.from_wire(introduction)
         keys.check(Side.INVITER, introduction, signature, inviter.keys)
-        if inviter_commitment(self._session, state.answer.element, inviter.keys) != state.answer.commitment:
+        if inviter_commitment(self._session, found.answer.element, inviter.keys) != found.answer.commitment:
             raise InviteError("keys other than the ones it was bound to")
         if self._pinned is not None and inviter.keys != self._pinned:
             raise InviteError("keys other than the invite's")
-        return inviter
+        return found, inviter
 
     def _receive_outcome(self, state: Seeking | Proving | Comparing | Storing, outcome: Outcome, now_us: int) -> None:
         if isinstance(state, Seeking | Proving):
@@ -267,9 +315,9 @@ class Joiner:
             raise InviteError("an invite that is not the inviter's own")
         if isinstance(state, Comparing):
             self._events.append(Admitted(found))
-        self._move(Event.ADMISSION, Storing(state.message, state.answer, state.keys, state.inviter))
+        self._move(Event.ADMISSION, Storing(state.messages, state.answer, state.keys, state.inviter))
 
-    def next_event(self) -> InviterMet | Admitted | None:
+    def next_event(self) -> JoinerNews | None:
         """Return what happened, oldest first."""
         return self._events.popleft() if self._events else None
 
@@ -284,7 +332,7 @@ class Joiner:
         state = self._state
         if not isinstance(state, Storing):
             raise LocalError("there was nothing to store")
-        self._part(Event.STORED, Over(Ending.PAIRED, _farewell(state.keys, Parting.STORED)))
+        self._part(Event.STORED, Over(Ending.PAIRED, (_farewell(state.keys, Parting.STORED),)))
 
     def leave(self) -> None:
         """End it before it is done."""
@@ -292,7 +340,7 @@ class Joiner:
         if isinstance(state, Over):
             self._move(Event.LEAVE, state)
         elif isinstance(state, Comparing | Storing):
-            self._part(Event.LEAVE, Over(Ending.CANCELLED, _farewell(state.keys, Parting.LEAVES)))
+            self._part(Event.LEAVE, Over(Ending.CANCELLED, (_farewell(state.keys, Parting.LEAVES),)))
         else:
             self._move(Event.LEAVE, Over(Ending.CANCELLED))
 
@@ -307,17 +355,21 @@ class Joiner:
 
     def messages_to_send(self, now_us: int) -> Iterator[bytes]:
         """Yield what goes to the inviter now; once more after `PAIRING_RESEND_US`, until it is over."""
-        message = self._state.message
-        if message is not None and now_us >= self._send_at_us:
+        messages = self._state.messages
+        if messages and now_us >= self._send_at_us:
             self._send_at_us = now_us + PAIRING_RESEND_US
-            yield to_wire(message)
+            yield from map(to_wire, messages)
 
     def handle_deadline(self, now_us: int) -> None:
         """End what has waited too long."""
         clocks = ((Event.SILENCE, self._received_at_us + PAIRING_SILENCE_US), (Event.TIME_UP, self._deadline_us))
         over = first_over(JOINER, self._state, clocks, now_us)
-        if over is not None:
-            self._move(over, Over(Ending.VANISHED if over is Event.SILENCE else Ending.EXPIRED))
+        if over is None:
+            return
+        ending = Ending.VANISHED if over is Event.SILENCE else Ending.EXPIRED
+        if self._refused is not None and isinstance(self._state, Seeking | Proving):
+            ending = ENDINGS[self._refused]  # nobody has proved more
+        self._move(over, Over(ending))
 
 
 def _farewell(keys: CeremonyKeys, parting: Parting) -> Farewell:

@@ -29,7 +29,7 @@ from covey.core.pairing.messages import (
 )
 from covey.core.pake import Side
 from covey.errors import LocalError, RemoteError
-from covey.limits.pairing import INVITE_US, PAIRING_SILENCE_US
+from covey.limits.pairing import INVITE_US, PAIRING_SILENCE_US, PAIRING_TRIES
 from tests.unit.core.pairing.test_ceremony import START_US, Meeting, admission
 from tests.unit.core.pairing.test_ceremony import inviter as new_inviter
 from tests.unit.core.pairing.test_ceremony import joiner as new_joiner
@@ -74,7 +74,15 @@ LATE_US = START_US + INVITE_US
 def _wrong_proof(machine: Inviter) -> None:
     proof = from_wire(PROOF)
     assert isinstance(proof, Proof)
-    machine.receive_message(to_wire(replace(proof, confirmation=bytes(32))), LATE_US)
+    machine.receive_message(to_wire(replace(proof, confirmation=bytes(32))), START_US)
+
+
+def _waiting_proof(machine: Inviter) -> None:
+    proof = from_wire(PROOF)
+    assert isinstance(proof, Proof)
+    for number in range(PAIRING_TRIES + 1):
+        with suppress(RemoteError):
+            machine.receive_message(to_wire(replace(proof, confirmation=bytes([number] * 32))), START_US)
 
 
 def _silence(machine: Inviter | Joiner) -> None:
@@ -90,6 +98,7 @@ def _time_up(machine: Inviter | Joiner) -> None:
 INVITER_EVENTS: Mapping[inviter.Event, Callable[[Inviter], None]] = {
     inviter.Event.OFFER: lambda machine: machine.receive_message(OFFER, LATE_US),
     inviter.Event.PROOF: lambda machine: machine.receive_message(PROOF, LATE_US),
+    inviter.Event.WAITING_PROOF: _waiting_proof,
     inviter.Event.WRONG_PROOF: _wrong_proof,
     inviter.Event.FAREWELL: lambda machine: machine.receive_message(FAREWELL, LATE_US),
     inviter.Event.ACCEPT: lambda machine: machine.accept(admission()),
@@ -99,7 +108,6 @@ INVITER_EVENTS: Mapping[inviter.Event, Callable[[Inviter], None]] = {
 }
 INVITER_STATES: Mapping[type, Callable[[], Inviter]] = {
     inviter.Waiting: lambda: Script().inviting,
-    inviter.Answered: lambda: Script().go(upto=1).inviting,
     inviter.Comparing: lambda: Script().go(upto=3).inviting,
     inviter.Admitting: lambda: Script().go(upto=5).inviting,
     inviter.Over: lambda: _over(Script().go(upto=3).inviting),
@@ -146,7 +154,7 @@ def _wrong_welcome(machine: Joiner) -> None:
 
 def _decline(machine: Joiner) -> None:
     state: Any = machine._state
-    other: Any = Script().go(upto=3).joining._state
+    other: Any = Script().go(upto=4).joining._state
     keys = getattr(state, "keys", None) or other.keys
     machine.receive_message(to_wire(Outcome(SESSION, keys.seal(Side.INVITER, Outcome.KIND, refused(Reason.FAILED)))), 0)
 
