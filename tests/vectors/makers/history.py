@@ -188,7 +188,7 @@ def _by_bob() -> Operation:
 
 
 def _late() -> Operation:
-    return _operation(BOB, 2, AFTER_REMOVAL)
+    return _operation(BOB, 2, AFTER_REMOVAL, previous=ANSWER.id)
 
 
 def _bodies() -> list[dict[str, Any]]:

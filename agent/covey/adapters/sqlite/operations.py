@@ -127,8 +127,8 @@ class OperationTables:
             after = rows[-1][:3]
             for group_id, _, _, arrival, raw in rows:
                 operation = read_operation(raw, verify=False)
-                rests_on = {*operation.parents, operation.previous} - {None}
-                if all(self.held(group_id, each) for each in rests_on):
+                before = () if operation.previous is None else (operation.previous,)
+                if all(self.held(group_id, each) for each in (*operation.parents, *before)):
                     self._note(operation)
                 else:
                     self._database.run("DELETE FROM operation WHERE arrival = ?", (arrival,))
