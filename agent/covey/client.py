@@ -36,6 +36,8 @@ SYSTEM_SOCKET = "/run/covey/api.sock"
 _PATIENCE_S = 60.0
 """Longer than the agent's signs of life are apart, and than a commit on a worn card takes."""
 
+_NDJSON = "application/x-ndjson"
+
 _REQUEST_BYTES = 1_000_000
 """Of records in one request, about half of what an agent takes."""
 
@@ -92,28 +94,46 @@ class Client:
         """Return the numbers as `openmetrics`, or in the older text format of `prometheus`."""
         return self._ask("GET", "/v1/metrics", {"format": form}).decode()
 
-    def publish(self, readings: bytes | Iterable[Mapping[str, Any]], batch: int | None = None) -> int:
+    def publish(
+        self,
+        readings: bytes | Iterable[Mapping[str, Any]],
+        batch: int | None = None,
+        *,
+        key: str | None = None,
+        content_type: str = _NDJSON,
+    ) -> int:
         """Queue SenML records durably, `batch` to a message; bytes are NDJSON. Return how many readings those were.
 
-        What is longer than a megabyte goes in several requests. Of each, all is queued or nothing.
+        What is longer than a megabyte goes in several requests. Of each, all is queued or nothing. With a `key`, drawn
+        by the caller, it is one request of at most 2 MiB: tried again with the same key, it queues nothing more.
         """
+        if isinstance(readings, bytes) and (key is not None or content_type != _NDJSON):
+            return self._publish(readings, batch, content_type, key)
         lines = BytesIO(readings) if isinstance(readings, bytes) else (json.dumps(each).encode() for each in readings)
-        queued = 0
-        for body in _bodies(lines):
-            answer = self._json("POST", "/v1/publish", {"batch": batch}, body, "application/x-ndjson")
-            queued += _number(answer, "queued_readings")
-        return queued
+        if key is not None:
+            return self._publish(b"\n".join(lines), batch, content_type, key)
+        return sum(self._publish(body, batch, content_type, None) for body in _bodies(lines))
+
+    def _publish(self, body: bytes, batch: int | None, content_type: str, key: str | None) -> int:
+        answer = self._json("POST", "/v1/publish", {"batch": batch}, body, content_type, key)
+        return _number(answer, "queued_readings")
 
     def send(
-        self, content: bytes, group: str | None = None, to: str | None = None, expires_s: int | None = None
+        self,
+        content: bytes,
+        group: str | None = None,
+        to: str | None = None,
+        expires_s: int | None = None,
+        key: str | None = None,
     ) -> int:
         """Queue a blob durably for every other member of the group, or for one; return how many.
 
         `group`: beginning of its id. `to`: a member's label, or the beginning of its key. `expires_s`: drop it if it
-        has not come after so much running time of the agent, in seconds.
+        has not come after so much running time of the agent, in seconds. `key`: drawn by the caller; tried again with
+        the same one, it queues nothing more.
         """
         query = {"group": group, "to": to, "expires": expires_s}
-        answer = self._json("POST", "/v1/send", query, content, "application/octet-stream")
+        answer = self._json("POST", "/v1/send", query, content, "application/octet-stream", key)
         return _number(answer, "recipients")
 
     def inbox(self, follow_s: int = 0, after: int = 0, *, in_order: bool = False) -> Generator[Blob, None, None]:
@@ -176,15 +196,17 @@ class _Connection(http.client.HTTPConnection):
         query: Mapping[str, object] | None = None,
         body: bytes | None = None,
         content_type: str = "",
+        key: str | None = None,
     ) -> http.client.HTTPResponse:
         """Return the answer, unread, of a request that was not refused."""
+        headers = {"Content-Type": content_type, "Idempotency-Key": key}
         words = {name: value for name, value in (query or {}).items() if value is not None}
         try:
             self.request(
                 method,
                 f"{path}?{urlencode(words)}" if words else path,
                 body,
-                {"Content-Type": content_type} if content_type else {},
+                {name: value for name, value in headers.items() if value},
             )
             answer = self.getresponse()
             if answer.status == HTTPStatus.OK:

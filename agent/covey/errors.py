@@ -179,6 +179,12 @@ class OutboxFullError(LocalError):
     code = "outbox_full"
 
 
+class IdempotencyError(LocalError):
+    """A request names the idempotency key of another one; nothing was queued."""
+
+    code = "idempotency"
+
+
 class ReadingError(LocalError):
     """Input that is not a reading: bad SenML, an unnamed or infinite value."""
 

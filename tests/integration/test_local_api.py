@@ -126,6 +126,18 @@ def test_publish_in_every_format(pair: tuple[_Client, _Client, Gateway, Gateway]
     assert "covey_published_readings_total 5\n" in second.ok("GET", "/v1/metrics")
 
 
+def test_a_request_that_is_tried_again_queues_nothing_more(pair: tuple[_Client, _Client, Gateway, Gateway]) -> None:
+    here, _, _, _ = pair
+    key = {"Idempotency-Key": "9f1c"}
+    reading = b'{"n":"urn:dev:shed:t","u":"Cel","v":21.5}'
+    first = here.ok("POST", "/v1/publish", reading, **key)
+    assert here.ok("POST", "/v1/publish", reading, **key) == first == {"queued_readings": 1}
+    status, refusal = here.ask("POST", "/v1/send", b"something else", **key)
+    assert (status, refusal["error"]) == (409, "idempotency")
+    sent = here.ok("POST", "/v1/send", b"photo", **{"Idempotency-Key": "9f1d"})
+    assert here.ok("POST", "/v1/send", b"photo", **{"Idempotency-Key": "9f1d"}) == sent
+
+
 def test_status_is_that_of_the_command(pair: tuple[_Client, _Client, Gateway, Gateway]) -> None:
     first, _, one, _ = pair
     reported, shown = first.ok("GET", "/v1/status"), one.json("status")

@@ -88,9 +88,15 @@ class AnsweringAgent:
         """Return where readings go, `batch` to a message."""
         return ThroughAgent(self._client, batch)
 
-    def send(self, content: bytes, group: str | None, to: str | None, expires_s: int | None) -> int:
+    def publish(self, content: bytes, content_type: str, batch: int | None, key: str | None) -> int:
+        """Queue a request's readings durably; return how many those were."""
+        return self._client.publish(content, batch, key=key, content_type=content_type)
+
+    def send(
+        self, content: bytes, group: str | None, to: str | None, expires_s: int | None, key: str | None = None
+    ) -> int:
         """Queue a blob durably; return for how many devices."""
-        return self._client.send(content, group, to, expires_s)
+        return self._client.send(content, group, to, expires_s, key)
 
     def receive(self, seconds: float, *, in_order: bool) -> Iterator[Blob]:
         """Yield the blobs that have arrived, waiting so long for the first."""

@@ -23,8 +23,6 @@ from covey.app.device import Device, device_on
 from covey.app.documents import ArrivedBlob, Forgotten, QueuedBlob, QueuedReadings, to_json
 from covey.app.metrics import FORMS
 from covey.app.opened_device import OpenedDevice, blob_of
-from covey.app.operations.publishing import readings_of_lines
-from covey.core.telemetry.senml import Reading, readings_from_cbor, readings_from_json
 from covey.errors import UsageError
 from covey.limits.message import MAXIMUM_BLOB_BYTES
 from covey.limits.telemetry import MAXIMUM_PUBLISH_BYTES
@@ -113,17 +111,16 @@ class _Answers:
     def _publish(self, request: Request) -> Answer:
         batch = int(request.query["batch"]) if "batch" in request.query else None
         with self._publishing, self._opened() as device:  # one at a time: parsed, a body takes many times its bytes
-            readings = _readings(request, device.clock.monotonic_us())
-            outlet = OpenedDevice(device).outlet(batch)
-            for reading in readings:
-                outlet.add(reading)
-            return _document(QueuedReadings(outlet.flush()))
+            queued = OpenedDevice(device).publish(request.body, request.content_type, batch, request.key)
+            return _document(QueuedReadings(queued))
 
     def _send(self, request: Request) -> Answer:
         query = request.query
         expires_s = int(query.get("expires", 0))
         with self._opened() as device:
-            recipients = OpenedDevice(device).send(request.body, query.get("group"), query.get("to"), expires_s)
+            recipients = OpenedDevice(device).send(
+                request.body, query.get("group"), query.get("to"), expires_s, request.key
+            )
         return _document(QueuedBlob(len(request.body), recipients))
 
     def _inbox(self, request: Request) -> Answer:
@@ -169,17 +166,6 @@ def _document(value: object) -> dict[str, Any]:
 def _arrived(blob: Blob) -> ArrivedBlob:
     body = b64encode(blob.body).decode()
     return ArrivedBlob(blob.id, blob.author, blob.name, blob.group_id, blob.sent_at_us, blob.received_at_us, body)
-
-
-def _readings(request: Request, now_us: int) -> list[Reading]:
-    """Read the body; a relative time counts from now on the monotonic clock."""
-    match request.content_type:
-        case "application/senml+json":
-            return readings_from_json(request.body, now_us)
-        case "application/senml+cbor":
-            return readings_from_cbor(request.body, now_us)
-        case _:
-            return [each for each in readings_of_lines(request.body.split(b"\n"), now_us) if each is not None]
 
 
 def _checked(operation: Endpoint, answer: Callable[[Request], Answer]) -> Callable[[Request], Answer]:

@@ -14,6 +14,7 @@ from covey.app.documents import (
 )
 from covey.app.metrics import FORMS
 from covey.app.openapi import Endpoint, Parameter, Schema, description
+from covey.limits.storage import IDEMPOTENCY_KEY_LENGTH, IDEMPOTENCY_KEYS
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 
 MOST_SHOWN = 1_000
@@ -83,6 +84,13 @@ def _number(name: str, least: int, most: int, text: str) -> Parameter:
     return Parameter(name, {"type": "integer", "minimum": least, "maximum": most}, text)
 
 
+_KEY = Parameter(
+    "Idempotency-Key",
+    {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_LENGTH},
+    f"drawn for this request: tried again with it, it queues nothing more. The latest {IDEMPOTENCY_KEYS:,} are kept",
+    "header",
+)
+
 OPERATIONS = (
     Endpoint(
         "description",
@@ -132,9 +140,12 @@ OPERATIONS = (
         "Queue readings for the collector, durably: all of them or none",
         "queued",
         {_JSON: QueuedReadings},
-        (_number("batch", 1, MAXIMUM_BATCH_READINGS, "readings in one message (default: the agent's setting)"),),
+        (
+            _number("batch", 1, MAXIMUM_BATCH_READINGS, "readings in one message (default: the agent's setting)"),
+            _KEY,
+        ),
         _READINGS,
-        ("NoLength", "NoStorage", "OutboxFull"),
+        ("NoLength", "NoStorage", "OtherRequest", "OutboxFull"),
         "At most 2 MiB. A time below 2**28 seconds counts from now (RFC 8428, section 4.5.3); a reading without one "
         "is of now.",
     ),
@@ -162,9 +173,10 @@ OPERATIONS = (
                 _EXPIRES_S_MAX,
                 "seconds of the agent's running time after which a blob that has not come is dropped; 0: never",
             ),
+            _KEY,
         ),
         {"application/octet-stream": {"schema": {"type": "string", "contentEncoding": "binary"}}},
-        ("NoLength", "NoStorage", "OutboxFull"),
+        ("NoLength", "NoStorage", "OtherRequest", "OutboxFull"),
     ),
     Endpoint(
         "inbox",

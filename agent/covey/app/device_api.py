@@ -43,8 +43,13 @@ class DeviceApi(Protocol):
     def outlet(self, batch: int | None) -> Outlet:
         """Return where readings go, `batch` to a message; None is as configured."""
 
-    def send(self, content: bytes, group: str | None, to: str | None, expires_s: int | None) -> int:
-        """Queue a blob durably for every other member of a group, or for one; return how many."""
+    def publish(self, content: bytes, content_type: str, batch: int | None, key: str | None) -> int:
+        """Queue a request's readings durably, all or none, and once for each key; return how many those were."""
+
+    def send(
+        self, content: bytes, group: str | None, to: str | None, expires_s: int | None, key: str | None = None
+    ) -> int:
+        """Queue a blob durably for every other member of a group, or for one, once for each key; return how many."""
 
     def receive(self, seconds: float, *, in_order: bool) -> Iterator[Blob]:
         """Yield the blobs that have arrived, oldest first; where there is none, wait so long for the first."""

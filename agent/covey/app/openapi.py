@@ -19,6 +19,7 @@ _GROWING = (Status,)
 REFUSALS = {
     "Wrong": (400, "the request is wrong; `error` says how"),
     "NotHere": (404, "there is nothing here"),
+    "OtherRequest": (409, "another request named this idempotency key; nothing was queued"),
     "NoLength": (411, "a Content-Length is needed"),
     "TooLong": (413, "the body is too long"),
     "NoStorage": (503, "the disk refuses; nothing was changed"),
@@ -33,7 +34,7 @@ class Parameter:
     name: str
     schema: Schema
     description: str = ""
-    where: Literal["query", "path"] = "query"
+    where: Literal["query", "path", "header"] = "query"
 
     def described(self) -> Schema:
         """Return it as OpenAPI has it."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from covey.app.idempotency import once
 from covey.app.metrics import metrics_of
 from covey.app.operations.groups import pick_member
+from covey.app.operations.publishing import readings_of_request
 from covey.app.queries import outbox_of, status_of
 from covey.app.relay_loop import wait_until
 from covey.client import Blob
@@ -40,14 +42,29 @@ class OpenedDevice:
         """Return where readings go, `batch` to a message."""
         return IntoState(self._device, batch)
 
-    def send(self, content: bytes, group: str | None, to: str | None, expires_s: int | None) -> int:
+    def publish(self, content: bytes, content_type: str, batch: int | None, key: str | None) -> int:
+        """Queue a request's readings durably, all or none; return how many those were."""
+        device = self._device
+        publisher = device.publisher(batch)
+        for each in readings_of_request(content, content_type, device.clock.monotonic_us()):
+            publisher.add(each.name, each.unit, each.time_us, each.value)
+        request = ("publish", content, content_type, batch)
+        return publisher.flush(device.node, lambda work: once(device.store.idempotency, key, request, work))
+
+    def send(
+        self, content: bytes, group: str | None, to: str | None, expires_s: int | None, key: str | None = None
+    ) -> int:
         """Queue a blob durably; return for how many devices."""
         device = self._device
-        manifest = device.pick_group(group)
-        recipient = None if to is None else pick_member(manifest, to).keys.signing_public
-        lifetime_us = expires_s * 1_000_000 if expires_s else None
-        with device.store.transaction():
+
+        def queue() -> int:
+            manifest = device.pick_group(group)
+            recipient = None if to is None else pick_member(manifest, to).keys.signing_public
+            lifetime_us = expires_s * 1_000_000 if expires_s else None
             return device.node.send_blob(manifest.group_id, content, device.now(), recipient, lifetime_us)
+
+        with device.store.transaction():
+            return once(device.store.idempotency, key, ("send", content, group, to, expires_s or 0), queue)
 
     def receive(self, seconds: float, *, in_order: bool) -> Iterator[Blob]:
         """Yield the blobs that have arrived, waiting so long for the first."""

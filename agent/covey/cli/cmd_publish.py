@@ -12,11 +12,17 @@ from typing import BinaryIO
 from covey.app.operations.publishing import queue_readings, readings_of
 from covey.app.wording import count
 from covey.cli.device_options import device_api
-from covey.cli.grammar import Parser, json_option
+from covey.cli.grammar import Parser, json_option, key_option
 from covey.cli.terminal import print_json
 from covey.errors import UsageError
+from covey.limits.telemetry import MAXIMUM_PUBLISH_BYTES
 
 _PROGRESS_S = 0.2
+_MEDIA_TYPES = {
+    "ndjson": "application/x-ndjson",
+    "senml": "application/senml+json",
+    "senml-cbor": "application/senml+cbor",
+}
 
 
 def add_arguments(parser: Parser) -> None:
@@ -31,6 +37,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--batch", type=int, metavar="N", help="readings in one message (default: telemetry.batch_readings)"
     )
+    key_option(parser)
     parser.add_argument("--wait", type=float, metavar="SECONDS", help="wait until the collector has landed all of it")
     json_option(parser)
 
@@ -42,7 +49,11 @@ def run(options: argparse.Namespace) -> int:
         source = open_now.enter_context(_source(options.file))
         progress = _Progress()
         try:
-            queued = queue_readings(device.outlet(options.batch), readings_of(source, options.format), progress.show)
+            if options.key is None:
+                readings = readings_of(source, options.format)
+                queued = queue_readings(device.outlet(options.batch), readings, progress.show)
+            else:
+                queued = device.publish(_whole(source), _MEDIA_TYPES[options.format], options.batch, options.key)
         finally:
             progress.finish()
         if options.json:
@@ -66,6 +77,13 @@ def _source(name: str) -> BinaryIO:
         return Path(name).open("rb")
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+
+
+def _whole(source: BinaryIO) -> bytes:
+    content = source.read(MAXIMUM_PUBLISH_BYTES + 1)
+    if len(content) > MAXIMUM_PUBLISH_BYTES:
+        raise UsageError("with --key at most 2 MiB", hint="in parts, each with a key of its own")
+    return content
 
 
 class _Progress:

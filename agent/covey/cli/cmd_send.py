@@ -8,7 +8,7 @@ from pathlib import Path
 
 from covey.app.wording import count
 from covey.cli.device_options import device_api
-from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.grammar import Parser, group_option, json_option, key_option
 from covey.cli.quantities import read_us
 from covey.cli.terminal import print_json
 from covey.errors import UsageError
@@ -28,6 +28,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--expires", metavar="TIME", help="drop it if it has not come after so much running time of the agent: 36h, 2d"
     )
+    key_option(parser)
     parser.add_argument("--wait", type=float, metavar="SECONDS", help="wait until every member has acknowledged")
     json_option(parser)
 
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     expires_s = None if lifetime_us is None else lifetime_us // 1_000_000
     content = options.text.encode() if options.text is not None else _read(options.file)
     with device_api(options) as device:
-        recipients = device.send(content, options.group, options.to or None, expires_s)
+        recipients = device.send(content, options.group, options.to or None, expires_s, options.key)
         if options.json:
             print_json({"bytes": len(content), "recipients": recipients})
         else:

@@ -183,3 +183,8 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
 
     near = nearest(name, known, 1)
     return f"did you mean '{near[0]}'?" if near else ""
+
+
+def key_option(parser: Parser) -> None:
+    """Add --key, which makes a command that is tried again queue nothing more."""
+    parser.add_argument("--key", metavar="KEY", help="of this request: tried again with it, it queues nothing more")

@@ -73,7 +73,10 @@ class GroupMessages:
     def _join(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         if JoinRequest.from_wire(delivery.message.body).secret == NO_INVITE:
             sends = self._membership.receive_visit(delivery.message, now.wall_us)
-            return HandlerOutcome(taken=False) if sends is None else HandlerOutcome(sends=tuple(sends))
+            if sends is None:
+                return HandlerOutcome(taken=False)
+            self._queue.restart(delivery.message.author, now)
+            return HandlerOutcome(sends=tuple(sends))
         if delivery.invite is None:
             return HandlerOutcome()
         sends = self._membership.admit(delivery.message, delivery.invite, now.wall_us)

@@ -32,5 +32,11 @@ INBOX_BYTES = 256 * MIB
 LANDING_BYTES = 64 * MIB
 """Telemetry that a collector holds while its vault refuses writes, before the relay has to keep it."""
 
+IDEMPOTENCY_KEYS = 4_096
+"""Requests whose idempotency keys are kept: at one a second an hour's; whoever tries again does so in minutes."""
+
+IDEMPOTENCY_KEY_LENGTH = 128
+"""Characters of such a key: a UUID, a path with a number."""
+
 QUARANTINED_MESSAGES = 1_000
 """Authentic messages that could not be used, kept for a person to look at; the oldest go first."""

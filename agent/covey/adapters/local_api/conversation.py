@@ -15,7 +15,15 @@ from urllib.parse import parse_qsl, urlsplit
 from covey.adapters.local_api.bodies import NoRoomError, TimedReader
 from covey.adapters.local_api.connections import Phase
 from covey.adapters.local_api.routes import Request, Text
-from covey.errors import ConfigurationError, CoveyError, LocalError, OutboxFullError, RemoteError, StorageError
+from covey.errors import (
+    ConfigurationError,
+    CoveyError,
+    IdempotencyError,
+    LocalError,
+    OutboxFullError,
+    RemoteError,
+    StorageError,
+)
 
 if TYPE_CHECKING:
     from covey.adapters.local_api.bodies import Body, SharedBytes
@@ -90,7 +98,8 @@ class Conversation(BaseHTTPRequestHandler):
             body = self._shared.read(self.rfile, self._length(route.body_bytes_max))
             query = dict(parse_qsl(parts.query, keep_blank_values=True))
             self._enter(Phase.ANSWERED)
-            answer = route.answer(Request(matched, query, self.headers.get_content_type(), bytes(body.content)))
+            key = self.headers.get("Idempotency-Key")
+            answer = route.answer(Request(matched, query, self.headers.get_content_type(), bytes(body.content), key))
             first = self._first(answer) if isinstance(answer, Iterator) else None
         except _RefusedError as refusal:
             self._refuse(refusal.status, "http", str(refusal), "", refusal.headers)
@@ -209,6 +218,8 @@ def _line(value: object) -> bytes:
 
 def _status(error: CoveyError) -> HTTPStatus:
     match error:
+        case IdempotencyError():
+            return HTTPStatus.CONFLICT
         case OutboxFullError():
             return HTTPStatus.INSUFFICIENT_STORAGE
         case StorageError():

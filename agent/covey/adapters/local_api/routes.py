@@ -15,6 +15,8 @@ class Request:
     query: dict[str, str]
     content_type: str
     body: bytes
+    key: str | None = None
+    """Of an `Idempotency-Key` header."""
 
 
 @dataclass(frozen=True, slots=True)

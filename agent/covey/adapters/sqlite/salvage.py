@@ -201,6 +201,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "vote": (("group_id", "raw"), _anything),
     "ahead": (("id",), _anything),
     "revocation": (("group_id",), _anything),
+    "idempotency": (("id",), _anything),
     "farewell": (("signing_public",), _sound_address),
     "invite": (("secret_hash",), _sound_invite),
     "pending_join": (("group_id", "inviter_signing"), _sound_address),

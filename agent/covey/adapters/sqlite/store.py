@@ -23,6 +23,7 @@ from covey.adapters.sqlite.database import Database, translated
 from covey.adapters.sqlite.device import DeviceRow
 from covey.adapters.sqlite.groups import Departures, GroupTables, MessagesAhead, Votes
 from covey.adapters.sqlite.heads import PeerHeads
+from covey.adapters.sqlite.idempotency import Idempotency
 from covey.adapters.sqlite.inbox import Inbox
 from covey.adapters.sqlite.incarnations import Incarnations
 from covey.adapters.sqlite.landing import Landing
@@ -119,6 +120,7 @@ class SqliteStore:
         self.requests = GroupRequests(database)
         self.carriers = Carriers(database)
         self.boards = Boards(database)
+        self.idempotency = Idempotency(database)
 
     def _connect(self, path: Path) -> sqlite3.Connection:
         database = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_MS / 1000, cached_statements=64)

@@ -54,6 +54,21 @@ def readings_of(source: BinaryIO, form: str) -> Iterator[Reading | None]:
     yield from readings_from_json(content, None) if form == "senml" else readings_from_cbor(content, None)
 
 
+def readings_of_request(content: bytes, content_type: str, now_us: int) -> list[Reading]:
+    """Return the readings of one request, of a media type; a relative time counts from now on the monotonic clock.
+
+    Raises:
+        ReadingError: what is there is none of these.
+    """
+    match content_type:
+        case "application/senml+json":
+            return readings_from_json(content, now_us)
+        case "application/senml+cbor":
+            return readings_from_cbor(content, now_us)
+        case _:
+            return [each for each in readings_of_lines(content.split(b"\n"), now_us) if each is not None]
+
+
 def readings_of_lines(lines: Iterable[bytes | None], now_us: int | None = None) -> Iterator[Reading | None]:
     """Yield the readings of NDJSON, None for each None; relative times count from `now_us`.
 

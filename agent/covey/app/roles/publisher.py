@@ -18,6 +18,10 @@ from covey.limits.telemetry import PUBLISH_BATCHES
 from covey.ports import Clock, Transactions
 
 
+def _always(work: Callable[[], int]) -> int:
+    return work()
+
+
 class Publisher:
     """Collects readings of one device. Call `flush` when `add` or `due` says so."""
 
@@ -67,8 +71,10 @@ class Publisher:
         """Return the monotonic time at which the open batches are old enough."""
         return None if self._opened_us is None else self._opened_us + self._batch_us
 
-    def flush(self, node: Node) -> int:
+    def flush(self, node: Node, once: Callable[[Callable[[], int]], int] = _always) -> int:
         """Put everything into the outbox, in one commit; return how many readings that were.
+
+        `once` does what it is given, in that commit, or knows that it was done, and returns how many those were.
 
         Raises:
             LocalError: no collector, or the outbox is full; the readings are still here.
@@ -79,11 +85,15 @@ class Publisher:
         if not self._closed:
             return 0
         now = Now(self._clock.monotonic_us(), self._clock.wall_us())
-        with self._store.transaction():
+
+        def queue() -> int:
             group_id = self._group(node)
             for body, count in self._closed:
                 node.telemetry.send(group_id, body, count, now)
-        readings = self.waiting
+            return self.waiting
+
+        with self._store.transaction():
+            readings = once(queue)
         self._closed = []
         self._opened_us = None
         return readings
