@@ -121,7 +121,7 @@ def decode_rate(vault: Path, verify: Verify) -> float:
         started = time.process_time()
         count = 0
         work = Work(node, None, manifest.segments, first=1, last=manifest.last_number)
-        for batch in work_rows(keys, reader, work, verify):
+        for batch in work_rows(reader, work, verify):
             count += len(batch.column("times").values)
         rates.append(count / (time.process_time() - started) / 1e6)
     return max(rates)

@@ -165,7 +165,7 @@ def _read_newest(key: VaultKey, store: _Memory, node: NodeId, total: int) -> flo
     end = latest_offset(reader, start, None)
     rows = 0
     for work in ranges(reader, start, end):
-        for batch in work_rows(KeyRing((key,)), reader, work, Verify.ALL):
+        for batch in work_rows(reader, work, Verify.ALL):
             rows += len(batch.column("times").values)
     spent = time.process_time() - began
     assert rows == NEWEST * RECORDS * PER_RECORD

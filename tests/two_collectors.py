@@ -6,21 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from covey.app.roles.collector import Collector
+from covey.app.roles.node_keys import NodeKeys
 from covey.core import crypto
 from covey.core.group.manifest import COLLECTOR
 from covey.core.ids import node_id
 from covey.core.telemetry.batch import split_number
 from covey.core.vault import documents
 from covey.core.vault.documents import VaultManifest
-from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import Floor, VaultReader
 from covey.core.wire.message import Message, MessageType, read_message
 from covey.limits.relay import COLLECTOR_CHECK_US, COLLECTOR_SILENT_US
 from covey.limits.vault import SEGMENT_US
 from tests.fleet import Device, carry, found
+from tests.vault_keys import MemoryKeyFile
 from tests.vault_site import KEY, Objects
 
-KEYS = KeyRing((KEY,))
 SILENT_S = COLLECTOR_SILENT_US / 1e6
 CHECK_S = COLLECTOR_CHECK_US / 1e6
 
@@ -37,13 +37,13 @@ class World:
             collectors, key=lambda each: crypto.digest(b"covey/1 rendez", self.ann.key + each.key), reverse=True
         )
         self.objects = Objects()
+        self.key_files = {each.name: MemoryKeyFile(KEY) for each in (self.ann, self.bob, *collectors)}
         self._roles = {each.name: self.role(each) for each in collectors}
 
     def role(self, device: Device) -> Collector:
         """Return what lands in the vault as a device's node."""
-        return Collector(
-            device.identity, lambda: KEYS, device.store, self.objects, device.rng, SEGMENT_US, lambda *_: None
-        )
+        keys = NodeKeys(device.identity, self.key_files[device.name], device.store, self.objects, device.rng)
+        return Collector(device.identity, keys, device.store, self.objects, device.rng, SEGMENT_US, lambda *_: None)
 
     def push(self, device: Device) -> int:
         """Let a device land its own telemetry."""
@@ -89,14 +89,16 @@ class World:
 
     def landed(self, device: Device) -> list[Message]:
         """Return what a collector has put into the vault."""
-        reader, node = VaultReader(self.objects, KEYS), node_id(device.key)
+        ring, node = self.key_files[device.name].content.ring(), node_id(device.key)
+        reader = VaultReader(self.objects, ring)
         manifest = reader.manifest(node.hex(), Floor())
         if not isinstance(manifest, VaultManifest):
             return []
         messages = []
         for entry in manifest.segments:
             content = self.objects.content[documents.entry_key(KEY.vault_id, node, entry)]
-            messages += [read_message(record.message) for record in documents.open_segment(KEY, node, entry, content)]
+            records = documents.open_segment(ring.for_object(content), node, entry, content)
+            messages += [read_message(record.message) for record in records]
         return messages
 
     def bodies(self, *devices: Device) -> list[bytes]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from covey.app.roles.collector import Collector
+from covey.app.roles.node_keys import NodeKeys
 from covey.core.ids import VaultId, node_id
 from covey.core.telemetry.batch import split_number
 from covey.core.vault import documents
@@ -16,6 +17,7 @@ from covey.core.wire.message import read_message
 from covey.errors import ConflictError, StorageError
 from covey.limits.vault import SEGMENT_US
 from tests.fleet import Device, carry, found
+from tests.vault_keys import MemoryKeyFile
 
 KEY = VaultKey(VaultId(bytes(16)), bytes(range(32)))
 
@@ -68,14 +70,17 @@ class Site:
         self.group_id = found(self.ann, self.gate)
         self.objects = Objects()
         self.said: list[str] = []
+        self.key_file = MemoryKeyFile(KEY)
         self.collector = self.start()
+        self.keys().prepare(self.gate.node.membership.groups(), self.gate.now)
+        self.objects.puts.clear()
 
     def start(self) -> Collector:
         """Start the role, as after a crash."""
         self.gate.restart()
         self.collector = Collector(
             self.gate.identity,
-            lambda: KeyRing((KEY,)),
+            self.keys(),
             self.gate.store,
             self.objects,
             self.gate.rng,
@@ -83,6 +88,10 @@ class Site:
             lambda _level, line: self.said.append(line),
         )
         return self.collector
+
+    def keys(self) -> NodeKeys:
+        """Return the keys of the collector's node, as another process has them."""
+        return NodeKeys(self.gate.identity, self.key_file, self.gate.store, self.objects, self.gate.rng)
 
     def send(self, *bodies: bytes) -> None:
         """Let batches arrive."""
@@ -102,24 +111,28 @@ class Site:
         self.turn()
         self.turn(10)
 
+    @property
+    def _ring(self) -> KeyRing:
+        return self.key_file.content.ring()
+
     def manifest(self) -> VaultManifest | None:
         """Open the vault's manifest."""
         node = node_id(self.gate.key)
         content = self.objects.content.get(documents.manifest_key(KEY.vault_id, node))
-        return documents.open_vault_manifest(KEY, node, content) if content else None
+        return documents.open_vault_manifest(self._ring.for_object(content), node, content) if content else None
 
     def landed(self) -> list[bytes]:
         """Return the bodies in the vault, in order, as a reader finds them."""
         node, manifest, bodies = node_id(self.gate.key), self.manifest(), []
         if manifest is None:
             return []
-        reader = VaultReader(self.objects, KeyRing((KEY,)))
+        reader = VaultReader(self.objects, self._ring)
         assert reader.manifest(node.hex(), Floor()) == manifest
         entries = reader.entries(node.hex(), manifest, 1, manifest.last_number)
         assert isinstance(entries, tuple)
         for entry in entries:
             content = reader.segment(node.hex(), entry)
             assert content is not None
-            records = documents.open_segment(KEY, node, entry, content)
+            records = documents.open_segment(self._ring.for_object(content), node, entry, content)
             bodies += [split_number(read_message(record.message).body)[1] for record in records]
         return bodies

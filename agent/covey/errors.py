@@ -53,6 +53,15 @@ class DecryptionError(RemoteError):
     code = "decryption"
 
 
+class UnknownVaultKeyError(DecryptionError):
+    """A vault object is sealed with a key that this reader was not given."""
+
+    code = "vault_key"
+
+    def __init__(self) -> None:
+        super().__init__("sealed with a vault key that this reader was not given: a removal, or a person, changed it")
+
+
 class SignatureError(RemoteError):
     """An Ed25519 signature does not verify over the exact bytes received."""
 

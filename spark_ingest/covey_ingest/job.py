@@ -72,11 +72,11 @@ def run(
         failed=repairs.path_in(tables.absolute()),
     )
     options = SourceOptions.parse(asked.to_options())
-    keys, _ = options.open()
+    vault_id = options.open().vault_id
     stop = stop or threading.Event()
     publishing = PublishTarget(publish, on_published or (lambda _: None), stop) if publish else None
     with Tables(tables.absolute(), sink, publishing) as held:
-        held.belong_to(checkpoint.absolute(), keys.vault_id)
+        held.belong_to(checkpoint.absolute(), vault_id)
         session = spark or spark_session("covey ingest")
         reporter = ProgressReporter(on_progress, on_lag)
         writer, listener = _Writer(held, reporter), _Listener(reporter)

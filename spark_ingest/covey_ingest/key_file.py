@@ -9,11 +9,10 @@ import os
 import stat
 from pathlib import Path
 
-from covey.core.vault.keys import KeyRing, key_from_file_text
+from covey.core.vault.key_file import KeyFile
+from covey.core.vault.keys import KeyRing
 from covey.errors import ConfigurationError
-
-_MAXIMUM_BYTES = 64 * 1024
-"""Some 400 keys: one for each epoch of a vault's life."""
+from covey.limits.vault import MAXIMUM_KEY_FILE_BYTES
 
 
 def read_key_file(path: Path) -> KeyRing:
@@ -25,7 +24,7 @@ def read_key_file(path: Path) -> KeyRing:
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            content = file.read(_MAXIMUM_BYTES)
+            content = file.read(MAXIMUM_KEY_FILE_BYTES)
     except OSError as error:
         raise ConfigurationError(
             f"the vault key file {path} cannot be read: {error.strerror}",
@@ -36,4 +35,4 @@ def read_key_file(path: Path) -> KeyRing:
             f"the vault key file {path} is open to other users (mode {stat.S_IMODE(mode):04o})",
             hint=f"chmod 600 {path}",
         )
-    return KeyRing(key_from_file_text(content.decode(errors="replace")))
+    return KeyFile.parse(content.decode(errors="replace")).ring()

@@ -13,16 +13,15 @@ import pyarrow as pa
 
 from covey.core.ids import NodeId
 from covey.core.vault.documents import open_segment
-from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
-from covey.errors import MissingObjectError, RemoteError, StorageError
+from covey.errors import MissingObjectError, RemoteError, StorageError, UnknownVaultKeyError
 from covey_ingest.offsets import Work
 from covey_ingest.pruning import EVERYTHING, Selection
 from covey_ingest.rows import Origin, Verify, quarantine_rows, record_rows, repaired_rows
 
 
 def work_rows(
-    keys: KeyRing, reader: VaultReader, work: Work, verify: Verify, wanted: Selection = EVERYTHING
+    reader: VaultReader, work: Work, verify: Verify, wanted: Selection = EVERYTHING
 ) -> Iterator[pa.RecordBatch]:
     """Yield a task's rows.
 
@@ -32,6 +31,8 @@ def work_rows(
     if work.trouble:
         code, _, mark = work.trouble.partition(" ")
         detail = f"the node's vault manifest or a range of it ({mark}) was not followed; its last good position is kept"
+        if code == UnknownVaultKeyError.code:
+            detail = f"{UnknownVaultKeyError()}; a fresh copy of the key file, or 'covey vault new-reader', mends it"
         yield quarantine_rows(wanted, Origin(work.node, None, None), code, detail)
     passed_over = False
     for planned in work.entries:
@@ -41,7 +42,9 @@ def work_rows(
             for entry, content in reader.contents(work.node, planned):
                 if content is None:
                     raise MissingObjectError("the vault manifest lists this segment; it is not there")
-                records = open_segment(keys.for_object(content), NodeId(bytes.fromhex(work.node)), entry, content)
+                records = open_segment(
+                    reader.key_for(work.node, content), NodeId(bytes.fromhex(work.node)), entry, content
+                )
                 yield from record_rows(origin, records, verify, span, wanted)
         except (RemoteError, StorageError) as error:
             if isinstance(error, MissingObjectError | StorageError) and not reader.nodes():

@@ -45,7 +45,6 @@ from pyspark.sql.types import ArrayType, StructType
 
 from covey.adapters.objects.location import open_existing_store
 from covey.core.ids import KEY_BYTES, NODE_ID_BYTES, DeviceKey, from_hex, node_id
-from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
 from covey.errors import ConfigurationError, MalformedError
 from covey.limits.message import MAXIMUM_COUNTER
@@ -128,7 +127,7 @@ class SourceOptions:
         files = {"manifestMemory": self.memory, "failedSegments": self.failed}
         return options | {name: str(path) for name, path in files.items() if path is not None}
 
-    def open(self) -> tuple[KeyRing, VaultReader]:
+    def open(self) -> VaultReader:
         """Read the key file and return the vault's reader.
 
         Raises:
@@ -138,8 +137,8 @@ class SourceOptions:
         store = open_existing_store(self.vault)
         memory = FolderMemory(self.memory) if self.memory else None
         if self.nodes:
-            return keys, ChosenNodes(self.nodes, store, keys, memory)
-        return keys, VaultReader(store, keys, memory)
+            return ChosenNodes(self.nodes, store, keys, memory)
+        return VaultReader(store, keys, memory)
 
 
 def _number(given: Mapping[str, str], name: str, most: int) -> int | None:
@@ -247,7 +246,7 @@ class VaultBatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Plan tasks over all nodes."""
-        _, reader = self._options.open()
+        reader = self._options.open()
         return [Segments(work) for work in self._wanted.works(ranges(reader, {}, latest_offset(reader, {}, None)))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -271,11 +270,11 @@ class VaultStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Open the vault, and again when the key file is another one: a rotated key is taken up without a restart."""
         written_ns = _written_ns(self._options.key_file)
         if self._planner is None:
-            _, self._planner = self._options.open()
+            self._planner = self._options.open()
             self._key_file_ns = written_ns
         elif written_ns != self._key_file_ns:
             with suppress(ConfigurationError):  # it is just being written, or still open to others: asked again
-                _, self._planner = self._options.open()
+                self._planner = self._options.open()
                 self._key_file_ns = written_ns
         return self._planner
 
@@ -331,7 +330,7 @@ def _read(options: SourceOptions, wanted: Selection, partition: InputPartition) 
     """Open, verify and decode a task's segments. A store that fails raises, so that Spark tries again."""
     _spare_imports()
     if isinstance(partition, Segments):  # not Spark's own empty partition for an empty plan
-        yield from work_rows(*options.open(), partition.work, options.verify, wanted)
+        yield from work_rows(options.open(), partition.work, options.verify, wanted)
 
 
 def _written_ns(path: Path) -> int:

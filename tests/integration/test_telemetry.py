@@ -11,7 +11,8 @@ import pytest
 from broker_conf.mosquitto import Broker
 from covey.adapters.objects.folder import DirectoryStore
 from covey.core.telemetry.decoding import read_telemetry
-from covey.core.vault import documents, keys
+from covey.core.vault import documents
+from covey.core.vault.key_file import KeyFile
 from covey.core.wire.message import read_message
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
 from tests.integration.gateway import Gateway
@@ -30,7 +31,7 @@ def _fleet(new_gateway: Callable[[str], Gateway]) -> tuple[Gateway, Gateway]:
 
 def _landed(collector: Gateway) -> Counter[tuple[str, str, int, Any]]:
     """Open the whole vault and count its readings."""
-    key = keys.key_from_file_text((collector.state / "vault.key").read_text())[0]
+    key = KeyFile.parse((collector.state / "vault.key").read_text()).newest
     store = DirectoryStore(collector.state / "vault")
     readings: Counter[tuple[str, str, int, Any]] = Counter()
     for name in store.keys(documents.manifest_prefix(key.vault_id)):

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.relays import Relays
 from covey.app.roles.collector import Collector
+from covey.app.roles.node_keys import NodeKeys
 from covey.app.runtime import AgentRole, Runtime
 from covey.core.crypto import Identity
+from covey.core.group.manifest import GroupManifest
 from covey.core.ids import INCARNATION_BYTES, Incarnation, node_id
 from covey.core.link.link_keys import LinkTerms
 from covey.core.node import Node
@@ -25,7 +27,6 @@ from tests.sim.broker import Broker, Link
 from tests.sim.disk import Disk
 from tests.sim.ledger import Backup, Submission, check
 from tests.sim.store import SimStore
-from tests.sim.vault_store import VAULT_KEYS
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -139,17 +140,7 @@ class Device:
         try:
             roles: list[AgentRole] = [Application(self)]
             if self._nodes.collects:
-                roles.append(
-                    Collector(
-                        self.identity,
-                        lambda: VAULT_KEYS,
-                        self.store,
-                        world.objects,
-                        world.rng,
-                        SEGMENT_US,
-                        self._report,
-                    )
-                )
+                roles.append(self._collector())
             store = self.store
             self._runtime = Runtime(
                 store,
@@ -167,6 +158,11 @@ class Device:
             link.begin()
         self.wake(0)
 
+    def _collector(self) -> Collector:
+        world, objects = self.world, self.world.objects
+        keys = NodeKeys(self.identity, world.vault_keys, self.store, objects, objects.key_chance.randbytes)
+        return Collector(self.identity, keys, self.store, objects, world.rng, SEGMENT_US, self._report)
+
     def _open(self, *, crashes: bool) -> SimStore:
         """Open the state as `adapters/sqlite/state_file.py` does, which knows a copy by its mark and inode."""
         store = SimStore(self._disk, Incarnation(self.world.rng(INCARNATION_BYTES)), self, crashes=crashes)
@@ -175,6 +171,10 @@ class Device:
                 store.incarnations.renew(Incarnation(self.world.rng(INCARNATION_BYTES)))
             self._renews = False
         return store
+
+    def groups(self) -> list[GroupManifest]:
+        """Return what the running node believes of each group that it is in."""
+        return [] if self._runtime is None else self._runtime.node.membership.groups()
 
     def back_up(self) -> None:
         """Copy the state as it is, once: a copy is worth having when it is old."""

@@ -28,6 +28,7 @@ from covey.core.link.send_queue import SendQueue
 from covey.core.link.send_window import InFlight, SendLink
 from covey.core.node import Node
 from covey.core.now import Now
+from covey.core.vault.key_file import KeyFile
 from covey.core.vault.landing import LandingPlan
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import Loss, read_message
@@ -131,6 +132,17 @@ def _acknowledge_before_landing(collector: Collector, node: Any, now: Any) -> No
         collector._write(plan, messages, now)
 
 
+def _rotate_after_landing(collector: Collector, node: Any, now: Any) -> Any:
+    keys = collector._vault.keys
+    prepare = keys.prepare
+    with patch.object(keys, "prepare", _nothing):
+        _land(collector, node, now)
+    return prepare(node.membership.groups(), now)
+
+
+_land = Collector._land
+
+
 def _plan_in_ram(collector: Collector, now: Any) -> LandingPlan | None:
     waiting = collector._store.landing.waiting(1_000_000, 1_000)
     if waiting is None:
@@ -222,4 +234,6 @@ MUTANTS = (
     Mutant("an answer goes by the preferred relay only", {(Relays, "note_received"): _nothing}),
     Mutant("a claim of losses is believed whatever it says", {(Loss, "last"): property(lambda _loss: 0)}),
     Mutant("acknowledge for ever", {(ReceiveLink, "answered"): _nothing}),
+    Mutant("a vault key outlives its epoch", {(KeyFile, "is_outdated"): lambda *_: False}, 1),
+    Mutant("a vault key is rotated after it was used", {(Collector, "_land"): _rotate_after_landing}, 1),
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from covey.core.ids import GroupId
+from covey.core.ids import EpochId, GroupId
 from tests.fleet import Device, found
 
 MEMBERS = ("ann", "ben", "collector")
@@ -21,6 +21,7 @@ class Template:
     """Databases by device name, in memory, and the group that they are in."""
 
     group_id: GroupId
+    epoch_id: EpochId
     states: dict[str, sqlite3.Connection]
 
 
@@ -35,7 +36,8 @@ def template() -> Template:
             assert device.store.outbox.totals()[0] == 0
             device.store.close()
         assert all(len(device.node.membership.group(group_id).members) == len(MEMBERS) for device in members)
-        return Template(group_id, {device.name: _in_memory(device.path) for device in devices})
+        epoch_id = members[0].node.membership.group(group_id).epoch_id
+        return Template(group_id, epoch_id, {device.name: _in_memory(device.path) for device in devices})
 
 
 def _in_memory(path: Path) -> sqlite3.Connection:

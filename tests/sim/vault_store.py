@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from covey.core.ids import VaultId
+from covey.core.ids import EpochId, GroupId, VaultId, node_id
 from covey.core.vault import documents
 from covey.core.vault.documents import VaultManifest
-from covey.core.vault.keys import KeyRing, VaultKey
+from covey.core.vault.key_file import KeyFile
+from covey.core.vault.key_object import key_object_key, seal_key_object
+from covey.core.vault.keys import VaultKey
 from covey.errors import ConflictError, StorageError
 from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES
+from tests.fleet import identity
 from tests.sim.ledger import check
+from tests.sim.template import template
+from tests.vault_keys import MemoryKeyFile
 
 if TYPE_CHECKING:
     from tests.sim.world import World
 
 VAULT_KEY = VaultKey(VaultId(bytes(range(16))), bytes(range(32)))
-VAULT_KEYS = KeyRing((VAULT_KEY,))
+
+
+class SimKeyFile(MemoryKeyFile):
+    """The collector's vault keys: a file of its own, which no restored state takes along."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+        self.content = KeyFile((VAULT_KEY,), {world.group_id: template().epoch_id}, (), bytes(range(1, 33)))
+
+    def write(self, content: KeyFile) -> None:
+        """Replace it; the power may go before and after."""
+        self._world.collector.boundary()
+        super().write(content)
+        self._world.collector.boundary()
 
 
 class VaultStore:
@@ -25,8 +45,12 @@ class VaultStore:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._objects: dict[str, bytes] = {}
+        self.key_chance = random.Random("vault keys")
+        collector = identity("collector")
+        shared = key_object_key(VAULT_KEY.vault_id, node_id(collector.signing_public))
+        self._objects = {shared: seal_key_object(collector, world.vault_keys.content, self.key_chance.randbytes)}
         self._seen: VaultManifest | None = None
+        self._epochs: dict[tuple[bytes, GroupId], EpochId] = {}
 
     def put(self, key: str, content: bytes) -> None:
         """Store an object, or not, and perhaps lie about it."""
@@ -34,7 +58,9 @@ class VaultStore:
         world.collector.boundary()
         if world.happens(world.plan.vault_refuses):
             raise StorageError("the vault is unreachable")
-        world.ledger.seen_nonce(content[14:38], content)
+        if not key.endswith(".hxkey"):
+            world.ledger.seen_nonce(content[14:38], content)
+            self._check_key(content[6:14])
         if key.endswith(".hxseg"):
             check(self._objects.setdefault(key, content) == content, "a segment was replaced by another")
         self._objects[key] = content
@@ -57,7 +83,7 @@ class VaultStore:
     def get(self, key: str, maximum: int) -> bytes | None:
         """Return an object."""
         world = self._world
-        if world.happens(world.plan.vault_refuses):
+        if self._happens(key, world.plan.vault_refuses):
             raise StorageError("the vault is unreachable")
         content = self._objects.get(key)
         assert content is None or len(content) <= maximum
@@ -75,11 +101,26 @@ class VaultStore:
         messages = [message for number in range(len(self._seen.segments)) for message in self._messages(number)]
         check(sorted(messages) == sorted(self._world.ledger.landed.values()), "the vault is not what was landed")
 
+    def _happens(self, key: str, share: float) -> bool:
+        """Say whether a fault happens. Reading keys has a chance of its own: most worlds have no other key."""
+        if key.endswith(".hxkey"):
+            return self._world.raging and self.key_chance.random() < share
+        return self._world.happens(share)
+
+    def _check_key(self, key_id: bytes) -> None:
+        """A key seals nothing more when a group that its collector believed in has another epoch."""
+        epochs = {group.group_id: group.epoch_id for group in self._world.collector.groups()}
+        used = {group_id: epoch for (used, group_id), epoch in self._epochs.items() if used == key_id}
+        over = any(epochs.get(group_id) != epoch for group_id, epoch in used.items())
+        check(not over, "sealed with a key that a removed device may have")
+        self._epochs |= {(key_id, group_id): epoch for group_id, epoch in epochs.items()}
+
     def _read_manifest(self, content: bytes) -> None:
         before = self._seen
         node = self._world.collector.node_id
         check(len(content) <= MAXIMUM_VAULT_MANIFEST_BYTES, "a manifest that nobody may read")
-        manifest = documents.open_vault_manifest(VAULT_KEY, node, content, before.manifest_seq if before else 0)
+        key, floor = self._key_of(content), before.manifest_seq if before else 0
+        manifest = documents.open_vault_manifest(key, node, content, floor)
         known = before.segments if before else ()
         check(manifest.segments[: len(known)] == known, "a manifest forgets or changes a segment")
         self._seen = manifest
@@ -92,4 +133,8 @@ class VaultStore:
         node, entry = self._world.collector.node_id, self._seen.segments[number]
         key = documents.segment_key(VAULT_KEY.vault_id, node, entry.number, entry.incarnation)
         check(key in self._objects, "a manifest lists a segment that is not there")
-        return [record.message for record in documents.open_segment(VAULT_KEY, node, entry, self._objects[key])]
+        content = self._objects[key]
+        return [record.message for record in documents.open_segment(self._key_of(content), node, entry, content)]
+
+    def _key_of(self, content: bytes) -> VaultKey:
+        return self._world.vault_keys.content.ring().for_object(content)

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from covey.core.crypto import Identity
+from covey.core.group.manifest import GroupManifest
+from covey.core.node import Node
+from covey.core.now import Now
 from tests.fleet import identity
 from tests.sim.agenda import MINUTE, SECOND, YEAR, Agenda
 from tests.sim.attacker import Attacker
@@ -20,8 +24,9 @@ from tests.sim.insider import Insider
 from tests.sim.ledger import MARK, Ledger, ViolationError, check
 from tests.sim.memory import Memory
 from tests.sim.plan import Plan, draw
+from tests.sim.store import SimStore
 from tests.sim.template import JOINER, MEMBERS, template
-from tests.sim.vault_store import VaultStore
+from tests.sim.vault_store import SimKeyFile, VaultStore
 
 _PUBLISHES_BASE, _PUBLISHES_EACH, _PUBLISHES_START = 150, 20, 6
 """Most publishes of a seed: so many, and for each submission, with acknowledgements and whatever fails, and for each
@@ -32,6 +37,10 @@ _INSIDER_EACH = 7
 _INSIDER_EVERY_US = 2 * SECOND
 _PUBLISHES_PROVOKED = 8
 """Most publishes for each thing that it says: an answer, sent again while things fail, and acknowledgements."""
+
+_RENAMED_EACH = 4
+"""In one world of so many two members change their labels at once, again and again, which ends epochs."""
+_RENAME_EVERY_US = 15 * SECOND
 
 _LOST_EACH = 10
 """Most messages that are told as lost for each submission: one for each recipient, with control messages."""
@@ -65,6 +74,7 @@ class World:
         self.publishes = 0
         self.brokers = [Broker(self, name) for name in ("sim", "second")[: 2 if self.plan.second_relay else 1]]
         self.attacker = Attacker(self)
+        self.vault_keys = SimKeyFile(self)
         self.objects = VaultStore(self)
         self.devices: list[Device] = []
         for name in (*MEMBERS, JOINER) if self.plan.joiner else MEMBERS:
@@ -75,6 +85,8 @@ class World:
         self.collector = self.devices[2]
         self.insider = Insider(self, self.devices[1], random.Random(f"insider {seed}"))
         self._insider_acts = seed % _INSIDER_EACH == _INSIDER_EACH - 1
+        self._renames = seed % _RENAMED_EACH == 1
+        self._changes = 0
         self.taken: dict[str, list[bytes]] = {device.name: [] for device in self.devices}
 
     def rng(self, length: int) -> bytes:
@@ -94,7 +106,7 @@ class World:
         """Count one publish of any device; there is a bound."""
         self.publishes += 1
         starts = sum(device.boots for device in self.devices)
-        most = _PUBLISHES_BASE + _PUBLISHES_EACH * self._submitted + _PUBLISHES_START * starts
+        most = _PUBLISHES_BASE + _PUBLISHES_EACH * (self._submitted + self._changes) + _PUBLISHES_START * starts
         most += _PUBLISHES_PROVOKED * self.insider.acts
         check(self.publishes <= most, "a storm of resends")
 
@@ -172,6 +184,8 @@ class World:
                 self._repeat(every_us, fault)
         if self._insider_acts:
             self._repeat_insider()
+        if self._renames:
+            self._repeat(_RENAME_EVERY_US, self._rename)
         for broker in self.brokers:
             self._repeat(15 * SECOND, broker.take_snapshot)
 
@@ -190,6 +204,20 @@ class World:
                 self._repeat_insider()
 
         self.agenda.after(_INSIDER_EVERY_US, strike)
+
+    def _rename(self) -> None:
+        """Let two members change their labels at once: rivals, and whatever follows both begins an epoch."""
+        for device in self.devices[:2]:
+            device.in_another_process(lambda store, node, now, me=device.identity: self._relabel(store, node, now, me))
+
+    def _relabel(self, store: SimStore, node: Node, now: Now, identity: Identity) -> None:
+        def edit(draft: GroupManifest) -> GroupManifest:
+            member = draft.member(identity.signing_public)
+            return draft if member is None else draft.changing(replace(member, label=f"at {now.wall_us}"))
+
+        with store.transaction():
+            node.actions.change(self.group_id, lambda draft, _: edit(draft), now)
+        self._changes += 1
 
     def _some_broker(self) -> Broker:
         return self.random.choice(self.brokers)
@@ -232,7 +260,7 @@ class World:
     def _check_end(self) -> None:
         self.ledger.check_complete()
         self.objects.check_everything_opens()
-        possible = _LOST_EACH * self._submitted + self.insider.acts**2
+        possible = _LOST_EACH * (self._submitted + self._changes) + self.insider.acts**2
         for device in self.devices:
             lost = device.store.counters.values().get("lost_messages", 0)
             check(lost <= possible, "a device counts losses of what nobody can have sent")

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.objects.folder import DirectoryStore
 from covey.app.roles.compactor import Compaction, Compactor
+from covey.app.roles.node_keys import NodeKeys
 from covey.app.roles.node_vault import NodeVault
 from covey.core.crypto import Identity
 from covey.core.ids import Incarnation, LinkSeq, VaultId, node_id
@@ -25,7 +27,8 @@ from covey.core.vault.documents import (
     seal_segment,
     seal_vault_manifest,
 )
-from covey.core.vault.keys import KeyRing, VaultKey, key_file_text
+from covey.core.vault.key_file import KeyFile
+from covey.core.vault.keys import VaultKey
 from covey.core.wire.message import NO_GROUP, Loss, LossReason, MessageType, write_message
 
 NOW_US = 1_800_000_000_000_000
@@ -129,7 +132,7 @@ class Collector:
         self.manifest: VaultManifest | None = None
         self.key_file = vault / "vault.key"
         vault.mkdir(exist_ok=True)
-        self.key_file.write_text(key_file_text(self.key))
+        self.key_file.write_text(KeyFile((self.key,)).to_text())
         self.key_file.chmod(0o600)
 
     def land(self, *messages: bytes, received_at_us: int = NOW_US) -> SegmentEntry:
@@ -161,8 +164,9 @@ class Collector:
 
     def compact(self, *, grace_us: int = 0, target_bytes: int = 1_000_000) -> Compaction:
         """Merge all but the newest segment, and delete what was replaced longer ago than the grace time."""
-        keys, floor = KeyRing((self.key,)), _Floor()
-        node = NodeVault(self.identity, lambda: keys, floor, DirectoryStore(self.vault), self._rng.randbytes)
+        floor, objects, rng = _Floor(), DirectoryStore(self.vault), self._rng.randbytes
+        keys = NodeKeys(self.identity, VaultKeyFile(self.key_file), floor, objects, rng)
+        node = NodeVault(self.identity, keys, floor, objects, rng)
         outcome = Compactor(node, floor, self._rng.randbytes).compact(
             target_bytes, NOW_US + 10**15, grace_us, NOW_US, lambda *_: None
         )

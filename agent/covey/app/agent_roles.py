@@ -61,17 +61,20 @@ def collector_role(device: Device, vault: str | None) -> Collector:
     """Return the collector, which says where it lands telemetry: a place that a person names, or the configured one."""
     from covey.adapters.objects.location import open_object_store
     from covey.app.roles.collector import Collector
+    from covey.app.roles.node_keys import NodeKeys
 
     location = vault or str(device.config.vault.location)
-    base = Path.cwd() if vault else device.folder.path
+    objects = open_object_store(location, Path.cwd() if vault else device.folder.path)
+    key_file, identity = device.folder.vault_key, device.node.identity
+    key_file.draw(device.clock.wall_us())
     collector = Collector(
-        device.node.identity,
-        device.folder.vault_key.keys,
+        identity,
+        NodeKeys(identity, key_file, device.store, objects, secrets.token_bytes),
         device.store,
-        open_object_store(location, base),
+        objects,
         secrets.token_bytes,
         int(device.config.vault.segment_seconds * 1e6),
         report,
     )
-    report("info", f"landing telemetry in {location}; the ingest needs {device.folder.vault_key.path}")
+    report("info", f"landing telemetry in {location}; the ingest needs {key_file.path}")
     return collector

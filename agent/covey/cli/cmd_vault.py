@@ -1,4 +1,4 @@
-"""`covey vault init|status|push|pull|verify|compact|export-key|rotate-key`: looking after a vault and its keys."""
+"""`covey vault`: looking after a vault and its keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from covey.app.documents import to_json
 from covey.app.operations import vault
 from covey.app.wording import count
 from covey.cli.device_options import on_device, open_device
-from covey.cli.grammar import Parser, json_option
+from covey.cli.grammar import Actions, Parser, json_option
 from covey.cli.quantities import read_bytes, read_us
 from covey.cli.terminal import print_json, print_table
 
@@ -46,13 +46,25 @@ def add_arguments(parser: Parser) -> None:
     )
     export = actions.add("export-key", on_device(_export_key), "write a copy of the keys for the ingest, mode 0600")
     export.add_argument("file", metavar="FILE", help="the file to write")
-    actions.add("rotate-key", on_device(_rotate_key), "seal what lands from now on with a new key")
-    for action in (init, status, verify, pull, compact, push):
+    rotate = actions.add("rotate-key", on_device(_rotate_key), "seal what lands from now on with a new key")
+    add_reader, remove_reader = _add_readers(actions)
+    for action in (init, status, verify, pull, compact, push, rotate, add_reader, remove_reader):
         action.add_argument(
             "--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (default: vault.location)"
         )
     for action in parser.actions.values():
         json_option(action)
+
+
+def _add_readers(actions: Actions) -> tuple[Parser, Parser]:
+    actions.add("readers", on_device(_readers), "show whom this device's later keys are given to")
+    new = actions.add("new-reader", _new_reader, "let a copy of the keys be given the later ones, too")
+    new.add_argument("file", metavar="FILE", help="the copy, on the machine where it is used")
+    added = actions.add("add-reader", on_device(_add_reader), "give a reader this device's vault keys from now on")
+    removed = actions.add("remove-reader", on_device(_remove_reader), "draw a new key, which a reader is not given")
+    for action in (added, removed):
+        action.add_argument("reader", metavar="KEY", help="what 'covey vault new-reader' has printed")
+    return added, removed
 
 
 def _add_compaction(action: Parser) -> None:
@@ -80,7 +92,7 @@ def _status(device: Device, options: argparse.Namespace) -> int:
         return 1 if status.troubled else 0
     if status.nodes:
         print_table(
-            ["node", "manifest", "segments", "bytes", "newest", "tombstones", "trouble"],
+            ["node", "manifest", "segments", "bytes", "newest", "tombstones", "key", "since", "trouble"],
             [list(to_json(each).values()) for each in status.nodes],
         )
     print(f"arrived, and waiting to be landed by this device: {count(status.waiting_bytes, 'byte')}")
@@ -90,7 +102,11 @@ def _status(device: Device, options: argparse.Namespace) -> int:
 def _verify(device: Device, options: argparse.Namespace) -> int:
     with _progress("verified") as progress:
         findings = vault.verify_vault(device, options.vault, progress)
-    return _print_findings(findings, options.json, "everything that is listed opens, and every signature verifies")
+    outcome = _print_findings(findings, options.json, "everything that is listed opens, and every signature verifies")
+    for each in () if options.json else vault.status_of_vault(device, options.vault).nodes:
+        if each.key:
+            print(f"node {each.node}: key {each.key}{each.key_since and f', since {each.key_since}'}")
+    return outcome
 
 
 def _pull(device: Device, options: argparse.Namespace) -> int:
@@ -148,12 +164,47 @@ def _export_key(device: Device, options: argparse.Namespace) -> None:
 
 
 def _rotate_key(device: Device, options: argparse.Namespace) -> None:
-    now = vault.rotate_vault_key(device)
+    now = vault.rotate_vault_key(device, options.vault)
     if options.json:
         print_json(to_json(now))
     else:
         print(f"the next segment is sealed with key {now.key_id}; {now.keys - 1} older kept")
-        print("hint: covey vault export-key gives the ingest the new one too", file=sys.stderr)
+        print("hint: covey vault readers shows who is given it; others need another export-key", file=sys.stderr)
+
+
+def _readers(device: Device, options: argparse.Namespace) -> None:
+    readers = vault.vault_readers(device)
+    if options.json:
+        print_json({"readers": [to_json(each) for each in readers]})
+    elif readers:
+        print_table(["reader", "device"], [list(to_json(each).values()) for each in readers])
+    else:
+        print("nobody is given later keys by itself")
+
+
+def _new_reader(options: argparse.Namespace) -> None:
+    reader = vault.new_reader(Path(options.file).absolute())
+    if options.json:
+        print_json(to_json(reader))
+    else:
+        print(reader.public)
+        print(f"hint: on each device that lands: covey vault add-reader {reader.public}", file=sys.stderr)
+
+
+def _add_reader(device: Device, options: argparse.Namespace) -> None:
+    now = vault.change_readers(device, options.vault, options.reader, add=True)
+    if options.json:
+        print_json(to_json(now))
+    else:
+        print(f"given {count(now.keys, 'key')} of vault {now.vault_id}, and those to come")
+
+
+def _remove_reader(device: Device, options: argparse.Namespace) -> None:
+    now = vault.change_readers(device, options.vault, options.reader, add=False)
+    if options.json:
+        print_json(to_json(now))
+    else:
+        print(f"the next segment is sealed with key {now.key_id}, which that reader is not given")
 
 
 @contextmanager

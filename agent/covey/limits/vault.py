@@ -36,3 +36,22 @@ MAXIMUM_VAULT_ITEMS = 880_000
 
 VAULT_RANGE_SEGMENTS = 1_000
 """Segments of a range. A node folds its oldest ones when it lists twice as many (004.11)."""
+
+MAXIMUM_VAULT_KEYS = 30_000
+"""Keys of one node: at one for each `VAULT_ROTATION_US` of removals without end, ten days of them."""
+
+MAXIMUM_VAULT_READERS = 2_000
+"""Readers that one node's keys are sealed for: the members of a few large groups, and some ingests."""
+
+MAXIMUM_KEY_FILE_BYTES = 4 * MIB
+"""`vault.key`: some 120 bytes for each key."""
+
+MAXIMUM_KEY_OBJECT_BYTES = 2 * MIB
+"""A node's keys and seals, as stored: 44 bytes for each key, 60 for each reader."""
+
+MAXIMUM_KEY_OBJECT_ITEMS = 3 * MAXIMUM_VAULT_KEYS + 1
+"""CBOR items of a node's list of keys."""
+
+VAULT_ROTATION_US = 30_000_000
+"""Least time between two rotations of a running collector, which lands nothing while the next one is due: whoever
+lets devices in and removes them again and again fills neither the key file nor the disk."""

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from covey.core.ids import VaultId
-from covey.core.vault.keys import VaultKey, key_file_text
+from covey.core.vault.key_file import KeyFile
+from covey.core.vault.keys import VaultKey
 from covey.errors import ConfigurationError, DecryptionError
 from covey_ingest.key_file import read_key_file
 
@@ -23,14 +24,14 @@ def _write(path: Path, text: str, mode: int = 0o600) -> Path:
 
 
 def test_a_key_file_comes_back(tmp_path: Path) -> None:
-    ring = read_key_file(_write(tmp_path / "vault.key", key_file_text(KEY)))
+    ring = read_key_file(_write(tmp_path / "vault.key", KeyFile((KEY,)).to_text()))
     assert ring.vault_id == KEY.vault_id
     assert ring.for_object(b"HXSEG\x01" + KEY.key_id) == KEY
 
 
 def test_several_keys_are_chosen_by_the_objects_header(tmp_path: Path) -> None:
-    both = json.loads(key_file_text(NEWER))
-    both["keys"] += json.loads(key_file_text(KEY))["keys"]
+    both = json.loads(KeyFile((NEWER,)).to_text())
+    both["keys"] += json.loads(KeyFile((KEY,)).to_text())["keys"]
     ring = read_key_file(_write(tmp_path / "vault.key", json.dumps(both)))
     assert ring.for_object(b"HXSEG\x01" + KEY.key_id) == KEY
     assert ring.for_object(b"HXMAN\x01" + NEWER.key_id) == NEWER
@@ -40,7 +41,7 @@ def test_several_keys_are_chosen_by_the_objects_header(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
 def test_a_key_file_open_to_others_is_refused(tmp_path: Path, mode: int) -> None:
-    path = _write(tmp_path / "vault.key", key_file_text(KEY), mode)
+    path = _write(tmp_path / "vault.key", KeyFile((KEY,)).to_text(), mode)
     with pytest.raises(ConfigurationError, match="open to other users") as refused:
         read_key_file(path)
     assert refused.value.hint == f"chmod 600 {path}"
@@ -53,8 +54,8 @@ def test_a_key_file_open_to_others_is_refused(tmp_path: Path, mode: int) -> None
         "[]",
         "{}",
         '{"vault_id": "00", "keys": []}',
-        key_file_text(KEY).replace(KEY.key.hex(), "11" * 32),
-        key_file_text(KEY).upper(),
+        KeyFile((KEY,)).to_text().replace(KEY.key.hex(), "11" * 32),
+        KeyFile((KEY,)).to_text().upper(),
         "[" * 60_000,
     ],
 )

@@ -9,7 +9,8 @@ import pytest
 
 from covey.adapters.objects.folder import DirectoryStore
 from covey.core.vault.documents import SegmentEntry
-from covey.core.vault.keys import VaultKey, key_file_text
+from covey.core.vault.key_file import KeyFile
+from covey.core.vault.keys import VaultKey
 from covey.core.vault.reading import VaultReader
 from covey.errors import StorageError
 from covey_ingest import repairs
@@ -115,12 +116,12 @@ def test_what_cannot_be_looked_up_any_more_is_an_error_and_no_smaller_turn(colle
 
 
 def test_a_turn_says_repaired_only_when_all_of_it_was_read(collector: Collector) -> None:
-    reader, keys = _reader(collector), read_key_file(collector.key_file)
+    reader = _reader(collector)
     start: Offset = latest_offset(reader, {}, None)
     (work,) = ranges(reader, start, latest_offset(reader, start, None, reread=[Span(collector.node.hex(), 2, 3)]))
 
     def kinds() -> list[tuple[str, int | None, int | None]]:
-        rows = [row for batch in work_rows(keys, reader, work, Verify.ALL) for row in batch.to_pylist()]
+        rows = [row for batch in work_rows(reader, work, Verify.ALL) for row in batch.to_pylist()]
         return [(row["kind"], row["first"], row["last"]) for row in rows]
 
     assert kinds() == [("telemetry", None, None), ("telemetry", None, None), ("repaired", 2, 3)]
@@ -129,12 +130,12 @@ def test_a_turn_says_repaired_only_when_all_of_it_was_read(collector: Collector)
 
 
 def test_a_segment_that_cannot_be_read_holds_up_nobody_and_a_vault_that_is_away_does(collector: Collector) -> None:
-    reader, keys = _reader(collector), read_key_file(collector.key_file)
+    reader = _reader(collector)
     (work,) = ranges(reader, {}, latest_offset(reader, {}, None))
     path = collector.segment_path(_entry(collector, 2))
     path.unlink()
     path.mkdir()  # reading it is an error of the disk, even for root
-    rows = [row for batch in work_rows(keys, reader, work, Verify.ALL) for row in batch.to_pylist()]
+    rows = [row for batch in work_rows(reader, work, Verify.ALL) for row in batch.to_pylist()]
     assert [(row["kind"], row["reason"]) for row in rows] == [
         ("telemetry", None),
         ("quarantine", "storage"),
@@ -143,7 +144,7 @@ def test_a_segment_that_cannot_be_read_holds_up_nobody_and_a_vault_that_is_away_
     ]
     collector.manifest_path.unlink()
     with pytest.raises(StorageError, match="the vault is empty"):
-        list(work_rows(keys, reader, work, Verify.ALL))
+        list(work_rows(reader, work, Verify.ALL))
 
 
 def test_a_rotated_key_is_taken_up_without_a_restart(collector: Collector) -> None:
@@ -153,10 +154,10 @@ def test_a_rotated_key_is_taken_up_without_a_restart(collector: Collector) -> No
     old, collector.key = collector.key, VaultKey(collector.key.vault_id, bytes(range(32)))
     collector.land(Author(collector, 2).measure(1))
     troubled = stream.latestOffset(before, limit)
-    assert troubled[collector.node.hex()][3].startswith("decryption")
+    assert troubled[collector.node.hex()][3].startswith("vault_key")
     collector.key_file.write_text("half of a")
     assert stream.latestOffset(troubled, limit) == troubled
-    collector.key_file.write_text(key_file_text(collector.key, old))
+    collector.key_file.write_text(KeyFile((collector.key, old)).to_text())
     collector.key_file.chmod(0o644)
     assert stream.latestOffset(troubled, limit) == troubled
     collector.key_file.chmod(0o600)

@@ -35,7 +35,7 @@ def _rows(
         collector.put(collector.segment_path(entry), content)
     keys, public = KeyRing((collector.key,)), collector.identity.signing_public.hex()
     work = Work(collector.node.hex(), public, (entry,), first=entry.first, last=entry.number)
-    batches = list(work_rows(keys, VaultReader(DirectoryStore(collector.vault), keys), work, verify))
+    batches = list(work_rows(VaultReader(DirectoryStore(collector.vault), keys), work, verify))
     assert all(batch.schema == MESSAGE_SCHEMA for batch in batches)
     return [row for batch in batches for row in batch.to_pylist()]
 
@@ -157,7 +157,7 @@ def _batches(collector: Collector, *messages: bytes, received_at_us: int = NOW_U
     entry = collector.land(*messages, received_at_us=received_at_us)
     keys, public = KeyRing((collector.key,)), collector.identity.signing_public.hex()
     work = Work(collector.node.hex(), public, (entry,), first=entry.first, last=entry.number)
-    return list(work_rows(keys, VaultReader(DirectoryStore(collector.vault), keys), work, Verify.ALL))
+    return list(work_rows(VaultReader(DirectoryStore(collector.vault), keys), work, Verify.ALL))
 
 
 def test_an_arrow_batch_closes_by_bytes_as_well(collector: Collector) -> None:

@@ -1,4 +1,4 @@
-"""`vault.key`: a vault's id and the keys that its segments are sealed with."""
+"""`vault.key`: a vault's id, the keys that its segments are sealed with, and with whom they are shared."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from covey.adapters.keys.key_file import read_secret, write_secret
-from covey.core.ids import VaultId
-from covey.core.vault.keys import KeyRing, VaultKey, key_file_text, key_from_file_text
-
-_MAXIMUM_FILE_BYTES = 64 * 1024
+from covey.core.ids import KEY_BYTES, VAULT_ID_BYTES, VaultId
+from covey.core.vault.key_file import KeyFile
+from covey.core.vault.keys import VaultKey
+from covey.limits.vault import MAXIMUM_KEY_FILE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,27 +23,25 @@ class VaultKeyFile:
         """Say whether there are keys already."""
         return self.path.exists()
 
-    def keys(self) -> KeyRing:
-        """Read the keys; the first time, draw one, and the vault's id.
+    def draw(self, now_us: int) -> None:
+        """Draw a vault's id and its first key, if there are none."""
+        if not self.exists():
+            key = VaultKey(VaultId(secrets.token_bytes(VAULT_ID_BYTES)), secrets.token_bytes(KEY_BYTES), now_us)
+            self.write(KeyFile((key,)))
+
+    def read(self) -> KeyFile:
+        """Return what stands in the file.
 
         Raises:
-            ConfigurationError: damaged, or others may read it.
+            ConfigurationError: missing, damaged, or others may read it.
         """
-        if not self.exists():
-            self._write(KeyRing((VaultKey(VaultId(secrets.token_bytes(16)), secrets.token_bytes(32)),)))
-        text = read_secret(self.path, _MAXIMUM_FILE_BYTES)
-        return KeyRing(key_from_file_text(text.decode(errors="replace")))
+        text = read_secret(self.path, MAXIMUM_KEY_FILE_BYTES)
+        return KeyFile.parse(text.decode(errors="replace"))
 
-    def rotate(self) -> KeyRing:
-        """Draw a new key for what lands from now on; the older ones stay, as what they sealed stays."""
-        before = self.keys()
-        after = KeyRing((VaultKey(before.vault_id, secrets.token_bytes(32)), *before.keys))
-        self._write(after)
-        return after
+    def write(self, content: KeyFile) -> None:
+        """Replace the file durably.
 
-    def copy_to(self, target: Path) -> None:
-        """Write a copy for the ingest, mode 0600."""
-        write_secret(target, key_file_text(*self.keys().keys).encode())
-
-    def _write(self, keys: KeyRing) -> None:
-        write_secret(self.path, key_file_text(*keys.keys).encode())
+        Raises:
+            StorageError: the disk refused.
+        """
+        write_secret(self.path, content.to_text().encode())

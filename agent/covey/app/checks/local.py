@@ -61,14 +61,12 @@ def identity(device: Examined) -> Iterator[Seen]:
 
 def secrets(device: Examined) -> Iterator[Seen]:
     """The other files that hold secrets."""
-    from covey.adapters.keys.key_file import read_secret
-
     relay = device.configuration.config.relay
     password = device.folder.relay_password(device.configuration.config)
     if relay.url and not password and not relay.client_certificate:
         yield warning("no password or certificate for the relay", "covey relay --password-file -")
     if device.folder.vault_key.exists():
-        read_secret(device.folder.vault_key.path, 65_536)
+        device.folder.vault_key.read()
     yield ok("key files are private")
 
 

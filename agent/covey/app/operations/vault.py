@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.core.crypto import check_noise_key
 from covey.core.group.manifest import COLLECTOR
-from covey.core.ids import node_id
-from covey.errors import LocalError, UsageError
+from covey.core.ids import KEY_BYTES, NoisePublic, from_hex, node_id
+from covey.errors import LocalError, MalformedError, UsageError
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES
 
 if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.app.roles.compactor import Compaction
+    from covey.app.roles.node_keys import NodeKeys
     from covey.app.roles.vault_survey import NodeState, Progress, VaultFinding, VaultSurvey
+    from covey.core.vault.key_file import KeyFile
+    from covey.core.vault.keys import VaultKey
     from covey.ports import ObjectStore
 
 _SEEN_FOLDER = "vault-seen"
@@ -46,6 +51,10 @@ class VaultNodeStatus:
     listed_bytes: int
     newest_seconds: int | None
     tombstones: int
+    key: int
+    """How many keys it has had, where it shares them with this device: the newest is of this generation; else 0."""
+    key_since: str
+    """Since when the newest is in use (RFC 3339), or empty where nobody has noted that."""
     trouble: str
 
 
@@ -88,6 +97,14 @@ class VaultKeys:
     keys: int
 
 
+@dataclass(frozen=True, slots=True)
+class VaultReaderKey:
+    """Somebody whom vault keys are shared with: its public key, and the device that it is, or nothing."""
+
+    public: str
+    device: str = ""
+
+
 # -- the vault --------------------------------------------------------------------------------------------------------
 
 
@@ -99,13 +116,14 @@ def prepare_vault(device: Device, location: str | None) -> PreparedVault:
     """
     from covey.adapters.objects.location import absolute_location
 
-    new = not device.folder.vault_key.exists()
+    key_file = device.folder.vault_key
+    new = not key_file.exists()
     if location:
         device.folder.change_config({"vault.location": absolute_location(location)})
     _open_store(device, location)
-    keys = device.folder.vault_key.keys()
+    key_file.draw(device.clock.wall_us())
     where = location or str(device.config.vault.location)
-    return PreparedVault(keys.vault_id.hex(), where, str(device.folder.vault_key.path), new)
+    return PreparedVault(key_file.read().vault_id.hex(), where, str(key_file.path), new)
 
 
 def status_of_vault(device: Device, location: str | None) -> VaultStatus:
@@ -119,7 +137,7 @@ def status_of_vault(device: Device, location: str | None) -> VaultStatus:
 def _node_status(state: NodeState, now_us: int) -> VaultNodeStatus:
     manifest = state.manifest
     if manifest is None:
-        return VaultNodeStatus(state.node, 0, 0, 0, None, 0, state.trouble)
+        return VaultNodeStatus(state.node, 0, 0, 0, None, 0, len(state.keys), _since(state.keys), state.trouble)
     newest_us = manifest.segments[-1].created_at_us if manifest.segments else None
     return VaultNodeStatus(
         node=state.node,
@@ -128,8 +146,16 @@ def _node_status(state: NodeState, now_us: int) -> VaultNodeStatus:
         listed_bytes=sum(entry.size for entry in manifest.segments),
         newest_seconds=None if newest_us is None else max(0, (now_us - newest_us) // 1_000_000),
         tombstones=len(manifest.tombstones),
+        key=len(state.keys),
+        key_since=_since(state.keys),
         trouble=state.trouble,
     )
+
+
+def _since(keys: tuple[VaultKey, ...]) -> str:
+    if not keys or not keys[0].since_us:
+        return ""
+    return datetime.fromtimestamp(keys[0].since_us // 1_000_000, UTC).isoformat()
 
 
 def verify_vault(device: Device, location: str | None, progress: Progress) -> list[VaultFinding]:
@@ -156,7 +182,10 @@ def compact_vault(
 
     _require_keys(device)
     objects = _open_store(device, location)
-    node = NodeVault(device.node.identity, device.folder.vault_key.keys, device.store, objects, secrets.token_bytes)
+    keys = _node_keys(device, objects)
+    if not dry_run:
+        keys.prepare(device.node.membership.groups(), device.now())
+    node = NodeVault(device.node.identity, keys, device.store, objects, secrets.token_bytes)
     compactor = Compactor(node, device.store, secrets.token_bytes)
     now_us = device.clock.wall_us()
     before_us = now_us - terms.older_us
@@ -173,9 +202,8 @@ def land_own(device: Device, location: str | None, progress: Progress) -> Landed
     identity = device.node.identity
     name = node_id(identity.signing_public).hex()
     objects = _open_store(device, location)
-    collector = Collector(
-        identity, device.folder.vault_key.keys, device.store, objects, secrets.token_bytes, 0, lambda *_: None
-    )
+    keys = _node_keys(device, objects)
+    collector = Collector(identity, keys, device.store, objects, secrets.token_bytes, 0, lambda *_: None)
     return Landed(collector.push(device.node, device.now(), lambda done: progress(name, done, done)), name)
 
 
@@ -191,7 +219,7 @@ def _survey(device: Device, location: str | None) -> VaultSurvey:
     from covey.app.roles.vault_survey import StoreMemory, VaultSurvey
 
     _require_keys(device)
-    keys = device.folder.vault_key.keys()
+    keys = device.folder.vault_key.read().ring()
     memory = StoreMemory(DirectoryStore(device.folder.path / _SEEN_FOLDER), keys.vault_id)
     return VaultSurvey(_open_store(device, location), keys, memory)
 
@@ -210,29 +238,106 @@ def _nodes(device: Device, survey: VaultSurvey) -> list[str]:
 
 
 def export_vault_keys(device: Device, target: Path) -> VaultKeys:
-    """Write a copy of the keys for the ingest, mode 0600.
+    """Write a copy of the keys for the ingest, or for another device that writes to the vault; mode 0600.
 
     Raises:
         LocalError: this device has none.
         UsageError: the file is there already.
     """
+    from covey.adapters.keys.vault_key_file import VaultKeyFile
+
     _require_keys(device)
-    keys = device.folder.vault_key.keys()
     if target.exists():
         raise UsageError(f"{target} is there already", hint="name another file, or remove it")
-    device.folder.vault_key.copy_to(target)
-    return VaultKeys(keys.vault_id.hex(), keys.newest.key_id.hex(), len(keys.keys))
+    content = device.folder.vault_key.read()
+    VaultKeyFile(target).write(content.copy())
+    return _vault_keys(content)
 
 
-def rotate_vault_key(device: Device) -> VaultKeys:
-    """Draw a new key for what lands from now on.
+def rotate_vault_key(device: Device, location: str | None) -> VaultKeys:
+    """Draw a new key for what lands from now on, as a removal does by itself.
+
+    Raises:
+        LocalError: this device has none.
+        StorageError: the vault cannot be read, in which stands who reads it.
+    """
+    _require_keys(device)
+    keys = _node_keys(device, _open_store(device, location))
+    content = keys.rotate(device.node.membership.groups(), device.now())
+    keys.prepare(device.node.membership.groups(), device.now())
+    return _vault_keys(content)
+
+
+def new_reader(key_file: Path) -> VaultReaderKey:
+    """Let a copy of the keys be given the later ones: draw a key pair into it; return the public half.
+
+    Raises:
+        ConfigurationError: no key file, or others may read it.
+    """
+    from covey.adapters.keys.vault_key_file import VaultKeyFile
+
+    file = VaultKeyFile(key_file)
+    content = file.read()
+    if content.reader_secret is None:
+        content = replace(content, reader_secret=secrets.token_bytes(KEY_BYTES))
+        file.write(content)
+    assert content.reader_public is not None
+    return VaultReaderKey(content.reader_public.hex())
+
+
+def change_readers(device: Device, location: str | None, public: str, *, add: bool) -> VaultKeys:
+    """Give a reader this device's vault keys from now on, or draw a new key that it is not given.
+
+    Raises:
+        LocalError: this device has none.
+        UsageError: not what `new_reader` said, or no reader of this device.
+    """
+    from covey.core.vault.key_file import VaultKeyReader
+
+    _require_keys(device)
+    reader = VaultKeyReader(_reader_key(public))
+    groups, now = device.node.membership.groups(), device.now()
+    keys = _node_keys(device, _open_store(device, location))
+    with device.store.transaction():
+        content = device.folder.vault_key.read()
+        others = tuple([each for each in content.readers if each.public != reader.public])
+        if not add and len(others) == len(content.readers):
+            raise UsageError("no reader of this device's", hint="covey vault readers")
+        device.folder.vault_key.write(replace(content, readers=(reader, *others) if add else others))
+    if not add:
+        keys.rotate(groups, now)
+    keys.prepare(groups, now)
+    return _vault_keys(device.folder.vault_key.read())
+
+
+def vault_readers(device: Device) -> list[VaultReaderKey]:
+    """Return whom this device's vault keys are shared with.
 
     Raises:
         LocalError: this device has none.
     """
     _require_keys(device)
-    keys = device.folder.vault_key.rotate()
-    return VaultKeys(keys.vault_id.hex(), keys.newest.key_id.hex(), len(keys.keys))
+    readers = device.folder.vault_key.read().readers
+    return [VaultReaderKey(each.public.hex(), each.device.hex() if each.device else "") for each in readers]
+
+
+def _reader_key(text: str) -> NoisePublic:
+    try:
+        public = NoisePublic(from_hex(text, KEY_BYTES))
+        check_noise_key(public)
+    except MalformedError:
+        raise UsageError("not a reader's key", hint="it is what 'covey vault new-reader FILE' prints") from None
+    return public
+
+
+def _vault_keys(content: KeyFile) -> VaultKeys:
+    return VaultKeys(content.vault_id.hex(), content.newest.key_id.hex(), len(content.keys))
+
+
+def _node_keys(device: Device, objects: ObjectStore) -> NodeKeys:
+    from covey.app.roles.node_keys import NodeKeys
+
+    return NodeKeys(device.node.identity, device.folder.vault_key, device.store, objects, secrets.token_bytes)
 
 
 def _require_keys(device: Device) -> None:

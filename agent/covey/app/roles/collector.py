@@ -15,9 +15,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain
 from typing import Protocol
 
+from covey.app.roles.node_keys import NodeKeys
 from covey.app.roles.node_vault import ManifestFloor, NodeVault
 from covey.core.crypto import NONCE_BYTES, Identity
 from covey.core.ids import DeviceKey, Incarnation, Place
@@ -26,7 +28,7 @@ from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.vault import documents
 from covey.core.vault.documents import SegmentEntry, SegmentRange, SegmentRecord
-from covey.core.vault.keys import KeyRing, VaultKey
+from covey.core.vault.keys import VaultKey
 from covey.core.vault.landing import LandedMessage, LandingPlan
 from covey.core.wire.message import Message
 from covey.errors import ConflictError, StorageError
@@ -99,31 +101,36 @@ class Collector:
     def __init__(
         self,
         identity: Identity,
-        read_keys: Callable[[], KeyRing],
+        keys: NodeKeys,
         store: LandingStore,
         objects: ObjectStore,
         rng: Callable[[int], bytes],
         segment_us: int,
         report: Report,
     ) -> None:
-        """Take up the node's vault where it stands. `read_keys` is asked for every segment: keys may be rotated.
+        """Take up the node's vault where it stands. The keys are asked for every segment: they may be rotated.
 
         Raises:
             StorageError: the vault holds an older manifest than this device has published, or cannot be read.
             RemoteError: the manifest there is damaged, or not of this vault.
         """
-        self._vault = NodeVault(identity, read_keys, store, objects, rng)
+        self._vault = NodeVault(identity, keys, store, objects, rng)
         self._store = store
         self._objects = objects
         self._rng = rng
         self._segment_us = segment_us
         self._report = report
         self._failing = False
+        self._has_shown_itself = False
         self._deadline_us: int | None = None
         self._vault.load()
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Close a segment if it is due; return when to be called next, in monotonic microseconds."""
+        if not self._has_shown_itself:
+            self._has_shown_itself = True
+            with suppress(StorageError):  # asked again before anything lands
+                self._vault.keys.prepare(node.membership.groups(), now)  # others share later keys with who has this one
         waiting = self._store.landing.size()
         if not waiting:
             self._deadline_us = None
@@ -141,7 +148,7 @@ class Collector:
 
     def _try_to_land(self, node: Node, now: Now) -> int | None:
         try:
-            self._land(node, now)
+            rests_until_us = self._land(node, now)
         except StorageError as error:
             if not self._failing:
                 self._report("error", f"the vault refuses: {error}; senders keep what is not landed")
@@ -153,6 +160,8 @@ class Collector:
         waiting = self._store.landing.size()
         if not waiting:
             return None
+        if rests_until_us is not None:
+            return rests_until_us
         return now.monotonic_us + (0 if waiting >= SEGMENT_BYTES else self._segment_us)
 
     def push(self, node: Node, now: Now, progress: Callable[[int], None]) -> int:
@@ -184,13 +193,18 @@ class Collector:
 
     def _land_everything(self, node: Node, now: Now) -> None:
         while self._store.landing.size():
-            self._land(node, now)
+            if self._land(node, now) is not None:
+                raise StorageError("devices are being removed one after the other", hint="try again in a minute")
 
-    def _land(self, node: Node, now: Now) -> None:
+    def _land(self, node: Node, now: Now) -> int | None:
+        """Land what fits one segment; or return until when nothing may be sealed, in monotonic microseconds."""
+        rests_until_us = self._vault.keys.prepare(node.membership.groups(), now)
+        if rests_until_us is not None:
+            return rests_until_us
         self._vault.ensure_known()
         plan = self._plan(now)
         if plan is None:
-            return
+            return None
         messages = self._store.landing.until(plan.last_id)
         if not self._lists(plan):
             self._write(plan, messages, now)
@@ -208,6 +222,7 @@ class Collector:
             links[message.author, message.incarnation].add(message.link_seq)
         for (author, incarnation), link_seqs in links.items():
             node.landing.landed(author, incarnation, link_seqs, now)
+        return None
 
     def _plan(self, now: Now) -> LandingPlan | None:
         """Return the plan that is committed, by this process or another one of the device, or commit one."""
@@ -276,7 +291,7 @@ class Collector:
         Raises:
             StorageError: another segment lies there.
         """
-        keys = self._vault.read_keys()
+        keys = self._vault.keys.ring()
         sealed = (
             documents.seal_segment(
                 key,

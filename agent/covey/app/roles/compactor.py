@@ -69,7 +69,7 @@ class Compactor:
         self._vault = node
         self._store = store
         self._rng = rng
-        self._reader = VaultReader(node.objects, node.read_keys())
+        self._reader = VaultReader(node.objects, node.keys.ring())
         self._name = node.node.hex()
 
     def plan(self, target_bytes: int, before_us: int, grace_us: int, now_us: int) -> Compaction:
@@ -138,7 +138,7 @@ class Compactor:
         for entry in group:
             content = self._reader.segment(self._name, entry) or b""
             try:
-                key = self._vault.read_keys().for_object(content)
+                key = self._vault.keys.ring().for_object(content)
                 parts += documents.open_parts(key, self._vault.node, entry, content)
             except RemoteError:
                 outcome.unreadable.append(entry.number)

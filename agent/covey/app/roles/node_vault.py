@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from covey.app.roles.node_keys import NodeKeys
 from covey.core.crypto import NONCE_BYTES, Identity
 from covey.core.ids import node_id
 from covey.core.vault import documents
 from covey.core.vault.documents import VaultManifest
-from covey.core.vault.keys import KeyRing, VaultKey
+from covey.core.vault.keys import VaultKey
 from covey.errors import StorageError
 from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES
 from covey.ports import ObjectStore, Transactions
@@ -38,31 +39,31 @@ class FloorStore(Transactions, Protocol):
 
 
 class NodeVault:
-    """Reads and replaces the manifest of this device's node. `read_keys` is asked each time: keys may be rotated."""
+    """Reads and replaces the manifest of this device's node. The keys are asked each time: they may be rotated."""
 
     def __init__(
         self,
         identity: Identity,
-        read_keys: Callable[[], KeyRing],
+        keys: NodeKeys,
         store: FloorStore,
         objects: ObjectStore,
         rng: Callable[[int], bytes],
     ) -> None:
         self.identity = identity
         self.node = node_id(identity.signing_public)
-        self.read_keys = read_keys
+        self.keys = keys
         self.objects = objects
         self.manifest: VaultManifest | None = None
         self._store = store
         self._rng = rng
-        self._key = documents.manifest_key(read_keys().vault_id, self.node)
+        self._key = documents.manifest_key(keys.ring().vault_id, self.node)
         self._sealed: bytes | None = None
         self._known = False
 
     @property
     def newest_key(self) -> VaultKey:
         """The key that new objects are sealed with."""
-        return self.read_keys().newest
+        return self.keys.ring().newest
 
     def ensure_known(self) -> None:
         """Read what stands in the vault where that is not known: after a put that may or may not have happened, and
@@ -82,7 +83,7 @@ class NodeVault:
         content = self.objects.get(self._key, MAXIMUM_VAULT_MANIFEST_BYTES)
         manifest = None
         if content is not None:
-            manifest = documents.open_vault_manifest(self.read_keys().for_object(content), self.node, content, floor)
+            manifest = documents.open_vault_manifest(self.keys.ring().for_object(content), self.node, content, floor)
         elif floor:
             raise StorageError(
                 f"the vault has lost this device's manifest {floor}",

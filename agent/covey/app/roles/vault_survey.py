@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from covey.core.ids import NodeId, VaultId
 from covey.core.vault import documents
 from covey.core.vault.documents import SegmentEntry, SegmentRange, VaultManifest
-from covey.core.vault.keys import KeyRing
+from covey.core.vault.key_object import key_object_key
+from covey.core.vault.keys import KeyRing, VaultKey
 from covey.core.vault.reading import Floor, Trouble, VaultReader, listed_nodes
 from covey.core.wire.message import read_message
 from covey.errors import LimitError, RemoteError
-from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
+from covey.limits.vault import MAXIMUM_KEY_OBJECT_BYTES, MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
 from covey.ports import ObjectStore
 
 Progress = Callable[[str, int, int], None]
@@ -59,6 +60,8 @@ class NodeState:
     node: str
     manifest: VaultManifest | None
     trouble: str
+    keys: tuple[VaultKey, ...] = ()
+    """The keys that it shares with this device, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +110,9 @@ class VaultSurvey:
         for node in nodes:
             found = self._reader.manifest(node, Floor())
             if isinstance(found, Trouble):
-                yield NodeState(node, self._reader.held(node), found.code)
+                yield NodeState(node, self._reader.held(node), found.code, self._reader.shared_keys(node))
             else:
-                yield NodeState(node, found, "")
+                yield NodeState(node, found, "", self._reader.shared_keys(node))
 
     def verify(self, nodes: Iterable[str], progress: Progress) -> Iterator[VaultFinding]:
         """Open everything that is listed, verify every signature inside, and yield what is wrong."""
@@ -136,7 +139,7 @@ class VaultSurvey:
             yield VaultFinding(node, entry.number, "missing", "the manifest lists this segment, and it is not there")
             return
         try:
-            key = self._keys.for_object(content)
+            key = self._reader.key_for(node, content)
             records = documents.open_segment(key, NodeId(bytes.fromhex(node)), entry, content)
         except RemoteError as error:
             yield VaultFinding(node, entry.number, error.code, str(error))
@@ -174,17 +177,25 @@ class VaultSurvey:
                 continue
             missing = list(self._pull_objects(node, after, before, mirror, progress))
             yield from missing
+            self._pull_keys(node, mirror)
             content = self._objects.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
             if not missing and content is not None and self._opens_as(node, content, found):
                 mirror.put(key, content)
                 for gone in sorted((before.all - after.all) if before else ()):
                     mirror.delete(gone)
 
+    def _pull_keys(self, node: str, mirror: ObjectStore) -> None:
+        """Copy a node's key object: without it nobody else opens what is sealed with keys that came later."""
+        key = key_object_key(self._keys.vault_id, NodeId(bytes.fromhex(node)))
+        content = self._objects.get(key, MAXIMUM_KEY_OBJECT_BYTES)
+        if content is not None and content != mirror.get(key, MAXIMUM_KEY_OBJECT_BYTES):
+            mirror.put(key, content)
+
     def _opens_as(self, node: str, content: bytes, manifest: VaultManifest) -> bool:
         """Say whether a manifest that was read again is the one that was followed; a newer one waits for next time."""
         try:
             return (
-                documents.open_vault_manifest(self._keys.for_object(content), NodeId(bytes.fromhex(node)), content)
+                documents.open_vault_manifest(self._reader.key_for(node, content), NodeId(bytes.fromhex(node)), content)
                 == manifest
             )
         except RemoteError:

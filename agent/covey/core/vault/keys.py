@@ -1,4 +1,4 @@
-"""The symmetric keys of a vault: one more for each rotation, all in one key file (docs/protocol.md, 14).
+"""The symmetric keys of a vault: one more for each rotation, all in one key file (`key_file.py`).
 
 Objects are sealed with the newest. Each names its key by an id in its clear header, so whoever holds the file opens old
 and new ones alike; whoever holds an old file opens nothing new.
@@ -7,11 +7,14 @@ and new ones alike; whoever holds an old file opens nothing new.
 from __future__ import annotations
 
 import hashlib
-import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from covey.core.ids import KEY_BYTES, VAULT_ID_BYTES, VaultId, from_hex
-from covey.errors import ConfigurationError, DecryptionError, MalformedError
+from covey.core.ids import VaultId
+from covey.errors import DecryptionError, UnknownVaultKeyError
+
+_MAGIC = b"HX"
+_HEADER_BYTES = 6 + 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,8 @@ class VaultKey:
 
     vault_id: VaultId
     key: bytes = field(repr=False)
+    since_us: int = field(default=0, compare=False)
+    """When it was drawn, in microseconds since 1970 by the clock of who drew it; 0 where nobody has noted that."""
 
     @property
     def key_id(self) -> bytes:
@@ -27,42 +32,12 @@ class VaultKey:
         return hashlib.blake2b(self.key, digest_size=8, person=b"covey/1 vkey id").digest()
 
 
-def key_file_text(*keys: VaultKey) -> str:
-    """Return the content of a key file with a vault's keys, newest first; only its owner may read it (mode 0600)."""
-    entries = [{"key_id": key.key_id.hex(), "key": key.key.hex()} for key in keys]
-    return json.dumps({"vault_id": keys[0].vault_id.hex(), "keys": entries}, indent=2) + "\n"
-
-
-def key_from_file_text(text: str) -> tuple[VaultKey, ...]:
-    """Parse a vault key file: the vault's keys, newest first.
-
-    Raises:
-        ConfigurationError: not a key file, or a key that does not match its id. The message never holds the content.
-    """
-    try:
-        document = json.loads(text)
-        vault_id = VaultId(from_hex(document["vault_id"], VAULT_ID_BYTES))
-        keys = tuple([VaultKey(vault_id, from_hex(entry["key"], KEY_BYTES)) for entry in document["keys"]])
-        named = [from_hex(entry["key_id"], 8) for entry in document["keys"]]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MalformedError):
-        raise _bad_key_file() from None
-    if not keys or named != [key.key_id for key in keys] or len(set(named)) != len(named):
-        raise _bad_key_file()
-    return keys
-
-
-def _bad_key_file() -> ConfigurationError:
-    return ConfigurationError(
-        "not a vault key file",
-        hint="take a fresh copy of vault.key from the collector that owns the vault",
-    )
-
-
 class KeyRing:
-    """The keys of one vault, newest first."""
+    """The keys of one vault, newest first; and those that were found shared with who holds `reader_secret`."""
 
-    def __init__(self, keys: tuple[VaultKey, ...]) -> None:
+    def __init__(self, keys: tuple[VaultKey, ...], reader_secret: bytes | None = None) -> None:
         self.keys = keys
+        self.reader_secret = reader_secret
         self._by_id = {key.key_id: key for key in keys}
 
     @property
@@ -75,13 +50,24 @@ class KeyRing:
         """The vault that all keys are of."""
         return self.newest.vault_id
 
+    def named(self, key_id: bytes) -> VaultKey | None:
+        """Return the key of an id."""
+        return self._by_id.get(key_id)
+
+    def learn(self, keys: Iterable[VaultKey]) -> None:
+        """Open with these, too."""
+        self._by_id |= {key.key_id: key for key in keys}
+
     def for_object(self, content: bytes) -> VaultKey:
         """Return the key that a vault object's clear header names: 6 bytes of magic, then the key's id.
 
         Raises:
-            DecryptionError: none of ours.
+            DecryptionError: this is no vault object.
+            UnknownVaultKeyError: none of ours.
         """
-        key = self._by_id.get(bytes(content[6:14]))
+        if content[:2] != _MAGIC or len(content) < _HEADER_BYTES:
+            raise DecryptionError("not a vault object")
+        key = self._by_id.get(bytes(content[6:_HEADER_BYTES]))
         if key is None:
-            raise DecryptionError("sealed with a vault key that the key file does not hold")
+            raise UnknownVaultKeyError
         return key

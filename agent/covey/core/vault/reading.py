@@ -27,10 +27,11 @@ from covey.core.vault.documents import (
     range_key,
     tombstone_key,
 )
-from covey.core.vault.keys import KeyRing
+from covey.core.vault.key_object import key_object_key, read_key_object
+from covey.core.vault.keys import KeyRing, VaultKey
 from covey.core.vault.merging import Replaced, open_tombstone
-from covey.errors import CoveyError, MalformedError, RemoteError, RollbackError, StorageError
-from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
+from covey.errors import CoveyError, MalformedError, RemoteError, RollbackError, StorageError, UnknownVaultKeyError
+from covey.limits.vault import MAXIMUM_KEY_OBJECT_BYTES, MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
 
 _RANGES_HELD = 64
 """Opened ranges kept for the next time; about 20 MB at most."""
@@ -90,9 +91,40 @@ class VaultReader:
         self._met: set[str] = set()
         self._ranges: dict[bytes, tuple[SegmentEntry, ...]] = {}
 
+    @property
+    def vault_id(self) -> VaultId:
+        """Which vault it is."""
+        return self._keys.vault_id
+
     def nodes(self) -> list[str]:
         """Return the ids (hex) of all nodes that have a manifest."""
         return listed_nodes(self._store, self._keys.vault_id)
+
+    def key_for(self, node: str, content: bytes) -> VaultKey:
+        """Return the key of an object of a node, if need be from what the node shares with its readers.
+
+        Raises:
+            UnknownVaultKeyError: the node does not share it with who holds these keys.
+            StorageError: the store could not be read.
+        """
+        try:
+            return self._keys.for_object(content)
+        except UnknownVaultKeyError:
+            self._keys.learn(self.shared_keys(node))
+            return self._keys.for_object(content)
+
+    def shared_keys(self, node: str) -> tuple[VaultKey, ...]:
+        """Return the keys that a node shares with who holds these, newest first; none where it shares nothing.
+
+        Raises:
+            StorageError: the store could not be read.
+        """
+        vault_id, name = self._keys.vault_id, NodeId(bytes.fromhex(node))
+        try:
+            found = self._store.get(key_object_key(vault_id, name), MAXIMUM_KEY_OBJECT_BYTES)
+            return () if found is None else read_key_object(vault_id, name, found).open(self._keys)
+        except RemoteError:
+            return ()
 
     def manifest(self, node: str, floor: Floor) -> VaultManifest | Trouble:
         """Read a node's manifest and follow it if it is good; rules of `covey.core.vault.documents`, and
@@ -130,7 +162,7 @@ class VaultReader:
         return manifest
 
     def _open(self, node: str, content: bytes, floor: int) -> VaultManifest:
-        return open_vault_manifest(self._keys.for_object(content), NodeId(bytes.fromhex(node)), content, floor)
+        return open_vault_manifest(self.key_for(node, content), NodeId(bytes.fromhex(node)), content, floor)
 
     def held(self, node: str) -> VaultManifest | None:
         """Return the last good manifest of this node, whatever the store says now."""
@@ -139,7 +171,7 @@ class VaultReader:
             try:
                 if content is not None:
                     self._good[node] = (_sealed_hash(content), self._open(node, content, 0))
-            except RemoteError:
+            except (RemoteError, StorageError):
                 return None  # a damaged memory is none
         good = self._good.get(node)
         return good[1] if good else None
@@ -175,7 +207,7 @@ class VaultReader:
             if found is None:
                 return Trouble("missing", named.hash.hex()[:8])
             content = found
-            entries = open_range(self._keys.for_object(content), NodeId(bytes.fromhex(node)), named, content)
+            entries = open_range(self.key_for(node, content), NodeId(bytes.fromhex(node)), named, content)
         except (RemoteError, StorageError) as error:
             return _trouble(error, content)
         if len(self._ranges) >= _RANGES_HELD:
@@ -209,7 +241,7 @@ class VaultReader:
                 for entry, content in self.contents(node, planned):
                     if content is None:
                         return False
-                    open_segment(self._keys.for_object(content), NodeId(bytes.fromhex(node)), entry, content)
+                    open_segment(self.key_for(node, content), NodeId(bytes.fromhex(node)), entry, content)
         except (RemoteError, StorageError):
             return False
         return True
@@ -228,7 +260,7 @@ class VaultReader:
             if found is None:
                 return Trouble("missing", named.hash.hex()[:8])
             content = found
-            return open_tombstone(self._keys.for_object(content), NodeId(bytes.fromhex(node)), named, content)
+            return open_tombstone(self.key_for(node, content), NodeId(bytes.fromhex(node)), named, content)
         except (RemoteError, StorageError) as error:
             return _trouble(error, content)
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from covey.app.roles.collector import Collector
+from covey.app.roles.node_keys import NodeKeys
 from covey.core.now import Now
 from covey.core.vault import documents
-from covey.core.vault.keys import KeyRing
 from covey.core.wire.message import read_message
 from covey.errors import RollbackError, StorageError
 from covey.limits.vault import SEGMENT_BYTES, SEGMENT_US
 from tests.fleet import Device, carry
+from tests.vault_keys import MemoryKeyFile
 from tests.vault_site import KEY, Site
 
 
@@ -187,9 +188,8 @@ def test_two_collectors_with_one_identity_do_not_write_over_each_other(site: Sit
     twin.mkdir()
     shutil.copytree(tmp_path, twin, dirs_exist_ok=True, ignore=shutil.ignore_patterns("twin"))
     copy = Device("collector", twin, collects=True)
-    rival = Collector(
-        copy.identity, lambda: KeyRing((KEY,)), copy.store, site.objects, copy.rng, SEGMENT_US, lambda *_line: None
-    )
+    keys = NodeKeys(copy.identity, MemoryKeyFile(KEY), copy.store, site.objects, copy.rng)
+    rival = Collector(copy.identity, keys, copy.store, site.objects, copy.rng, SEGMENT_US, lambda *_line: None)
     site.send(b"two")
     with copy.store.transaction():
         for message in site.gate.store.landing.until(1_000):

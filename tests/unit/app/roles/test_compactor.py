@@ -15,6 +15,7 @@ from covey.core.ids import Incarnation, node_id
 from covey.core.now import Now
 from covey.core.vault import merging
 from covey.core.vault.documents import SegmentEntry, SegmentRange, VaultManifest
+from covey.core.vault.key_file import KeyFile
 from covey.core.vault.keys import KeyRing, VaultKey
 from covey.core.vault.reading import Floor, VaultReader
 from covey.errors import LocalError, StorageError
@@ -41,8 +42,9 @@ def _land(site: Site, *bodies: bytes) -> None:
 
 
 def _compactor(site: Site, *keys: VaultKey) -> Compactor:
-    ring = KeyRing(keys or (KEY,))
-    node = NodeVault(site.gate.identity, lambda: ring, site.gate.store, site.objects, site.gate.rng)
+    if keys:
+        site.key_file.write(KeyFile(keys))
+    node = NodeVault(site.gate.identity, site.keys(), site.gate.store, site.objects, site.gate.rng)
     return Compactor(node, site.gate.store, site.gate.rng)
 
 
@@ -81,7 +83,7 @@ def test_small_segments_become_one_and_are_deleted_a_week_later(site: Site) -> N
     assert _manifest(site).tombstones == ()
     assert site.landed() == BODIES
     left = sorted(key.rpartition(".")[2] for key in site.objects.content)
-    assert left == ["hxman", "hxseg", "hxseg"]
+    assert left == ["hxkey", "hxman", "hxseg", "hxseg"]
 
 
 def test_what_is_merged_already_is_left_until_there_is_more(site: Site) -> None:
