@@ -82,6 +82,7 @@ _OUR_OWN = {
     "RETIRED_NOISE_KEYS": "this device's own keys",
     "RETIRED_NOISE_KEY_US_MIN": "this device's own keys",
     "RETIRED_NOISE_KEY_US_MAX": "this device's own keys",
+    "ROTATION_PACE_US": "this device's own keys",
     "DEPARTURE_US": "this machine's disk; the device is told by others, or has no use for it",
     "VOID_DEVICES": "this machine's disk",
     "JOIN_GRACE_US": "a joiner's patience",

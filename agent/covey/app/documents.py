@@ -179,6 +179,9 @@ class Status:
             description="invitations to further groups that a person here has not answered; `covey requests` lists them"
         ),
     ]
+    noise_key_seconds: Annotated[
+        Count | None, Says(description="age of this device's noise key; null before an agent has run")
+    ]
     landing_bytes: Count
     counters: dict[str, Count]
     troubles: Annotated[tuple[str, ...], Says(description="what is not well, one short line each")]

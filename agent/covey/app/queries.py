@@ -20,6 +20,7 @@ from covey.app.documents import (
     Status,
     WaitingMessage,
 )
+from covey.app.roles.key_rotation import CONDITION
 from covey.core.ids import DeviceKey, device_name
 from covey.core.link.records import MessageClass
 from covey.core.membership.requests import unanswered
@@ -77,6 +78,7 @@ def status_of(device: Device) -> Status:
         salvage=_last_salvage(device, now_us),
         pending_joins=len({each.group_id for each in store.joins.pending()}),
         waiting_invitations=len(unanswered(device.node.membership, store.requests, now_us)),
+        noise_key_seconds=_noise_key_age(device, now_us),
         landing_bytes=store.landing.size(),
         counters=store.counters.values(),
         troubles=tuple(_troubles(relay, relays, outbox, boards, running=running)),
@@ -86,6 +88,12 @@ def status_of(device: Device) -> Status:
 def _age(since_us: int | None, now_us: int) -> int | None:
     """Return whole seconds since then."""
     return None if since_us is None else max(0, now_us - since_us) // 1_000_000
+
+
+def _noise_key_age(device: Device, now_us: int) -> int | None:
+    """Return for how long the current noise key is in use, where an agent has noted it."""
+    public, since_us = device.store.conditions.values().get(CONDITION, ("", 0))
+    return _age(since_us, now_us) if public == device.node.identity.noise_public.hex() else None
 
 
 def _relays(device: Device, now_us: int, *, running: bool) -> Iterator[RelayStatus]:

@@ -66,6 +66,7 @@ def speak_with_relay(
     from covey.app.relays import Relays
     from covey.app.roles.group_teardown import GroupTeardown
     from covey.app.roles.key_reload import KeyReload
+    from covey.app.roles.key_rotation import KeyRotation
     from covey.app.roles.pairing_host import PairingHost
     from covey.app.runtime import Runtime
 
@@ -74,12 +75,17 @@ def speak_with_relay(
     relays = Relays(make_relays(device.folder, device.config, device.node.identity, *patience))
     teardown = GroupTeardown(device.store)
     host = PairingHost(device.store, relays, host_facts(device.folder, device.config), secrets.token_bytes, report)
+    own_roles: list[AgentRole] = [KeyReload(device.folder.noise_keys, device.store, report)]
+    if supervisor is not None:
+        interval_us, outbox_bytes = int(device.config.keys.rotation_days * 86_400e6), device.config.outbox.maximum_bytes
+        rotation = KeyRotation(device.folder.noise_keys, device.store, interval_us, outbox_bytes, report)
+        own_roles.append(rotation)
     runtime = Runtime(
         device.store,
         relays,
         device.clock,
         lambda state: device.make_node(lands_telemetry=lands_telemetry, presence_us=presence_us, state=state),
-        [*roles, KeyReload(device.folder.noise_keys, device.store, report), host, teardown],
+        [*roles, *own_roles, host, teardown],
         report,
         supervisor,
         host.receive,

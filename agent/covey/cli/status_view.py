@@ -26,6 +26,8 @@ def overview(status: Status) -> Iterator[str]:
     for each in status.relays or [status.relay]:
         yield f"relay    {each.url}: {printable(each.state)}, for {duration(each.seconds)}" if each.url else _NO_RELAY
     yield f"clock    {'synchronised' if status.clock_synchronised else 'not synchronised'}"
+    if (age := status.noise_key_seconds) is not None:
+        yield f"key      the noise key is {duration(age)} old"
     for group in status.groups:
         yield f"group    {group.group_id[:8]} version {group.version}, {count(group.members, 'member')}"
     if salvage := status.salvage:

@@ -91,6 +91,15 @@ class BrokerConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class KeysConfig:
+    """[keys]: this device's own keys."""
+
+    rotation_days: float = _setting(
+        30.0, "age at which the agent replaces the noise key; 0: never; more in large groups", 90.0, "days", 0, 3_650
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class PresenceConfig:
     """[presence]: telling the collector that this device is there."""
 
@@ -182,6 +191,7 @@ class Config:
     )
     relay: RelayConfig = field(default_factory=RelayConfig)
     broker: BrokerConfig = field(default_factory=BrokerConfig)
+    keys: KeysConfig = field(default_factory=KeysConfig)
     presence: PresenceConfig = field(default_factory=PresenceConfig)
     telemetry: TelemetryConfig = field(default_factory=TelemetryConfig)
     sensors: SensorsConfig = field(default_factory=SensorsConfig)
@@ -194,6 +204,7 @@ class Config:
 SECTIONS: dict[str, type] = {
     "relay": RelayConfig,
     "broker": BrokerConfig,
+    "keys": KeysConfig,
     "presence": PresenceConfig,
     "telemetry": TelemetryConfig,
     "sensors": SensorsConfig,

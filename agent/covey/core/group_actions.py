@@ -16,9 +16,16 @@ from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.membership import Edit, Membership
-from covey.core.membership.records import CarrierRecords, ControlRecords, JoinRecords, RequestRecords, VoteRecords
+from covey.core.membership.records import (
+    CarrierRecords,
+    ControlRecords,
+    InviteRecords,
+    JoinRecords,
+    RequestRecords,
+    VoteRecords,
+)
 from covey.core.membership.requests import as_invite, invite_member
-from covey.core.membership.rotation import announce_everywhere, wiped
+from covey.core.membership.rotation import announce_everywhere, may_rotate, wiped
 from covey.core.membership.voting import Voting
 from covey.core.membership.voting import vote as cast_vote
 from covey.core.now import Now
@@ -46,6 +53,10 @@ class ActionRecords(Protocol):
     @property
     def joins(self) -> JoinRecords:
         """Groups that this device has asked to join."""
+
+    @property
+    def invites(self) -> InviteRecords:
+        """This device's invites."""
 
     @property
     def carriers(self) -> CarrierRecords:
@@ -152,6 +163,10 @@ class GroupActions:
     def rotate_noise_key(self, now: Now) -> None:
         """Tell every group the noise key that is current now; it must be stored already."""
         self.queue_sends(announce_everywhere(self._membership, self._identity, self._records, now.wall_us), now)
+
+    def may_rotate(self, now: Now) -> bool:
+        """Say whether the noise key may be replaced without a person."""
+        return may_rotate(self._membership, self._identity, self._records, now.wall_us)
 
     def noise_keys_to_wipe(self, now: Now) -> list[NoisePublic]:
         """Return the retired noise keys that nothing needs any more."""

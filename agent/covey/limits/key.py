@@ -8,8 +8,12 @@ RETIRED_NOISE_KEYS = 4
 RETIRED_NOISE_KEY_US_MIN = 3_600_000_000
 """How long a retired noise key is kept at least: longer than an invite that was printed before lives."""
 
-RETIRED_NOISE_KEY_US_MAX = 7 * 86_400_000_000
-"""How long it is kept at most, whoever has not heard yet: relays hold envelopes no longer, and senders seal anew."""
+RETIRED_NOISE_KEY_US_MAX = 180 * 86_400_000_000
+"""How long it is kept at most, whoever has not heard yet: two devices that were apart while both rotated have nothing
+else to reach each other by, and a season in a box is common; whoever is silent for longer is invited anew."""
+
+ROTATION_PACE_US = 2 * 3_600_000_000
+"""Between two rotations of one group, on average: of 1,000 members each gets twelve manifests of 200 kB a day."""
 
 ARGON2_PASSES = 3
 """Passes of Argon2id for a new passphrase: with the memory below, RFC 9106's second choice, 0.3 s on a Pi 4."""

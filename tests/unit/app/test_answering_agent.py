@@ -33,6 +33,7 @@ _STATUS = Status(
     salvage=None,
     pending_joins=0,
     waiting_invitations=0,
+    noise_key_seconds=None,
     landing_bytes=0,
     counters={},
     troubles=(),

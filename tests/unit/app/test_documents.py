@@ -39,6 +39,7 @@ def _status() -> Status:
         salvage=SalvageStatus(3, {"outbox": 1, "inbox": None}, "aside"),
         pending_joins=0,
         waiting_invitations=0,
+        noise_key_seconds=None,
         landing_bytes=0,
         counters={"duplicates": 2},
         troubles=("the outbox is nearly full",),

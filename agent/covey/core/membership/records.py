@@ -291,6 +291,10 @@ class RotationRecords(Protocol):
     """What announcing a noise key needs."""
 
     @property
+    def invites(self) -> InviteRecords:
+        """This device's invites."""
+
+    @property
     def outbox(self) -> ControlRecords:
         """Messages that wait for their recipients."""
 
@@ -309,6 +313,10 @@ class RotationRecords(Protocol):
 
 class MaintenanceRecords(Protocol):
     """What the maintenance of groups needs."""
+
+    @property
+    def invites(self) -> InviteRecords:
+        """This device's invites."""
 
     @property
     def groups(self) -> GroupRecords:

@@ -8,6 +8,11 @@ From then on the rules are:
     2. Whoever accepts such a manifest seals to the new key from then on, also what it sends again.
     3. A retired key is wiped after `RETIRED_NOISE_KEY_US_MIN`, once everybody who has to know does; and whoever knows,
        after `RETIRED_NOISE_KEY_US_MAX`. It stays while a group of ours still lists it: nothing else would reach us.
+       Two devices that were apart while both rotated reach each other by nothing but the keys of before.
+    4. A device rotates by itself after an interval, longer in a large group, so that a group is not told of more than
+       one key every `ROTATION_PACE_US`, and a fifth more or less, which its key decides: not all at once.
+    5. It does not while the rotation before is unfinished, a control message or an answer to a join waits, an invite
+       that names its key is good, or a group is in conflict.
 
 Of two concurrent rotations of one device the later in order of version and hash holds (`resolver.py`, rule 5); if that
 is not the current key, rule 1 corrects it.
@@ -17,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from covey.core.crypto import Identity
+from covey.core.crypto import Identity, digest
 from covey.core.group.manifest import COLLECTOR
 from covey.core.group.messages import GroupSend
 from covey.core.ids import GroupId, NoisePublic
@@ -25,7 +30,7 @@ from covey.core.membership.membership import Membership
 from covey.core.membership.records import RotationRecords
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
-from covey.limits.key import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN
+from covey.limits.key import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN, ROTATION_PACE_US
 
 
 def outdated(membership: Membership, identity: Identity) -> list[GroupId]:
@@ -81,6 +86,30 @@ def _notify_boards(
         if ours or records.carriers.of(board) is not None:
             sends.append(GroupSend(board, MessageType.COLLECTOR_KEY, group_id, identity.noise_public))
     return sends
+
+
+def rotation_due_us(membership: Membership, public: NoisePublic, since_us: int, interval_us: int) -> int:
+    """Return when a key that is in use since some time is to be replaced, by the wall clock (rule 4)."""
+    largest = max((len(group.members) for group in membership.groups()), default=0)
+    mean_us = max(interval_us, largest * ROTATION_PACE_US)
+    share = int.from_bytes(digest(b"covey/1 rotate", public)[:4], "big") / 2**32
+    return since_us + int(mean_us * (0.8 + 0.4 * share))
+
+
+def announcement_bytes(membership: Membership) -> int:
+    """Return how much a rotation puts into the outbox."""
+    return sum(len(group.raw) * len(group.members) for group in membership.groups())
+
+
+def may_rotate(membership: Membership, identity: Identity, records: RotationRecords, now_us: int) -> bool:
+    """Say whether a rotation by itself would endanger nothing that is under way (rule 5)."""
+    return not (
+        identity.noise.retired
+        or records.outbox.control_waits()
+        or records.joins.pending()
+        or any(each.expires_at_us > now_us for each in records.invites.all())
+        or any(not group.raw for group in membership.groups())
+    )
 
 
 def wiped(membership: Membership, identity: Identity, records: RotationRecords, now_us: int) -> list[NoisePublic]:

@@ -104,7 +104,7 @@ def test_the_old_key_is_wiped_when_everybody_knows(make: Make, ann: Rotating) ->
     assert not ann.files.identity().noise.holds(old.public), "wiped from the file"
 
 
-def test_the_old_key_is_wiped_after_a_week_even_if_somebody_is_away(make: Make, ann: Rotating) -> None:
+def test_the_old_key_is_wiped_after_half_a_year_even_if_somebody_is_away(make: Make, ann: Rotating) -> None:
     ben = make("ben")
     group_id = found(ann, ben)
     old = ann.identity.noise_public

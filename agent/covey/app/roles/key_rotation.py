@@ -1,0 +1,117 @@
+"""Replacing this device's noise key from time to time (`core/membership/rotation.py` says when it may be).
+
+1. A key's age is kept by the store, beside the key's public half; one that a command has drawn counts from the first
+   look on. A clock that went back does not make a key younger than it can be.
+2. The new key is in the file before anybody is told of it. Whatever a crash leaves undone after that, the maintenance
+   of groups finishes: it tells the current key to every group that lists a retired one.
+3. Without a relay nobody is told, and so nothing is rotated.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from covey.core.crypto import Identity
+from covey.core.membership.rotation import announcement_bytes, rotation_due_us
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.errors import LocalError
+from covey.ports import Report, Transactions
+
+CONDITION = "noise key"
+"""Under which name the store keeps the key in use, and since when it is."""
+
+_LOOK_US = 600_000_000
+
+
+class RotatingFile(Protocol):
+    """Where the noise secrets lie; `adapters/keys/noise_key_file.py` implements it."""
+
+    def rotate(self, identity: Identity, now_us: int) -> None:
+        """Draw a noise key and store it; the one before retires."""
+
+
+class NotedConditions(Protocol):
+    """What the running agent has noted, by name."""
+
+    def set(self, name: str, value: str, now_us: int) -> None:
+        """Note a value, and since when it holds."""
+
+    def values(self) -> dict[str, tuple[str, int]]:
+        """Return name to (value, since when in microseconds)."""
+
+
+class WaitingBytes(Protocol):
+    """The outbox, as far as its room goes."""
+
+    def totals(self) -> tuple[int, int]:
+        """Return (messages, bytes) that wait."""
+
+
+class RotationStore(Transactions, Protocol):
+    """The store as this role needs it."""
+
+    @property
+    def conditions(self) -> NotedConditions:
+        """What the running agent has noted."""
+
+    @property
+    def outbox(self) -> WaitingBytes:
+        """What waits for whom."""
+
+
+class KeyRotation:
+    """Rotates by itself; an interval of 0 leaves it to a person."""
+
+    def __init__(
+        self, file: RotatingFile, store: RotationStore, interval_us: int, outbox_bytes: int, report: Report
+    ) -> None:
+        self._file = file
+        self._store = store
+        self._interval_us = interval_us
+        self._outbox_bytes = outbox_bytes
+        self._report = report
+        self._look_at_us = 0
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Rotate where it is due and may be; return when to look again."""
+        if now.monotonic_us < self._look_at_us:
+            return self._look_at_us
+        self._look_at_us = now.monotonic_us + _LOOK_US
+        public, since_us = node.identity.noise_public, self._since_us(node, now)
+        if not self._interval_us or now.wall_us < rotation_due_us(node.membership, public, since_us, self._interval_us):
+            return self._look_at_us
+        if not node.state.windows.is_connected:
+            return self._look_at_us
+        needed = announcement_bytes(node.membership)
+        if self._store.outbox.totals()[1] + needed > self._outbox_bytes // 2:
+            return self._look_at_us  # what waits for others has the room
+        if not node.actions.may_rotate(now):
+            return self._look_at_us
+        self._rotate(node, now)
+        return self._look_at_us
+
+    def _since_us(self, node: Node, now: Now) -> int:
+        """Return since when the current key is in use, and note it (rule 1)."""
+        public = node.identity.noise_public.hex()
+        noted, since_us = self._store.conditions.values().get(CONDITION, ("", 0))
+        if noted == public and since_us <= now.wall_us:
+            return since_us
+        with self._store.transaction():
+            self._store.conditions.set(CONDITION, public, now.wall_us)
+        return now.wall_us
+
+    def _rotate(self, node: Node, now: Now) -> None:
+        try:
+            with self._store.transaction():
+                self._file.rotate(node.identity, now.wall_us)
+                node.actions.rotate_noise_key(now)
+                self._store.conditions.set(CONDITION, node.identity.noise_public.hex(), now.wall_us)
+        except LocalError as error:
+            node.discard()  # the key is stored, perhaps: then the maintenance of groups tells it later
+            self._report("warning", f"the noise key was not told to every group: {error}")
+        else:
+            self._report("notice", f"noise key {node.identity.noise_public[:4].hex()} is this device's from now on")
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Nothing is open."""
