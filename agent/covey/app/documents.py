@@ -125,12 +125,30 @@ class MemberStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherHeads:
+    """A member that was last seen with other manifests of a group than this device."""
+
+    device: DeviceName
+    seconds: Annotated[Age, Says(description="since when, at most")]
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementStatus:
+    """Which other members, boards apart, were last seen with the same manifests of a group as this device."""
+
+    same: Count
+    others: tuple[OtherHeads, ...]
+    never: Annotated[tuple[DeviceName, ...], Says(description="members that have not said anything of it yet")]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupStatus:
     """A group that this device is in."""
 
     group_id: GroupIdText
     version: Count
     members: Count
+    agreement: AgreementStatus
     epoch: int = _here(0)
     mode: int = _here(0)
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from covey.adapters.keys.relay_credential import place
 from covey.app.documents import (
     DAY_S,
+    AgreementStatus,
     BoardStatus,
     BytesByClass,
     GroupStatus,
     MemberStatus,
+    OtherHeads,
     Outbox,
     OutboxStatus,
     QueueStatus,
@@ -23,11 +25,13 @@ from covey.app.documents import (
 from covey.app.roles.key_rotation import CONDITION
 from covey.core.ids import DeviceKey, device_name
 from covey.core.link.records import MessageClass
+from covey.core.membership.agreement import agreement
 from covey.core.membership.requests import unanswered
 from covey.core.presence.status import condition
 
 if TYPE_CHECKING:
     from covey.app.device import Device
+    from covey.core.group.manifest import GroupManifest
 
 _NEVER = "never connected"
 _NO_AGENT = "agent not running"
@@ -71,7 +75,14 @@ def status_of(device: Device) -> Status:
         ),
         members=tuple(_members(device, labels, now_us)),
         groups=tuple(
-            GroupStatus(group.group_id.hex(), group.version, len(group.members), group.epoch, int(group.mode))
+            GroupStatus(
+                group.group_id.hex(),
+                group.version,
+                len(group.members),
+                _agreement(device, group, now_us),
+                group.epoch,
+                int(group.mode),
+            )
             for group in device.node.membership.groups()
         ),
         boards=boards,
@@ -83,6 +94,20 @@ def status_of(device: Device) -> Status:
         counters=store.counters.values(),
         troubles=tuple(_troubles(relay, relays, outbox, boards, running=running)),
     )
+
+
+def _agreement(device: Device, group: GroupManifest, now_us: int) -> AgreementStatus:
+    node, store = device.node, device.store
+    said_to = {each.keys.signing_public: node.heads.said_to(each.keys.signing_public) for each in group.members}
+    found = agreement(
+        node.membership.trust(group.group_id),
+        node.identity.signing_public,
+        said_to,
+        store.heads.all(),
+        store.groups.changed_at(group.group_id),
+    )
+    others = (OtherHeads(device_name(key), _age(since_us, now_us) or 0) for key, since_us in found.others.items())
+    return AgreementStatus(len(found.same), tuple(others), tuple(device_name(key) for key in found.never))
 
 
 def _age(since_us: int | None, now_us: int) -> int | None:

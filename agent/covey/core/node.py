@@ -54,6 +54,7 @@ class Node:
 
     `actions` changes groups, `history` is what they say, `telemetry` publishes, `landing` answers for a collector,
     `export` carries by hand.
+    `heads` compares how groups stand elsewhere.
 
     `lands_telemetry` says whether a collector empties the landing; without one, telemetry stays at its sender.
     `silent_us` is how long a collector may acknowledge nothing before new telemetry goes to the next one.
@@ -97,7 +98,7 @@ class Node:
         self.telemetry = Publishing(own, self.membership, records, queue, sender)
         self.landing = TelemetryLanding(records, self._links, lands=lands_telemetry)
         self._group_messages = group_messages = GroupMessages(self.membership, self._group_maintenance, records, queue)
-        self._heads = HeadsExchange(own, self.membership, records, jitter, state.heads)
+        self.heads = HeadsExchange(own, self.membership, records, jitter, state.heads)
         parts = ReceivingParts(
             state.rates,
             self.membership,
@@ -106,14 +107,14 @@ class Node:
             queue,
             self._acknowledgements,
             self.heartbeat,
-            self._heads,
+            self.heads,
             self.routes,
         )
         self.history = history = History(identity, self.membership, records, queue)
         history_messages = HistoryMessages(history, self.membership, self._group_maintenance, records.counters)
         handlers = {**group_messages.handlers(), **history_messages.handlers(), **self.landing.handlers()}
         self._receiver = Receiver(identity, records, rng, parts, self._events, handlers)
-        self.export = Export(self.membership, records, queue, sender, sealer, self._heads, self._receiver)
+        self.export = Export(self.membership, records, queue, sender, sealer, self.heads, self._receiver)
         self.refresh()
 
     def _address(self, device: DeviceKey) -> NoisePublic | None:
@@ -201,12 +202,12 @@ class Node:
         for author, incarnation, body in self._acknowledgements.resumptions():
             yield from self._routing.unsequenced(self.membership, author, MessageType.RESUME, body, now, incarnation)
         for collector, body in self.heartbeat.due(self.membership, now):
-            heads = self._heads.said_to(collector)
+            heads = self.heads.said_to(collector)
             yield from self._routing.unsequenced(
                 self.membership, collector, MessageType.PRESENCE, body, now, heads=heads
             )
-        for member, body in self._heads.due(now) if self.state.windows.is_connected else ():
-            heads = self._heads.said_to(member)
+        for member, body in self.heads.due(now) if self.state.windows.is_connected else ():
+            heads = self.heads.said_to(member)
             yield from self._routing.unsequenced(self.membership, member, MessageType.HEADS, body, now, heads=heads)
         for outgoing in self._sender.envelopes(now):
             yield from self._routing.of(self.membership, outgoing, now)
@@ -214,7 +215,7 @@ class Node:
     def _acknowledge(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
         for author, incarnation, link in self._links.due(now.monotonic_us, wanted):
             body = Acknowledgement(incarnation, link.acknowledgement()).to_wire()
-            heads = self._heads.said_to(author)
+            heads = self.heads.said_to(author)
             yield from self._routing.unsequenced(self.membership, author, MessageType.ACK, body, now, heads=heads)
 
     def make_acknowledgements_due(self, now: Now) -> None:
@@ -267,7 +268,7 @@ class Node:
         deadlines = self.state.windows.deadlines()
         deadlines += self._links.deadlines()
         deadlines += [self._group_maintenance.next_deadline(), self.heartbeat.next_deadline()]
-        deadlines.append(self._heads.next_deadline())
+        deadlines.append(self.heads.next_deadline())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def handle_deadline(self, now: Now) -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
 from covey.app.checks.online import acl, credential, relay
-from covey.app.documents import DAY_S
-from covey.app.wording import count
+from covey.app.documents import DAY_S, AgreementStatus
+from covey.app.wording import count, duration
 from covey.errors import CoveyError
 from covey.limits.units import MIB
 
@@ -25,6 +25,7 @@ _OLDEST_CLOCK_US = 1_735_689_600_000_000
 """2025-01-01: a clock before the first release of Covey has not been set."""
 _LEAST_FREE_BYTES = 64 * MIB
 _LEAST_FREE_INODES = 1_000
+_NAMED = 3
 
 
 def versions(_: Examined) -> Iterator[Seen]:
@@ -201,14 +202,14 @@ def vault(device: Examined) -> Iterator[Seen]:
 
 
 def agreement(device: Examined) -> Iterator[Seen]:
-    """Whether members agree on who is in the group, as far as they have told this device."""
+    """Whether members agree on who is in the group: what each has last said of it, and what this device lacks."""
     from covey.core.group.manifest import read_manifest
 
     missing = "the agent asks for what is missing: is the relay up, and another member there?"
-    agreed = True
     membership = device.opened.node.membership
+    statuses = {each.group_id: each.agreement for each in device.status.groups}
     for group in membership.groups():
-        name = f"group {group.group_id.hex()[:8]}"
+        name, found = f"group {group.group_id.hex()[:8]}", statuses[group.group_id.hex()]
         early = [read_manifest(raw).version for raw in device.opened.store.groups.early_manifests(group.group_id)]
         if early:
             yield warning(f"{name}: members know version {max(early)}, this device {group.version}", missing)
@@ -216,11 +217,30 @@ def agreement(device: Examined) -> Iterator[Seen]:
             yield warning(f"{name}: members hold rivals of version {group.version}", "two minutes online end it")
         elif membership.secret(group.group_id) is None:
             yield warning(f"{name}: the secret of its epoch has not come", missing)
+        elif found.others or found.never:
+            yield warning(
+                f"{name} version {group.version}: {_who_agrees(found)}",
+                "whoever is behind asks when it is next online; covey status --json names them all",
+            )
         else:
-            continue
-        agreed = False
-    if agreed:
-        yield ok("nobody has told of anything that is not known here")
+            yield ok(f"{name} version {group.version}: {_who_agrees(found)}")
+    if not statuses:
+        yield ok("no group to agree on")
+
+
+def _who_agrees(found: AgreementStatus) -> str:
+    """Return how many members were last seen with the same, and the first ones that were not."""
+    same = count(found.same, "other member") if found.same else "nobody"
+    parts = [f"{same} last seen with the same"]
+    if not (found.same or found.others or found.never):
+        return "nobody else follows it"
+    if found.others:
+        named = ", ".join(f"{each.device} for {duration(each.seconds)}" for each in found.others[:_NAMED])
+        parts.append(f"{len(found.others)} with others ({named}{', ...' if len(found.others) > _NAMED else ''})")
+    if found.never:
+        named = ", ".join(found.never[:_NAMED])
+        parts.append(f"{len(found.never)} not seen yet ({named}{', ...' if len(found.never) > _NAMED else ''})")
+    return ", ".join(parts)
 
 
 def boards(device: Examined) -> Iterator[Seen]:

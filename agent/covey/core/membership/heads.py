@@ -110,7 +110,7 @@ class HeadsExchange:
         member = trust.current.member(device) if trust.current is not None else None
         return member is not None and not member.is_board and not self._membership.is_revoked(trust.group_id)
 
-    def _report(self, device: DeviceKey, *, asks: bool) -> HeadsReport:
+    def report(self, device: DeviceKey, *, asks: bool = False) -> HeadsReport:
         """Return how the groups stand that a device is a member of; this one may be none of them any more."""
         listing = (self._head(trust) for trust in self._membership.trusts() if self._lists(trust, device))
         return HeadsReport(asks, tuple(listing))
@@ -128,7 +128,7 @@ class HeadsExchange:
                 continue
             if self._may_say(("report", device), device, own, now_us):
                 pacing.reports.spend(1, now_us)
-                yield device, self._report(device, asks=asks).to_wire()
+                yield device, self.report(device, asks=asks).to_wire()
 
     def next_deadline(self) -> int | None:
         """Return when `due` should be called next, in monotonic microseconds."""

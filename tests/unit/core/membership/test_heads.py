@@ -12,6 +12,7 @@ from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.messages import pull_from_wire
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
 from covey.core.link.sealer import Outgoing
+from covey.core.membership.agreement import Agreement, agreement
 from covey.core.membership.events import GroupDestroyed, RemovedFromGroup
 from covey.core.wire.envelope import seal
 from covey.core.wire.heads import GroupHead, HeadsReport
@@ -191,6 +192,50 @@ def test_rivals_come_together_by_a_third(make: Make) -> None:
     assert {member.label for member in cay.node.membership.group(group_id).members} >= {"ann anew", "ben anew"}
 
 
+def _agreement(device: Device, group_id: GroupId) -> Agreement:
+    said_to = {key: device.node.heads.said_to(key) for key in _members(device, group_id)}
+    changed_at_us = device.store.groups.changed_at(group_id)
+    trust = device.node.membership.trust(group_id)
+    return agreement(trust, device.key, said_to, device.store.heads.all(), changed_at_us)
+
+
+def test_agreement_is_what_everybody_was_last_seen_with(make: Make) -> None:
+    world = Stolen(make)
+    ann, ben, mal, sam = world.ann, world.ben, world.mal, world.sam
+    before = _agreement(sam, world.group_id)
+    assert not before.whole, "it has spoken with the inviter alone"
+    assert set(before.never) == {ben.key, mal.key}
+    mal.blob(world.group_id, b"all is well")
+    _meet(mal, sam, seconds=10)
+    sam.blob(world.group_id, b"yes")
+    _meet(mal, sam, seconds=10)
+    deceived = _agreement(sam, world.group_id)
+    assert mal.key in deceived.same
+    assert deceived.never == (ben.key,), "and so it does not say that all agree"
+    _meet(ben, sam)
+    after = _agreement(sam, world.group_id)
+    assert after.same == (ben.key,)
+    assert set(after.others) == {ann.key}, "who was last seen before the removal"
+    assert after.others[ann.key] == sam.store.groups.changed_at(world.group_id)
+    ann.now = sam.now
+    sam.blob(world.group_id, b"hello")
+    _meet(ann, ben, sam, seconds=400)
+    assert _agreement(sam, world.group_id).whole
+
+
+def test_of_two_groups_the_report_says_which_one_differs(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    one, other = found(ann, ben), found(ann, ben)
+    with ann.store.transaction():
+        member = ann.node.membership.group(one).member(ann.key)
+        assert member is not None
+        changed = replace(member, label="anew")
+        ann.node.actions.change(one, lambda draft, _: draft.changing(changed), ann.now)
+    _report(ben, ann, *ben.node.heads.report(ann.key).heads)
+    assert _agreement(ann, other).whole
+    assert set(_agreement(ann, one).others) == {ben.key}
+
+
 # -- those who mean ill -----------------------------------------------------------------------------------------------
 
 
@@ -273,8 +318,8 @@ def test_an_honest_pair_says_no_more_than_two_reports_and_a_request(make: Make) 
 def test_a_member_learns_nothing_of_groups_that_it_is_not_in(make: Make) -> None:
     ann, ben, cay = make("ann"), make("ben"), make("cay")
     shared, secret = found(ann, ben), found(ann, cay)
-    heads = ann.node._heads
-    report = heads._report(ben.key, asks=False)
+    heads = ann.node.heads
+    report = heads.report(ben.key)
     assert [head.group_id for head in report.heads] == [shared]
     before = heads.said_to(ben.key), heads.said_to(cay.key)
     with ann.store.transaction():
@@ -324,7 +369,7 @@ def test_a_version_without_heads_is_left_in_peace(make: Make) -> None:
 def test_what_a_later_version_adds_is_passed_over(make: Make) -> None:
     ann, new = make("ann"), make("new")
     found(ann, new)
-    heads = ann.node._heads
+    heads = ann.node.heads
     own = heads.said_to(new.key)
     later = GroupId(own[:16] + b"histories, later")
     ann.compares_on_contact_only()
