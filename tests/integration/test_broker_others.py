@@ -15,6 +15,7 @@ from pyhocon import ConfigFactory
 
 from covey.adapters.mqtt.settings import publish_bytes
 from covey.limits.message import MAXIMUM_ENVELOPE_BYTES
+from covey.limits.pairing import MAXIMUM_OPEN_INVITES
 
 _FOLDER = Path(__file__).parents[2] / "broker_conf"
 _PACKET_BYTES = publish_bytes(len("covey/1/in/") + 64, MAXIMUM_ENVELOPE_BYTES)
@@ -44,6 +45,8 @@ def test_emqx() -> None:
     assert found["mqtt.peer_cert_as_username"] == found["mqtt.peer_cert_as_clientid"] == "cn"
     assert _PACKET_BYTES <= found["mqtt.max_packet_size"] < 2 * _PACKET_BYTES
     assert not found["mqtt.retain_available"]
+    assert found["mqtt.max_subscriptions"] > MAXIMUM_OPEN_INVITES
+    assert found["listeners.ssl.default.max_connections"] > 0
     assert found["authorization.no_match"] == "deny"
     assert [Path(each["path"]).name for each in found["authorization.sources"]] == ["covey-acl.conf"]
 
@@ -68,6 +71,7 @@ def test_vernemq() -> None:
     for option in ("require_certificate", "use_identity_as_username"):
         assert found[f"listener.ssl.default.{option}"] == "on"
     assert found["listener.ssl.default.tls_version"] == "tlsv1.3"
+    assert int(found["listener.ssl.default.max_connections"]) > 0
     assert found["allow_anonymous"] == found["systree_enabled"] == found["allow_multiple_sessions"] == "off"
     assert found["plugins.vmq_diversity"] == found["plugins.vmq_acl"] == "on"
     assert int(found["plugins.vmq_diversity.priority"]) < int(found["plugins.vmq_acl.priority"])
@@ -113,6 +117,8 @@ def test_hivemq() -> None:
     found = _xml("config.xml")
     assert [each.tag for each in found.iterfind("listeners/*")] == ["tls-tcp-listener"]
     assert [each.text for each in found.iter("protocol")] == ["TLSv1.3"]
+    assert int(found.findtext("restrictions/max-connections", "")) > 0
+    assert int(found.findtext("mqtt/session-expiry/max-interval", "")) == 7 * 86_400
     assert _PACKET_BYTES <= int(found.findtext("mqtt/packets/max-packet-size", "")) < 2 * _PACKET_BYTES
     for feature in ("retained-messages", "wildcard-subscriptions", "shared-subscriptions"):
         assert found.findtext(f"mqtt/{feature}/enabled") == "false"
