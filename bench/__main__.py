@@ -15,6 +15,7 @@ BENCHES = {
     "ingest": "readings/s from a vault into Spark, against Spark's own JSON and Parquet sources",
     "vault_growth": "what a micro-batch costs as a vault grows to 100,000 segments, and its devices to 100,000",
     "manifests": "size and accept time of group manifests; a merge against a perfect broadcast",
+    "history": "taking 10,000 operations of 100 authors; catching up, against git fetch",
     "board": "readings/s and bytes on a serial line, against JSON; what an envelope costs a board",
     "crypto_instructions": "Cortex-M0 instructions and heap of the boards' cryptography, with viper and without",
     "outbox": "bytes written to disk for each message's life; a start with a million messages waiting",

@@ -14,8 +14,8 @@ CREATE TABLE operation (
     stored_at        INTEGER NOT NULL,
     raw              BLOB    NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX operation_by_height ON operation (group_id, height, hash);
-CREATE INDEX operation_by_hash ON operation (hash);
+CREATE UNIQUE INDEX operation_by_hash ON operation (hash, group_id);
+CREATE INDEX operation_by_height ON operation (group_id, height, hash);
 CREATE INDEX operation_by_log ON operation (group_id, author, incarnation, number);
 
 CREATE INDEX operation_by_kind ON operation (group_id, kind, height, hash);

@@ -1,0 +1,175 @@
+"""History: taking 10,000 operations of 100 authors, and catching up after a long absence.
+
+The peers: verifying as many Ed25519 signatures and nothing else, which no design can do without; and `git fetch` of as
+many commits with signatures of the same length, which git fetches without verifying them. Times are of the processor.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from covey.core import crypto
+from covey.core.crypto import Identity
+from covey.core.group.manifest import Member, sign_manifest
+from covey.core.history.bodies import Note
+from covey.core.history.messages import HistoryPull, OperationBundle
+from covey.core.history.operation import Log, Operation, read_operation, sign_operation
+from covey.core.ids import GroupId, Incarnation
+from covey.core.wire.message import Message, MessageType
+from covey.limits.history import BUNDLE_OPERATIONS, MAXIMUM_PARENTS
+from tests.fleet import Device
+
+_AUTHORS = 100
+_OPERATIONS = 10_000
+_NOTE = Note("text/plain", b"pump 3 rattles again; oiled it, and ordered a bearing").to_wire()
+
+
+def main() -> None:
+    """Measure and print."""
+    operations, authors = _OPERATIONS, _AUTHORS
+    with tempfile.TemporaryDirectory() as folder:
+        chance = random.Random(7)
+        device, group_id, identities = _member_of_a_crowd(Path(folder), authors, chance)
+        written = _written(device, group_id, identities, operations, chance)
+        raw_bytes = sum(len(each.raw) for each in written)
+        print(f"{operations:,} operations by {authors} authors, {raw_bytes / operations:.0f} bytes each")
+        taken_s, peak_mib = _take(device, group_id, written)
+        bare_s = _verify(written)
+        print(f"  taken and stored: {taken_s:.2f} s, {taken_s / bare_s:.2f} times their signatures' {bare_s:.2f} s")
+        print(f"  memory while doing so: + {peak_mib:.1f} MiB")
+        _catch_up(device, group_id, written)
+        git_bytes, git_s = _git(Path(folder), operations, chance)
+        print(f"  git fetch of as many commits: {git_bytes / raw_bytes:.2f} of the bytes, {git_s:.2f} s, none verified")
+
+
+def _member_of_a_crowd(folder: Path, authors: int, chance: random.Random) -> tuple[Device, GroupId, list[Identity]]:
+    """Return a device in a group with that many others, which can write as we like."""
+    device = Device("reader", folder)
+    identities = [Identity.from_seeds(chance.randbytes(32), chance.randbytes(32)) for _ in range(authors)]
+    with device.store.transaction():
+        first = device.node.membership.create("reader", (), device.now.wall_us)
+        others = tuple(Member(each.keys, since=2) for each in identities)
+        members = tuple(sorted((*first.members, *others), key=lambda each: each.keys.signing_public))
+        grown = sign_manifest(replace(first.draft(), members=members), device.identity)
+        device.store.groups.save_manifest(first.group_id, grown.hash, grown.version, grown.raw, 0)
+    device.node.refresh()
+    return device, first.group_id, identities
+
+
+def _written(
+    device: Device, group_id: GroupId, identities: list[Identity], count: int, chance: random.Random
+) -> list[Operation]:
+    """Return operations that follow one another as those of people do who are not always connected."""
+    named = device.node.membership.group(group_id).hash
+    last: dict[bytes, Operation] = {}
+    heads: dict[bytes, Operation] = {}
+    written = []
+    for _ in range(count):
+        author = chance.choice(identities)
+        own = last.get(author.signing_public)
+        follows = chance.sample(list(heads.values()), min(len(heads), chance.randint(1, MAXIMUM_PARENTS - 1)))
+        parents = {each.id: each for each in (*follows, *([own] if own else []))}
+        height = 1 + max((each.height for each in parents.values()), default=0)
+        number, previous = (1, None) if own is None else (own.number + 1, own.id)
+        log = Log(author.signing_public, Incarnation(bytes(8)))
+        made = Operation(group_id, log, number, previous, tuple(sorted(parents)), height, named, 0, 1, _NOTE)
+        signed = sign_operation(made, author)
+        for each in parents:
+            heads.pop(each, None)
+        heads[signed.id] = last[author.signing_public] = signed
+        written.append(signed)
+    return written
+
+
+def _bundles(written: list[Operation]) -> Iterator[bytes]:
+    in_order = sorted(written, key=lambda each: (each.height, each.id))
+    for start in range(0, len(in_order), BUNDLE_OPERATIONS):
+        raws = tuple(each.raw for each in in_order[start : start + BUNDLE_OPERATIONS])
+        yield OperationBundle(raws).to_wire()
+
+
+def _message(device: Device, group_id: GroupId, kind: MessageType, body: bytes) -> Message:
+    author = device.node.membership.group(group_id).members[0].keys.signing_public
+    return Message(kind, author, device.key, group_id, Incarnation(bytes(8)), 1, 1, 0, body, b"")  # type: ignore[arg-type] # any number
+
+
+def _take(device: Device, group_id: GroupId, written: list[Operation]) -> tuple[float, float]:
+    """Return seconds of the processor, and MiB by which the process grew."""
+    before = _resident_mib()
+    started = time.process_time()
+    for body in _bundles(written):
+        with device.store.transaction():
+            device.node.history.receive(_message(device, group_id, MessageType.OPERATIONS, body), device.now)
+    return time.process_time() - started, _resident_mib() - before
+
+
+def _resident_mib() -> float:
+    """Return the most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _verify(written: list[Operation]) -> float:
+    signature = crypto.sign(b"bench", written[0].raw, identity := Identity.from_seeds(bytes(32), bytes(32)))
+    started = time.process_time()
+    for _ in written:
+        crypto.verify(b"bench", written[0].raw, signature, identity.signing_public)
+    return time.process_time() - started
+
+
+def _catch_up(device: Device, group_id: GroupId, written: list[Operation]) -> None:
+    """Print what a member costs that has all but the last tenth: bytes and seconds of those who give it that."""
+    in_order = sorted(written, key=lambda each: (each.height, each.id))
+    ends: dict[Log, int] = {}
+    for each in in_order[: len(in_order) * 9 // 10]:
+        ends[each.log] = max(ends.get(each.log, 0), each.number)
+    missing = sum(len(each.raw) for each in written if each.number > ends.get(each.log, 0))
+    sent, started = 0, time.process_time()
+    for _ in range(len(written)):
+        pull = HistoryPull(ends).to_wire()
+        answer = device.node.history.answer_pull(_message(device, group_id, MessageType.HISTORY_PULL, pull))
+        if not answer:
+            break
+        sent += len(pull) + len(answer[0].body)
+        _note_ends(ends, answer[0].body)
+    spent = time.process_time() - started
+    print(f"  a member that lacks a tenth: {sent / missing:.3f} times the missing bytes, {spent:.2f} s to give them")
+
+
+def _note_ends(ends: dict[Log, int], body: bytes) -> None:
+    for raw in OperationBundle.from_wire(body).operations:
+        operation = read_operation(raw, verify=False)
+        ends[operation.log] = max(ends.get(operation.log, 0), operation.number)
+
+
+def _git(folder: Path, commits: int, chance: random.Random) -> tuple[int, float]:
+    """Return (bytes, seconds of the processor) of fetching a history of commits whose signatures are noise."""
+    source, target = folder / "source", folder / "target"
+    for each in (source, target):
+        subprocess.run(["git", "init", "--quiet", "--bare", str(each)], check=True)
+    stream = bytearray()
+    for number in range(commits):
+        message = chance.randbytes(48).hex().encode() + _NOTE
+        stream += b"commit refs/heads/main\nmark :%d\ncommitter a <a@b> %d +0000\n" % (number + 1, number)
+        stream += b"data %d\n%b\n" % (len(message), message)
+        stream += b"from :%d\n" % number if number else b""
+    subprocess.run(["git", "-C", str(source), "fast-import", "--quiet"], input=bytes(stream), check=True)
+    before = _children_s()
+    fetch = ["git", "-C", str(target), "fetch", "--quiet", f"file://{source}", "main"]
+    subprocess.run(fetch, check=True)
+    return sum(each.stat().st_size for each in target.rglob("*.pack")), _children_s() - before
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    main()
