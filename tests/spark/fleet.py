@@ -162,11 +162,15 @@ class Collector:
         self.publish(self.manifest)
         return path
 
+    def keys(self) -> NodeKeys:
+        """Return the keys of this node."""
+        objects = DirectoryStore(self.vault)
+        return NodeKeys(self.identity, VaultKeyFile(self.key_file), _Floor(), objects, self._rng.randbytes)
+
     def compact(self, *, grace_us: int = 0, target_bytes: int = 1_000_000) -> Compaction:
         """Merge all but the newest segment, and delete what was replaced longer ago than the grace time."""
         floor, objects, rng = _Floor(), DirectoryStore(self.vault), self._rng.randbytes
-        keys = NodeKeys(self.identity, VaultKeyFile(self.key_file), floor, objects, rng)
-        node = NodeVault(self.identity, keys, floor, objects, rng)
+        node = NodeVault(self.identity, self.keys(), floor, objects, rng)
         outcome = Compactor(node, floor, self._rng.randbytes).compact(
             target_bytes, NOW_US + 10**15, grace_us, NOW_US, lambda *_: None
         )
