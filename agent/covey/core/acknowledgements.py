@@ -66,8 +66,11 @@ class Acknowledgements:
         self._rng = rng
         self._resumptions: dict[tuple[DeviceKey, Incarnation], Resumption] = {}
 
-    def acknowledge(self, message: Message, now: Now) -> Seen | RollbackDetected | None:
-        """Free what an ACK covers; return its author where that was news, or that this state is an old copy."""
+    def acknowledge(self, message: Message, now: Now, *, hears: bool) -> Seen | RollbackDetected | None:
+        """Free what an ACK covers; return its author where that was news, or that this state is an old copy.
+
+        Only of a device that it `hears` does it believe that: one that was removed does not decide what others do.
+        """
         author = message.author
         acknowledgement = Acknowledgement.from_wire(message.body)
         spans = self._records.incarnations.spans(author)
@@ -75,7 +78,8 @@ class Acknowledgements:
         if span is None:
             return None
         if span is spans[-1] and span.covers_too_much(acknowledgement.received):
-            begun = self._sender.begin_incarnation(author, Incarnation(self._rng(INCARNATION_BYTES)), now)
+            incarnation = Incarnation(self._rng(INCARNATION_BYTES))
+            begun = hears and self._sender.begin_incarnation(author, incarnation, now)
             return RollbackDetected(author) if begun else None
         received = acknowledgement.received.up_to(span.last - span.base)  # another life may have sent more of it
         freed = self._queue.free(author, span.places(received), now)

@@ -199,7 +199,8 @@ class Receiver:
         self._events.append(EnvelopeDropped(error.code, str(error), author))
 
     def _receive_acknowledgement(self, message: Message, now: Now) -> _Reception:
-        found = self._parts.acknowledgements.acknowledge(message, now)
+        hears = self._parts.membership.hears(message.author)
+        found = self._parts.acknowledgements.acknowledge(message, now, hears=hears)
         self._parts.heads.compare(message, now)
         if found is None or isinstance(found, Seen):
             return _Reception(seen=found, useful=found is not None)

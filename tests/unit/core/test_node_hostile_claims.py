@@ -96,6 +96,21 @@ def test_a_restored_device_takes_acknowledgements_of_its_earlier_life(make: Make
     assert ben.inbox()[-1] == b"new"
 
 
+def test_a_removed_device_has_nobody_begin_another_incarnation(make: Make) -> None:
+    """It acknowledges what was never sent to it, as one does that knows of another life of a state."""
+    ann, ben, carl = make("ann"), make("ben"), make("carl")
+    group_id = found(ann, ben, carl)
+    before = ann.store.incarnations.present()
+    with ann.store.transaction():
+        ann.node.actions.change(group_id, lambda draft, epoch: draft.removing(ben.key, epoch), ann.now)
+    carry(ann, ben, carl)
+    too_much = Acknowledgement(before, SequenceSet(1_000)).to_wire()
+    _say(ben, ann, MessageType.ACK, too_much)
+    assert ann.store.incarnations.present() == before
+    _say(carl, ann, MessageType.ACK, too_much)
+    assert ann.store.incarnations.present() != before
+
+
 def test_a_resumption_continues_what_came_and_scatters_nothing(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     found(ann, ben)
