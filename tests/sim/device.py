@@ -366,4 +366,6 @@ class Device:
         """Say whether nothing is left to do here."""
         if not self.alive or self.pending or not all(link.up for link in self.links):
             return False
-        return self.store.outbox.totals()[0] == 0 and (not self._nodes.collects or self.store.landing.size() == 0)
+        known = {device.identity.signing_public for device in self.world.devices}
+        waiting = known.intersection(self.store.outbox.recipients())  # nobody else answers
+        return not waiting and (not self._nodes.collects or self.store.landing.size() == 0)

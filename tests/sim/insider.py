@@ -7,22 +7,22 @@ or telemetry, which a member may send.
 from __future__ import annotations
 
 import random
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from covey.core.group.messages import pull_to_wire
-from covey.core.ids import GroupId, Incarnation, LinkSeq
+from covey.core.ids import GroupId, Incarnation
 from covey.core.wire import cbor
-from covey.core.wire.envelope import seal
-from covey.core.wire.message import NO_GROUP, LossReason, MessageType, write_message
-from covey.core.wire.topics import inbox_topic
+from covey.core.wire.message import NO_GROUP, LossReason, MessageType
+from covey.limits.link import MAXIMUM_ACKNOWLEDGED_RANGES
+from tests.sim.hostile_sender import EXTREMES, HostileSender
 
 if TYPE_CHECKING:
     from tests.sim.device import Device
     from tests.sim.world import World
 
-_EXTREMES = (0, 1, 5, 50, 10_000, 10_001, 2**31, 2**40 - 1, 2**40, 2**62, 2**63 - 1)
 _INCARNATION = Incarnation(b"insider!")
+_SCATTERED = 8
+"""Resumptions that it says at once: with a few times so many, a set that takes them in has more holes than it may."""
 
 
 class Insider:
@@ -32,7 +32,7 @@ class Insider:
         self._world = world
         self._member = member
         self._chance = chance
-        self._numbers: Counter[str] = Counter()
+        self._sender = HostileSender(world, member.identity, chance)
         self.acts = 0
 
     def act(self) -> None:
@@ -41,42 +41,33 @@ class Insider:
         victim = self._chance.choice([each for each in self._world.devices[:3] if each is not self._member])
         self._chance.choice((self._loss, self._resumption, self._acknowledgement, self._pull, self._nonsense))(victim)
 
-    def _ranges(self) -> list[list[int]]:
-        ends = sorted(self._chance.sample(_EXTREMES, 2 * self._chance.randint(1, 2)))
-        return [list(each) for each in zip(ends[::2], ends[1::2], strict=True)]
-
     def _loss(self, victim: Device) -> None:
-        body = [int(self._chance.choice(list(LossReason))), self._ranges(), [], b"earlier!"]
+        body = [int(self._chance.choice(list(LossReason))), self._sender.ranges(), [], b"earlier!"]
         self._say(victim, MessageType.LOSS, NO_GROUP, cbor.encode(body))
 
     def _resumption(self, victim: Device) -> None:
-        self._say(victim, MessageType.RESUME, NO_GROUP, cbor.encode(self._ranges()))
+        """Go on somewhere far away, or leave as many holes as may be."""
+        self._say(victim, MessageType.RESUME, NO_GROUP, cbor.encode(self._sender.ranges()))
+        for _ in range(_SCATTERED):
+            numbers = sorted(self._chance.sample(range(2, 2**30), MAXIMUM_ACKNOWLEDGED_RANGES))
+            self._say(victim, MessageType.RESUME, NO_GROUP, cbor.encode([[each, each] for each in numbers]))
 
     def _acknowledgement(self, victim: Device) -> None:
         """Acknowledge nothing below what can have been sent: that would be to forgo what is its own."""
         spans = victim.store.incarnations.spans(self._member.identity.signing_public) if victim.alive else []
         incarnation = self._chance.choice([b"unknown!", *(span.incarnation for span in spans[:-1])])
-        highest = self._chance.choice(_EXTREMES[3:])
+        highest = self._chance.choice(EXTREMES[3:])
         self._say(victim, MessageType.ACK, NO_GROUP, cbor.encode([incarnation, [0, [[highest, highest]]]]))
 
     def _pull(self, victim: Device) -> None:
         group_id = self._world.group_id
-        self._say(victim, MessageType.GROUP_PULL, group_id, pull_to_wire(self._chance.choice(_EXTREMES)))
+        self._say(victim, MessageType.GROUP_PULL, group_id, pull_to_wire(self._chance.choice(EXTREMES)))
 
     def _nonsense(self, victim: Device) -> None:
         kinds = (MessageType.GROUP_MANIFEST, MessageType.REVOKE, MessageType.GROUP_VOTE, MessageType.LINK)
         kind = self._chance.choice(kinds)
         group_id = NO_GROUP if kind is MessageType.LINK else self._world.group_id
-        self._say(victim, kind, group_id, cbor.encode([self._chance.choice(_EXTREMES), self._chance.randbytes(32)]))
+        self._say(victim, kind, group_id, cbor.encode([self._chance.choice(EXTREMES), self._chance.randbytes(32)]))
 
     def _say(self, victim: Device, kind: MessageType, group_id: GroupId, body: bytes) -> None:
-        number = LinkSeq(0)
-        if kind not in {MessageType.ACK, MessageType.RESUME}:
-            self._numbers[victim.name] += 1
-            number = LinkSeq(self._numbers[victim.name])
-        to = victim.identity
-        message = write_message(
-            self._member.identity, kind, to.signing_public, group_id, _INCARNATION, number, number, 1, body
-        )
-        envelope = seal(message, to.noise_public, self._chance.randbytes(32), self._chance.randbytes(24))
-        self._chance.choice(self._world.brokers).route(inbox_topic(to.signing_public), envelope)
+        self._sender.say(victim, kind, group_id, body, _INCARNATION)

@@ -6,12 +6,14 @@ import hashlib
 from collections import defaultdict
 from dataclasses import dataclass
 
+from covey.core.group.messages import Bundle
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.telemetry.batch import split_number
 from covey.core.wire import cbor
 from covey.core.wire.envelope import LINKED
 from covey.core.wire.message import Loss, Message, MessageType, read_message
 from covey.core.wire.sequences import SequenceSet
+from covey.limits.link import MAXIMUM_RECEIVED_RANGES
 
 MARK = b"covey-sim-plaintext:"
 """Stands in everything submitted: a relay that sees it sees plaintext."""
@@ -49,7 +51,8 @@ class Backup:
 class Ledger:
     """Every fact here was committed somewhere, or seen by the relay."""
 
-    def __init__(self) -> None:
+    def __init__(self, members: frozenset[DeviceKey] = frozenset()) -> None:
+        self.members = members
         self.accepted: dict[bytes, Submission] = {}
         self.delivered: dict[tuple[bytes, bytes], bytes] = {}
         self.landed: dict[tuple[bytes, bytes, int], bytes] = {}
@@ -86,6 +89,8 @@ class Ledger:
         check(link not in self._link_sequences, "a link sequence was used twice")
         self._link_sequences.add(link)
         self._numbers[message.recipient, content(message)] = message
+        if message.type is MessageType.GROUP_MANIFEST and message.recipient not in self.members:
+            check(not Bundle.from_wire(message.body).secrets, "a secret for somebody who is in no group of its author")
         if message.type is MessageType.TELEMETRY:
             self._batches[content(message)] = message
 
@@ -96,6 +101,7 @@ class Ledger:
 
     def receive(self, recipient: DeviceKey, author: DeviceKey, incarnation: Incarnation, received: SequenceSet) -> None:
         """Note that a commit holds what has come over a link."""
+        check(len(received.ranges) <= MAXIMUM_RECEIVED_RANGES, "a link remembers more than is bounded")
         self._received[recipient, author, incarnation] = received
 
     def deliver(self, recipient: DeviceKey, message: Message) -> None:

@@ -11,13 +11,16 @@ from typing import Any
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
+from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.incarnations import Incarnations
 from covey.adapters.sqlite.outbox import Outbox
 from covey.app.relays import Relays
 from covey.app.roles.collector import Collector
 from covey.app.runtime import Runtime
 from covey.core import receiver as receiver_module
+from covey.core.acknowledgements import Acknowledgements
 from covey.core.crypto import Secret
+from covey.core.group import trust as trust_module
 from covey.core.ids import DeviceKey, NoisePublic, Place
 from covey.core.link import sealer as sealer_module
 from covey.core.link.incarnations import IncarnationSpan
@@ -26,6 +29,8 @@ from covey.core.link.receiver import Arrival, ReceiveLink
 from covey.core.link.sealer import Outgoing, Sealer
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.send_window import InFlight, SendLink
+from covey.core.membership import authorisation
+from covey.core.membership.addresses import Addresses
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.vault.key_file import KeyFile
@@ -198,6 +203,21 @@ def _first_relay(relays: Relays, topic: str, now_us: int) -> list[str]:
 _routing = Relays._routing
 
 
+def _believed(acknowledgements: Acknowledgements, message: Any, now: Any, *, hears: bool) -> Any:
+    del hears
+    return _acknowledge(acknowledgements, message, now, hears=True)
+
+
+_acknowledge = Acknowledgements.acknowledge
+
+
+def _resume_anywhere(link: ReceiveLink, resumed: Any) -> None:
+    link.received = link.received.including(resumed)
+
+
+_OF_A_FORMER_MEMBER, _OF_AN_INSIDER = 4, 6
+
+
 def _nothing(*_arguments: object, **_named: object) -> None:
     """Do nothing."""
 
@@ -216,7 +236,7 @@ MUTANTS = (
     Mutant("the plan is not committed", {(Collector, "_plan"): _plan_in_ram}),
     Mutant(
         "signatures are not verified",
-        {(receiver_module, "read_message"): lambda raw: read_message(raw, verify=False)},
+        {(receiver_module, "read_message"): lambda raw, **_verify: read_message(raw, verify=False)},
     ),
     Mutant("a loss that nobody is told of", {(SendQueue, "_report_losses"): _nothing}),
     Mutant("strangers may speak", {(receiver_module, "authorise"): _nothing}),
@@ -236,4 +256,10 @@ MUTANTS = (
     Mutant("acknowledge for ever", {(ReceiveLink, "answered"): _nothing}),
     Mutant("a vault key outlives its epoch", {(KeyFile, "is_outdated"): lambda *_: False}, 1),
     Mutant("a vault key is rotated after it was used", {(Collector, "_land"): _rotate_after_landing}, 1),
+    Mutant("a removed device is heard", {(Addresses, "hears"): lambda *_: True}, _OF_A_FORMER_MEMBER),
+    Mutant("a removed device shows a rollback", {(Acknowledgements, "acknowledge"): _believed}, _OF_A_FORMER_MEMBER),
+    Mutant("manifests and secrets for whoever asks", {(authorisation, "_check_member"): _nothing}, _OF_A_FORMER_MEMBER),
+    Mutant("rivals without a bound", {(trust_module, "RIVALS_OF_ONE"): 1_000}, _OF_A_FORMER_MEMBER),
+    Mutant("a resumption scatters what came", {(ReceiveLink, "resume"): _resume_anywhere}, _OF_AN_INSIDER),
+    Mutant("memory follows no commit", {(Database, "after_commit"): _nothing}),
 )

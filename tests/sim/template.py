@@ -1,4 +1,7 @@
-"""The group that every seed begins with: made once, by the real protocol over a perfect wire."""
+"""The group that every seed begins with: made once, by the real protocol over a perfect wire.
+
+It has had another member, which was removed, and knows it.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from covey.core.group.manifest import GroupManifest
 from covey.core.ids import EpochId, GroupId
-from tests.fleet import Device, found
+from tests.fleet import Device, carry, found
 
 MEMBERS = ("ann", "ben", "collector")
 JOINER = "joiner"
+FORMER = "former"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +28,34 @@ class Template:
     group_id: GroupId
     epoch_id: EpochId
     states: dict[str, sqlite3.Connection]
+    known_to_former: GroupManifest
+    secret_of_former: bytes
 
 
 @cache
 def template() -> Template:
-    """Return the states of three members of one group, and of a fourth device that is in none."""
+    """Return the states of three members of one group, of a fourth device that is in none, and what a fifth knew."""
     with tempfile.TemporaryDirectory() as folder:
         members = [Device(name, Path(folder), collects=name == "collector") for name in MEMBERS]
-        group_id = found(*members)
-        devices = [*members, Device(JOINER, Path(folder))]
-        for device in devices:
+        former, joiner = Device(FORMER, Path(folder)), Device(JOINER, Path(folder))
+        group_id = found(*members, former)
+        known, secret = former.node.membership.group(group_id), former.node.membership.secret(group_id)
+        assert secret is not None
+        _remove(former, group_id, members)
+        devices = [*members, joiner]
+        for device in (*devices, former):
             assert device.store.outbox.totals()[0] == 0
             device.store.close()
         assert all(len(device.node.membership.group(group_id).members) == len(MEMBERS) for device in members)
         epoch_id = members[0].node.membership.group(group_id).epoch_id
-        return Template(group_id, epoch_id, {device.name: _in_memory(device.path) for device in devices})
+        return Template(group_id, epoch_id, {device.name: _in_memory(device.path) for device in devices}, known, secret)
+
+
+def _remove(former: Device, group_id: GroupId, members: list[Device]) -> None:
+    remover = members[0]
+    with remover.store.transaction():
+        remover.node.actions.change(group_id, lambda draft, epoch: draft.removing(former.key, epoch), remover.now)
+    carry(*members, former)
 
 
 def _in_memory(path: Path) -> sqlite3.Connection:

@@ -20,6 +20,7 @@ from tests.sim.attacker import Attacker
 from tests.sim.broker import Broker
 from tests.sim.device import Action, Device
 from tests.sim.disk import Disk
+from tests.sim.former_member import FormerMember
 from tests.sim.insider import Insider
 from tests.sim.ledger import MARK, Ledger, ViolationError, check
 from tests.sim.memory import Memory
@@ -32,11 +33,14 @@ _PUBLISHES_BASE, _PUBLISHES_EACH, _PUBLISHES_START = 150, 20, 6
 """Most publishes of a seed: so many, and for each submission, with acknowledgements and whatever fails, and for each
 start, which acknowledges every link anew. A storm of resends needs hundreds for each."""
 
-_INSIDER_EACH = 7
-"""In one world of so many a member's keys are somebody else's, too. Its chance is its own: the others do not change."""
-_INSIDER_EVERY_US = 2 * SECOND
+_INSIDER_EACH, _FORMER_EACH = 7, 5
+"""In one world of so many a member's keys are somebody else's, too, or a former member speaks. Their chance is their
+own: the other worlds do not change."""
+_HOSTILE_EVERY_US = 2 * SECOND
+_MANIFESTS_BYTES = 10_000
+"""What members tell each other of a change beside the rivals of a former member: no relay may refuse it."""
 _PUBLISHES_PROVOKED = 8
-"""Most publishes for each thing that it says: an answer, sent again while things fail, and acknowledgements."""
+"""Most publishes for each thing that they say: an answer, sent again while things fail, and acknowledgements."""
 
 _RENAMED_EACH = 4
 """In one world of so many two members change their labels at once, again and again, which ends epochs."""
@@ -66,7 +70,8 @@ class World:
         self.random = random.Random(seed)
         self.plan: Plan = draw(self.random)
         self.agenda = Agenda()
-        self.ledger = Ledger()
+        names = (*MEMBERS, JOINER) if self.plan.joiner else MEMBERS
+        self.ledger = Ledger(frozenset(identity(name).signing_public for name in names))
         self.raging = True
         self.group_id = template().group_id
         self._trace = trace
@@ -77,16 +82,22 @@ class World:
         self.vault_keys = SimKeyFile(self)
         self.objects = VaultStore(self)
         self.devices: list[Device] = []
-        for name in (*MEMBERS, JOINER) if self.plan.joiner else MEMBERS:
+        for name in names:
             disk = Disk(template().states[name])
             brokers = self.brokers[-1:] if name == "ben" else self.brokers  # who can be reached by a way round alone
             collects = name == "collector"
             self.devices.append(Device(self, brokers, name, identity(name), disk, collects=collects))
         self.collector = self.devices[2]
         self.insider = Insider(self, self.devices[1], random.Random(f"insider {seed}"))
-        self._insider_acts = seed % _INSIDER_EACH == _INSIDER_EACH - 1
         self._renames = seed % _RENAMED_EACH == 1
         self._changes = 0
+        self.former = FormerMember(self, random.Random(f"former {seed}"))
+        self._hostile: list[Insider | FormerMember] = []
+        if seed % _INSIDER_EACH == _INSIDER_EACH - 1:
+            self._hostile.append(self.insider)
+        room = self.plan.payload_most > _MANIFESTS_BYTES or not (self.plan.joiner or self._renames)
+        if room and seed % _FORMER_EACH == _FORMER_EACH - 1:
+            self._hostile.append(self.former)
         self.taken: dict[str, list[bytes]] = {device.name: [] for device in self.devices}
 
     def rng(self, length: int) -> bytes:
@@ -107,7 +118,7 @@ class World:
         self.publishes += 1
         starts = sum(device.boots for device in self.devices)
         most = _PUBLISHES_BASE + _PUBLISHES_EACH * (self._submitted + self._changes) + _PUBLISHES_START * starts
-        most += _PUBLISHES_PROVOKED * self.insider.acts
+        most += _PUBLISHES_PROVOKED * (self.insider.acts + self.former.acts)
         check(self.publishes <= most, "a storm of resends")
 
     # -- the course of events -----------------------------------------------------------------------------------------
@@ -182,8 +193,8 @@ class World:
         ):
             if every_us:
                 self._repeat(every_us, fault)
-        if self._insider_acts:
-            self._repeat_insider()
+        for actor in self._hostile:
+            self._repeat_act(actor)
         if self._renames:
             self._repeat(_RENAME_EVERY_US, self._rename)
         for broker in self.brokers:
@@ -197,13 +208,13 @@ class World:
 
         self.agenda.after(self.random.randint(every_us // 2, every_us * 3 // 2), strike)
 
-    def _repeat_insider(self) -> None:
+    def _repeat_act(self, actor: Insider | FormerMember) -> None:
         def strike() -> None:
             if self.raging:
-                self.insider.act()
-                self._repeat_insider()
+                actor.act()
+                self._repeat_act(actor)
 
-        self.agenda.after(_INSIDER_EVERY_US, strike)
+        self.agenda.after(_HOSTILE_EVERY_US, strike)
 
     def _rename(self) -> None:
         """Let two members change their labels at once: rivals, and whatever follows both begins an epoch."""
@@ -260,6 +271,7 @@ class World:
     def _check_end(self) -> None:
         self.ledger.check_complete()
         self.objects.check_everything_opens()
+        self.former.check_unheard()
         possible = _LOST_EACH * (self._submitted + self._changes) + self.insider.acts**2
         for device in self.devices:
             lost = device.store.counters.values().get("lost_messages", 0)
