@@ -55,16 +55,16 @@ class _Online:
         self.device.node.connected(self.device.now)
 
 
-class _Pair:
+class Pair:
     """Two members of one group, their relay, and their time."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self._chance = random.Random(seed)
         names = ("sender", "recipient")
-        self.sender, self.recipient = self._both = [
+        self.sender, self.recipient = self.both = [
             _Online(Device(name, folder, chance=self._chance, opens=_unsynced)) for name in names
         ]
-        self._by_topic = {inbox_topic(each.device.key): each for each in self._both}
+        self._by_topic = {inbox_topic(each.device.key): each for each in self.both}
         self._group_id = settled(self.sender.device, self.recipient.device)
         self.sent = 0
 
@@ -75,7 +75,7 @@ class _Pair:
 
     def close(self) -> None:
         """Close the stores."""
-        for each in self._both:
+        for each in self.both:
             each.device.stop()
 
     def live(self, seconds: int, *, sends: bool) -> None:
@@ -83,7 +83,7 @@ class _Pair:
         for step in range(seconds * _STEPS):
             if sends and step % _STEPS == 0:
                 self.sender.device.blob(GroupId(self._group_id), self._chance.randbytes(200))
-            for each in self._both:
+            for each in self.both:
                 self._step(each)
 
     def _step(self, online: _Online) -> None:
@@ -121,9 +121,9 @@ def _unsynced(path: Path, incarnation: Incarnation, outbox_bytes: int) -> Sqlite
 
 
 @contextmanager
-def _pair(seed: int) -> Iterator[_Pair]:
+def _pair(seed: int) -> Iterator[Pair]:
     with TemporaryDirectory() as folder:
-        pair = _Pair(seed, Path(folder))
+        pair = Pair(seed, Path(folder))
         try:
             yield pair
         finally:

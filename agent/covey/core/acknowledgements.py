@@ -86,6 +86,8 @@ class Acknowledgements:
         if freed:
             self._records.presence.seen(author, now.wall_us)
             self._collectors.answered(author, now)
+        else:
+            self._queue.speaks(author, now)
         gone = self._records.outbox.let_go(author, span, received)
         if gone:
             self._resumptions[author, span.incarnation] = Resumption(tuple(gone))

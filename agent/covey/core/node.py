@@ -233,7 +233,7 @@ class Node:
     def connected(self, now: Now) -> None:
         """Note that a relay can be reached, after a time without any."""
         self.state.windows.connected(now)
-        self._links.connected()
+        self._links.connected(now)
 
     def connection_lost(self, relay: str | None = None) -> None:
         """Note that a relay cannot be reached any more, while others can; without a name, that none can."""
@@ -273,6 +273,8 @@ class Node:
 
     def handle_deadline(self, now: Now) -> None:
         """Begin the retries that are due."""
+        if self.state.windows.is_connected:
+            self._links.online(now)
         self.state.windows.handle_deadline(now, self._jitter)
 
     def has_work(self, now: Now) -> bool:

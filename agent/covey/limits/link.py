@@ -40,6 +40,9 @@ ACKNOWLEDGE_EVERY_MESSAGES = 20
 ACKNOWLEDGED_AT_START = 256
 """Links that are acknowledged once more when an agent starts, those seen last: under a second of a small machine."""
 
+RETURNED_US = 10_000_000
+"""Without a relay for so long, a device acknowledges once more when it has one: retry times were still short before."""
+
 RETRY_US_MIN = 1_000_000
 """Shortest wait for an acknowledgement before a resend."""
 

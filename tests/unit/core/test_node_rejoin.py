@@ -1,4 +1,4 @@
-"""A collector that has lost its database is let in again, however much waits for it."""
+"""Who comes back gets at once what waits: with a lost database however much that is, and after an outage."""
 
 from __future__ import annotations
 
@@ -49,3 +49,19 @@ def test_a_collector_without_its_database_is_in_within_seconds(tmp_path: Path, w
         second.wait(1)
     assert [group.group_id for group in second.node.membership.groups()] == [group_id]
     assert second.store.landing.waiting(1_000_000_000, 1_000_000) is not None, "what waited follows at once"
+
+
+def test_a_recipient_that_is_back_says_so(tmp_path: Path) -> None:
+    ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
+    group_id = found(ann, ben)
+    ben.node.connection_lost()
+    ann.blob(group_id, b"while ben was away")
+    _without_answers(ann, 60)
+    ben.now = ann.now
+    ben.node.connected(ben.now)
+    ben.maintain()
+    for _ in range(5):
+        carry(ann, ben)
+        ann.wait(1)
+        ben.wait(1)
+    assert ben.inbox() == [b"while ben was away"]

@@ -11,7 +11,8 @@ A link is one author and one of its incarnations. Rules (docs/protocol.md, "The 
        left out until `landed` is called.
     4. Acknowledgements wait for company: 200 ms, or 20 messages.
     5. When a process begins, acknowledgements of an earlier one may never have gone: on its first connection it tells
-       anew where the links stand that were heard last.
+       anew where the links stand that were heard last. So it does when a relay is reached again after a while: whoever
+       has sent in vain waits for a retry time that has grown, and hears that we are back.
     6. An author has a bounded number of incarnations: what must be remembered of each is never forgotten. Boards apart,
        which have a new one with every start: of too many, all but the last are forgotten.
     7. What an author says will never come counts as come. A resumption only continues what came: it answers an
@@ -38,6 +39,7 @@ from covey.limits.link import (
     MAXIMUM_RECEIVED_RANGES,
     MAXIMUM_SEQUENCE_GAP,
     RETRY_US_MAX,
+    RETURNED_US,
 )
 
 
@@ -154,10 +156,14 @@ class ReceiveLink:
 
 @dataclass(slots=True)
 class StartReport:
-    """Whether the links' standing is to be acknowledged again, as an earlier process may not have (rule 5)."""
+    """Whether the links' standing is to be acknowledged again (rule 5)."""
 
     due: bool = False
     begun: bool = False
+    online_at_us: int = 0
+    """When a relay was last known to be reached, in monotonic microseconds."""
+    offline_us: int = 0
+    """How long none was, before the present connection."""
 
 
 class ReceiveLinks:
@@ -195,10 +201,16 @@ class ReceiveLinks:
         if self._records.received.count(board) >= INCARNATIONS:
             self._records.received.forget(board, incarnation)
 
-    def connected(self) -> None:
-        """Note that a relay can be reached: with the first one, links are to be acknowledged once more."""
-        self._report.due |= not self._report.begun
-        self._report.begun = True
+    def connected(self, now: Now) -> None:
+        """Note that a relay can be reached: first, or after a while, links are to be acknowledged once more."""
+        report = self._report
+        report.offline_us = now.monotonic_us - report.online_at_us if report.begun else 0
+        report.due |= not report.begun or report.offline_us >= RETURNED_US
+        report.begun = True
+
+    def online(self, now: Now) -> None:
+        """Note that a relay is reached now."""
+        self._report.online_at_us = now.monotonic_us
 
     @property
     def has_work(self) -> bool:
@@ -209,7 +221,7 @@ class ReceiveLinks:
         """Where that is due, ask for acknowledgements of the links seen last (rule 5). Inside a transaction."""
         if not self._report.due:
             return
-        since_us = now.wall_us - RETRY_US_MAX
+        since_us = now.wall_us - RETRY_US_MAX - self._report.offline_us
         for author, incarnation in self._records.presence.links_seen(since_us, ACKNOWLEDGED_AT_START):
             self.of(author, incarnation).answer_soon(now.monotonic_us)
         self._after_commit(self._reported)

@@ -120,6 +120,10 @@ class SendQueue:
         for each in sends:
             self.queue(each.recipient, each.type, each.group_id, each.body, now)
 
+    def speaks(self, recipient: DeviceKey, now: Now) -> None:
+        """Have one message go again that a recipient has left unanswered: it speaks, or a relay replays it."""
+        self._after_commit(lambda: self._windows.speaks(recipient, now))
+
     def restart(self, recipient: DeviceKey, now: Now) -> None:
         """Have what a recipient has left unanswered go again at once: it has shown that it is there."""
         self._after_commit(lambda: self._windows.restart(recipient, now))

@@ -15,7 +15,8 @@ take yet (telemetry of a group that it has lost) never holds up what would let i
     5. What an acknowledgement shows missing below its highest number goes again, at most once for each round trip, and
        half as often after each try.
     6. Whoever is there again waits for no retry time that grew while it was not: an acknowledgement of what the other
-       window holds, or a request to be let in, begins the pace anew.
+       window holds, or a request to be let in, begins the pace anew. Anything else that it says, unasked, brings one
+       retry at once: that may be a replay. So does a connection that is back: the retry time is its base again.
     7. The retry time follows the measured round trip (RFC 6298: smoothed time plus four deviations), at least 1 s. An
        acknowledgement is one measurement: a whole window of late ones would have the retry time double each time.
 
@@ -168,6 +169,7 @@ class SendLink:
         self._deviation_us = 0.0
         self._deadline_us: int | None = None
         self._connected_at_us = 0
+        self._sent_at_us = 0
         self.retries = 0
 
     @property
@@ -210,6 +212,7 @@ class SendLink:
         entry.follow(Event.SENT, _GONE if isinstance(entry.state, Gone) else Sent(now_us))
         entry.relay = relay
         entry.sends += 1
+        self._sent_at_us = now_us
         if self._deadline_us is None:
             self._deadline_us = now_us + self._retry_us
 
@@ -230,6 +233,7 @@ class SendLink:
     def connected(self, now_us: int) -> None:
         """Let retries run again."""
         self._connected_at_us = now_us
+        self._retry_us = self._base_retry_us()
         if self._in_flight():
             self._deadline_us = now_us + self._retry_us
 
@@ -266,6 +270,12 @@ class SendLink:
         self._retry_us = self._base_retry_us()
         self._deadline_us = now_us + self._retry_us if self._window else None
         self.retries = 0
+
+    def retry_now(self, now_us: int) -> None:
+        """Begin a retry now: its recipient speaks, and not in answer to the last try (rule 6)."""
+        if self.retries and self._deadline_us is not None and now_us - self._sent_at_us >= self._base_retry_us():
+            self._deadline_us = now_us
+            self._retry_us = self._base_retry_us()
 
     def withdraw(self, first: int, last: int) -> None:
         """Drop messages that the queue no longer holds."""

@@ -73,6 +73,11 @@ class Windows:
         for link in self._of(recipient):
             link.restart(now.monotonic_us)
 
+    def speaks(self, recipient: DeviceKey, now: Now) -> None:
+        """Note that a recipient speaks: what it has left unanswered is tried once."""
+        for link in self._of(recipient):
+            link.retry_now(now.monotonic_us)
+
     def withdrawn(self, recipient: DeviceKey, first: int, last: int) -> None:
         """Forget messages that the queue no longer holds."""
         for link in self._of(recipient):

@@ -5,7 +5,14 @@ from __future__ import annotations
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.send_window import SendLink
 from covey.core.wire.sequences import SequenceSet
-from covey.limits.link import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES, RETRY_US_INITIAL, RETRY_US_MAX, RETRY_US_MIN
+from covey.limits.link import (
+    LINK_WINDOW_BYTES,
+    LINK_WINDOW_MESSAGES,
+    LINK_WINDOW_RESTART_MESSAGES,
+    RETRY_US_INITIAL,
+    RETRY_US_MAX,
+    RETRY_US_MIN,
+)
 
 SECOND = 1_000_000
 
@@ -230,3 +237,47 @@ def test_an_old_acknowledgement_changes_nothing() -> None:
     queue.acknowledge(SequenceSet(2))
     assert not queue.acknowledge(SequenceSet(1))
     assert queue.send() == []
+
+
+def test_who_speaks_unasked_has_one_message_tried_again() -> None:
+    queue = Queue(3)
+    queue.send()
+    for _ in range(6):
+        queue.wait(RETRY_US_MAX)
+        queue.send()
+    queue.link.retry_now(queue.now)  # an answer to what went just now says nothing new
+    queue.wait(0)
+    assert queue.send() == []
+    queue.now += RETRY_US_INITIAL
+    queue.link.retry_now(queue.now)
+    queue.wait(0)
+    assert len(queue.send()) == 1
+    queue.link.retry_now(queue.now)
+    queue.wait(0)
+    assert queue.send() == []
+
+
+def test_a_restart_sends_a_few_once() -> None:
+    queue = Queue(2 * LINK_WINDOW_RESTART_MESSAGES)
+    queue.send()
+    queue.link.restart(queue.now)
+    assert queue.send() == [], "nothing was left unanswered"
+    for _ in range(6):
+        queue.wait(RETRY_US_MAX)
+        queue.send()
+    queue.link.restart(queue.now)
+    queue.link.restart(queue.now)
+    assert len(queue.send()) == LINK_WINDOW_RESTART_MESSAGES
+    assert queue.link.next_deadline() == queue.now + RETRY_US_INITIAL
+
+
+def test_a_connection_that_is_back_begins_with_a_short_retry_time() -> None:
+    queue = Queue(3)
+    queue.send()
+    for _ in range(6):
+        queue.wait(RETRY_US_MAX)
+        queue.send()
+    queue.link.connection_lost()
+    queue.link.connected(queue.now)
+    queue.send()
+    assert queue.link.next_deadline() == queue.now + RETRY_US_INITIAL
