@@ -150,7 +150,14 @@ def test_a_banned_device_does_not_come_back_until_it_is_unbanned(new_gateway: Ne
     two.end()
     invite = one.ok("invite", "--no-wait")
     assert "no answer yet" in two.fails("join", "-", "--timeout", "3", feed=invite, code=1)
-    assert not one.json("group", "unban", name)["banned"]
+    shown = one.json("group", "unban", name)
+    assert (shown["banned"], len(shown["members"])) == ([], 2)
+    two.start("run", "--no-sensors")
+    wait_until(lambda: len(two.json("status")["groups"]) == 1, "two is a member again")
+    one.ok("group", "ban", name, "--yes")
+    wait_until(lambda: two.json("status")["groups"] == [], "two is told")
+    two.end()
+    assert len(one.json("group", "unban", name, "--no-add")["members"]) == 1
     one.invite(two)
     assert len(one.json("group", "show")["members"]) == 2
 

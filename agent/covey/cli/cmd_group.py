@@ -52,7 +52,7 @@ def add_arguments(parser: Parser) -> None:
     for name, act, summary in (
         ("remove", _remove, "remove a member, and draw a new group secret"),
         ("ban", _ban, "remove a member, and let it in no more; or vote for that"),
-        ("unban", _unban, "let a banned device be invited again; or vote for that"),
+        ("unban", _unban, "end a ban, and let the device in again as it was; or vote for that"),
         ("admin", _admin, "make a member an admin"),
     ):
         action = actions.add(name, act, summary)
@@ -60,6 +60,8 @@ def add_arguments(parser: Parser) -> None:
         action.add_argument("device", metavar="DEVICE", help=whom)
         if name in {"remove", "ban"}:
             _yes_option(action)
+        if name == "unban":
+            action.add_argument("--no-add", action="store_true", help="only end the ban: a new invite lets it in")
     profile = actions.add(
         "profile", _profile, "show or change a member's label and capabilities, or describe the group itself"
     )
@@ -177,7 +179,7 @@ def _unban(options: argparse.Namespace) -> None:
     with open_device(options) as device:
         manifest = device.pick_group(options.group)
         target = groups.pick_banned(manifest, options.device)
-        _show_decided(device, groups.unban_device(device, manifest, target), options)
+        _show_decided(device, groups.unban_device(device, manifest, target, readmit=not options.no_add), options)
 
 
 def _admin(options: argparse.Namespace) -> None:

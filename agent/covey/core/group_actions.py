@@ -9,18 +9,20 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from covey.core.crypto import Identity
-from covey.core.group.manifest import Member
+from covey.core.group.manifest import GroupManifest, Member
 from covey.core.group.messages import GroupSend
 from covey.core.group.policy import Action
 from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.membership import Edit, Membership
+from covey.core.membership.readmission import former_member, missed, readmitting
 from covey.core.membership.records import (
     CarrierRecords,
     ControlRecords,
     InviteRecords,
     JoinRecords,
+    ManifestRecords,
     RequestRecords,
     VoteRecords,
 )
@@ -53,6 +55,10 @@ class ActionRecords(Protocol):
     @property
     def joins(self) -> JoinRecords:
         """Groups that this device has asked to join."""
+
+    @property
+    def groups(self) -> ManifestRecords:
+        """The accepted manifests."""
 
     @property
     def invites(self) -> InviteRecords:
@@ -138,18 +144,44 @@ class GroupActions:
         """
         self.queue_sends(self._membership.change(group_id, edit, now.wall_us), now)
 
-    def vote(self, group_id: GroupId, action: Action, target: DeviceKey, now: Now) -> Voting:
-        """Vote for a ban or its end, which happens where that decides it.
+    def unban(self, group_id: GroupId, target: DeviceKey, now: Now, *, readmit: bool = True) -> None:
+        """End a ban where everybody may, and let the device in again as it was, where that is known (003.45).
+
+        Raises:
+            LocalError: there is no such ban, or it cannot be let in.
+            UnknownGroupError: this device is not in the group.
+        """
+        group = self._membership.group(group_id)
+        former = former_member(self._records.groups, group, target) if readmit else None
+        self.change(group_id, lambda draft, _: readmitting(draft.unbanning(target), former), now)
+        self._catch_up(group, former, now)
+
+    def _catch_up(self, before: GroupManifest, former: Member | None, now: Now) -> None:
+        """Send a device that is a member again what it has missed since its ban."""
+        if former is None or former.is_board:
+            return
+        ban, key = before.ban(former.keys.signing_public), former.keys.signing_public
+        if ban is None or self._membership.group(before.group_id).member(key) is None:
+            return
+        secret = self._membership.secret(before.group_id)
+        bodies = missed(self._records.groups, before.group_id, ban.since, secret)
+        self.queue_sends([GroupSend(key, MessageType.GROUP_MANIFEST, before.group_id, body) for body in bodies], now)
+
+    def vote(self, group_id: GroupId, action: Action, target: DeviceKey, now: Now, *, readmit: bool = True) -> Voting:
+        """Vote for a ban or its end, which happens where that decides it; its end lets the device in again.
 
         Raises:
             LocalError: this device may not, or there is nothing to vote about.
             UnknownGroupError: this device is not in the group.
         """
         manifest = self._membership.group(group_id)
+        ends = action is Action.UNBAN and readmit
+        former = former_member(self._records.groups, manifest, target) if ends else None
         voting, sends = cast_vote(
-            self._membership, self._identity, self._records.votes, manifest, action, target, now.wall_us
+            self._membership, self._identity, self._records.votes, manifest, action, target, now.wall_us, former
         )
         self.queue_sends(sends, now)
+        self._catch_up(manifest, former, now)
         return voting
 
     def destroy(self, group_id: GroupId, now: Now) -> None:

@@ -143,11 +143,6 @@ def _ban(target: DeviceKey) -> Edit:
     return lambda draft, epoch_id: draft.banning(target, epoch_id)
 
 
-def _unban(target: DeviceKey) -> Edit:
-    """Return the edit that lets a banned device be invited again."""
-    return lambda draft, _: draft.unbanning(target)
-
-
 def promotion(target: DeviceKey) -> Edit:
     """Return the edit that makes a member an admin."""
     return lambda draft, _: draft.changing(replace(_present(draft, target), role=Role.ADMIN))
@@ -196,19 +191,25 @@ class Decided:
 
 def ban_device(device: Device, manifest: GroupManifest, target: DeviceKey) -> Decided:
     """Remove a member and let it in no more; or vote for that, where votes decide."""
-    return _decide(device, manifest, Action.BAN, target, _ban(target))
+    if manifest.mode in VOTING_MODES:
+        return _vote(device, manifest, Action.BAN, target)
+    return Decided(change_group(device, manifest, _ban(target)))
 
 
-def unban_device(device: Device, manifest: GroupManifest, target: DeviceKey) -> Decided:
-    """Let a banned device be invited again; or vote for that, where votes decide."""
-    return _decide(device, manifest, Action.UNBAN, target, _unban(target))
-
-
-def _decide(device: Device, manifest: GroupManifest, action: Action, target: DeviceKey, edit: Edit) -> Decided:
-    if manifest.mode not in VOTING_MODES:
-        return Decided(change_group(device, manifest, edit))
+def unban_device(device: Device, manifest: GroupManifest, target: DeviceKey, *, readmit: bool) -> Decided:
+    """End a ban, and let the device in again unless it is only to be invited; or vote for that, where votes decide."""
+    if manifest.mode in VOTING_MODES:
+        return _vote(device, manifest, Action.UNBAN, target, readmit=readmit)
     with device.store.transaction():
-        voting = device.node.actions.vote(manifest.group_id, action, target, device.now())
+        device.node.actions.unban(manifest.group_id, target, device.now(), readmit=readmit)
+    return Decided(device.node.membership.group(manifest.group_id))
+
+
+def _vote(
+    device: Device, manifest: GroupManifest, action: Action, target: DeviceKey, *, readmit: bool = True
+) -> Decided:
+    with device.store.transaction():
+        voting = device.node.actions.vote(manifest.group_id, action, target, device.now(), readmit=readmit)
     return Decided(device.node.membership.group(manifest.group_id), voting.votes, voting.needed)
 
 

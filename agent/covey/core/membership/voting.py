@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from covey.core.crypto import Identity
-from covey.core.group.manifest import GroupManifest, Mode
+from covey.core.group.manifest import GroupManifest, Member, Mode
 from covey.core.group.messages import GroupSend
 from covey.core.group.policy import Action, Vote, admins, majority, read_vote, sign_vote, voted_for
 from covey.core.group.resolver import GroupState
 from covey.core.ids import DeviceKey, EpochId, GroupId
 from covey.core.membership.membership import Membership
+from covey.core.membership.readmission import readmitting
 from covey.core.membership.records import VoteRecords
 from covey.core.wire.message import Message, MessageType
 from covey.errors import AheadError, LocalError, VoteError
@@ -49,8 +50,11 @@ def vote(
     action: Action,
     target: DeviceKey,
     now_us: int,
+    former: Member | None = None,
 ) -> tuple[Voting, list[GroupSend]]:
     """Vote, and issue the manifest if that decides it; otherwise tell the other admins, but not the target.
+
+    `former` is the record that the end of a ban lets in again.
 
     Raises:
         LocalError: this device is no admin, or votes about itself, or there is nothing to vote about.
@@ -79,7 +83,7 @@ def vote(
     def edit(draft: GroupManifest, epoch_id: EpochId) -> GroupManifest:
         if action is Action.BAN:
             return draft.banning(target, epoch_id, evidence)
-        return draft.unbanning(target, evidence)
+        return readmitting(draft.unbanning(target, evidence), former)
 
     sends = membership.change(group_id, edit, now_us)
     for raw in records.of_group(group_id):

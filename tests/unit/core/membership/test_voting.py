@@ -95,3 +95,41 @@ def test_what_a_person_may_not_vote_about(group: Group, voter: str, target: str,
     key = DeviceKey(devices[target].key if target in devices else bytes(32))
     with pytest.raises(LocalError, match=reason):
         devices[voter].node.actions.vote(GroupId(group_id), Action.BAN, key, devices[voter].now)
+
+
+def test_the_end_of_a_ban_lets_the_device_in_again_as_it_was(group: Group) -> None:  # accepts: 003.45
+    name, ann, ben, cem, dan = group
+    group_id = GroupId(name)
+    before = ann.node.membership.group(group_id).member(cem.key)
+    for action in (Action.BAN, Action.UNBAN):
+        for voter in (ann, ben):
+            with voter.store.transaction():
+                voter.node.actions.vote(group_id, action, cem.key, voter.now)
+            carry(ann, ben, cem, dan)
+        if action is Action.BAN:
+            assert cem.node.membership.groups() == []
+            _change(ann, group_id, lambda draft: draft)  # something that cem does not hear of
+            carry(ann, ben, dan)
+    now = dan.node.membership.group(group_id).member(cem.key)
+    assert before is not None
+    assert now is not None
+    assert (now.keys, now.label, now.role) == (before.keys, before.label, Role.ADMIN)
+    assert now.since == dan.node.membership.group(group_id).version
+    assert cem.node.membership.group(group_id) == dan.node.membership.group(group_id)
+    assert cem.node.membership.secret(group_id) == dan.node.membership.secret(group_id) is not None
+    dan.blob(group_id, b"welcome back")
+    carry(ann, ben, cem, dan)
+    assert cem.inbox() == [b"welcome back"]
+    assert ann.store.outbox.totals()[0] == 0
+
+
+def test_a_ban_can_end_without_letting_the_device_in(group: Group) -> None:
+    name, ann, ben, cem, dan = group
+    group_id = GroupId(name)
+    for action in (Action.BAN, Action.UNBAN):
+        for voter in (ann, ben):
+            with voter.store.transaction():
+                voter.node.actions.vote(group_id, action, cem.key, voter.now, readmit=False)
+            carry(ann, ben, cem, dan)
+    current = dan.node.membership.group(group_id)
+    assert (current.ban(cem.key), current.member(cem.key)) == (None, None)
