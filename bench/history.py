@@ -67,7 +67,7 @@ def _written(
     device: Device, group_id: GroupId, identities: list[Identity], count: int, chance: random.Random
 ) -> list[Operation]:
     """Return operations that follow one another as those of people do who are not always connected."""
-    named = device.node.membership.group(group_id).hash
+    named = device.node.groups.group(group_id).hash
     last: dict[bytes, Operation] = {}
     heads: dict[bytes, Operation] = {}
     written = []
@@ -96,7 +96,7 @@ def _bundles(written: list[Operation]) -> Iterator[bytes]:
 
 
 def _message(device: Device, group_id: GroupId, kind: MessageType, body: bytes) -> Message:
-    author = device.node.membership.group(group_id).members[0].keys.signing_public
+    author = device.node.groups.group(group_id).members[0].keys.signing_public
     return Message(kind, author, device.key, group_id, Incarnation(bytes(8)), 1, 1, 0, body, b"")  # type: ignore[arg-type] # any number
 
 

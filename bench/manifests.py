@@ -118,7 +118,7 @@ def _measure_merging(chance: random.Random, folder: Path) -> tuple[float, int, i
     inside = [device for place, device in enumerate(devices) if place not in {2, 3}]
 
     def agreed() -> bool:
-        held = {device.node.membership.group(group_id).raw for device in inside}
+        held = {device.node.groups.group(group_id).raw for device in inside}
         return len(held) == 1 and b"" not in held
 
     network = SplitNetwork(devices, chance, loss=0)

@@ -240,7 +240,7 @@ def settled(first: Device, *others: Device) -> bytes:
         for other in others:
             member = Member(other.identity.keys)
             membership.change(group_id, lambda draft, _, member=member: draft.adding(member), now.wall_us)
-    current, secret = membership.group(group_id), membership.secret(group_id)
+    current, secret = membership.groups.group(group_id), membership.groups.secret(group_id)
     assert secret is not None
     for other in others:
         with other.store.transaction():

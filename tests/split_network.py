@@ -59,6 +59,6 @@ class SplitNetwork:
             [
                 (device.name, each.version, each.hash.hex()[:8], [member.name for member in each.members])
                 for device in self.devices
-                for each in device.node.membership.groups()
+                for each in device.node.groups.joined()
             ]
         )

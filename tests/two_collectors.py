@@ -80,7 +80,7 @@ class World:
     def appoint(self, device: Device) -> None:
         """Make a member a collector."""
         with self.ann.store.transaction():
-            member = self.ann.node.membership.group(self.group_id).member(device.key)
+            member = self.ann.node.groups.group(self.group_id).member(device.key)
             assert member is not None
             collector = replace(member, capabilities=(COLLECTOR,))
             self.ann.node.actions.change(self.group_id, lambda draft, _: draft.changing(collector), self.ann.now)

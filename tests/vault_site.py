@@ -72,7 +72,7 @@ class Site:
         self.said: list[str] = []
         self.key_file = MemoryKeyFile(KEY)
         self.collector = self.start()
-        self.keys().prepare(self.gate.node.membership.groups(), self.gate.now)
+        self.keys().prepare(self.gate.node.groups.joined(), self.gate.now)
         self.objects.puts.clear()
 
     def start(self) -> Collector:

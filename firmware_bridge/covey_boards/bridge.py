@@ -274,11 +274,11 @@ class Bridge:
     def _enrol(self, line: _Line, board: AttachedBoard, node: Node, now: Now) -> None:
         """Rule 4."""
         key = board.keys.signing_public
-        found = board_member(node.membership, key)
+        found = board_member(node.groups, key)
         if found is None:
             self._warn_once(line, f"is in no group: covey mcu enrol {line.link.port}")
             return
-        collector = node.membership.collector_of(found[0].group_id, key)
+        collector = node.groups.collector_of(found[0].group_id, key)
         if collector is None:
             self._warn_once(line, "has no collector in its group: covey invite --capability collector")
             return

@@ -46,7 +46,7 @@ def _become_plain_member(here: Here, of: Here) -> None:
         device.open_device(device.find_state(str(here.state))) as ours,
         ours.store.transaction(),
     ):
-        for group in theirs.node.membership.groups():
+        for group in theirs.node.groups.joined():
             ours.store.groups.save_manifest(group.group_id, group.hash, group.version, group.raw, 0)
 
 

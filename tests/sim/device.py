@@ -174,7 +174,7 @@ class Device:
 
     def groups(self) -> list[GroupManifest]:
         """Return what the running node believes of each group that it is in."""
-        return [] if self._runtime is None else self._runtime.node.membership.groups()
+        return [] if self._runtime is None else self._runtime.node.groups.joined()
 
     def back_up(self) -> None:
         """Copy the state as it is, once: a copy is worth having when it is old."""
@@ -296,7 +296,7 @@ class Device:
                     recipients = {world.collector.identity.signing_public}
                 else:
                     node.send_blob(world.group_id, action.body, now)
-                    members = node.membership.group(world.group_id).members
+                    members = node.groups.group(world.group_id).members
                     recipients = {member.keys.signing_public for member in members} - {me}
                 submission = Submission(me, frozenset(recipients), action.telemetry)
                 store.on_commit(lambda: self._accepted(action, submission))

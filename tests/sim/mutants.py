@@ -142,7 +142,7 @@ def _rotate_after_landing(collector: Collector, node: Any, now: Any) -> Any:
     prepare = keys.prepare
     with patch.object(keys, "prepare", _nothing):
         _land(collector, node, now)
-    return prepare(node.membership.groups(), now)
+    return prepare(node.groups.joined(), now)
 
 
 _land = Collector._land

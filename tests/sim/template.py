@@ -39,15 +39,15 @@ def template() -> Template:
         members = [Device(name, Path(folder), collects=name == "collector") for name in MEMBERS]
         former, joiner = Device(FORMER, Path(folder)), Device(JOINER, Path(folder))
         group_id = found(*members, former)
-        known, secret = former.node.membership.group(group_id), former.node.membership.secret(group_id)
+        known, secret = former.node.groups.group(group_id), former.node.groups.secret(group_id)
         assert secret is not None
         _remove(former, group_id, members)
         devices = [*members, joiner]
         for device in (*devices, former):
             assert device.store.outbox.totals()[0] == 0
             device.store.close()
-        assert all(len(device.node.membership.group(group_id).members) == len(MEMBERS) for device in members)
-        epoch_id = members[0].node.membership.group(group_id).epoch_id
+        assert all(len(device.node.groups.group(group_id).members) == len(MEMBERS) for device in members)
+        epoch_id = members[0].node.groups.group(group_id).epoch_id
         return Template(group_id, epoch_id, {device.name: _in_memory(device.path) for device in devices}, known, secret)
 
 

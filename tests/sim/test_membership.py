@@ -39,7 +39,7 @@ class World:
 
     def group(self, device: Device) -> GroupManifest | None:
         """Return what a device believes the group to be."""
-        return next((each for each in device.node.membership.groups() if each.group_id == self.group_id), None)
+        return next((each for each in device.node.groups.joined() if each.group_id == self.group_id), None)
 
     def pair(self, inviter: Device, joiner: Device) -> None:
         """Let a device ask to be let in."""
@@ -75,7 +75,7 @@ class World:
             group = self.group(device)
             if group is None or [member.keys.signing_public for member in group.members] != keys:
                 return False
-            if device.node.membership.secret(self.group_id) is None:
+            if device.node.groups.secret(self.group_id) is None:
                 return False
             raws.add(group.raw)
         return len(raws) == 1 and b"" not in raws
@@ -89,7 +89,7 @@ def test_both_sides_are_meant(tmp_path: Path, seed: int) -> None:  # accepts: 00
     d = world.device("newcomer")
     d.now = a.now
     world.devices.append(d)
-    before = a.node.membership.secret(world.group_id)
+    before = a.node.groups.secret(world.group_id)
     world.network.apart = {a, b}
     assert world.change(a, "remove", b)
     world.pair(c, d)
@@ -97,7 +97,7 @@ def test_both_sides_are_meant(tmp_path: Path, seed: int) -> None:  # accepts: 00
     world.network.apart = set()
     legitimate = [device for device in world.devices if device is not b]
     world.run(lambda: world.agreed(legitimate) and any(isinstance(event, RemovedFromGroup) for event in b.events()))
-    secrets = {device.node.membership.secret(world.group_id) for device in legitimate}
+    secrets = {device.node.groups.secret(world.group_id) for device in legitimate}
     assert len(secrets) == 1
     assert before not in secrets
     final = world.group(a)
@@ -176,7 +176,7 @@ def test_a_hostile_member_and_one_that_was_removed_stop_nobody(tmp_path: Path, s
         return world.agreed(legitimate) and listed == {device.identity.keys for device in legitimate}
 
     world.run(settled)
-    assert all(len(device.node.membership.trust(world.group_id)) <= MAXIMUM_OPEN_MANIFESTS for device in legitimate)
+    assert all(len(device.node.groups.trust(world.group_id)) <= MAXIMUM_OPEN_MANIFESTS for device in legitimate)
 
 
 def test_a_member_that_was_away_for_many_versions_catches_up(tmp_path: Path) -> None:  # accepts: 001.09, 001.12

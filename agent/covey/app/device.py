@@ -81,7 +81,7 @@ class Device:
         Raises:
             LocalError: none, or more than one.
         """
-        groups = self.node.membership.groups()
+        groups = self.node.groups.joined()
         matching = [group for group in groups if group.group_id.hex().startswith(name or "")]
         if len(matching) == 1:
             return matching[0]

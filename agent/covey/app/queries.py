@@ -83,12 +83,12 @@ def status_of(device: Device) -> Status:
                 group.epoch,
                 int(group.mode),
             )
-            for group in device.node.membership.groups()
+            for group in device.node.groups.joined()
         ),
         boards=boards,
         salvage=_last_salvage(device, now_us),
         pending_joins=len({each.group_id for each in store.joins.pending()}),
-        waiting_invitations=len(unanswered(device.node.membership, store.requests, now_us)),
+        waiting_invitations=len(unanswered(device.node.groups, store.requests, now_us)),
         noise_key_seconds=_noise_key_age(device, now_us),
         landing_bytes=store.landing.size(),
         counters=store.counters.values(),
@@ -100,7 +100,7 @@ def _agreement(device: Device, group: GroupManifest, now_us: int) -> AgreementSt
     node, store = device.node, device.store
     said_to = {each.keys.signing_public: node.heads.said_to(each.keys.signing_public) for each in group.members}
     found = agreement(
-        node.membership.trust(group.group_id),
+        node.groups.trust(group.group_id),
         node.identity.signing_public,
         said_to,
         store.heads.all(),
@@ -162,7 +162,7 @@ def _members(device: Device, labels: dict[DeviceKey, str], now_us: int) -> Itera
 
 
 def _labels(device: Device) -> dict[DeviceKey, str]:
-    groups = device.node.membership.groups()
+    groups = device.node.groups.joined()
     return {member.keys.signing_public: member.label for group in groups for member in group.members}
 
 

@@ -21,7 +21,7 @@ from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
 from covey.core.link.windows import Windows
-from covey.core.membership.membership import Membership
+from covey.core.membership.groups import Groups
 from covey.core.now import Now
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.message import Message, MessageType, read_message
@@ -103,17 +103,17 @@ class Collectors:
         if device in self._records.collectors.silent():
             self._records.collectors.set_silent(device, None)
 
-    def maintain(self, membership: Membership, now: Now) -> None:
+    def maintain(self, groups: Groups, now: Now) -> None:
         """Do what is due. Inside a transaction."""
         if not self.has_work(now):
             return
         self._check_at_us = now.monotonic_us + min(COLLECTOR_CHECK_US, max(1, self._silent_us // 4))
         collectors = {
-            member.keys.signing_public for group in membership.groups() for member in group.with_capability(COLLECTOR)
+            member.keys.signing_public for group in groups.joined() for member in group.with_capability(COLLECTOR)
         }
         self._watch(collectors.intersection(self._records.outbox.recipients()) - {self._own}, now)
         for recipient in sorted(self._records.outbox.recipients_of_batches() - collectors):
-            if self._stuck.get(recipient) != collectors and self._redirect(membership, recipient, collectors, now):
+            if self._stuck.get(recipient) != collectors and self._redirect(groups, recipient, collectors, now):
                 self._check_at_us = now.monotonic_us
 
     def _watch(self, waited_for: set[DeviceKey], now: Now) -> None:
@@ -132,7 +132,7 @@ class Collectors:
                 self._records.collectors.set_silent(device, now.wall_us)
                 self._records.counters.count("silent_collectors")
 
-    def _redirect(self, membership: Membership, recipient: DeviceKey, collectors: set[DeviceKey], now: Now) -> bool:
+    def _redirect(self, groups: Groups, recipient: DeviceKey, collectors: set[DeviceKey], now: Now) -> bool:
         """Look through the next window of a queue, and move its telemetry; return whether there is more (rule 4)."""
         after, left = self._looked_at.pop(recipient, (Place(0), False))
         rows, moved = self._sender.waiting(recipient, after), 0
@@ -140,7 +140,7 @@ class Collectors:
             if moved >= REDIRECTED_AT_ONCE:
                 break
             if _is_batch(raw):
-                gone = self._redirected(membership, recipient, place, read_message(raw, verify=False), now)
+                gone = self._redirected(groups, recipient, place, read_message(raw, verify=False), now)
                 moved, left = moved + gone, left or not gone
             after = place
         if rows:
@@ -152,11 +152,9 @@ class Collectors:
             self._records.outbox.holds_no_batches(recipient)
         return False
 
-    def _redirected(
-        self, membership: Membership, recipient: DeviceKey, place: Place, message: Message, now: Now
-    ) -> bool:
+    def _redirected(self, groups: Groups, recipient: DeviceKey, place: Place, message: Message, now: Now) -> bool:
         try:
-            collector = membership.collector_of(message.group_id)
+            collector = groups.collector_of(message.group_id)
         except UnknownGroupError:
             return False
         if collector is None:

@@ -10,8 +10,8 @@ from covey.core.link.records import LandingRecords, Quarantined, ReceivedRecords
 from covey.core.link.sealer import Sealer
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
+from covey.core.membership.groups import Groups
 from covey.core.membership.heads import HeadsExchange
-from covey.core.membership.membership import Membership
 from covey.core.now import Now
 from covey.core.receiver import Receiver
 from covey.core.routing.forwarding import board_member
@@ -36,7 +36,7 @@ class Export:
 
     def __init__(
         self,
-        membership: Membership,
+        groups: Groups,
         records: ExportRecords,
         queue: SendQueue,
         sender: Sender,
@@ -44,7 +44,7 @@ class Export:
         heads: HeadsExchange,
         receiver: Receiver,
     ) -> None:
-        self._membership = membership
+        self._groups = groups
         self._records = records
         self._queue = queue
         self._sender = sender
@@ -57,13 +57,13 @@ class Export:
 
         Nothing where the recipient may hear nothing, or is a board, which hears through its gateway only.
         """
-        if self._membership.address(recipient) is None or board_member(self._membership, recipient) is not None:
+        if self._groups.address(recipient) is None or board_member(self._groups, recipient) is not None:
             return []
         return self._sender.exported(recipient, after)
 
     def answers_for(self, device: DeviceKey, now: Now) -> Iterator[bytes]:
         """Yield envelopes that tell a device what has come from it, and where what waits for it begins."""
-        if self._membership.address(device) is None or board_member(self._membership, device) is not None:
+        if self._groups.address(device) is None or board_member(self._groups, device) is not None:
             return
         for incarnation, received in self._records.received.links(device):
             durable = received.without(self._records.landing.unlanded(device, incarnation))

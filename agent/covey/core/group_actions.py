@@ -151,7 +151,7 @@ class GroupActions:
             LocalError: there is no such ban, or it cannot be let in.
             UnknownGroupError: this device is not in the group.
         """
-        group = self._membership.group(group_id)
+        group = self._membership.groups.group(group_id)
         former = former_member(self._records.groups, group, target) if readmit else None
         self.change(group_id, lambda draft, _: readmitting(draft.unbanning(target), former), now)
         self._catch_up(group, former, now)
@@ -161,9 +161,9 @@ class GroupActions:
         if former is None or former.is_board:
             return
         ban, key = before.ban(former.keys.signing_public), former.keys.signing_public
-        if ban is None or self._membership.group(before.group_id).member(key) is None:
+        if ban is None or self._membership.groups.group(before.group_id).member(key) is None:
             return
-        secret = self._membership.secret(before.group_id)
+        secret = self._membership.groups.secret(before.group_id)
         bodies = missed(self._records.groups, before.group_id, ban.since, secret)
         self.queue_sends([GroupSend(key, MessageType.GROUP_MANIFEST, before.group_id, body) for body in bodies], now)
 
@@ -174,7 +174,7 @@ class GroupActions:
             LocalError: this device may not, or there is nothing to vote about.
             UnknownGroupError: this device is not in the group.
         """
-        manifest = self._membership.group(group_id)
+        manifest = self._membership.groups.group(group_id)
         ends = action is Action.UNBAN and readmit
         former = former_member(self._records.groups, manifest, target) if ends else None
         voting, sends = cast_vote(
@@ -198,11 +198,11 @@ class GroupActions:
 
     def may_rotate(self, now: Now) -> bool:
         """Say whether the noise key may be replaced without a person."""
-        return may_rotate(self._membership, self._identity, self._records, now.wall_us)
+        return may_rotate(self._membership.groups, self._identity, self._records, now.wall_us)
 
     def noise_keys_to_wipe(self, now: Now) -> list[NoisePublic]:
         """Return the retired noise keys that nothing needs any more."""
-        return wiped(self._membership, self._identity, self._records, now.wall_us)
+        return wiped(self._membership.groups, self._identity, self._records, now.wall_us)
 
     def queue_sends(self, sends: Iterable[GroupSend], now: Now) -> None:
         """Queue messages about a change; what waits for the members who left by it is withdrawn."""

@@ -53,6 +53,7 @@ class GroupMessages:
         self, membership: Membership, maintenance: GroupMaintenance, records: GroupMessageRecords, queue: SendQueue
     ) -> None:
         self._membership = membership
+        self._groups = membership.groups
         self._maintenance = maintenance
         self._records = records
         self._queue = queue
@@ -88,14 +89,14 @@ class GroupMessages:
         if self._membership.lets_wait(message, now.wall_us):
             return HandlerOutcome(taken=False)
         sends = self._membership.receive_manifests(message, now.wall_us)
-        sends += self._maintenance.ask(self._membership, message.group_id, message.author, now)
+        sends += self._maintenance.ask(self._groups, message.group_id, message.author, now)
         return HandlerOutcome(sends=tuple(sends))
 
     def _pull(self, delivery: Delivery, now: Now) -> HandlerOutcome:
-        return HandlerOutcome(sends=tuple(self._maintenance.answer_pull(self._membership, delivery.message, now)))
+        return HandlerOutcome(sends=tuple(self._maintenance.answer_pull(self._groups, delivery.message, now)))
 
     def _invite(self, delivery: Delivery, now: Now) -> HandlerOutcome:
-        invited = receive_group_invite(self._membership, self._records.requests, delivery.message, now.wall_us)
+        invited = receive_group_invite(self._groups, self._records.requests, delivery.message, now.wall_us)
         return HandlerOutcome(events=() if invited is None else (invited,))
 
     def _vote(self, delivery: Delivery, now: Now) -> HandlerOutcome:
@@ -114,8 +115,8 @@ class GroupMessages:
             if not self._records.ahead.keep(message):
                 return HandlerOutcome(taken=False)
             group_id = message.group_id
-            self._tried[group_id] = self._membership.group(group_id).raw
-            asks = self._maintenance.ask(self._membership, group_id, message.author, now, behind=True)
+            self._tried[group_id] = self._groups.group(group_id).raw
+            asks = self._maintenance.ask(self._groups, group_id, message.author, now, behind=True)
             return HandlerOutcome(sends=tuple(asks))
 
     @property
@@ -123,7 +124,7 @@ class GroupMessages:
         """Say whether something waits in a group that has changed since."""
         if not self._tried:
             return False
-        held = {group.group_id: group.raw for group in self._membership.groups()}
+        held = {group.group_id: group.raw for group in self._groups.joined()}
         return any(held.get(group_id, b"") != tried for group_id, tried in self._tried.items())
 
     def take_what_waited(self, now: Now) -> HandlerOutcome:
@@ -144,16 +145,16 @@ class GroupMessages:
                     sends += outcome.sends
                     events += outcome.events
                 self._records.ahead.drop(number)
-        held = {group.group_id: group.raw for group in self._membership.groups()}
+        held = {group.group_id: group.raw for group in self._groups.joined()}
         self._tried = {group_id: held.get(group_id, b"") for group_id in self._records.ahead.groups()}
         return HandlerOutcome(sends=tuple(sends), events=tuple(events))
 
     def _take_vote(self, message: Message, _now: Now) -> HandlerOutcome:
-        return HandlerOutcome(events=(receive_vote(self._membership, self._records.votes, message),))
+        return HandlerOutcome(events=(receive_vote(self._groups, self._records.votes, message),))
 
     def _take_revoke(self, message: Message, now: Now) -> HandlerOutcome:
         author = message.author
         sends = self._membership.receive_revoke(message, now.wall_us)
-        if self._membership.shares_nothing_with(author):  # it knows, and may be gone before it answers
+        if self._groups.shares_nothing_with(author):  # it knows, and may be gone before it answers
             self._queue.free(author, SequenceSet(MAXIMUM_COUNTER), now)
         return HandlerOutcome(sends=tuple(sends))

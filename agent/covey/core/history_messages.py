@@ -34,7 +34,7 @@ class HistoryMessages:
         message = delivery.message
         taken, sends = self._history.receive(message, now)
         if taken.for_manifest:
-            sends += self._maintenance.ask(self._membership, message.group_id, message.author, now, behind=True)
+            sends += self._maintenance.ask(self._membership.groups, message.group_id, message.author, now, behind=True)
         events: list[Event] = []
         if taken.accepted:
             events.append(HistoryGrew(message.group_id, message.author, len(taken.accepted)))

@@ -29,6 +29,7 @@ from covey.core.link.send_window import Jitter
 from covey.core.link.sender import Sender
 from covey.core.link.state import LinkState
 from covey.core.membership.expiry import give_up
+from covey.core.membership.groups import Groups
 from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
@@ -75,7 +76,8 @@ class Node:
     ) -> None:
         self.identity = identity
         self.state = state = state or LinkState.of_start(identity, rng)
-        self.membership = Membership(identity, records, rng)
+        self.groups = Groups(identity, records)
+        self.membership = Membership(identity, self.groups, records, rng)
         self.routes = BoardRoutes(records.carriers)
         self._records = records
         self._jitter = jitter
@@ -95,10 +97,10 @@ class Node:
         self._collectors = Collectors(own, records, queue, sender, windows, state.waiting_since_us, silent_us)
         self._acknowledgements = Acknowledgements(records, self._links, queue, sender, self._collectors, rng)
         self.actions = GroupActions(identity, self.membership, records, queue)
-        self.telemetry = Publishing(own, self.membership, records, queue, sender)
+        self.telemetry = Publishing(own, self.groups, records, queue, sender)
         self.landing = TelemetryLanding(records, self._links, lands=lands_telemetry)
         self._group_messages = group_messages = GroupMessages(self.membership, self._group_maintenance, records, queue)
-        self.heads = HeadsExchange(own, self.membership, records, jitter, state.heads)
+        self.heads = HeadsExchange(own, self.groups, records, jitter, state.heads)
         parts = ReceivingParts(
             state.rates,
             self.membership,
@@ -110,19 +112,19 @@ class Node:
             self.heads,
             self.routes,
         )
-        self.history = history = History(identity, self.membership, records, queue)
+        self.history = history = History(identity, self.groups, records, queue)
         history_messages = HistoryMessages(history, self.membership, self._group_maintenance, records.counters)
         handlers = {**group_messages.handlers(), **history_messages.handlers(), **self.landing.handlers()}
         self._receiver = Receiver(identity, records, rng, parts, self._events, handlers)
-        self.export = Export(self.membership, records, queue, sender, sealer, self.heads, self._receiver)
+        self.export = Export(self.groups, records, queue, sender, sealer, self.heads, self._receiver)
         self.refresh()
 
     def _address(self, device: DeviceKey) -> NoisePublic | None:
-        return address(self.membership, self._records.carriers, device)
+        return address(self.groups, self._records.carriers, device)
 
     def refresh(self) -> None:
         """Take up what another process wrote: groups, joins and queued messages."""
-        self.membership.refresh()
+        self.groups.refresh()
         self.history.refresh()
         self._sender.refresh()
 
@@ -158,7 +160,7 @@ class Node:
             NotAMemberError: `to` is nobody else in the group.
             UnknownGroupError: this device is not in the group.
         """
-        group = self.membership.group(group_id)
+        group = self.groups.group(group_id)
         recipients = blob_recipients(group, self.identity.signing_public, to)
         if len(content) > (
             MAXIMUM_BOARD_BLOB_BYTES if any(each.is_board for each in recipients) else MAXIMUM_BLOB_BYTES
@@ -176,7 +178,7 @@ class Node:
             LocalError: not for that recipient.
             OutboxFullError: there is no room: then the caller rolls back, and keeps the envelope.
         """
-        group = check_forward(self.membership, board, recipient, envelope)
+        group = check_forward(self.groups, board, recipient, envelope)
         if recipient != self.identity.signing_public:
             body = Forward(recipient, envelope).to_wire()
             self._queue.queue_telemetry(recipient, MessageType.FORWARD, group.group_id, body, now)
@@ -200,23 +202,21 @@ class Node:
         """
         yield from self._acknowledge(now)
         for author, incarnation, body in self._acknowledgements.resumptions():
-            yield from self._routing.unsequenced(self.membership, author, MessageType.RESUME, body, now, incarnation)
-        for collector, body in self.heartbeat.due(self.membership, now):
+            yield from self._routing.unsequenced(self.groups, author, MessageType.RESUME, body, now, incarnation)
+        for collector, body in self.heartbeat.due(self.groups, now):
             heads = self.heads.said_to(collector)
-            yield from self._routing.unsequenced(
-                self.membership, collector, MessageType.PRESENCE, body, now, heads=heads
-            )
+            yield from self._routing.unsequenced(self.groups, collector, MessageType.PRESENCE, body, now, heads=heads)
         for member, body in self.heads.due(now) if self.state.windows.is_connected else ():
             heads = self.heads.said_to(member)
-            yield from self._routing.unsequenced(self.membership, member, MessageType.HEADS, body, now, heads=heads)
+            yield from self._routing.unsequenced(self.groups, member, MessageType.HEADS, body, now, heads=heads)
         for outgoing in self._sender.envelopes(now):
-            yield from self._routing.of(self.membership, outgoing, now)
+            yield from self._routing.of(self.groups, outgoing, now)
 
     def _acknowledge(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
         for author, incarnation, link in self._links.due(now.monotonic_us, wanted):
             body = Acknowledgement(incarnation, link.acknowledgement()).to_wire()
             heads = self.heads.said_to(author)
-            yield from self._routing.unsequenced(self.membership, author, MessageType.ACK, body, now, heads=heads)
+            yield from self._routing.unsequenced(self.groups, author, MessageType.ACK, body, now, heads=heads)
 
     def make_acknowledgements_due(self, now: Now) -> None:
         """Have acknowledgements that wait for others to join them go at once: this process is about to end."""
@@ -257,7 +257,7 @@ class Node:
 
     def last_will(self, now: Now) -> LastWill | None:
         """Return the will of the next connection, sealed; None where nobody is to have one."""
-        return self.heartbeat.last_will(self.membership, now)
+        return self.heartbeat.last_will(self.groups, now)
 
     # -- what is due --------------------------------------------------------------------------------------------------
 
@@ -302,7 +302,7 @@ class Node:
             self._queue.report_losses(now)
             self._forget_link_keys(now)
         self._links.reacknowledge(now)
-        self._sender.begin_links(lambda device: may_link(self.membership, device), now)
+        self._sender.begin_links(lambda device: may_link(self.groups, device), now)
         self.actions.queue_sends(self._group_maintenance.handle_deadline(self.membership, now), now)
         if self._group_messages.has_work:
             outcome = self._group_messages.take_what_waited(now)
@@ -311,7 +311,7 @@ class Node:
         if self.history.has_work(now):
             self.history.maintain(now)
         self.heartbeat.write(now)
-        self._collectors.maintain(self.membership, now)
+        self._collectors.maintain(self.groups, now)
 
     def _expire(self, now: Now) -> bool:
         """Let go of what has outlived its lifetime; return whether there is more. Age is counted while this runs."""
@@ -328,7 +328,7 @@ class Node:
         """Wipe the link keys that nobody is to use any more (`link_keys.py`, rule 6)."""
 
         def is_peer(device: DeviceKey) -> bool:
-            return not self.membership.shares_nothing_with(device)
+            return not self.groups.shares_nothing_with(device)
 
         noise_publics = {key.public for key in self.identity.noise.keys}
         self._records.link_keys.forget(is_peer, noise_publics, now.wall_us)

@@ -10,7 +10,7 @@ from covey.core.ids import DeviceKey, GroupId, Place
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
-from covey.core.membership.membership import Membership
+from covey.core.membership.groups import Groups
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType, read_message
 from covey.errors import LocalError
@@ -34,10 +34,10 @@ class Publishing:
     """Queues batches for the collector of a group."""
 
     def __init__(
-        self, own: DeviceKey, membership: Membership, records: PublishingRecords, queue: SendQueue, sender: Sender
+        self, own: DeviceKey, groups: Groups, records: PublishingRecords, queue: SendQueue, sender: Sender
     ) -> None:
         self._own = own
-        self._membership = membership
+        self._groups = groups
         self._records = records
         self._queue = queue
         self._sender = sender
@@ -72,7 +72,7 @@ class Publishing:
             LocalError: the group has no collector, or the outbox is full: then the caller rolls back.
             UnknownGroupError: this device is not in the group.
         """
-        collector = self._membership.collector_of(group_id)
+        collector = self._groups.collector_of(group_id)
         if collector is None:
             raise LocalError("the group has no collector", hint="invite one: covey invite --capability collector")
         self._queue.queue_batch(collector.keys.signing_public, group_id, batch, now)

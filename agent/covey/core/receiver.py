@@ -182,7 +182,7 @@ class Receiver:
         """
         message, parts = opened.message, self._parts
         if carrier is not None:
-            check_forwarded(parts.membership, message, carrier)
+            check_forwarded(parts.membership.groups, message, carrier)
         if message.type is MessageType.ACK:
             return self._receive_acknowledgement(message, now)
         invite = authorise(parts.membership, message, now.wall_us)
@@ -199,7 +199,7 @@ class Receiver:
         self._events.append(EnvelopeDropped(error.code, str(error), author))
 
     def _receive_acknowledgement(self, message: Message, now: Now) -> _Reception:
-        hears = self._parts.membership.hears(message.author)
+        hears = self._parts.membership.groups.hears(message.author)
         found = self._parts.acknowledgements.acknowledge(message, now, hears=hears)
         self._parts.heads.compare(message, now)
         if found is None or isinstance(found, Seen):
@@ -212,7 +212,7 @@ class Receiver:
         if message.type is MessageType.RESUME:
             return _Reception(useful=parts.acknowledgements.resume(message, now))
         if message.type is MessageType.PRESENCE:
-            if parts.heartbeat.receive(parts.membership, message, now):
+            if parts.heartbeat.receive(parts.membership.groups, message, now):
                 parts.heads.compare(message, now)
                 return _Reception(seen=Seen(message.author, news=True), useful=True)
             return _Reception()
@@ -220,7 +220,7 @@ class Receiver:
             sends = parts.heads.receive(message, now)
             parts.queue.queue_all(sends, (), now)
             return _Reception(useful=bool(sends))
-        parts.routes.keep(message.author, read_downward(parts.membership, message))
+        parts.routes.keep(message.author, read_downward(parts.membership.groups, message))
         return _Reception(useful=True)
 
     def _receive_sequenced(self, delivery: Delivery, carrier: DeviceKey | None, now: Now) -> _Reception:

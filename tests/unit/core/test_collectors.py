@@ -107,7 +107,7 @@ def test_telemetry_without_any_collector_waits_for_one(world: World) -> None:
     world.pass_time(MAINTENANCE_US / 1e6 + CHECK_S, world.bob)
     assert world.ann.store.outbox.totals()[0] == 2
     world.appoint(world.bob)
-    assert world.ann.node.membership.collector_of(world.group_id) is not None
+    assert world.ann.node.groups.collector_of(world.group_id) is not None
     world.pass_time(5 * CHECK_S, world.bob)
     found_there = [read_message(row.message) for row in world.bob.store.landing.until(1_000)]
     assert [split_number(each.body)[1] for each in found_there] == [b"1", b"2"]
@@ -125,7 +125,7 @@ def test_a_redirection_of_a_redirection_is_one(world: World) -> None:
 
 
 def test_nobody_redirects_what_is_not_its_own(world: World) -> None:
-    collector = world.bob.node.membership.collector_of(world.group_id)
+    collector = world.bob.node.groups.collector_of(world.group_id)
     assert collector is not None
     with world.bob.store.transaction():
         world.bob.node.telemetry.send(world.group_id, b"bob's", 1, world.bob.now)

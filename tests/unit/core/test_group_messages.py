@@ -65,14 +65,14 @@ def test_a_destruction_waits_for_the_epoch_that_it_is_of(make: Make, restarted: 
     with ann.store.transaction():
         ann.node.actions.destroy(group_id, ann.now)
     _overtake(ann, ben)
-    assert [each.group_id for each in ben.node.membership.groups()] == [group_id], "ben is one epoch behind"
+    assert [each.group_id for each in ben.node.groups.joined()] == [group_id], "ben is one epoch behind"
     assert ben.store.ahead.groups() == [group_id]
     if restarted:
         ben.restart()
     ann.wait(600)
     carry(ann, ben)
     _maintain(ben)
-    assert ben.node.membership.groups() == []
+    assert ben.node.groups.joined() == []
     assert any(isinstance(event, GroupDestroyed) for event in ben.events())
     assert ben.store.ahead.groups() == []
 

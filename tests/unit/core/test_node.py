@@ -183,7 +183,7 @@ def test_a_full_disk_at_the_recipient_takes_nothing_in(make: Make) -> None:
 def test_a_group_that_was_not_committed_is_forgotten(make: Make) -> None:
     ann = make("ann")
     ann.on_a_full_disk(lambda: ann.node.membership.create("ann", (), ann.now.wall_us))
-    assert ann.node.membership.groups() == []
+    assert ann.node.groups.joined() == []
     assert ann.events() == []
 
 
@@ -299,7 +299,7 @@ def test_what_cannot_be_sent_is_refused_at_once(make: Make) -> None:
     assert ann.store.outbox.totals()[0] == 1
     cat = make("cat")
     admit(ann, cat, group_id, ben)  # control still goes
-    assert len(cat.node.membership.groups()) == 1
+    assert len(cat.node.groups.joined()) == 1
     carry(ann, ben, cat)
     assert ann.store.outbox.totals()[0] == 0
 

@@ -47,7 +47,7 @@ def test_a_collector_without_its_database_is_in_within_seconds(tmp_path: Path, w
         carry(ann, second)
         ann.wait(1)
         second.wait(1)
-    assert [group.group_id for group in second.node.membership.groups()] == [group_id]
+    assert [group.group_id for group in second.node.groups.joined()] == [group_id]
     assert second.store.landing.waiting(1_000_000_000, 1_000_000) is not None, "what waited follows at once"
 
 

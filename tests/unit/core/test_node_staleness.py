@@ -24,7 +24,7 @@ def test_membership_starts_when_the_update_arrives(make: Make) -> None:  # accep
     ann, ben, dan = make("ann"), make("ben"), make("dan")
     group_id = found(ann, ben)
     admit(ann, dan, group_id)  # ben is away
-    assert dan.node.membership.group(group_id).member(ben.key)
+    assert dan.node.groups.group(group_id).member(ben.key)
     ben.blob(group_id, b"not for the new one")
     assert {outgoing.recipient for outgoing in ben.sends()} == {ann.key}
     dan.blob(group_id, b"from the new one")
@@ -39,7 +39,7 @@ def test_membership_starts_when_the_update_arrives(make: Make) -> None:  # accep
     for device in (ann, ben, dan):
         device.wait(300)
     carry(ann, ben, dan)
-    assert ben.node.membership.group(group_id).member(dan.key)
+    assert ben.node.groups.group(group_id).member(dan.key)
     assert ben.inbox() == [b"from the new one"]
     ben.blob(group_id, b"for both")
     carry(ann, ben, dan)

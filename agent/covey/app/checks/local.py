@@ -146,7 +146,7 @@ def group(device: Examined) -> Iterator[Seen]:
         yield warning("a join waits for its answer", "the inviter's agent must run; an invite is valid ten minutes")
     elif not groups:
         yield warning("this device is in no group", "covey group create, or covey join")
-    elif not any(membership.collector_of(each.group_id) for each in membership.groups()):
+    elif not any(membership.groups.collector_of(each.group_id) for each in membership.groups.joined()):
         yield warning(
             "no group has a collector: readings go nowhere", "invite one: covey invite --capability collector"
         )
@@ -208,14 +208,14 @@ def agreement(device: Examined) -> Iterator[Seen]:
     missing = "the agent asks for what is missing: is the relay up, and another member there?"
     membership = device.opened.node.membership
     statuses = {each.group_id: each.agreement for each in device.status.groups}
-    for group in membership.groups():
+    for group in membership.groups.joined():
         name, found = f"group {group.group_id.hex()[:8]}", statuses[group.group_id.hex()]
         early = [read_manifest(raw).version for raw in device.opened.store.groups.early_manifests(group.group_id)]
         if early:
             yield warning(f"{name}: members know version {max(early)}, this device {group.version}", missing)
         elif not group.raw:
             yield warning(f"{name}: members hold rivals of version {group.version}", "two minutes online end it")
-        elif membership.secret(group.group_id) is None:
+        elif membership.groups.secret(group.group_id) is None:
             yield warning(f"{name}: the secret of its epoch has not come", missing)
         elif found.others or found.never:
             yield warning(

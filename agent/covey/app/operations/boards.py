@@ -64,7 +64,7 @@ def known_boards(device: Device, port: str | None) -> list[Board]:
 
 
 def _described(device: Device, board: AttachedBoard) -> Board:
-    found = board_member(device.node.membership, board.keys.signing_public)
+    found = board_member(device.node.groups, board.keys.signing_public)
     return Board(
         port=board.port,
         board=device_name(board.keys.signing_public),
@@ -123,7 +123,7 @@ def enrol(
         board = _answering(device, port)
         if board is None:
             return None
-        if not seen and board_member(device.node.membership, board.keys.signing_public) is None:
+        if not seen and board_member(device.node.groups, board.keys.signing_public) is None:
             described = _described(device, board)
             if expected is None:
                 confirm(described)
@@ -142,7 +142,7 @@ def enrol(
 
 
 def _add(device: Device, group: GroupManifest, board: AttachedBoard, label: str) -> None:
-    if device.node.membership.collector_of(group.group_id, board.keys.signing_public) is None:
+    if device.node.groups.collector_of(group.group_id, board.keys.signing_public) is None:
         raise LocalError("the group has no collector", hint="invite one: covey invite --capability collector")
     member = Member(board.keys, truncate_utf8(label, MAXIMUM_LABEL_BYTES), capabilities=(BOARD,))
 

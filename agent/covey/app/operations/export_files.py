@@ -66,7 +66,7 @@ def _recipients(device: Device, wanted: str | None) -> list[DeviceKey]:
     own = device.node.identity.signing_public
     members = {
         member.keys.signing_public
-        for group in device.node.membership.groups()
+        for group in device.node.groups.joined()
         for member in group.members
         if not member.is_board
     }

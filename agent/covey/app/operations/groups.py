@@ -177,7 +177,7 @@ def change_group(device: Device, manifest: GroupManifest, edit: Edit) -> GroupMa
     """Sign and queue a changed manifest; return it."""
     with device.store.transaction():
         device.node.actions.change(manifest.group_id, edit, device.now())
-    return device.node.membership.group(manifest.group_id)
+    return device.node.groups.group(manifest.group_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def unban_device(device: Device, manifest: GroupManifest, target: DeviceKey, *, 
         return _vote(device, manifest, Action.UNBAN, target, readmit=readmit)
     with device.store.transaction():
         device.node.actions.unban(manifest.group_id, target, device.now(), readmit=readmit)
-    return Decided(device.node.membership.group(manifest.group_id))
+    return Decided(device.node.groups.group(manifest.group_id))
 
 
 def _vote(
@@ -210,7 +210,7 @@ def _vote(
 ) -> Decided:
     with device.store.transaction():
         voting = device.node.actions.vote(manifest.group_id, action, target, device.now(), readmit=readmit)
-    return Decided(device.node.membership.group(manifest.group_id), voting.votes, voting.needed)
+    return Decided(device.node.groups.group(manifest.group_id), voting.votes, voting.needed)
 
 
 def leave_group(device: Device, manifest: GroupManifest) -> None:

@@ -168,7 +168,7 @@ def invite_member(device: Device, group: str | None, name: str, capabilities: tu
     group_id = device.pick_group(group).group_id
     found = {
         member.keys.signing_public: member
-        for group in device.node.membership.groups()
+        for group in device.node.groups.joined()
         for member in group.members
         if name in {member.name, member.label} and member.keys.signing_public != device.node.identity.signing_public
     }

@@ -181,13 +181,13 @@ def await_group(device: Device, group_id: GroupId, seconds: float) -> GroupManif
     """Wait until the inviter has let this device in; return the group, or None where no answer has come."""
 
     def joined() -> bool:
-        device.node.membership.refresh()
-        return any(group.group_id == group_id for group in device.node.membership.groups())
+        device.node.groups.refresh()
+        return any(group.group_id == group_id for group in device.node.groups.joined())
 
     if not wait_until(device, joined, seconds):
         return None
     wait_until(device, lambda: device.store.outbox.totals()[0] == 0, _LAST_WORDS_S)
-    return device.node.membership.group(group_id)
+    return device.node.groups.group(group_id)
 
 
 # -- the ceremony -----------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
         refused_s_min=_REFUSED_S_MIN,
     )
     kept: list[Admission] = []
-    own_groups = {group.group_id for group in device.node.membership.groups()}
+    own_groups = {group.group_id for group in device.node.groups.joined()}
 
     def on_news(news: JoinerNews) -> None:
         if isinstance(news, RefusalReceived):
@@ -311,9 +311,7 @@ class WaitingInvitation:
 def waiting_invitations(device: Device) -> list[WaitingInvitation]:
     """Return the invitations to further groups that nobody has answered yet."""
     known = {
-        member.keys.signing_public: member.label
-        for group in device.node.membership.groups()
-        for member in group.members
+        member.keys.signing_public: member.label for group in device.node.groups.joined() for member in group.members
     }
     return [
         WaitingInvitation(
@@ -328,7 +326,7 @@ def waiting_invitations(device: Device) -> list[WaitingInvitation]:
 
 
 def _unanswered(device: Device) -> list[GroupRequest]:
-    return unanswered(device.node.membership, device.store.requests, device.now().wall_us)
+    return unanswered(device.node.groups, device.store.requests, device.now().wall_us)
 
 
 def _pick(device: Device, name: str | None) -> GroupRequest:

@@ -29,7 +29,7 @@ def retired_keys(device: Device) -> list[RetiredKey]:
     """Return the noise keys that are kept until all members know the new one."""
     listed = {
         own.keys.noise_public
-        for group in device.node.membership.groups()
+        for group in device.node.groups.joined()
         if (own := group.member(device.node.identity.signing_public)) is not None
     }
     return [

@@ -184,7 +184,7 @@ def compact_vault(
     objects = _open_store(device, location)
     keys = _node_keys(device, objects)
     if not dry_run:
-        keys.prepare(device.node.membership.groups(), device.now())
+        keys.prepare(device.node.groups.joined(), device.now())
     node = NodeVault(device.node.identity, keys, device.store, objects, secrets.token_bytes)
     compactor = Compactor(node, device.store, secrets.token_bytes)
     now_us = device.clock.wall_us()
@@ -228,7 +228,7 @@ def _nodes(device: Device, survey: VaultSurvey) -> list[str]:
     """Return the nodes to look at: all that have a manifest or had one, this device, the collectors of its groups."""
     collectors = {device.node.identity.signing_public} | {
         member.keys.signing_public
-        for group in device.node.membership.groups()
+        for group in device.node.groups.joined()
         for member in group.with_capability(COLLECTOR)
     }
     return sorted(survey.nodes() | {node_id(key).hex() for key in collectors})
@@ -263,8 +263,8 @@ def rotate_vault_key(device: Device, location: str | None) -> VaultKeys:
     """
     _require_keys(device)
     keys = _node_keys(device, _open_store(device, location))
-    content = keys.rotate(device.node.membership.groups(), device.now())
-    keys.prepare(device.node.membership.groups(), device.now())
+    content = keys.rotate(device.node.groups.joined(), device.now())
+    keys.prepare(device.node.groups.joined(), device.now())
     return _vault_keys(content)
 
 
@@ -296,7 +296,7 @@ def change_readers(device: Device, location: str | None, public: str, *, add: bo
 
     _require_keys(device)
     reader = VaultKeyReader(_reader_key(public))
-    groups, now = device.node.membership.groups(), device.now()
+    groups, now = device.node.groups.joined(), device.now()
     keys = _node_keys(device, _open_store(device, location))
     with device.store.transaction():
         content = device.folder.vault_key.read()

@@ -130,7 +130,7 @@ class Collector:
         if not self._has_shown_itself:
             self._has_shown_itself = True
             with suppress(StorageError):  # asked again before anything lands
-                self._vault.keys.prepare(node.membership.groups(), now)  # others share later keys with who has this one
+                self._vault.keys.prepare(node.groups.joined(), now)  # others share later keys with who has this one
         waiting = self._store.landing.size()
         if not waiting:
             self._deadline_us = None
@@ -198,7 +198,7 @@ class Collector:
 
     def _land(self, node: Node, now: Now) -> int | None:
         """Land what fits one segment; or return until when nothing may be sealed, in monotonic microseconds."""
-        rests_until_us = self._vault.keys.prepare(node.membership.groups(), now)
+        rests_until_us = self._vault.keys.prepare(node.groups.joined(), now)
         if rests_until_us is not None:
             return rests_until_us
         self._vault.ensure_known()

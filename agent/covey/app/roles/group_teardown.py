@@ -60,14 +60,14 @@ class GroupTeardown:
             return None
         waiting = {queue.recipient for queue in self._store.outbox.queues() if queue.queued}
         for group_id, noted_us in revocations:
-            manifest = node.membership.trust(group_id).current
+            manifest = node.groups.trust(group_id).current
             members = {member.keys.signing_public for member in manifest.members} if manifest else set()
             age_us = now.wall_us - noted_us
             if age_us >= REVOKE_US or (age_us >= _NOTICE_US and not waiting & members):
                 with self._store.transaction():
                     self._store.groups.end_revocation(group_id)
                 node.refresh()
-        self.nothing_left = not node.membership.groups() and not self._store.groups.revocations()
+        self.nothing_left = not node.groups.joined() and not self._store.groups.revocations()
         return now.monotonic_us + _LOOK_US
 
     def stop(self, node: Node, now: Now) -> None:

@@ -79,11 +79,11 @@ class KeyRotation:
             return self._look_at_us
         self._look_at_us = now.monotonic_us + _LOOK_US
         public, since_us = node.identity.noise_public, self._since_us(node, now)
-        if not self._interval_us or now.wall_us < rotation_due_us(node.membership, public, since_us, self._interval_us):
+        if not self._interval_us or now.wall_us < rotation_due_us(node.groups, public, since_us, self._interval_us):
             return self._look_at_us
         if not node.state.windows.is_connected:
             return self._look_at_us
-        needed = announcement_bytes(node.membership)
+        needed = announcement_bytes(node.groups)
         if self._store.outbox.totals()[1] + needed > self._outbox_bytes // 2:
             return self._look_at_us  # what waits for others has the room
         if not node.actions.may_rotate(now):

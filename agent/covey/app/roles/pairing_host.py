@@ -293,7 +293,7 @@ class PairingHost:
         if not used and row.ended is None and invite is not None and now.wall_us < invite.expires_at_us:
             return
         assert row.joiner is not None
-        if not used and node.membership.shares_nothing_with(row.joiner) and self._facts.credentials is not None:
+        if not used and node.groups.shares_nothing_with(row.joiner) and self._facts.credentials is not None:
             try:
                 self._facts.credentials().remove(row.joiner.hex())
                 self._report("notice", f"{device_name(row.joiner)} never joined: its account at the relay is gone")

@@ -117,9 +117,9 @@ def telemetry_group(configured: GroupId | None) -> Callable[[Node], GroupId]:
     def pick(node: Node) -> GroupId:
         if configured is not None:
             return configured
-        groups = [manifest.group_id for manifest in node.membership.groups()]
+        groups = [manifest.group_id for manifest in node.groups.joined()]
         for group_id in groups:
-            if node.membership.collector_of(group_id) is not None:
+            if node.groups.collector_of(group_id) is not None:
                 return group_id
         if groups:
             raise LocalError(

@@ -52,7 +52,7 @@ class Sensors:
 
     def _take_sample(self, node: Node) -> bool:
         """Sample unless too much waits already; return whether the batches want to go."""
-        if not any(node.membership.collector_of(group.group_id) for group in node.membership.groups()):
+        if not any(node.groups.collector_of(group.group_id) for group in node.groups.joined()):
             return False
         if self._publisher.waiting >= MAXIMUM_BATCH_READINGS:
             return True

@@ -28,7 +28,7 @@ from covey.core.history.operation import Log, Operation, read_operation, sign_op
 from covey.core.history.records import HistoryRecords
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.link.send_queue import SendQueue
-from covey.core.membership.membership import Membership
+from covey.core.membership.groups import Groups
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType
 from covey.errors import LimitError, LocalError, NotAllowedError, NotForUsError, RemoteError
@@ -58,10 +58,10 @@ class Taken:
 class History:
     """The history of each of this device's groups."""
 
-    def __init__(self, identity: Identity, membership: Membership, records: HistoryRecords, queue: SendQueue) -> None:
+    def __init__(self, identity: Identity, groups: Groups, records: HistoryRecords, queue: SendQueue) -> None:
         self._identity = identity
         self._own = identity.signing_public
-        self._membership = membership
+        self._groups = groups
         self._records = records
         self._queue = queue
         self._acceptance = Acceptance(records)
@@ -97,14 +97,14 @@ class History:
 
     def _manifest_to_name(self, group_id: GroupId) -> GroupManifest:
         """Return the newest manifest that lists this device: what holds, or in a conflict the highest of the heads."""
-        current = self._membership.group(group_id)
+        current = self._groups.group(group_id)
         if current.raw:
             return current
-        heads = self._membership.trust(group_id).heads()
+        heads = self._groups.trust(group_id).heads()
         return max(
             (head for head in heads if head.member(self._own) is not None),
             key=lambda head: (head.version, head.hash),
-            default=self._membership.trust(group_id).root,
+            default=self._groups.trust(group_id).root,
         )
 
     def _heads_to_follow(self, group_id: GroupId, manifest: GroupManifest) -> list[OperationId]:
@@ -155,7 +155,7 @@ class History:
         announcements = self._records.announcements
         for member in manifest.members:
             key = member.keys.signing_public
-            if member.is_board or key == self._own or self._membership.address(key) is None:
+            if member.is_board or key == self._own or self._groups.address(key) is None:
                 continue
             sent = announcements.of(manifest.group_id, key, log)
             if sent is not None and sent.waits:
@@ -175,11 +175,11 @@ class History:
     def maintain(self, now: Now) -> None:
         """Send members what was written while something waited for them (rule 1)."""
         log = Log(self._own, self._records.incarnations.present())
-        groups = {group.group_id: group for group in self._membership.groups()}
+        groups = {group.group_id: group for group in self._groups.joined()}
         waiting = False
         for behind in self._records.announcements.behind(log):
             group = groups.get(behind.group_id)
-            if group is None or group.member(behind.member) is None or self._membership.address(behind.member) is None:
+            if group is None or group.member(behind.member) is None or self._groups.address(behind.member) is None:
                 self._records.announcements.forget(behind.group_id, behind.member)
             elif behind.waits:
                 waiting = True

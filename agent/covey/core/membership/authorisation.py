@@ -29,18 +29,18 @@ def authorise(membership: Membership, message: Message, now_us: int) -> OpenInvi
     if message.type is MessageType.JOIN:
         request = JoinRequest.from_wire(message.body)
         if request.secret == NO_INVITE:
-            check_visit(membership.group(message.group_id), message.author, request)
+            check_visit(membership.groups.group(message.group_id), message.author, request)
             return None
         return membership.invitations.find(message, now_us)
     if message.type is MessageType.GROUP_INVITE:
-        may_invite(membership, message.author)
+        may_invite(membership.groups, message.author)
     elif message.type in _OF_LINKS or not message.link_seq:
-        stranger = not membership.hears(message.author)
+        stranger = not membership.groups.hears(message.author)
         if stranger or (message.type in _OF_LINKS and message.group_id != NO_GROUP):
             raise NotAMemberError(f"a {message.type.name} by a stranger")
     elif message.type in _OF_GROUPS:
         _check_member(membership, message)
-    elif membership.group(message.group_id).member(message.author) is None:
+    elif membership.groups.group(message.group_id).member(message.author) is None:
         raise NotAMemberError("the author is not a member of the group")
     return None
 
@@ -56,7 +56,7 @@ def _check_member(membership: Membership, message: Message) -> None:
     of_manifests = message.type is MessageType.GROUP_MANIFEST
     if of_manifests and membership.invitations.awaited(message.group_id, message.author):
         return
-    current = membership.trust(message.group_id).current
+    current = membership.groups.trust(message.group_id).current
     if current is None:
         raise UnknownGroupError("a group that this device does not hold")
     if current.member(message.author) is not None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from covey.core.ids import DeviceKey
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.events import JoinExpired
+from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import ExpiryRecords, PendingJoin
 from covey.core.now import Now
@@ -28,19 +29,19 @@ def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, no
     notified = {key for key, _ in records.departures.addresses()} | {
         each.inviter.signing_public for each in records.joins.pending()
     }
-    former = {member.keys.signing_public for group in membership.removed_from() for member in group.members}
+    former = {member.keys.signing_public for group in membership.groups.removed_from() for member in group.members}
     for recipient in former.intersection(records.outbox.recipients()) - notified:
-        if membership.shares_nothing_with(recipient):
+        if membership.groups.shares_nothing_with(recipient):
             _drop(recipient, "dropped_after_removal", records, queue)
     for pending in records.joins.pending():
         if now.wall_us <= pending.expires_at_us + JOIN_GRACE_US:
             continue
-        if _withdraw_request(pending, membership, records, queue, now):
+        if _withdraw_request(pending, membership.groups, records, queue, now):
             records.counters.count("expired_joins")
             yield JoinExpired(pending.group_id, pending.inviter.signing_public)
         if now.wall_us > pending.expires_at_us + JOIN_GRACE_US + JOIN_MEMORY_US:
             records.joins.end(pending.group_id)
-            membership.refresh()
+            membership.groups.refresh()
 
 
 def _drop(
@@ -51,15 +52,13 @@ def _drop(
         records.counters.count(counter, dropped)
 
 
-def _withdraw_request(
-    pending: PendingJoin, membership: Membership, records: ExpiryRecords, queue: SendQueue, now: Now
-) -> bool:
+def _withdraw_request(pending: PendingJoin, groups: Groups, records: ExpiryRecords, queue: SendQueue, now: Now) -> bool:
     """Take a join request out of the outbox; return False where none waits (rule 3)."""
     inviter = pending.inviter.signing_public
     for place, raw in records.outbox.control_messages(inviter):
         message = read_message(raw, verify=False)
         if message.type is MessageType.JOIN and message.group_id == pending.group_id:
-            notify = not membership.shares_nothing_with(inviter)  # a stranger would not take a loss record
+            notify = not groups.shares_nothing_with(inviter)  # a stranger would not take a loss record
             queue.withdraw(inviter, place, now, "expired", notify=notify)
             return True
     return False

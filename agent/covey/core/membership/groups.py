@@ -1,4 +1,7 @@
-"""What one device knows of its groups: who is in them, who may be spoken to and by which key. It changes nothing."""
+"""What one device knows of its groups: who is in them, who may be spoken to and by which key.
+
+It reads. What a group becomes is decided in `membership.py`, which gives it back by `hold`, `drop` and `readdress`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ class Groups:
         self._own = identity.signing_public
         self._records = records
         self._groups: dict[GroupId, GroupTrust] = {}
-        self._addresses = Addresses(records)
+        self.addresses = Addresses(records)
         self._revoked: frozenset[GroupId] = frozenset()
         self.generation = 0
         """Rises whenever anything of a group may have changed."""
@@ -40,14 +43,26 @@ class Groups:
                 rebuilt = replayed(group_id, [read_manifest(raw, verify=False) for raw in stored.values()])
                 assert rebuilt is not None, "what is stored was accepted"
                 self._groups[group_id] = rebuilt
-        self._readdress()
+        self.readdress()
 
-    def _readdress(self) -> None:
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def readdress(self) -> None:
+        """Take up destroyed groups, joins and departures that changed, and who may be spoken to since."""
         self.generation += 1
         self._revoked = frozenset(group_id for group_id, _ in self._records.groups.revocations())
-        self._addresses.rebuild(trust.current for trust in self._groups.values() if trust.current is not None)
+        self.addresses.rebuild(trust.current for trust in self._groups.values() if trust.current is not None)
 
-    def groups(self) -> list[GroupManifest]:
+    def hold(self, trust: GroupTrust) -> None:
+        """Hold a group that is new, or was made anew from its manifests."""
+        self._groups[trust.group_id] = trust
+
+    def drop(self, group_id: GroupId) -> None:
+        """Hold a group no more."""
+        del self._groups[group_id]
+
+    def joined(self) -> list[GroupManifest]:
         """Return what this device believes of each group that it is in."""
         return [
             trust.current
@@ -61,7 +76,7 @@ class Groups:
         Raises:
             UnknownGroupError: this device is not in it.
         """
-        return self._trust(group_id)[1]
+        return self.held(group_id)[1]
 
     def trust(self, group_id: GroupId) -> GroupTrust:
         """Return the trust of a group, of which this device is a member or was one.
@@ -86,9 +101,14 @@ class Groups:
         """Say whether a group is being destroyed."""
         return group_id in self._revoked
 
-    def _trust(self, group_id: GroupId) -> tuple[GroupTrust, GroupManifest]:
+    def held(self, group_id: GroupId) -> tuple[GroupTrust, GroupManifest]:
+        """Return the trust of a group that this device is in, and what it believes of it.
+
+        Raises:
+            UnknownGroupError: this device is not in it.
+        """
         trust = self.trust(group_id)
-        if trust.current is None or trust.current.member(self._own) is None or group_id in self._revoked:
+        if trust.current is None or trust.current.member(self._own) is None or self.is_revoked(group_id):
             raise UnknownGroupError("a group that this device is no member of")
         return trust, trust.current
 
@@ -102,11 +122,11 @@ class Groups:
 
     def address(self, signing_public: DeviceKey) -> NoisePublic | None:
         """Return the noise key of a device that this one may speak to."""
-        return self._addresses.of(signing_public)
+        return self.addresses.of(signing_public)
 
     def hears(self, signing_public: DeviceKey) -> bool:
         """Say whether a device may speak of its link with this one."""
-        return self._addresses.hears(signing_public)
+        return self.addresses.hears(signing_public)
 
     def secret(self, group_id: GroupId) -> bytes | None:
         """Return the secret of a group's epoch, if it is here yet.
@@ -134,4 +154,4 @@ class Groups:
 
     def shares_nothing_with(self, signing_public: DeviceKey) -> bool:
         """Say whether this device is in no group with another one."""
-        return all(group.member(signing_public) is None for group in self.groups())
+        return all(group.member(signing_public) is None for group in self.joined())

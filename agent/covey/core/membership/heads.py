@@ -24,7 +24,7 @@ from covey.core.group.trust import GroupTrust
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.pacing import HeadsPacing
 from covey.core.link.send_window import Jitter
-from covey.core.membership.membership import Membership
+from covey.core.membership.groups import Groups
 from covey.core.membership.records import ControlRecords, GroupRecords
 from covey.core.now import Now
 from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, shared_digest
@@ -63,10 +63,10 @@ class HeadsExchange:
     """Compares how groups stand here and at those who are heard, and does what brings them together."""
 
     def __init__(
-        self, own: DeviceKey, membership: Membership, records: HeadsRecords, jitter: Jitter, pacing: HeadsPacing
+        self, own: DeviceKey, groups: Groups, records: HeadsRecords, jitter: Jitter, pacing: HeadsPacing
     ) -> None:
         self._own = own
-        self._membership = membership
+        self._groups = groups
         self._records = records
         self._jitter = jitter
         self._pacing = pacing
@@ -82,17 +82,17 @@ class HeadsExchange:
         """Return what acknowledgements and beats to a device have in the place of a group (rule 1)."""
         self._follow()
         if device not in self._said:
-            shared = (self._head(trust) for trust in self._membership.trusts() if self._shares(trust, device))
+            shared = (self._head(trust) for trust in self._groups.trusts() if self._shares(trust, device))
             self._said[device] = shared_digest(shared)
         return self._said[device]
 
     def _follow(self) -> None:
         """Forget what was computed of groups that have changed since."""
-        if self._generation != self._membership.generation:
-            self._generation = self._membership.generation
+        if self._generation != self._groups.generation:
+            self._generation = self._groups.generation
             self._digests.clear()
             self._said.clear()
-            groups = self._membership.groups()
+            groups = self._groups.joined()
             members = {each.keys.signing_public for group in groups for each in group.members if not each.is_board}
             self._others = members - {self._own}
 
@@ -108,11 +108,11 @@ class HeadsExchange:
 
     def _lists(self, trust: GroupTrust, device: DeviceKey) -> bool:
         member = trust.current.member(device) if trust.current is not None else None
-        return member is not None and not member.is_board and not self._membership.is_revoked(trust.group_id)
+        return member is not None and not member.is_board and not self._groups.is_revoked(trust.group_id)
 
     def report(self, device: DeviceKey, *, asks: bool = False) -> HeadsReport:
         """Return how the groups stand that a device is a member of; this one may be none of them any more."""
-        listing = (self._head(trust) for trust in self._membership.trusts() if self._lists(trust, device))
+        listing = (self._head(trust) for trust in self._groups.trusts() if self._lists(trust, device))
         return HeadsReport(asks, tuple(listing))
 
     def due(self, now: Now) -> Iterator[tuple[DeviceKey, bytes]]:
@@ -137,9 +137,9 @@ class HeadsExchange:
     def _plan_round(self, now: Now) -> None:
         """Plan rule 5's report; soon where a group is in conflict, of which others may not know."""
         pacing, now_us = self._pacing, now.monotonic_us
-        if self._generation != self._membership.generation:
+        if self._generation != self._groups.generation:
             self._follow()
-            if pacing.round_at_us is not None and any(not group.raw for group in self._membership.groups()):
+            if pacing.round_at_us is not None and any(not group.raw for group in self._groups.joined()):
                 pacing.round_at_us = min(pacing.round_at_us, now_us + self._jitter(*HEADS_CHANGE_US))
         if not self._others:
             pacing.round_at_us = None
@@ -164,7 +164,7 @@ class HeadsExchange:
     def compare(self, message: Message, now: Now) -> None:
         """Compare what an acknowledgement or beat says of the groups shared with its author (rule 1)."""
         device, said = message.author, message.group_id
-        if said == NO_GROUP or not self._membership.hears(device):
+        if said == NO_GROUP or not self._groups.hears(device):
             return
         self._records.heads.note(device, said, None, now.wall_us)
         own = self.said_to(device)
@@ -185,14 +185,12 @@ class HeadsExchange:
         sends: list[GroupSend] = []
         answers = report.wants_answer
         for head in report.heads:
-            trust = self._membership.trust_of(head.group_id)
+            trust = self._groups.trust_of(head.group_id)
             if trust is not None and trust.current is not None:
                 sends += self._bring_together(trust, head, device, now)
                 answers |= self._lists(trust, device) and head != self._head(trust) and not self._behind(trust, head)
         named = {head.group_id for head in report.heads}
-        answers |= any(
-            trust.group_id not in named for trust in self._membership.trusts() if self._shares(trust, device)
-        )
+        answers |= any(trust.group_id not in named for trust in self._groups.trusts() if self._shares(trust, device))
         if answers:
             said = None if report.wants_answer else message.group_id
             self._pacing.plan(device, said, self._jitter, now.monotonic_us)
@@ -208,7 +206,7 @@ class HeadsExchange:
     def _bring_together(self, trust: GroupTrust, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         """Return the request for what a device has, or what it has to hear: at most one of them for each group."""
         own, group_id = self._head(trust), trust.group_id
-        if self._membership.is_revoked(group_id):
+        if self._groups.is_revoked(group_id):
             return self._end_for(trust, head, device, now)
         if own.digest == head.digest or not self._lists(trust, self._own):
             return []

@@ -18,6 +18,7 @@ from covey.core.group.manifest import manifest_hash, read_manifest
 from covey.core.group.messages import Bundle, GroupSend, first_that_fit, pull_from_wire, pull_to_wire
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.send_window import Jitter
+from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import MaintenanceRecords
 from covey.core.membership.rotation import announce_everywhere, outdated
@@ -51,7 +52,7 @@ class GroupMaintenance:
         self._announced_at_us: int | None = None
         self._answered: dict[tuple[DeviceKey, GroupId], list[int]] = {}
 
-    def answer_pull(self, membership: Membership, message: Message, now: Now) -> list[GroupSend]:
+    def answer_pull(self, groups: Groups, message: Message, now: Now) -> list[GroupSend]:
         """Give a member the manifests that it asks for, and the secret of the epoch; nothing to who asks too much.
 
         Raises:
@@ -69,25 +70,25 @@ class GroupMaintenance:
         manifests = first_that_fit(
             self._records.groups.manifests_from(message.group_id, from_version, BUNDLE_MANIFESTS)
         )
-        inside = message.group_id in {group.group_id for group in membership.groups()}
-        secret = membership.secret(message.group_id) if inside else None
+        inside = message.group_id in {group.group_id for group in groups.joined()}
+        secret = groups.secret(message.group_id) if inside else None
         bundle = Bundle(manifests, (secret,) if secret is not None else ())
         return [GroupSend(message.author, MessageType.GROUP_MANIFEST, message.group_id, bundle.to_wire())]
 
     def ask(
-        self, membership: Membership, group_id: GroupId, member: DeviceKey, now: Now, *, behind: bool = False
+        self, groups: Groups, group_id: GroupId, member: DeviceKey, now: Now, *, behind: bool = False
     ) -> list[GroupSend]:
         """Ask a member for what is missing, if anything is and nobody was asked of late (rules 1 and 3).
 
         `behind` says that the member has shown that it knows more.
         """
-        trust = membership.trust(group_id)
+        trust = groups.trust(group_id)
         if trust.current is None or trust.current.member(self._own) is None or trust.current.member(member) is None:
             return []
-        if group_id not in {group.group_id for group in membership.groups()}:
+        if group_id not in {group.group_id for group in groups.joined()}:
             return []
         early = self._records.groups.early_manifests(group_id)
-        if not behind and not early and membership.secret(group_id) is not None:
+        if not behind and not early and groups.secret(group_id) is not None:
             self._pulls.pop(group_id, None)
             return []
         due_us, asked = self._pulls.get(group_id, (now.monotonic_us, 0))
@@ -113,27 +114,27 @@ class GroupMaintenance:
         deadline = self.next_deadline()
         return (
             (deadline is not None and deadline <= now.monotonic_us)
-            or any(not group.raw and group.group_id not in self._reconcile_at for group in membership.groups())
-            or self._announces(membership, now)
+            or any(not group.raw and group.group_id not in self._reconcile_at for group in membership.groups.joined())
+            or self._announces(membership.groups, now)
             or bool(membership.unfinished)
         )
 
-    def _announces(self, membership: Membership, now: Now) -> bool:
+    def _announces(self, groups: Groups, now: Now) -> bool:
         """Say whether rule 5 asks for something; a group that refuses is asked again after a while."""
         tried = self._announced_at_us
         rests = tried is not None and now.monotonic_us < tried + MAINTENANCE_US
-        return not rests and bool(outdated(membership, self._identity))
+        return not rests and bool(outdated(groups, self._identity))
 
     def handle_deadline(self, membership: Membership, now: Now) -> list[GroupSend]:
         """End conflicts that nobody else has ended, and ask again for what is missing (rules 1 and 2)."""
         sends: list[GroupSend] = []
         for group_id in sorted(membership.unfinished):
             sends += membership.go_on(group_id, now.wall_us)
-        if self._announces(membership, now):
+        if self._announces(membership.groups, now):
             sends += announce_everywhere(membership, self._identity, self._records, now.wall_us)
-            refused = outdated(membership, self._identity)
+            refused = outdated(membership.groups, self._identity)
             self._announced_at_us = now.monotonic_us if refused else None
-        groups = {group.group_id: group for group in membership.groups()}
+        groups = {group.group_id: group for group in membership.groups.joined()}
         for group_id in [each for each in self._reconcile_at if each not in groups or groups[each].raw]:
             del self._reconcile_at[group_id]
         for group_id in [each for each in self._pulls if each not in groups]:
@@ -147,14 +148,14 @@ class GroupMaintenance:
                 if not others:
                     del self._pulls[group_id]
                     continue
-                sends += self.ask(membership, group_id, others[self._jitter(0, len(others) - 1)], now)
+                sends += self.ask(membership.groups, group_id, others[self._jitter(0, len(others) - 1)], now)
         return sends
 
     def _end_conflict(self, membership: Membership, group_id: GroupId, now: Now) -> list[GroupSend]:
         """Rule 2."""
         due_us = self._reconcile_at.get(group_id)
         if due_us is None:
-            issuers = {head.issuer for head in membership.trust(group_id).heads()}
+            issuers = {head.issuer for head in membership.groups.trust(group_id).heads()}
             low, high = RECONCILE_ISSUER_US if self._own in issuers else RECONCILE_ANYBODY_US
             self._reconcile_at[group_id] = now.monotonic_us + self._jitter(low, high)
             return []

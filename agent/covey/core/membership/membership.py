@@ -59,11 +59,16 @@ Edit = Callable[[GroupManifest, EpochId], GroupManifest]
 """Makes the next version of a draft; the bytes are the id of the new epoch's secret, where one begins."""
 
 
-class Membership(Groups):
-    """The groups of one device, and all that changes them."""
+class Membership:
+    """All that changes the groups of one device."""
 
-    def __init__(self, identity: Identity, records: MembershipRecords, rng: Callable[[int], bytes]) -> None:
-        super().__init__(identity, records)
+    def __init__(
+        self, identity: Identity, groups: Groups, records: MembershipRecords, rng: Callable[[int], bytes]
+    ) -> None:
+        self.groups = groups
+        self._identity = identity
+        self._own = identity.signing_public
+        self._records = records
         self._rng = rng
         self.invitations = Invitations(identity, records, rng)
         self._public_joins = PublicJoins()
@@ -86,14 +91,14 @@ class Membership(Groups):
         Raises:
             LocalError: too many groups or capabilities.
         """
-        if len(self._groups) >= MAXIMUM_GROUPS:
+        if len(self.groups) >= MAXIMUM_GROUPS:
             raise LocalError(f"this device is in {MAXIMUM_GROUPS} groups already")
         creator = Member(self._identity.keys, label, capabilities=check_capabilities(capabilities))
         group_id, secret = GroupId(self._rng(GROUP_ID_BYTES)), self._rng(SECRET_BYTES)
         manifest = sign_manifest(genesis(group_id, creator, secret_id(secret), mode, invited), self._identity)
         trust = GroupTrust(group_id, None)
         trust.create(manifest)
-        self._groups[group_id] = trust
+        self.groups.hold(trust)
         self._records.groups.save_secret(group_id, manifest.epoch_id, secret, now_us)
         self._save(manifest, now_us)
         self._accepted(trust, None, [manifest])
@@ -106,7 +111,7 @@ class Membership(Groups):
             LocalError: this device may not do that, or it cannot be done.
             UnknownGroupError: this device is not in the group.
         """
-        trust, before = self._trust(group_id)
+        trust, before = self.groups.held(group_id)
         return self._issue(trust, before, edit, now_us)
 
     def _issue(self, trust: GroupTrust, before: GroupManifest, edit: Edit, now_us: int) -> list[GroupSend]:
@@ -134,8 +139,8 @@ class Membership(Groups):
         self._save(manifest, now_us)
         self._accepted(trust, before, [manifest])
         strangers = [member for key, member in audience.items() if not (manifest.member(key) or before.member(key))]
-        self._addresses.part_from(strangers)
-        self._readdress()
+        self.groups.addresses.part_from(strangers)
+        self.groups.readdress()
         return self._announcements(before, manifest, news, audience.keys() - {self._own})
 
     def _announcements(
@@ -162,10 +167,10 @@ class Membership(Groups):
         Raises:
             UnknownGroupError: this device is not in it.
         """
-        _, manifest = self._trust(group_id)
+        _, manifest = self.groups.held(group_id)
         if len(manifest.members) == 1:
             self._records.groups.forget(group_id)
-            self.refresh()
+            self.groups.refresh()
             return []
         return self.change(group_id, lambda draft, epoch_id: draft.removing(self._own, epoch_id), now_us)
 
@@ -175,7 +180,7 @@ class Membership(Groups):
         Raises:
             UnknownGroupError: this device is not in it.
         """
-        return self._revoke(sign_revoke(self.group(group_id), self._identity), now_us)
+        return self._revoke(sign_revoke(self.groups.group(group_id), self._identity), now_us)
 
     def receive_revoke(self, message: Message, now_us: int) -> list[GroupSend]:
         """Obey a Revoke, and pass it on.
@@ -183,23 +188,23 @@ class Membership(Groups):
         Raises:
             RemoteError: it is not for this group as it is.
         """
-        if message.group_id in self._revoked:
+        if self.groups.is_revoked(message.group_id):
             return []
         revoke = read_revoke(message.body)
-        check_revoke(revoke, self.group(message.group_id), self._own)
+        check_revoke(revoke, self.groups.group(message.group_id), self._own)
         sends = self._revoke(revoke, now_us)
         return [each for each in sends if each.recipient not in {message.author, revoke.issuer}]
 
     def _revoke(self, revoke: Revoke, now_us: int) -> list[GroupSend]:
-        manifest = self.group(revoke.group_id)
+        manifest = self.groups.group(revoke.group_id)
         self._records.groups.note_revocation(revoke.group_id, revoke.raw, now_us)
-        self._readdress()
+        self.groups.readdress()
         self.events.append(GroupDestroyed(manifest, revoke.issuer))
         boards = {member.keys.signing_public for member in manifest.members if member.is_board}
         return [
             GroupSend(target, MessageType.REVOKE, revoke.group_id, revoke.raw)
             for target in revoke.targets
-            if target not in {self._own, *boards} and self.address(target) is not None
+            if target not in {self._own, *boards} and self.groups.address(target) is not None
         ]
 
     # -- letting others in, and being let in --------------------------------------------------------------------------
@@ -219,7 +224,7 @@ class Membership(Groups):
             LocalError: this device may not let others in; too many capabilities or open invites.
             UnknownGroupError: this device is not in the group.
         """
-        check_may_let_in(self.group(group_id), self._own, bound_to)
+        check_may_let_in(self.groups.group(group_id), self._own, bound_to)
         return self.invitations.open(group_id, capabilities, relay_url, now_us, lifetime_us, bound_to)
 
     def add_device(
@@ -231,9 +236,9 @@ class Membership(Groups):
             LocalError: it is a member already, one of its keys stands in the group, or the group does not let us.
             UnknownGroupError: this device is not in the group.
         """
-        if self.group(group_id).member(newcomer.keys.signing_public) is not None:
+        if self.groups.group(group_id).member(newcomer.keys.signing_public) is not None:
             raise LocalError(f"device {newcomer.name} is a member already")
-        check_may_let_in(self.group(group_id), self._own, newcomer.keys.signing_public)
+        check_may_let_in(self.groups.group(group_id), self._own, newcomer.keys.signing_public)
         invite = self.invitations.open(group_id, newcomer.capabilities, relay_url, now_us, ADMISSION_US)
         opened = OpenInvite(invite.secret_hash, group_id, invite.expires_at_us, newcomer.capabilities, None)
         try:
@@ -247,10 +252,10 @@ class Membership(Groups):
         Raises:
             LocalError: expired, our own invite, or a group that this device is in.
         """
-        if any(group.group_id == invite.group_id for group in self.groups()):
+        if any(group.group_id == invite.group_id for group in self.groups.joined()):
             raise LocalError("this device is in that group already")
         self.invitations.ask(invite, now_us)
-        self._readdress()
+        self.groups.readdress()
 
     def begin_visit(self, uri: GroupUri, label: str, now_us: int) -> None:
         """Remember that this device asks members of a public group for its manifest, to let itself in.
@@ -258,23 +263,23 @@ class Membership(Groups):
         Raises:
             LocalError: the URI names this device, or it is in the group.
         """
-        if any(group.group_id == uri.group_id for group in self.groups()):
+        if any(group.group_id == uri.group_id for group in self.groups.joined()):
             raise LocalError("this device is in that group already")
         self.invitations.ask_members(uri, label, now_us)
-        self._readdress()
+        self.groups.readdress()
 
     def receive_visit(self, message: Message, now_us: int) -> list[GroupSend] | None:
         """Give a visitor the manifest of a public group; None where it has to ask again (`public_joins.py`, rule 2)."""
-        group, request = self.group(message.group_id), JoinRequest.from_wire(message.body)
+        group, request = self.groups.group(message.group_id), JoinRequest.from_wire(message.body)
         visitor = DeviceKeys(message.author, request.noise_public)
-        if not self._public_joins.answers(group, visitor, self._addresses, now_us):
+        if not self._public_joins.answers(group, visitor, self.groups.addresses, now_us):
             return None
-        self._readdress()
+        self.groups.readdress()
         return [self._send(message.author, group.group_id, Bundle((group.raw,)).to_wire())]
 
     def lets_wait(self, message: Message, now_us: int) -> bool:
         """Say whether a newcomer's manifest has to come again later (`public_joins.py`, rule 4)."""
-        trust = self._groups.get(message.group_id)
+        trust = self.groups.trust_of(message.group_id)
         return self._public_joins.lets_wait(trust.current if trust is not None else None, message.author, now_us)
 
     def admit(self, message: Message, invite: OpenInvite, now_us: int) -> list[GroupSend]:
@@ -294,7 +299,7 @@ class Membership(Groups):
             InviteError: the group is full, or one of the keys stands in it already.
         """
         group_id, joiner = invite.group_id, newcomer.keys.signing_public
-        present = self.group(group_id).member(joiner)
+        present = self.groups.group(group_id).member(joiner)
         sends: list[GroupSend] = []
         if present is None:
             if invite.used_by is not None:
@@ -305,12 +310,12 @@ class Membership(Groups):
             except LocalError as error:
                 raise InviteError(str(error)) from error
             self._records.invites.use(invite.secret_hash, joiner)
-            manifests = [manifest.raw for manifest in self.trust(group_id).held()]
+            manifests = [manifest.raw for manifest in self.groups.trust(group_id).held()]
             if len(first_that_fit(manifests)) < len(manifests):
                 manifests = manifests[-1:]  # ours; what it does not follow is asked for
         else:
             manifests = self._records.groups.manifests_from(group_id, present.since, BUNDLE_MANIFESTS)
-        secret = self.secret(group_id)
+        secret = self.groups.secret(group_id)
         bundle = Bundle(first_that_fit(manifests), (secret,) if secret is not None else ())
         return [*sends, self._send(joiner, group_id, bundle.to_wire())]
 
@@ -325,13 +330,13 @@ class Membership(Groups):
         bundle = Bundle.from_wire(message.body)
         group_id, author = message.group_id, message.author
         pending = self.invitations.awaited(group_id, author)
-        if group_id in {group.group_id for group in self.groups()} or pending is None:
-            sends = self._take(self.trust(group_id), taken_at_once(bundle.manifests), now_us)
+        if group_id in {group.group_id for group in self.groups.joined()} or pending is None:
+            sends = self._take(self.groups.trust(group_id), taken_at_once(bundle.manifests), now_us)
         elif pending.label is None:
             sends = self._enter(group_id, author, bundle, now_us)
         else:
             sends = self._let_itself_in(pending, bundle, now_us)
-        self._keep_secrets(self._groups[group_id], bundle.secrets, now_us)
+        self._keep_secrets(self.groups.trust(group_id), bundle.secrets, now_us)
         return sends
 
     def _enter(self, group_id: GroupId, inviter: DeviceKey, bundle: Bundle, now_us: int) -> list[GroupSend]:
@@ -368,24 +373,24 @@ class Membership(Groups):
                 sends = self._accepted(trust, None, [visited])
         except LocalError as error:
             self._records.groups.forget(group_id)
-            del self._groups[group_id]
-            self._readdress()
+            self.groups.drop(group_id)
+            self.groups.readdress()
             raise InviteError(str(error)) from error
         self._records.joins.end(group_id)
-        self._readdress()
+        self.groups.readdress()
         return sends
 
     def _begin(self, trust: GroupTrust, now_us: int) -> None:
         """Hold the first manifests of a group, and nothing that this device knew of it before."""
         self._records.groups.forget(trust.group_id)
-        self._groups[trust.group_id] = trust
+        self.groups.hold(trust)
         for manifest in trust.held():
             self._save(manifest, now_us)
 
     def go_on(self, group_id: GroupId, now_us: int) -> list[GroupSend]:
         """Take more of what a bundle brought, after a turn whose work was bounded."""
         self.unfinished.discard(group_id)
-        trust = self._groups.get(group_id)
+        trust = self.groups.trust_of(group_id)
         try:
             return self._take(trust, (), now_us) if trust is not None else []
         except RemoteError:
@@ -416,7 +421,8 @@ class Membership(Groups):
         for manifest in offered_now.news:
             self._save(manifest, now_us)
         if looked_back and (found := reopened(trust.group_id, waiting, self._records.groups)) is not None:
-            trust = self._groups[trust.group_id] = found
+            trust = found
+            self.groups.hold(trust)
             reopened_now = offer_all(trust, waiting, self._public_joins.admission(trust, waiting, now_us))
             for manifest in reopened_now.news:
                 self._save(manifest, now_us)
@@ -448,12 +454,12 @@ class Membership(Groups):
 
     def take_departed(self) -> list[DeviceKey]:
         """Return, once, devices that were removed and share no group with us any more (rule 4)."""
-        return [key for key in self._addresses.take_departed() if self.shares_nothing_with(key)]
+        return [key for key in self.groups.addresses.take_departed() if self.groups.shares_nothing_with(key)]
 
     def end_departures(self, now_us: int) -> list[DeviceKey]:
         """Forget removed devices that know of it, or never will; return them, as nothing may wait for them."""
-        ended = self._addresses.end_departures(now_us)
-        self._readdress()
+        ended = self.groups.addresses.end_departures(now_us)
+        self.groups.readdress()
         return ended
 
     # -- what follows -------------------------------------------------------------------------------------------------
@@ -471,13 +477,13 @@ class Membership(Groups):
         named = known.keys() | {member.keys.signing_public for each in news for member in each.members}
         void = [void_members[key] for key in sorted(named & void_members.keys() - {self._own})]
         del void[max(0, VOID_DEVICES - len(self._records.departures.addresses())) :]
-        self._addresses.part_from(gone)
-        self._addresses.part_from(each for each in void if each not in gone)
+        self.groups.addresses.part_from(gone)
+        self.groups.addresses.part_from(each for each in void if each not in gone)
         if self._own in listed:
-            self._addresses.welcome(listed)
+            self.groups.addresses.welcome(listed)
         elif any(manifest.issuer == self._own for manifest in news):
-            self._addresses.keep_notifying(after.members)  # that we leave
-        self._readdress()
+            self.groups.addresses.keep_notifying(after.members)  # that we leave
+        self.groups.readdress()
         if self._own not in listed:
             if before is None or self._own in known:
                 self.events.append(RemovedFromGroup(after))

@@ -13,6 +13,7 @@ from covey.core import crypto
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import KEY_BYTES, DeviceKey, GroupId, NoisePublic
 from covey.core.membership.events import GroupInvited
+from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import RequestRecords
 from covey.core.pairing.invite import SECRET_BYTES, Invite
@@ -49,13 +50,13 @@ class GroupInvite:
         return cls(secret, noise_public, expires_at_us)
 
 
-def may_invite(membership: Membership, author: DeviceKey) -> None:
+def may_invite(groups: Groups, author: DeviceKey) -> None:
     """Check that a device may invite this one, before anything of its message is read.
 
     Raises:
         NotAMemberError: it shares no group with this device.
     """
-    if membership.shares_nothing_with(author):
+    if groups.shares_nothing_with(author):
         raise NotAMemberError("an invitation by a stranger")
 
 
@@ -69,20 +70,18 @@ def invite_member(
             may not let it in.
         UnknownGroupError: this device is not in the group.
     """
-    known = [found for group in membership.groups() if (found := group.member(member)) is not None]
+    known = [found for group in membership.groups.joined() if (found := group.member(member)) is not None]
     if not known:
         raise LocalError("that device is in no group with this one", hint="'covey invite' lets strangers in")
     if known[0].is_board:
         raise LocalError("a board is let in by its gateway", hint="covey mcu enrol")
-    if membership.group(group_id).member(member) is not None:
+    if membership.groups.group(group_id).member(member) is not None:
         raise LocalError("that device is in that group already")
     invite = membership.invite(group_id, capabilities, "", now_us, GROUP_REQUEST_US, member)
     return GroupInvite(invite.secret, invite.inviter.noise_public, invite.expires_at_us)
 
 
-def receive_group_invite(
-    membership: Membership, records: RequestRecords, message: Message, now_us: int
-) -> GroupInvited | None:
+def receive_group_invite(groups: Groups, records: RequestRecords, message: Message, now_us: int) -> GroupInvited | None:
     """Keep an invitation for a person; return what the person should hear of it.
 
     Raises:
@@ -91,7 +90,7 @@ def receive_group_invite(
         RemoteError: malformed.
     """
     found = GroupInvite.from_wire(message.body)
-    if any(group.group_id == message.group_id for group in membership.groups()):
+    if any(group.group_id == message.group_id for group in groups.joined()):
         return None
     if now_us > found.expires_at_us:
         raise InviteError("the invitation has expired")
@@ -115,9 +114,9 @@ def receive_group_invite(
     return GroupInvited(message.group_id, message.author)
 
 
-def unanswered(membership: Membership, records: RequestRecords, now_us: int) -> list[GroupRequest]:
+def unanswered(groups: Groups, records: RequestRecords, now_us: int) -> list[GroupRequest]:
     """Return the invitations that a person can still answer."""
-    own = {group.group_id for group in membership.groups()}
+    own = {group.group_id for group in groups.joined()}
     settled = own | records.declined().keys()
     return [each for each in records.pending() if each.expires_at_us > now_us and each.group_id not in settled]
 

@@ -26,6 +26,7 @@ from covey.core.crypto import Identity, digest
 from covey.core.group.manifest import COLLECTOR
 from covey.core.group.messages import GroupSend
 from covey.core.ids import GroupId, NoisePublic
+from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import RotationRecords
 from covey.core.wire.message import MessageType
@@ -33,14 +34,14 @@ from covey.errors import LocalError
 from covey.limits.key import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN, ROTATION_PACE_US
 
 
-def outdated(membership: Membership, identity: Identity) -> list[GroupId]:
+def outdated(groups: Groups, identity: Identity) -> list[GroupId]:
     """Return the groups that list a retired noise key for this device (rule 1)."""
     retired = {key.public for key in identity.noise.retired}
     if not retired:
         return []
     return [
         group.group_id
-        for group in membership.groups()
+        for group in groups.joined()
         if (own := group.member(identity.signing_public)) is not None and own.keys.noise_public in retired
     ]
 
@@ -52,7 +53,7 @@ def announce(membership: Membership, identity: Identity, group_id: GroupId, now_
         LocalError: another member uses that key: only another rotation helps.
         UnknownGroupError: this device is not in the group.
     """
-    own = membership.group(group_id).member(identity.signing_public)
+    own = membership.groups.group(group_id).member(identity.signing_public)
     assert own is not None
     return membership.change(group_id, lambda draft, _: draft.changing(replace(own, keys=identity.keys)), now_us)
 
@@ -62,62 +63,58 @@ def announce_everywhere(
 ) -> list[GroupSend]:
     """Announce the new key to the groups that list a retired one; one that refuses is counted, and tried later."""
     sends: list[GroupSend] = []
-    for group_id in outdated(membership, identity):
+    for group_id in outdated(membership.groups, identity):
         try:
             sends += announce(membership, identity, group_id, now_us)
         except LocalError:
             records.counters.count("unannounced_noise_keys")
             continue
-        sends += _notify_boards(membership, identity, records, group_id)
+        sends += _notify_boards(membership.groups, identity, records, group_id)
     return sends
 
 
-def _notify_boards(
-    membership: Membership, identity: Identity, records: RotationRecords, group_id: GroupId
-) -> list[GroupSend]:
+def _notify_boards(groups: Groups, identity: Identity, records: RotationRecords, group_id: GroupId) -> list[GroupSend]:
     """Tell the boards that seal for this collector, as they follow no manifests (docs/protocol.md, "Forwarding")."""
-    group = membership.group(group_id)
+    group = groups.group(group_id)
     if identity.signing_public not in {member.keys.signing_public for member in group.with_capability(COLLECTOR)}:
         return []
     sends = []
     for board in (member.keys.signing_public for member in group.members if member.is_board):
-        collector = membership.collector_of(group_id, board)
+        collector = groups.collector_of(group_id, board)
         ours = collector is not None and collector.keys.signing_public == identity.signing_public
         if ours or records.carriers.of(board) is not None:
             sends.append(GroupSend(board, MessageType.COLLECTOR_KEY, group_id, identity.noise_public))
     return sends
 
 
-def rotation_due_us(membership: Membership, public: NoisePublic, since_us: int, interval_us: int) -> int:
+def rotation_due_us(groups: Groups, public: NoisePublic, since_us: int, interval_us: int) -> int:
     """Return when a key that is in use since some time is to be replaced, by the wall clock (rule 4)."""
-    largest = max((len(group.members) for group in membership.groups()), default=0)
+    largest = max((len(group.members) for group in groups.joined()), default=0)
     mean_us = max(interval_us, largest * ROTATION_PACE_US)
     share = int.from_bytes(digest(b"covey/1 rotate", public)[:4], "big") / 2**32
     return since_us + int(mean_us * (0.8 + 0.4 * share))
 
 
-def announcement_bytes(membership: Membership) -> int:
+def announcement_bytes(groups: Groups) -> int:
     """Return how much a rotation puts into the outbox."""
-    return sum(len(group.raw) * len(group.members) for group in membership.groups())
+    return sum(len(group.raw) * len(group.members) for group in groups.joined())
 
 
-def may_rotate(membership: Membership, identity: Identity, records: RotationRecords, now_us: int) -> bool:
+def may_rotate(groups: Groups, identity: Identity, records: RotationRecords, now_us: int) -> bool:
     """Say whether a rotation by itself would endanger nothing that is under way (rule 5)."""
     return not (
         identity.noise.retired
         or records.outbox.control_waits()
         or records.joins.pending()
         or any(each.expires_at_us > now_us for each in records.invites.all())
-        or any(not group.raw for group in membership.groups())
+        or any(not group.raw for group in groups.joined())
     )
 
 
-def wiped(membership: Membership, identity: Identity, records: RotationRecords, now_us: int) -> list[NoisePublic]:
+def wiped(groups: Groups, identity: Identity, records: RotationRecords, now_us: int) -> list[NoisePublic]:
     """Return the retired noise keys whose time is over (rule 3)."""
     listed = {
-        own.keys.noise_public
-        for group in membership.groups()
-        if (own := group.member(identity.signing_public)) is not None
+        own.keys.noise_public for group in groups.joined() if (own := group.member(identity.signing_public)) is not None
     }
     everybody_knows = not records.outbox.control_waits() and not records.joins.pending()
     shortest = RETIRED_NOISE_KEY_US_MIN if everybody_knows else RETIRED_NOISE_KEY_US_MAX

@@ -10,6 +10,7 @@ from covey.core.group.messages import GroupSend
 from covey.core.group.policy import Action, Vote, admins, majority, read_vote, sign_vote, voted_for
 from covey.core.group.resolver import GroupState
 from covey.core.ids import DeviceKey, EpochId, GroupId
+from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
 from covey.core.membership.readmission import readmitting
 from covey.core.membership.records import VoteRecords
@@ -92,7 +93,7 @@ def vote(
     return voting, sends
 
 
-def receive_vote(membership: Membership, records: VoteRecords, message: Message) -> VoteArrived:
+def receive_vote(groups: Groups, records: VoteRecords, message: Message) -> VoteArrived:
     """Keep another admin's vote for a manifest of ours.
 
     Raises:
@@ -100,7 +101,7 @@ def receive_vote(membership: Membership, records: VoteRecords, message: Message)
         RemoteError: malformed, or it counts for nothing in this group.
     """
     cast = read_vote(message.body)
-    manifest = membership.group(message.group_id)
+    manifest = groups.group(message.group_id)
     if manifest.mode not in VOTING_MODES or cast.group_id != message.group_id or cast.voter == cast.target:
         raise VoteError("a vote that does not count here")
     state = GroupState.of(manifest)

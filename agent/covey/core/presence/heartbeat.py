@@ -17,7 +17,7 @@ from covey.core import crypto
 from covey.core.ids import DeviceKey
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.sealer import Sealer
-from covey.core.membership.membership import Membership
+from covey.core.membership.groups import Groups
 from covey.core.now import Now
 from covey.core.presence.status import PeerPresence, Presence, PresenceState, State, peer_presence
 from covey.core.wire.envelope import seal
@@ -99,11 +99,11 @@ class Heartbeat:
         if recipient in self._due_us:
             self._due_us[recipient] = now.monotonic_us + self._interval_us
 
-    def due(self, membership: Membership, now: Now) -> Iterator[tuple[DeviceKey, bytes]]:
+    def due(self, groups: Groups, now: Now) -> Iterator[tuple[DeviceKey, bytes]]:
         """Yield (collector, body) of the beats that are due; going on says that one has gone."""
         if not self._interval_us or not self._presence.relays or not self._left:
             return
-        collectors = self._collectors(membership)
+        collectors = self._collectors(groups)
         self._due_us = {each: self._due_us.get(each, now.monotonic_us) for each in collectors}
         for collector in collectors:
             if self._due_us[collector] <= now.monotonic_us and self._left:
@@ -119,13 +119,13 @@ class Heartbeat:
         """Return when a beat is due, in monotonic microseconds."""
         return min(self._due_us.values(), default=None)
 
-    def last_will(self, membership: Membership, now: Now) -> LastWill | None:
+    def last_will(self, groups: Groups, now: Now) -> LastWill | None:
         """Return the will of the next connection, for this device's first collector; None where it has none.
 
         It is sealed for the collector's noise key (envelope version 1): a link key may be long gone when it is read.
         """
-        collector = next(iter(self._collectors(membership)), None) if self._interval_us and self._left else None
-        address = membership.address(collector) if collector is not None else None
+        collector = next(iter(self._collectors(groups)), None) if self._interval_us and self._left else None
+        address = groups.address(collector) if collector is not None else None
         if collector is None or address is None:
             return None
         will = Presence(self._count(), State.GONE, self._interval_s)
@@ -134,9 +134,9 @@ class Heartbeat:
         delay_s = max(1, min(self._interval_us, WILL_DELAY_US) // 1_000_000)
         return LastWill(inbox_topic(collector), envelope, will.counter, delay_s)
 
-    def _collectors(self, membership: Membership) -> list[DeviceKey]:
+    def _collectors(self, groups: Groups) -> list[DeviceKey]:
         """Return the collectors that this device's telemetry goes to, itself apart, in the order of its groups."""
-        found = (membership.collector_of(group.group_id) for group in membership.groups())
+        found = (groups.collector_of(group.group_id) for group in groups.joined())
         keys = (each.keys.signing_public for each in found if each is not None)
         return [each for each in dict.fromkeys(keys) if each != self._own]
 
@@ -154,13 +154,13 @@ class Heartbeat:
 
     # -- others' ------------------------------------------------------------------------------------------------------
 
-    def receive(self, membership: Membership, message: Message, now: Now) -> bool:
+    def receive(self, groups: Groups, message: Message, now: Now) -> bool:
         """Take a presence; return whether it shows that its author is there: a will does not.
 
         Raises:
             RemoteError: of a stranger or a removed member, or malformed.
         """
-        if membership.shares_nothing_with(message.author):
+        if groups.shares_nothing_with(message.author):
             raise NotAMemberError("a PRESENCE by a stranger")
         presence = Presence.from_wire(message.body)
         before = self._presence.peers.get(message.author) or self._records.of_peer(message.author)

@@ -25,7 +25,7 @@ from typing import Protocol
 from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member
 from covey.core.ids import KEY_BYTES, DeviceKey
-from covey.core.membership.membership import Membership
+from covey.core.membership.groups import Groups
 from covey.core.membership.records import CarrierRecords
 from covey.core.wire import cbor
 from covey.core.wire.message import Message, MessageType
@@ -139,22 +139,22 @@ def blob_recipients(group: GroupManifest, own: DeviceKey, to: DeviceKey | None) 
     return named
 
 
-def board_member(membership: Membership, device: DeviceKey) -> tuple[GroupManifest, Member] | None:
+def board_member(groups: Groups, device: DeviceKey) -> tuple[GroupManifest, Member] | None:
     """Return the group that we share with a board, and its record there; None for what is no board."""
-    for group in membership.groups():
+    for group in groups.joined():
         member = group.member(device)
         if member is not None and member.is_board:
             return group, member
     return None
 
 
-def check_forward(membership: Membership, board: DeviceKey, recipient: DeviceKey, envelope: bytes) -> GroupManifest:
+def check_forward(groups: Groups, board: DeviceKey, recipient: DeviceKey, envelope: bytes) -> GroupManifest:
     """Return the group in which a board's envelope may be carried to a recipient.
 
     Raises:
         LocalError: it may not.
     """
-    found = board_member(membership, board)
+    found = board_member(groups, board)
     if found is None:
         raise LocalError("this board is in no group of ours", hint="covey mcu enrol")
     member = found[0].member(recipient)
@@ -165,7 +165,7 @@ def check_forward(membership: Membership, board: DeviceKey, recipient: DeviceKey
     return found[0]
 
 
-def check_forwarded(membership: Membership, message: Message, carrier: DeviceKey) -> None:
+def check_forwarded(groups: Groups, message: Message, carrier: DeviceKey) -> None:
     """Check what an envelope inside a FORWARD held (rule 2).
 
     Raises:
@@ -173,18 +173,18 @@ def check_forwarded(membership: Membership, message: Message, carrier: DeviceKey
     """
     if message.type not in _OF_BOARDS:
         raise MalformedError(f"a forwarded {message.type.name}")
-    if board_member(membership, message.author) is None or board_member(membership, carrier) is not None:
+    if board_member(groups, message.author) is None or board_member(groups, carrier) is not None:
         raise NotAMemberError("only who is no board carries, and only for boards")
 
 
-def read_downward(membership: Membership, message: Message) -> Forward:
+def read_downward(groups: Groups, message: Message) -> Forward:
     """Return what an unsequenced FORWARD brings for a board of ours (rule 4).
 
     Raises:
         RemoteError: malformed, or its author shares no group with the board.
     """
     forward = Forward.from_wire(message.body)
-    found = board_member(membership, forward.to)
+    found = board_member(groups, forward.to)
     if found is None or found[0].member(message.author) is None:
         raise NotAMemberError("an envelope for a board that its author shares no group with")
     return forward

@@ -8,23 +8,23 @@ from dataclasses import replace
 from covey.core.ids import DeviceKey, GroupId, Incarnation, NoisePublic
 from covey.core.link.sealer import Outgoing, Sealer
 from covey.core.link.windows import Windows
-from covey.core.membership.membership import Membership
+from covey.core.membership.groups import Groups
 from covey.core.membership.records import CarrierRecords
 from covey.core.now import Now
 from covey.core.routing.forwarding import BoardRoutes, Forward, board_member
 from covey.core.wire.message import NO_GROUP, MessageType
 
 
-def address(membership: Membership, records: CarrierRecords, device: DeviceKey) -> NoisePublic | None:
+def address(groups: Groups, records: CarrierRecords, device: DeviceKey) -> NoisePublic | None:
     """Return a device's noise key; None for who is not spoken to, and for a board to which no way is known yet."""
-    if board_member(membership, device) is not None and records.of(device) is None:
+    if board_member(groups, device) is not None and records.of(device) is None:
         return None
-    return membership.address(device)
+    return groups.address(device)
 
 
-def may_link(membership: Membership, device: DeviceKey) -> bool:
+def may_link(groups: Groups, device: DeviceKey) -> bool:
     """Say whether a link key may be given to a device: it shares a group with us, and is no board."""
-    return not membership.shares_nothing_with(device) and board_member(membership, device) is None
+    return not groups.shares_nothing_with(device) and board_member(groups, device) is None
 
 
 class Routing:
@@ -41,7 +41,7 @@ class Routing:
 
     def unsequenced(
         self,
-        membership: Membership,
+        groups: Groups,
         recipient: DeviceKey,
         kind: MessageType,
         body: bytes,
@@ -51,11 +51,11 @@ class Routing:
         heads: GroupId = NO_GROUP,
     ) -> Iterator[Outgoing]:
         """Yield a message about a link; none to a device that was removed, or never let in: it hears nothing."""
-        noise_public = membership.address(recipient)
+        noise_public = groups.address(recipient)
         if noise_public is None:
             return
         message = self._sealer.unsequenced(recipient, kind, body, now, incarnation, heads=heads)
-        if board_member(membership, recipient) is None:
+        if board_member(groups, recipient) is None:
             if kind is MessageType.ACK:  # one that is lost is asked for again, and ends the link key
                 yield self._sealer.by_link(recipient, message, noise_public, now)
             else:
@@ -63,23 +63,23 @@ class Routing:
             return
         outgoing = self._sealer.seal(recipient, message, address=noise_public)
         for carrier in sorted(self._routes.carriers(recipient)):
-            yield from self._forward(membership, outgoing, carrier, now)
+            yield from self._forward(groups, outgoing, carrier, now)
 
-    def of(self, membership: Membership, outgoing: Outgoing, now: Now) -> Iterator[Outgoing]:
+    def of(self, groups: Groups, outgoing: Outgoing, now: Now) -> Iterator[Outgoing]:
         """Yield a message of a link; one for a board goes to who carries for it."""
-        carrier = self._records.of(outgoing.recipient) if board_member(membership, outgoing.recipient) else None
+        carrier = self._records.of(outgoing.recipient) if board_member(groups, outgoing.recipient) else None
         if carrier is None:
             yield outgoing
             return
-        yield from self._forward(membership, outgoing, carrier, now)
+        yield from self._forward(groups, outgoing, carrier, now)
         if carrier == self._own and outgoing.entry is not None:
             self._windows.sent(outgoing.recipient, outgoing.entry, now, "")
 
-    def _forward(self, membership: Membership, outgoing: Outgoing, carrier: DeviceKey, now: Now) -> Iterator[Outgoing]:
+    def _forward(self, groups: Groups, outgoing: Outgoing, carrier: DeviceKey, now: Now) -> Iterator[Outgoing]:
         """Hand an envelope to a board of this device, or yield the FORWARD in which another gateway gets it."""
         forward = Forward(outgoing.recipient, outgoing.envelope)
         if carrier == self._own:
             self._routes.keep(carrier, forward)
-        elif board_member(membership, carrier) is None:
-            for wrapped in self.unsequenced(membership, carrier, MessageType.FORWARD, forward.to_wire(), now):
+        elif board_member(groups, carrier) is None:
+            for wrapped in self.unsequenced(groups, carrier, MessageType.FORWARD, forward.to_wire(), now):
                 yield replace(wrapped, recipient=outgoing.recipient, entry=outgoing.entry)

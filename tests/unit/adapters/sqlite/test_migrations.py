@@ -116,7 +116,7 @@ def test_a_damaged_state_of_before_is_saved_without_loss(ann: State) -> None:
 def _deliver(folder: Path) -> None:
     """What waited comes, once and in order; and the numbers go on."""
     ann, ben = DurableDevice("ann", folder, collects=True), DurableDevice("ben", folder)
-    [group] = ann.node.membership.groups()
+    [group] = ann.node.groups.joined()
     ann.blob(group.group_id, b"three")
     carry(ann, ben)
     assert ben.inbox() == [b"one", b"two", b"three"]

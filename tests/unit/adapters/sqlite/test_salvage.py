@@ -112,7 +112,7 @@ def _live_on(folder: Path, group_id: GroupId, case: int) -> list[str]:
     ben = DurableDevice("ben", folder)
     ann = DurableDevice.after_damage("ann", folder)
     waiting = ann.store.outbox.totals()[0]
-    if not ann.node.membership.groups():
+    if not ann.node.groups.joined():
         admit(ben, ann, group_id)
     for content in (b"after", b"wards"):
         ann.blob(group_id, content)

@@ -107,7 +107,7 @@ def test_a_redirected_message_is_pushed_as_it_was_signed(world: World) -> None:
 
 def test_a_collector_pushes_beside_its_own_landing(world: World) -> None:
     """Two processes of one device: what lands through one is found by the other."""
-    target = world.second.node.membership.collector_of(world.group_id)
+    target = world.second.node.groups.collector_of(world.group_id)
     assert target is not None
     pusher, other = (
         (world.second, world.first)

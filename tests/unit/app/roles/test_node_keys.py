@@ -82,7 +82,7 @@ def test_those_who_stay_read_each_other_after_each_removal(world: World) -> None
     everybody = (world.bob, world.first, world.second)
     for each in (world.first, world.second):  # each shows that it holds the key
         keys = _keys(world, each)
-        keys.prepare(each.node.membership.groups(), each.now)
+        keys.prepare(each.node.groups.joined(), each.now)
     _land(world, b"one", up=everybody)
     for number in range(2):
         guest = _let_in(world, f"guest {number}", everybody)
@@ -90,7 +90,7 @@ def test_those_who_stay_read_each_other_after_each_removal(world: World) -> None
         carry(world.ann, *everybody)
         _land(world, f"after {number}".encode(), up=everybody)
         for each in (world.first, world.second):
-            _keys(world, each).prepare(each.node.membership.groups(), each.now)
+            _keys(world, each).prepare(each.node.groups.joined(), each.now)
     rings = [world.key_files[each.name].content for each in (world.first, world.second)]
     assert [len(each.keys) for each in rings] == [3, 3]
     assert rings[0].newest != rings[1].newest, "each node draws its own"
@@ -252,7 +252,7 @@ def test_a_copy_of_the_keys_is_given_later_ones_if_a_person_says_so(site: Site) 
     assert _opened(objects, follows.ring(), node) == 3, "also where it was away for several rotations"
 
     site.key_file.write(replace(site.key_file.content, readers=()))
-    site.keys().rotate(site.gate.node.membership.groups(), site.gate.now)
+    site.keys().rotate(site.gate.node.groups.joined(), site.gate.now)
     site.send(b"last")
     site.land()
     assert _opened(objects, follows.ring(), node) == "vault_key"
@@ -300,7 +300,7 @@ def test_a_key_file_says_what_it_said(site: Site) -> None:
 
 def test_the_twin_of_a_process_writes_no_older_keys(site: Site) -> None:
     """A command holds the keys as they were, and publishes after the agent has rotated."""
-    groups = site.gate.node.membership.groups()
+    groups = site.gate.node.groups.joined()
     late = site.keys()
     site.keys().rotate(groups, site.gate.now)
     site.keys().prepare(groups, site.gate.now)

@@ -190,7 +190,7 @@ def test_an_accepted_joiner_gets_an_invite_of_its_own(inn: Inn) -> None:  # acce
     carry(inn.ann, inn.ben)
     inn.turn()
     assert (inn.row().ended, inn.row().secret, inn.row().code) == ("paired", b"", None)
-    assert inn.ben.node.membership.group(inn.group_id).member(inn.ben.key) is not None
+    assert inn.ben.node.groups.group(inn.group_id).member(inn.ben.key) is not None
     assert inn.ben.key.hex() in inn.authority.accounts
     inn.wait(2 * PAIRED_JOIN_US)
     inn.turn()
@@ -204,7 +204,7 @@ def test_nobody_else_can_use_that_invite(inn: Inn, tmp_path: Path) -> None:
         eve.node.actions.request_join(own, "eve", eve.now)
     carry(inn.ann, eve)
     assert inn.ann.store.counters.values()["dropped_invite"] >= 1
-    assert inn.ann.node.membership.group(inn.group_id).member(eve.key) is None
+    assert inn.ann.node.groups.group(inn.group_id).member(eve.key) is None
 
 
 def test_a_joiner_that_never_comes_loses_its_account(inn: Inn) -> None:

@@ -61,7 +61,7 @@ def _forged(device: Device, group_id: GroupId, number: int, text: str, *parents:
     """Return an operation that a device signs as it likes."""
     height = other.get("height", 1 + max((each.height for each in parents), default=0))
     log = Log(device.key, Incarnation(bytes([other.get("life", 9)] * 8)))
-    named = device.node.membership.group(group_id).hash
+    named = device.node.groups.group(group_id).hash
     ids = tuple(sorted(each.id for each in parents))
     previous = next((each.id for each in parents if (each.log, each.number + 1) == (log, number)), None)
     body = Note("text/plain", text.encode()).to_wire()

@@ -53,10 +53,10 @@ def test_a_removed_device_that_knows_is_forgotten(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     _remove(ann, ben, group_id)
-    assert ann.node.membership.address(ben.key) is not None
+    assert ann.node.groups.address(ben.key) is not None
     carry(ann, ben)
     _later(ann, 600_000_000)
-    assert ann.node.membership.address(ben.key) is None
+    assert ann.node.groups.address(ben.key) is None
     assert ann.store.departures.addresses() == []
 
 
@@ -84,7 +84,7 @@ def test_a_removed_device_gives_up_what_nobody_would_take(make: Make) -> None:
     _remove(ann, ben, group_id)
     for outgoing in ann.sends():
         ben.receive(outgoing.envelope)
-    assert ben.node.membership.groups() == []
+    assert ben.node.groups.joined() == []
     _later(ben, 600_000_000)
     assert ben.store.outbox.totals() == (0, 0)
     assert ben.store.counters.values()["dropped_after_removal"] == 1
@@ -99,7 +99,7 @@ def test_who_leaves_goes_on_telling_until_all_know(make: Make) -> None:
     _later(ben, 86_400_000_000)
     assert ben.store.outbox.totals()[0] == 1
     carry(ann, ben)
-    assert [each.keys.signing_public for each in ann.node.membership.group(group_id).members] == [ann.key]
+    assert [each.keys.signing_public for each in ann.node.groups.group(group_id).members] == [ann.key]
     assert ben.store.outbox.totals()[0] == 0
     _later(ben, 600_000_000)
     assert ben.store.departures.addresses() == []
@@ -136,7 +136,7 @@ def test_a_join_request_ends_with_its_invite(make: Make) -> None:  # accepts: 00
     assert ben.store.joins.pending(), "a late answer is still taken"
     _later(ben, JOIN_MEMORY_US)
     assert ben.store.joins.pending() == []
-    assert ben.node.membership.address(ann.key) is None
+    assert ben.node.groups.address(ann.key) is None
     assert ben.node.next_deadline() is None
 
 
@@ -148,7 +148,7 @@ def test_an_answer_that_comes_after_the_request_was_withdrawn_is_taken(make: Mak
         ann.receive(outgoing.envelope)  # and the acknowledgement is lost
     _later(ben, INVITE_US + JOIN_GRACE_US + 600_000_000)
     carry(ann, ben)
-    assert ben.node.membership.group(group_id).member(ben.key)
+    assert ben.node.groups.group(group_id).member(ben.key)
 
 
 def test_a_withdrawn_request_to_somebody_we_know_is_admitted_as_a_loss(make: Make) -> None:
@@ -176,7 +176,7 @@ def test_an_invite_brings_nobody_back_who_was_removed(make: Make) -> None:
     ann.events()
     _ask(ben, invite)  # the same one again
     carry(ann, ben)
-    assert ann.node.membership.group(group_id).member(ben.key) is None
+    assert ann.node.groups.group(group_id).member(ben.key) is None
     assert [event.code for event in ann.events() if isinstance(event, EnvelopeDropped)] == ["invite"]
 
 
@@ -187,20 +187,20 @@ def test_who_was_let_in_by_a_void_branch_is_told_that_it_is_out(make: Make) -> N
     invite = _invite(mal, group_id)  # mal does not know yet, or does not care
     _ask(dan, invite)
     carry(mal, dan)
-    assert dan.node.membership.group(group_id).member(dan.key)
+    assert dan.node.groups.group(group_id).member(dan.key)
     everybody = (ann, ben, mal, dan)
     for _ in range(5):  # what was lost goes again
         carry(*everybody)
         for device in everybody:
             device.wait(300)
     for device in (ann, ben):
-        assert [each.keys.signing_public for each in device.node.membership.group(group_id).members] == sorted(
+        assert [each.keys.signing_public for each in device.node.groups.group(group_id).members] == sorted(
             [ann.key, ben.key]
         )
         assert device.store.outbox.totals()[0] == 0, device.name
     for device in (mal, dan):
         assert any(isinstance(event, RemovedFromGroup) for event in device.events()), device.name
-        assert device.node.membership.groups() == []
+        assert device.node.groups.joined() == []
 
 
 def test_an_author_has_a_bounded_number_of_incarnations(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

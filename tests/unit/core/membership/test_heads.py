@@ -52,7 +52,7 @@ def _remove(remover: Device, target: Device, group_id: GroupId) -> None:
 
 
 def _members(device: Device, group_id: GroupId) -> set[DeviceKey]:
-    return {each.keys.signing_public for each in device.node.membership.group(group_id).members}
+    return {each.keys.signing_public for each in device.node.groups.group(group_id).members}
 
 
 def _say(author: Device, to: Device, kind: MessageType, body: bytes, heads: GroupId) -> None:
@@ -91,9 +91,9 @@ class Stolen:
     def check_sam_knows(self) -> None:
         """Check that the sleeper believes in the stolen device no more, and has the new secret."""
         assert _members(self.sam, self.group_id) == {self.ann.key, self.ben.key, self.sam.key}
-        ours = self.sam.node.membership.secret(self.group_id)
+        ours = self.sam.node.groups.secret(self.group_id)
         assert ours is not None
-        assert ours == self.ben.node.membership.secret(self.group_id)
+        assert ours == self.ben.node.groups.secret(self.group_id)
 
 
 def test_a_removal_reaches_a_sleeper_by_an_acknowledgement_alone(make: Make) -> None:
@@ -141,7 +141,7 @@ def test_a_destruction_reaches_a_sleeper(make: Make, *, by_beat: bool) -> None:
     else:
         sam.blob(other, b"hello")
     _meet(ben, sam)
-    assert [group.group_id for group in sam.node.membership.groups()] == [other]
+    assert [group.group_id for group in sam.node.groups.joined()] == [other]
     assert any(isinstance(event, GroupDestroyed) for event in sam.events())
 
 
@@ -154,7 +154,7 @@ def test_a_destruction_takes_along_the_manifests_that_it_rests_on(make: Make) ->
     world.ben.node.refresh()
     world.sam.blob(found_too, b"hello")
     _meet(world.ben, world.sam)
-    assert [group.group_id for group in world.sam.node.membership.groups()] == [found_too]
+    assert [group.group_id for group in world.sam.node.groups.joined()] == [found_too]
 
 
 def test_who_speaks_with_nobody_but_the_removed_collector_learns_of_its_removal(make: Make) -> None:
@@ -176,7 +176,7 @@ def test_rivals_come_together_by_a_third(make: Make) -> None:
     group_id = found(ann, ben, cay)
     for device in (ann, ben):
         with device.store.transaction():
-            member = device.node.membership.group(group_id).member(device.key)
+            member = device.node.groups.group(group_id).member(device.key)
             assert member is not None
             changed = replace(member, label=f"{device.name} anew")
             device.node.actions.change(group_id, lambda draft, _, to=changed: draft.changing(to), device.now)
@@ -187,15 +187,15 @@ def test_rivals_come_together_by_a_third(make: Make) -> None:
     _meet(ben, cay, seconds=200)
     cay.blob(group_id, b"hello again")
     _meet(ann, cay, seconds=60)
-    listed = {device.node.membership.group(group_id).members for device in (ann, ben, cay)}
+    listed = {device.node.groups.group(group_id).members for device in (ann, ben, cay)}
     assert len(listed) == 1
-    assert {member.label for member in cay.node.membership.group(group_id).members} >= {"ann anew", "ben anew"}
+    assert {member.label for member in cay.node.groups.group(group_id).members} >= {"ann anew", "ben anew"}
 
 
 def _agreement(device: Device, group_id: GroupId) -> Agreement:
     said_to = {key: device.node.heads.said_to(key) for key in _members(device, group_id)}
     changed_at_us = device.store.groups.changed_at(group_id)
-    trust = device.node.membership.trust(group_id)
+    trust = device.node.groups.trust(group_id)
     return agreement(trust, device.key, said_to, device.store.heads.all(), changed_at_us)
 
 
@@ -227,7 +227,7 @@ def test_of_two_groups_the_report_says_which_one_differs(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     one, other = found(ann, ben), found(ann, ben)
     with ann.store.transaction():
-        member = ann.node.membership.group(one).member(ann.key)
+        member = ann.node.groups.group(one).member(ann.key)
         assert member is not None
         changed = replace(member, label="anew")
         ann.node.actions.change(one, lambda draft, _: draft.changing(changed), ann.now)
@@ -335,7 +335,7 @@ def test_one_who_was_removed_is_told_that_by_any_member_it_still_meets_and_nothi
     group_id, other = found(ann, ben, mal), found(ben, mal)
     _remove(ann, mal, group_id)
     carry(ann, ben)
-    removal: GroupManifest = ben.node.membership.group(group_id)
+    removal: GroupManifest = ben.node.groups.group(group_id)
     with ben.store.transaction():
         member = removal.member(ben.key)
         assert member is not None
@@ -346,7 +346,7 @@ def test_one_who_was_removed_is_told_that_by_any_member_it_still_meets_and_nothi
     mal.blob(other, b"hello")
     _meet(ben, mal)
     assert any(isinstance(event, RemovedFromGroup) for event in mal.events())
-    assert [group.group_id for group in mal.node.membership.groups()] == [other]
+    assert [group.group_id for group in mal.node.groups.joined()] == [other]
     held = [read_manifest(raw).version for raw in mal.store.groups.manifests_from(group_id, 1)]
     assert max(held) == removal.version
     assert mal.store.groups.secret(group_id, removal.epoch_id) is None

@@ -82,17 +82,17 @@ def _remove(remover: Device, target: Device, group_id: GroupId) -> None:
 
 
 def _members(device: Device, group_id: GroupId) -> set[bytes]:
-    return {member.keys.signing_public for member in device.node.membership.group(group_id).members}
+    return {member.keys.signing_public for member in device.node.groups.group(group_id).members}
 
 
 def test_one_issuers_rivals_are_bounded_and_hold_nothing_up(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
-    held = ann.node.membership.group(group_id)
+    held = ann.node.groups.group(group_id)
     for victim in (ann, ben):
         victim.events()
         _send(mal, victim, group_id, _rivals(held, mal, 1_100))
-        assert len(victim.node.membership.trust(group_id)) == 1 + RIVALS_OF_ONE
+        assert len(victim.node.groups.trust(group_id)) == 1 + RIVALS_OF_ONE
         assert any(isinstance(event, EnvelopeDropped) and event.code == "limit" for event in victim.events())
     _remove(ann, mal, group_id)
     carry(ann, ben, mal)
@@ -103,15 +103,15 @@ def test_different_rivals_for_everybody_come_to_the_same(make: Make) -> None:
     """What somebody else follows is taken beyond the bound: so nobody is left behind."""
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
-    rivals = _rivals(ann.node.membership.group(group_id), mal, 4 * RIVALS_OF_ONE)
+    rivals = _rivals(ann.node.groups.group(group_id), mal, 4 * RIVALS_OF_ONE)
     _send(mal, ann, group_id, rivals[: 2 * RIVALS_OF_ONE])
     _send(mal, ben, group_id, rivals[2 * RIVALS_OF_ONE :])
     for device in (ann, ben):
         with device.store.transaction():
-            device.node.membership.group(group_id)
+            device.node.groups.group(group_id)
             device.node.actions.change(group_id, _relabelling(device), device.now)
     _maintain((ann, ben, mal), 3)
-    raws = {device.node.membership.group(group_id).raw for device in (ann, ben, mal)}
+    raws = {device.node.groups.group(group_id).raw for device in (ann, ben, mal)}
     assert len(raws) == 1
     assert b"" not in raws
 
@@ -119,7 +119,7 @@ def test_different_rivals_for_everybody_come_to_the_same(make: Make) -> None:
 def test_a_removed_device_cannot_freeze_those_who_know(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
-    held = ann.node.membership.group(group_id)
+    held = ann.node.groups.group(group_id)
     _remove(ann, mal, group_id)
     carry(ann, ben)
     for _ in range(2):
@@ -127,7 +127,7 @@ def test_a_removed_device_cannot_freeze_those_who_know(make: Make) -> None:
         _send(mal, ann, group_id, _rivals(held, mal, 600))
     for device in (ann, ben):
         assert _members(device, group_id) == {ann.key, ben.key}
-        assert len(device.node.membership.trust(group_id)) <= 2 + RIVALS_OF_ONE
+        assert len(device.node.groups.trust(group_id)) <= 2 + RIVALS_OF_ONE
     _maintain((ann, ben), 2)
     with ben.store.transaction():
         ben.node.actions.leave(group_id, ben.now)
@@ -138,18 +138,18 @@ def test_a_removed_device_cannot_freeze_those_who_know(make: Make) -> None:
 def test_rivals_that_say_the_same_are_a_conflict_when_nothing_can_follow_them_all(make: Make) -> None:
     ann, *others = [make(f"device {number}") for number in range(5)]
     group_id = found(ann, *others)
-    held = ann.node.membership.group(group_id)
+    held = ann.node.groups.group(group_id)
     for issuer in others[:3]:
         rivals = []
         for number in range(RIVALS_OF_ONE):
             unsigned = replace(held.draft(), votes=(bytes([number]),))  # nothing is changed
             rivals.append(sign_manifest(unsigned, issuer.identity).raw)
         _send(issuer, ann, group_id, rivals)
-    assert len(ann.node.membership.trust(group_id).heads()) == 3 * RIVALS_OF_ONE > MAXIMUM_HEADS
-    assert not ann.node.membership.group(group_id).raw
+    assert len(ann.node.groups.trust(group_id).heads()) == 3 * RIVALS_OF_ONE > MAXIMUM_HEADS
+    assert not ann.node.groups.group(group_id).raw
     _maintain([ann])
-    assert len(ann.node.membership.trust(group_id).heads()) <= MAXIMUM_HEADS
-    assert ann.node.membership.group(group_id).raw
+    assert len(ann.node.groups.trust(group_id).heads()) <= MAXIMUM_HEADS
+    assert ann.node.groups.group(group_id).raw
 
 
 @pytest.mark.slow
@@ -157,7 +157,7 @@ def test_a_group_that_an_earlier_version_let_freeze_recovers(make: Make) -> None
     """1,024 rivals lie in the store, which that version accepted, and then nothing more."""
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
-    held = ann.node.membership.group(group_id)
+    held = ann.node.groups.group(group_id)
     rivals = _rivals(held, mal, 1_024)
     for device in (ann, ben):
         with device.store.transaction():
@@ -165,23 +165,23 @@ def test_a_group_that_an_earlier_version_let_freeze_recovers(make: Make) -> None
                 manifest = replace(held, raw=raw)
                 device.store.groups.save_manifest(group_id, manifest.hash, held.version + 1, raw, 0)
         device.restart()
-        assert not device.node.membership.group(group_id).raw, "a conflict, and told as one"
+        assert not device.node.groups.group(group_id).raw, "a conflict, and told as one"
     _remove(ann, mal, group_id)
     carry(ann, ben)
     assert _members(ben, group_id) == {ann.key, ben.key}
     for _ in range(80):
         _maintain([ann])
-        if ann.node.membership.group(group_id).raw:
+        if ann.node.groups.group(group_id).raw:
             break
     _maintain((ann, ben), 12)
-    assert ann.node.membership.group(group_id).raw
-    assert ann.node.membership.group(group_id) == ben.node.membership.group(group_id)
+    assert ann.node.groups.group(group_id).raw
+    assert ann.node.groups.group(group_id) == ben.node.groups.group(group_id)
     with ann.store.transaction():
         ann.node.actions.change(group_id, _relabelling(ann), ann.now)
     carry(ann, ben)
     for device in (ann, ben):
         device.restart()
-        assert len(device.node.membership.trust(group_id)) == 1
+        assert len(device.node.groups.trust(group_id)) == 1
 
 
 def test_issuers_made_up_by_a_member_fill_no_graph(make: Make) -> None:
@@ -198,7 +198,7 @@ def test_issuers_made_up_by_a_member_fill_no_graph(make: Make) -> None:
 
         mal.node.actions.change(group_id, adding, mal.now)
     carry(ann, ben, mal)
-    held = ann.node.membership.group(group_id)
+    held = ann.node.groups.group(group_id)
     rivals = []
     for sybil in sybils:
         own = held.member(sybil.signing_public)
@@ -207,9 +207,9 @@ def test_issuers_made_up_by_a_member_fill_no_graph(make: Make) -> None:
             sign_manifest(held.changing(replace(own, label=f"{number}")), sybil).raw for number in range(RIVALS_OF_ONE)
         ]
     _send(mal, ann, group_id, rivals)
-    trust = ann.node.membership.trust(group_id)
+    trust = ann.node.groups.trust(group_id)
     assert len(trust) == MAXIMUM_OPEN_MANIFESTS
-    assert not ann.node.membership.group(group_id).raw
+    assert not ann.node.groups.group(group_id).raw
     _remove(ann, mal, group_id)
     assert mal.key not in _members(ann, group_id)
     heads = len(trust.heads())
@@ -221,7 +221,7 @@ def test_whatever_members_list_at_the_same_time_can_be_merged(make: Make) -> Non
     """Three rivals with one noise key for two devices, and two that overfill the group: the outcome can be signed."""
     ann, mal, joe, jim = make("ann"), make("mal"), make("joe"), make("jim")
     group_id = found(ann, mal, joe, jim)
-    held = ann.node.membership.group(group_id)
+    held = ann.node.groups.group(group_id)
     one, two = identity("one"), identity("two")
     shared = replace(two.keys, noise_public=one.keys.noise_public)
     for issuer, keys in ((mal, one.keys), (joe, shared), (jim, shared)):
@@ -236,10 +236,10 @@ def test_whatever_members_list_at_the_same_time_can_be_merged(make: Make) -> Non
         )
         draft = replace(held.draft(), members=listed)
         _send(issuer, ann, group_id, [sign_manifest(draft, issuer.identity).raw])
-    group = ann.node.membership.group(group_id)
+    group = ann.node.groups.group(group_id)
     assert not group.raw
     noise = [member.keys.noise_public for member in group.members]
     assert len(noise) == len(set(noise)) == 1_000
     _maintain([ann])
-    assert ann.node.membership.group(group_id).raw
-    assert secret_id(ann.node.membership.secret(group_id) or b"") == ann.node.membership.group(group_id).epoch_id
+    assert ann.node.groups.group(group_id).raw
+    assert secret_id(ann.node.groups.secret(group_id) or b"") == ann.node.groups.group(group_id).epoch_id

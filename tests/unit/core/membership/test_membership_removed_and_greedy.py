@@ -68,7 +68,7 @@ def test_a_removed_device_is_not_heard_while_its_farewell_waits(make: Make, kind
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
     _remove(ann, mal, group_id)
-    assert ann.node.membership.address(mal.key) is not None
+    assert ann.node.groups.address(mal.key) is not None
     ann.events()
     _say(mal, ann, kind, body, 0 if kind in {MessageType.RESUME, MessageType.PRESENCE} else 2)
     assert [event.code for event in ann.events() if isinstance(event, EnvelopeDropped)] == ["not_a_member"]

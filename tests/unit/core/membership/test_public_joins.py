@@ -48,7 +48,7 @@ def join(visitor: Device, group_id: GroupId, contact: Device, *others: Device) -
 
 
 def members(device: Device, group_id: GroupId) -> set[DeviceKey]:
-    return {member.keys.signing_public for member in device.node.membership.group(group_id).members}
+    return {member.keys.signing_public for member in device.node.groups.group(group_id).members}
 
 
 def codes(device: Device) -> list[str]:
@@ -67,11 +67,11 @@ def test_a_device_lets_itself_in_by_asking_a_member_that_is_no_admin(make: Make)
     join(cem, group_id, ben, ann)
     everybody = {ann.key, ben.key, cem.key}
     assert members(ann, group_id) == members(ben, group_id) == members(cem, group_id) == everybody
-    listed = ann.node.membership.group(group_id).member(cem.key)
+    listed = ann.node.groups.group(group_id).member(cem.key)
     assert listed is not None
     assert (listed.label, listed.role, listed.capabilities, listed.since) == ("cem", Role.MEMBER, (), 3)
-    assert ann.node.membership.group(group_id).issuer == cem.key
-    assert cem.node.membership.secret(group_id) == ann.node.membership.secret(group_id) is not None
+    assert ann.node.groups.group(group_id).issuer == cem.key
+    assert cem.node.groups.secret(group_id) == ann.node.groups.secret(group_id) is not None
     assert any(isinstance(event, GroupChanged) and event.joined for event in cem.events())
     assert cem.store.joins.pending() == []
     cem.blob(group_id, b"hello")
@@ -92,7 +92,7 @@ def test_it_asks_all_that_the_uri_names_and_survives_a_restart(make: Make) -> No
         device.wait(300)
     carry(ann, ben, cem)
     assert members(ann, group_id) == members(cem, group_id) == {ann.key, ben.key, cem.key}
-    assert ann.node.membership.group(group_id).version == 3, "ann's answer came too late, and changes nothing"
+    assert ann.node.groups.group(group_id).version == 3, "ann's answer came too late, and changes nothing"
 
 
 @pytest.mark.parametrize("mode", [Mode.ADMIN_INVITES, Mode.INVITES_ONLY])
@@ -112,16 +112,16 @@ def test_a_banned_device_is_not_answered_and_its_manifest_is_void(make: Make) ->
     group_id = opened(ann)
     join(ben, group_id, ann)
     join(cem, group_id, ann, ben)
-    before = ann.node.membership.group(group_id)
+    before = ann.node.groups.group(group_id)
     with ann.store.transaction():
         voting = ann.node.actions.vote(group_id, Action.BAN, cem.key, ann.now)
     assert voting.decided
     carry(ann, ben, cem)
     assert members(ben, group_id) == {ann.key, ben.key}
-    cem.node.membership.refresh()
+    cem.node.groups.refresh()
     join(cem, group_id, ann, ben)
     assert codes(ann) == ["invite"]
-    for parent in (before, ann.node.membership.group(group_id)):
+    for parent in (before, ann.node.groups.group(group_id)):
         draft = parent.draft()
         rest = tuple(each for each in draft.members if each.keys.signing_public != cem.key)
         unbanned = replace(draft, banned=(), members=rest).adding(Member(cem.identity.keys))
@@ -159,11 +159,11 @@ def test_a_stranger_does_nothing_else(
     group_id = opened(ann)
     ask(eve, group_id, ann)
     carry(eve)  # nothing of it arrives
-    before = ann.node.membership.group(group_id)
-    eve.node.membership._addresses._noise[ann.key] = ann.identity.noise_public
+    before = ann.node.groups.group(group_id)
+    eve.node.groups.addresses._noise[ann.key] = ann.identity.noise_public
     forged = sign_manifest(edit(before.draft(), eve.identity, identity("other")), eve.identity)
     _bring(eve, ann, group_id, forged)
-    assert ann.node.membership.group(group_id) == before
+    assert ann.node.groups.group(group_id) == before
 
 
 def test_the_answer_is_believed_of_nobody_else_and_of_no_other_group(make: Make) -> None:
@@ -171,10 +171,10 @@ def test_the_answer_is_believed_of_nobody_else_and_of_no_other_group(make: Make)
     group_id = opened(ann)
     false = opened(eve)
     ask(ben, group_id, ann)
-    eve.node.membership._addresses._noise[ben.key] = ben.identity.noise_public
-    _bring(eve, ben, group_id, ann.node.membership.group(group_id))
-    _bring(eve, ben, group_id, eve.node.membership.group(false))
-    assert ben.node.membership.groups() == []
+    eve.node.groups.addresses._noise[ben.key] = ben.identity.noise_public
+    _bring(eve, ben, group_id, ann.node.groups.group(group_id))
+    _bring(eve, ben, group_id, eve.node.groups.group(false))
+    assert ben.node.groups.joined() == []
     ben.wait(300)
     carry(ann, ben)
     assert members(ann, group_id) == {ann.key, ben.key}
@@ -194,7 +194,7 @@ def test_a_member_that_brings_devices_of_its_making_waits_as_strangers_do(make: 
     ann, eve = make("ann"), make("eve")
     group_id = opened(ann)
     join(eve, group_id, ann)
-    chain = _strangers(PUBLIC_JOINS_AT_ONCE + 20, ann.node.membership.group(group_id))
+    chain = _strangers(PUBLIC_JOINS_AT_ONCE + 20, ann.node.groups.group(group_id))
     half = len(chain) // 2
     _bring(eve, ann, group_id, *chain[:half])
     _bring(eve, ann, group_id, *chain[half:])
@@ -211,7 +211,7 @@ def test_what_an_admin_has_followed_is_taken_at_once(make: Make) -> None:
     group_id = opened(ann)
     join(ben, group_id, ann)
     join(eve, group_id, ann, ben)
-    chain = _strangers(PUBLIC_JOINS_AT_ONCE + 20, ann.node.membership.group(group_id))
+    chain = _strangers(PUBLIC_JOINS_AT_ONCE + 20, ann.node.groups.group(group_id))
     admins = sign_manifest(chain[-1].changing(replace(_own(chain[-1], ann), label="new")), ann.identity)
     for first in range(0, len(chain), 40):
         _bring(ann, ben, group_id, *chain[first : first + 40], admins)

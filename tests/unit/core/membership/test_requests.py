@@ -66,11 +66,11 @@ def test_an_invitation_waits_for_a_person_and_survives_a_restart(make: Make) -> 
     ben.restart()
     [request] = ben.store.requests.pending()
     assert (request.group_id, request.inviter) == (second, ann.identity.keys)
-    assert len(ben.node.membership.groups()) == 1
+    assert len(ben.node.groups.joined()) == 1
     with ben.store.transaction():
         ben.node.actions.accept_request(request, "ben", ben.now)
     carry(ann, ben)
-    assert {group.group_id for group in ben.node.membership.groups()} >= {second}
+    assert {group.group_id for group in ben.node.groups.joined()} >= {second}
     assert ben.store.requests.pending() == []
 
 
@@ -85,7 +85,7 @@ def test_an_invitation_is_one_devices_alone(make: Make) -> None:
         cleo.node.actions.accept_request(request, "cleo", cleo.now)
     carry(ann, cleo)
     assert codes(ann) == ["invite"]
-    assert ann.node.membership.group(second).member(cleo.key) is None
+    assert ann.node.groups.group(second).member(cleo.key) is None
 
 
 def test_a_strangers_is_refused_before_it_is_read(make: Make) -> None:
@@ -160,7 +160,7 @@ def declined(device: Device, group_id: GroupId) -> None:
 
 def offered(device: Device) -> list[GroupId]:
     """Return the groups whose invitations a person finds."""
-    found = unanswered(device.node.membership, device.store.requests, device.now.wall_us)
+    found = unanswered(device.node.groups, device.store.requests, device.now.wall_us)
     return [each.group_id for each in found]
 
 
@@ -194,7 +194,7 @@ def test_a_person_who_asks_to_join_has_changed_their_mind(make: Make) -> None:
     declined(ben, second)
     admit(ann, ben, second)
     assert ben.store.requests.declined() == {}
-    assert ben.node.membership.group(second).member(ben.key) is not None
+    assert ben.node.groups.group(second).member(ben.key) is not None
 
 
 def test_declined_groups_use_up_nobodys_room(make: Make) -> None:

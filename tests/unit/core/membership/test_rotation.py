@@ -57,7 +57,7 @@ class Rotating(Device):
 
     def listed_by(self, other: Device, group_id: GroupId) -> bytes:
         """Return the noise key that another device knows for this one."""
-        member = other.node.membership.group(group_id).member(self.key)
+        member = other.node.groups.group(group_id).member(self.key)
         assert member is not None
         return member.keys.noise_public
 
@@ -193,7 +193,7 @@ def test_a_rotation_and_another_change_at_the_same_time_are_both_meant(make: Mak
     carry(ann, ben, cem)
     for device in (ann, ben):
         assert ann.listed_by(device, group_id) == ann.identity.noise_public
-        assert device.node.membership.group(group_id).member(cem.key) is None
+        assert device.node.groups.group(group_id).member(cem.key) is None
 
 
 def test_of_two_rotations_of_one_device_the_later_one_holds(make: Make, ann: Rotating) -> None:
@@ -205,9 +205,9 @@ def test_of_two_rotations_of_one_device_the_later_one_holds(make: Make, ann: Rot
             ann.files.noise_keys.rotate(ann.identity, ann.now.wall_us)
             rival = ann.make_node()
             rival.actions.rotate_noise_key(ann.now)
-            rivals.append(rival.membership.group(group_id))
+            rivals.append(rival.groups.group(group_id))
             raise StorageError("not committed")
-    trust = node.membership.trust(group_id)
+    trust = node.groups.trust(group_id)
     for manifest in reversed(rivals):
         trust.offer(manifest)
     later = max(rivals, key=lambda manifest: (manifest.version, manifest.hash))
@@ -231,7 +231,7 @@ def test_in_every_mode_a_member_changes_its_own_key_and_nobody_elses(make: Make,
     with ben.store.transaction():
         ben.node.maintain(ben.now)
     carry(ann, ben)
-    group = ann.node.membership.group(group_id)
+    group = ann.node.groups.group(group_id)
     member = group.member(ben.key)
     assert member is not None
     assert (member.keys.noise_public, member.role) == (new.public, Role.MEMBER)
@@ -247,9 +247,9 @@ def test_a_removed_device_gains_nothing_by_its_keys(make: Make, ann: Rotating) -
         ben.node.actions.change(group_id, lambda draft, epoch: draft.removing(ann.key, epoch), ben.now)
     ann.rotate()
     carry(ann, ben)
-    group = ben.node.membership.group(group_id)
+    group = ben.node.groups.group(group_id)
     assert group.member(ann.key) is None
-    assert ben.node.membership.secret(group_id) is not None
+    assert ben.node.groups.secret(group_id) is not None
     assert ann.store.groups.secret(group_id, group.epoch_id) is None
     ben.blob(group_id, b"not for ann")
     assert ben.sends() == []

@@ -81,8 +81,8 @@ def test_the_target_is_not_told_and_two_of_three_decide(group: Group) -> None:  
         assert ann.node.actions.vote(GroupId(group_id), Action.BAN, dan.key, ann.now).decided
     carry(ann, ben, cem, dan)
     for device in (ann, ben, cem):
-        assert device.node.membership.group(GroupId(group_id)).ban(dan.key)
-    assert dan.node.membership.groups() == []
+        assert device.node.groups.group(GroupId(group_id)).ban(dan.key)
+    assert dan.node.groups.joined() == []
 
 
 @pytest.mark.parametrize(
@@ -100,23 +100,23 @@ def test_what_a_person_may_not_vote_about(group: Group, voter: str, target: str,
 def test_the_end_of_a_ban_lets_the_device_in_again_as_it_was(group: Group) -> None:  # accepts: 003.45
     name, ann, ben, cem, dan = group
     group_id = GroupId(name)
-    before = ann.node.membership.group(group_id).member(cem.key)
+    before = ann.node.groups.group(group_id).member(cem.key)
     for action in (Action.BAN, Action.UNBAN):
         for voter in (ann, ben):
             with voter.store.transaction():
                 voter.node.actions.vote(group_id, action, cem.key, voter.now)
             carry(ann, ben, cem, dan)
         if action is Action.BAN:
-            assert cem.node.membership.groups() == []
+            assert cem.node.groups.joined() == []
             _change(ann, group_id, lambda draft: draft)  # something that cem does not hear of
             carry(ann, ben, dan)
-    now = dan.node.membership.group(group_id).member(cem.key)
+    now = dan.node.groups.group(group_id).member(cem.key)
     assert before is not None
     assert now is not None
     assert (now.keys, now.label, now.role) == (before.keys, before.label, Role.ADMIN)
-    assert now.since == dan.node.membership.group(group_id).version
-    assert cem.node.membership.group(group_id) == dan.node.membership.group(group_id)
-    assert cem.node.membership.secret(group_id) == dan.node.membership.secret(group_id) is not None
+    assert now.since == dan.node.groups.group(group_id).version
+    assert cem.node.groups.group(group_id) == dan.node.groups.group(group_id)
+    assert cem.node.groups.secret(group_id) == dan.node.groups.secret(group_id) is not None
     dan.blob(group_id, b"welcome back")
     carry(ann, ben, cem, dan)
     assert cem.inbox() == [b"welcome back"]
@@ -131,5 +131,5 @@ def test_a_ban_can_end_without_letting_the_device_in(group: Group) -> None:
             with voter.store.transaction():
                 voter.node.actions.vote(group_id, action, cem.key, voter.now, readmit=False)
             carry(ann, ben, cem, dan)
-    current = dan.node.membership.group(group_id)
+    current = dan.node.groups.group(group_id)
     assert (current.ban(cem.key), current.member(cem.key)) == (None, None)
