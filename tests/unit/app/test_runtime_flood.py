@@ -46,6 +46,7 @@ def _dropped(agent: Agent) -> dict[str, int]:
     return {name: value for name, value in agent.store.counters.values().items() if name.startswith("dropped_")}
 
 
+@pytest.mark.slow
 def test_a_banned_device_that_floods_is_soon_not_read_and_told_of_in_one_line(agent: Agent) -> None:
     author = identity("banned")
     allowed = AUTHOR_TOKENS // WORTHLESS_TOKENS
@@ -77,6 +78,7 @@ def test_a_thousand_strangers_write_no_thousand_lines(agent: Agent) -> None:
     assert len(agent.said) <= 65
 
 
+@pytest.mark.slow
 def test_an_author_pays_for_nothing_that_others_forge_in_its_name(agent: Agent) -> None:
     ann = agent.ann.identity
     to = agent.ben.identity

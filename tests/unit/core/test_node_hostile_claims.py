@@ -124,6 +124,7 @@ def test_a_resumption_continues_what_came_and_scatters_nothing(make: Make) -> No
     assert ben.store.received.of(ann.key, incarnation) == SequenceSet(5_000)
 
 
+@pytest.mark.slow
 def test_what_a_link_remembers_is_bounded(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)

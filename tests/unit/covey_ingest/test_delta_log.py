@@ -113,6 +113,7 @@ def test_merging_writes_a_reading_anew_a_few_times_in_all(tmp_path: Path, monkey
     assert merged < 4 * sum(table["size_bytes"].to_pylist()), "at each merge from the first on it would be 8 times"
 
 
+@pytest.mark.slow
 def test_gaps_that_are_counted_anew_from_merged_files_are_those_that_there_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,6 +169,7 @@ def test_an_arrow_batch_closes_by_bytes_as_well(collector: Collector) -> None:
     assert max(batch.nbytes for batch in batches) < BYTES_PER_BATCH + 500_000
 
 
+@pytest.mark.slow
 def test_an_arrow_batch_closes_by_rows_as_well(collector: Collector) -> None:
     device = Author(collector, 1)
     ranges = tuple((1 + 3 * number, 2 + 3 * number) for number in range(64))

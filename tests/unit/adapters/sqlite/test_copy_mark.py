@@ -72,6 +72,7 @@ def _run(*command: object) -> None:
     subprocess.run([str(word) for word in command], check=True)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("how", [_tar, _tar_into_an_empty_place, _cp, _the_database_alone])
 def test_a_restored_folder_shows(disk: Path, how: Callable[[Path, Path], Callable[[], None]]) -> None:
     """On ext4 `tar` gives the database the inode back that it has just freed."""
@@ -120,6 +121,7 @@ def test_a_link_to_the_mark_makes_a_copy_of_what_is_none(tmp_path: Path) -> None
     assert _incarnation(path) != before, "which costs an incarnation, and nothing else"
 
 
+@pytest.mark.processes
 def test_what_is_new_after_a_restore_comes(disk: Path) -> None:
     """The documented way: five new messages after `tar`, of which one came."""
     folder, backup = folder_for(disk, "ann"), folder_for(disk, "backup")

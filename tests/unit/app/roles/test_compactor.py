@@ -151,6 +151,7 @@ def _crashes_at(site: Site, step: int, work: Callable[[], object]) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_crash_before_any_write_loses_and_doubles_nothing(site: Site) -> None:
     reader = VaultReader(site.objects, KeyRing((KEY,)))
     node = node_id(site.gate.key).hex()

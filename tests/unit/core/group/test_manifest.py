@@ -114,6 +114,7 @@ def _full_group(count: int, label: str, capabilities: tuple[str, ...] = ()) -> t
     return tuple(sorted([*members, Member(_ALICE.keys)], key=lambda each: each.keys.signing_public))
 
 
+@pytest.mark.slow
 def test_a_thousand_members_with_the_longest_labels_fit() -> None:
     first = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys), _EPOCH), _ALICE)
     almost = replace(

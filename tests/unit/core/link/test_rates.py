@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from covey.core.ids import DeviceKey
 from covey.core.link.rates import ReceivingRates, TokenBucket
 from covey.limits.rate import (
@@ -54,6 +56,7 @@ def test_worthless_envelopes_end_an_authors_tokens_and_nobody_elses() -> None:
     assert not rates.exhausted(DeviceKey(b"mal"), SECOND)
 
 
+@pytest.mark.slow
 def test_a_thousand_devices_that_come_back_meet_no_bound() -> None:
     """Each with a window of news and a few repetitions, as fast as a large machine takes them."""
     rates, devices, now_us = ReceivingRates(), [b"%d" % number for number in range(1_000)], 0

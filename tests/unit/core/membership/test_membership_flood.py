@@ -85,6 +85,7 @@ def _members(device: Device, group_id: GroupId) -> set[bytes]:
     return {member.keys.signing_public for member in device.node.groups.group(group_id).members}
 
 
+@pytest.mark.slow
 def test_one_issuers_rivals_are_bounded_and_hold_nothing_up(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
@@ -116,6 +117,7 @@ def test_different_rivals_for_everybody_come_to_the_same(make: Make) -> None:
     assert b"" not in raws
 
 
+@pytest.mark.slow
 def test_a_removed_device_cannot_freeze_those_who_know(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
@@ -184,6 +186,7 @@ def test_a_group_that_an_earlier_version_let_freeze_recovers(make: Make) -> None
         assert len(device.node.groups.trust(group_id)) == 1
 
 
+@pytest.mark.slow
 def test_issuers_made_up_by_a_member_fill_no_graph(make: Make) -> None:
     """Each device that a member lets in has rivals of its own: beyond a bound only what removes or merges is taken."""
     ann, ben, mal = make("ann"), make("ben"), make("mal")
@@ -217,6 +220,7 @@ def test_issuers_made_up_by_a_member_fill_no_graph(make: Make) -> None:
     assert len(trust.heads()) < heads
 
 
+@pytest.mark.slow
 def test_whatever_members_list_at_the_same_time_can_be_merged(make: Make) -> None:
     """Three rivals with one noise key for two devices, and two that overfill the group: the outcome can be signed."""
     ann, mal, joe, jim = make("ann"), make("mal"), make("joe"), make("jim")

@@ -79,6 +79,7 @@ def test_a_removed_device_is_not_heard_while_its_farewell_waits(make: Make, kind
     assert ann.store.outbox.totals()[0] == 0
 
 
+@pytest.mark.slow
 def test_a_member_that_pulls_again_and_again_fills_no_outbox(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)

@@ -197,6 +197,7 @@ def test_a_person_who_asks_to_join_has_changed_their_mind(make: Make) -> None:
     assert ben.node.groups.group(second).member(ben.key) is not None
 
 
+@pytest.mark.slow
 def test_declined_groups_use_up_nobodys_room(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     found(ann, ben)
