@@ -40,8 +40,8 @@ class SplitNetwork:
         self.sent += sum(outgoing.entry is not None for _, outgoing in sent)
         by_topic = {inbox_topic(device.key): device for device in self.devices}
         for side, outgoing in sent:
-            receiver = by_topic[outgoing.topic]
-            if side == (receiver in self.apart):
+            receiver = by_topic.get(outgoing.topic)
+            if receiver is not None and side == (receiver in self.apart):
                 for _ in range(self._chance.choices((0, 1, 2), self._odds)[0]):
                     receiver.receive(outgoing.envelope)
 

@@ -64,6 +64,7 @@ _OUR_OWN = {
     "HEADS_ROUND_US": "this device's rhythm",
     "HEADS_START_US": "this device's rhythm",
     "HEADS_CHANGE_US": "this device's rhythm",
+    "QUICK_ROUNDS": "this device's rhythm",
     "HEADS_PER_SECOND": "this device's rhythm",
     "HEADS_SAVED": "this device's rhythm",
     "PULLS_PER_SECOND": "this device's rhythm",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from covey.core.crypto import NoiseKey
 from covey.core.group.manifest import GroupManifest, sign_manifest
 from covey.core.group.messages import Bundle, GroupSend
 from covey.core.membership.events import RemovedFromGroup
-from covey.core.wire.message import MessageType
+from covey.core.membership.heads import HeadsExchange
+from covey.core.wire.heads import HeadsReport
+from covey.core.wire.message import NO_GROUP, MessageType
 from covey.errors import LocalError, RemoteError
 from covey.limits.group import MAXIMUM_OPEN_MANIFESTS, RIVALS_OF_ONE
 from tests.fleet import Device
@@ -205,6 +208,51 @@ def test_a_member_that_was_away_for_many_versions_catches_up(tmp_path: Path) -> 
     second.restart()
     world.network.apart = set()
     world.run(lambda: world.agreed(world.devices))
+
+
+def _lose_issuer(folder: Path, seed: int) -> None:
+    """Remove a stolen device while one sleeps, lose the remover, and let the sleeper and one who knows have traffic."""
+    world, chance = World(folder, seed, 5), random.Random(seed)
+    issuer, stolen, sleeper, *others = world.devices
+    world.network.apart = {sleeper, stolen}
+    assert world.change(issuer, "remove", stolen)
+    world.run(lambda: all(stolen.key not in _listed(world, each) for each in others))
+    world.devices.remove(issuer)
+    world.network.apart = set()
+    speaker, hearer = chance.sample([sleeper, chance.choice(others)], 2)
+    for _ in range(3):
+        with speaker.store.transaction():
+            speaker.node.send_blob(world.group_id, b"traffic", speaker.now, to=hearer.key)
+    stolen.blob(world.group_id, b"I am still here")
+    world.run(lambda: stolen.key not in _listed(world, sleeper), steps=400)
+
+
+def _listed(world: World, device: Device) -> set[bytes]:
+    group = world.group(device)
+    return {member.keys.signing_public for member in group.members} if group is not None else set()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_removal_outlives_its_issuer(tmp_path: Path, seed: int) -> None:  # accepts: 000.20
+    _lose_issuer(tmp_path, seed)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "mistake"),
+    [
+        ("receive", lambda *_: []),
+        ("_ask", lambda *_: []),
+        ("report", lambda *_, **__: HeadsReport(False, ())),
+        ("said_to", lambda *_: NO_GROUP),
+    ],
+)
+def test_a_mistake_in_comparing_heads_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attribute: str, mistake: Callable[..., object]
+) -> None:
+    monkeypatch.setattr(HeadsExchange, attribute, mistake)
+    monkeypatch.setattr(HeadsExchange, "_plan_round", lambda *_: None)
+    with pytest.raises(AssertionError):
+        _lose_issuer(tmp_path, 0)
 
 
 def _same(world: World, one: Device, other: Device) -> bool:

@@ -19,7 +19,10 @@ HEADS_START_US = (15_000_000, 60_000_000)
 """When after a start the first of these goes: a thousand devices whose relay comes back begin within a minute."""
 
 HEADS_CHANGE_US = (500_000, 5_000_000)
-"""The same after a group was found in conflict, as others may not have heard of it."""
+"""The same after a conflict in a group began or ended, as others may not have heard of it..."""
+
+QUICK_ROUNDS = 8
+"""...and how many reports then go at this pace: enough that a rumour reaches everybody."""
 
 HEADS_PER_SECOND = 10
 """Reports a second to all devices: a thousand that meet after a split are told within two minutes."""

@@ -71,6 +71,8 @@ class HeadsPacing:
     """Those of them that are asked to answer."""
     round_at_us: int | None = None
     """When the next one is told that nothing is known of."""
+    quick_rounds: int = 0
+    """How many more of these follow quickly, as a group was in conflict."""
     reports: TokenBucket = field(default_factory=lambda: TokenBucket(HEADS_PER_SECOND, HEADS_SAVED))
     _rests_until_us: int = 0
     _pulls: dict[GroupId, TokenBucket] = field(default_factory=dict)

@@ -30,7 +30,7 @@ from covey.core.now import Now
 from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, shared_digest
 from covey.core.wire.message import NO_GROUP, Message, MessageType
 from covey.limits.group import BUNDLE_MANIFESTS
-from covey.limits.heads import HEADS_CHANGE_US, HEADS_ROUND_US, HEADS_START_US
+from covey.limits.heads import HEADS_CHANGE_US, HEADS_ROUND_US, HEADS_START_US, QUICK_ROUNDS
 
 
 class PeerHeadsRecords(Protocol):
@@ -70,7 +70,7 @@ class HeadsExchange:
         self._records = records
         self._jitter = jitter
         self._pacing = pacing
-        self._generation = -1
+        self._generation = self._rounds_of = -1
         self._digests: dict[GroupId, bytes] = {}
         self._said: dict[DeviceKey, GroupId] = {}
         self._others: set[DeviceKey] = set()
@@ -135,18 +135,23 @@ class HeadsExchange:
         return self._pacing.next_deadline()
 
     def _plan_round(self, now: Now) -> None:
-        """Plan rule 5's report; soon where a group is in conflict, of which others may not know."""
+        """Plan rule 5's report; soon, and some more, where a conflict began or ended: others may not know of it."""
         pacing, now_us = self._pacing, now.monotonic_us
-        if self._generation != self._groups.generation:
-            self._follow()
-            if pacing.round_at_us is not None and any(not group.raw for group in self._groups.joined()):
+        self._follow()
+        if self._rounds_of != self._generation:
+            self._rounds_of = self._generation
+            if pacing.round_at_us is not None and any(len(group.prev) != 1 for group in self._groups.joined()):
+                pacing.quick_rounds = QUICK_ROUNDS
                 pacing.round_at_us = min(pacing.round_at_us, now_us + self._jitter(*HEADS_CHANGE_US))
         if not self._others:
             pacing.round_at_us = None
         elif pacing.round_at_us is None:
             pacing.round_at_us = now_us + self._jitter(*HEADS_START_US)
         elif now_us >= pacing.round_at_us:
-            pacing.round_at_us = now_us + self._jitter(HEADS_ROUND_US // 2, HEADS_ROUND_US * 3 // 2)
+            quick = pacing.quick_rounds > 0
+            pacing.quick_rounds -= quick
+            pause_us = HEADS_CHANGE_US if quick else (HEADS_ROUND_US // 2, HEADS_ROUND_US * 3 // 2)
+            pacing.round_at_us = now_us + self._jitter(*pause_us)
             seen_at = self._records.heads.seen_at()
             by_age = sorted(self._others, key=lambda device: (seen_at.get(device, 0), device))
             longest = by_age[: (len(by_age) + 1) // 2]
