@@ -40,6 +40,8 @@ _OUR_OWN = {
     "DROPPED_LINES": "what this machine deals with",
     "DROPPED_LINE_US": "this machine's log",
     "OUTBOX_DROP_SHARE": "a sender's choice; its loss records name what went",
+    "IMPRINTS_REPEATED": "a receiver's choice; senders take any imprint",
+    "IMPRINTS_OF_AUTHOR": "this machine's disk",
     "REPLACE_INCARNATION_US": "this device's own incarnations",
     "LINK_AFTER_ENVELOPES": "a sender's choice; recipients take any LINK",
     "LOG_BYTES": "this machine's disk",

@@ -192,12 +192,11 @@ class Device:
             return  # one recipient may make a device doubt itself once a day
         self._was_copied |= not noticed
         self.world.trace(self.name, f"is restored, {'' if noticed else 'un'}noticed")
-        incarnation = self.store.incarnations.present()
         self._bury(0, boots=False)
         self._disk.close()
         self._disk = disk
         self.world.taken[self.name] = taken
-        self.world.ledger.restore(self.identity.signing_public, backup, incarnation, noticed=noticed)
+        self.world.ledger.restore(self.identity.signing_public, backup, noticed=noticed)
         self._renews = noticed
         self.world.agenda.after(self.world.random.randint(0, 30 * SECOND), self.boot)
 

@@ -69,9 +69,7 @@ class Ledger:
         self._nonces: dict[bytes, bytes] = {}
         self.inboxes: dict[bytes, list[bytes]] = {}
         self._came: set[tuple[bytes, bytes]] = set()
-        self._numbers: dict[tuple[bytes, bytes], Message] = {}
         self._excused: set[tuple[DeviceKey, bytes]] = set()
-        self._uncertain_of: dict[tuple[DeviceKey, Incarnation], dict[DeviceKey, int]] = {}
 
     # -- commits ------------------------------------------------------------------------------------------------------
 
@@ -88,7 +86,6 @@ class Ledger:
         link = (message.author, message.incarnation, message.recipient, message.link_seq)
         check(link not in self._link_sequences, "a link sequence was used twice")
         self._link_sequences.add(link)
-        self._numbers[message.recipient, content(message)] = message
         if message.type is MessageType.GROUP_MANIFEST and message.recipient not in self.members:
             check(not Bundle.from_wire(message.body).secrets, "a secret for somebody who is in no group of its author")
         if message.type is MessageType.TELEMETRY:
@@ -111,8 +108,7 @@ class Ledger:
         assert submission is not None
         check(submission.author == message.author, "a blob came under another author's name")
         check(recipient in submission.recipients and not submission.telemetry, "a blob came to the wrong inbox")
-        second = (recipient, message.body) in self.delivered
-        check(not second or self._uncertain(recipient, message.body), "a blob came twice")
+        check((recipient, message.body) not in self.delivered, "a blob came twice")
         self.delivered[recipient, message.body] = message.author
         self._came.add((recipient, message.body))
         self.inboxes.setdefault(recipient, []).append(message.body)
@@ -121,8 +117,6 @@ class Ledger:
         """Note that a vault manifest lists a segment with this message."""
         message = read_message(raw)
         key = (message.author, message.incarnation, message.seq)
-        if key in self.landed and key[:2] in self._uncertain_of:
-            key = (*key[:2], -len(self.landed))  # a copy numbered it that did not know of its other life
         check(key not in self.landed, "a message landed twice")
         self.landed[key] = raw
         if message.type is MessageType.TELEMETRY:
@@ -146,13 +140,13 @@ class Ledger:
         if message.type is MessageType.BLOB:
             came = (message.recipient, message.body) in self._came
             reported = self._loss_reported(message.recipient, message.body)
-            excused = reported or self._is_excused(message.recipient, message.body)
+            excused = reported or (message.recipient, message.body) in self._excused
             check(came or excused, "a blob was freed before it was delivered")
         elif message.type is MessageType.TELEMETRY or lands:
             key = (message.author, message.incarnation, message.seq)
             body = content(message)
-            gone = self._reported(body) or self._is_excused(message.recipient, body)
-            check(key in self.landed or gone, "telemetry was freed before it landed")
+            gone = self._reported(body) or (message.recipient, body) in self._excused
+            check(self.landed.get(key) == raw or gone, "telemetry was freed before it landed")
 
     # -- restored devices ---------------------------------------------------------------------------------------------
 
@@ -165,8 +159,11 @@ class Ledger:
             {key for key in self._link_sequences if key[0] == device},
         )
 
-    def restore(self, device: DeviceKey, backup: Backup, incarnation: Incarnation, *, noticed: bool) -> None:
-        """Forget what the device has lost: what it accepted and got since, and, where it does not know, its numbers."""
+    def restore(self, device: DeviceKey, backup: Backup, *, noticed: bool) -> None:
+        """Forget what the device has lost: what it accepted and got since.
+
+        Where it does not know of it, it gives the same numbers again; what it accepts from now on comes all the same.
+        """
         for body in self.inboxes.get(device, [])[len(backup.inbox) :]:
             self.delivered.pop((device, body), None)
             self._excused.add((device, body))
@@ -181,29 +178,9 @@ class Ledger:
         if noticed:
             return
         lost = {key for key in self._link_sequences if key[0] == device} - backup.link_sequences
-        highest: dict[DeviceKey, int] = {}
-        for _, of, recipient, link_seq in lost:
-            if of == incarnation:
-                highest[recipient] = max(highest.get(recipient, 0), link_seq)
-        self._uncertain_of[device, incarnation] = highest
         self._link_sequences -= lost
         for key in {key for key in self._sequences if key[0] == device} - backup.sequences:
             del self._sequences[key]
-
-    def _uncertain(self, recipient: DeviceKey, body: bytes) -> bool:
-        """Say whether a message was numbered by a copy that did not know of its other life: it may come twice."""
-        message = self._numbers.get((recipient, body))
-        return message is not None and (message.author, message.incarnation) in self._uncertain_of
-
-    def _is_excused(self, recipient: DeviceKey, body: bytes) -> bool:
-        """Say whether a message went with the lost life, or has one of the numbers that it had used."""
-        if (recipient, body) in self._excused:
-            return True
-        message = self._numbers.get((recipient, body))
-        if message is None:
-            return False
-        used = self._uncertain_of.get((message.author, message.incarnation), {})
-        return message.link_seq <= used.get(recipient, 0)
 
     # -- the relay's eyes ---------------------------------------------------------------------------------------------
 
@@ -236,12 +213,11 @@ class Ledger:
             if submission.telemetry:
                 landed = self.landed_bodies.get(body, 0)
                 [recipient] = submission.recipients
-                right = landed == 1 or (landed > 1 and self._uncertain(recipient, body))
-                gone = not landed and (self._reported(body) or self._is_excused(recipient, body))
-                check(right or gone, "accepted telemetry is not in the vault")
+                gone = not landed and (self._reported(body) or (recipient, body) in self._excused)
+                check(landed == 1 or gone, "accepted telemetry is not in the vault, once")
                 continue
             for recipient in submission.recipients:
-                come = (recipient, body) in self.delivered or self._is_excused(recipient, body)
+                come = (recipient, body) in self.delivered or (recipient, body) in self._excused
                 check(come or self._loss_reported(recipient, body), "an accepted blob never came")
 
     def _reported(self, body: bytes) -> bool:

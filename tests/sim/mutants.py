@@ -196,6 +196,17 @@ def _present_span_only(incarnations: Incarnations, recipient: DeviceKey) -> list
 _spans = Incarnations.spans
 
 
+def _by_number_alone(
+    _acknowledgements: Acknowledgements,
+    _author: DeviceKey,
+    _span: IncarnationSpan,
+    received: SequenceSet,
+    _imprints: Any,
+    **_named: bool,
+) -> tuple[SequenceSet, list[Place]]:
+    return received, []
+
+
 def _first_relay(relays: Relays, topic: str, now_us: int) -> list[str]:
     return _routing(relays, topic, now_us)[:1]
 
@@ -248,7 +259,9 @@ MUTANTS = (
     ),
     Mutant("no encryption", {(sealer_module, "seal"): lambda message, *_keys: message}),
     Mutant("a restored device goes on as before", {(Incarnations, "renew"): _nothing}),
-    Mutant("an acknowledgement of another life is ignored", {(Incarnations, "replace"): lambda *_: False}, 195),
+    Mutant("an acknowledgement of another life is ignored", {(Incarnations, "replace"): lambda *_: False}),
+    Mutant("an acknowledgement frees by number alone", {(Acknowledgements, "_compared"): _by_number_alone}),
+    Mutant("what another life has numbered is not sent again", {(SendQueue, "requeue"): _nothing}),
     Mutant("an earlier life's messages are forgotten", {(Incarnations, "spans"): _present_span_only}),
     Mutant("only the preferred relay is tried", {(Relays, "_routing"): _first_relay}),
     Mutant("an answer goes by the preferred relay only", {(Relays, "note_received"): _nothing}),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from covey.core.collectors import Collectors
 from covey.core.events import RollbackDetected
-from covey.core.ids import INCARNATION_BYTES, DeviceKey, Incarnation
+from covey.core.ids import INCARNATION_BYTES, DeviceKey, Incarnation, Place
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.receiver import ReceiveLinks
 from covey.core.link.records import IncarnationRecords, ReceivedRecords, SeenRecords
@@ -15,6 +15,7 @@ from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
 from covey.core.now import Now
 from covey.core.outcome import Seen
+from covey.core.wire.imprints import UNKNOWN, imprint_of, runs
 from covey.core.wire.message import Acknowledgement, Message, Resumption
 from covey.core.wire.sequences import Range, SequenceSet
 
@@ -77,21 +78,61 @@ class Acknowledgements:
         span = next((span for span in spans if span.incarnation == acknowledgement.incarnation), None)
         if span is None:
             return None
-        if span is spans[-1] and span.covers_too_much(acknowledgement.received):
-            incarnation = Incarnation(self._rng(INCARNATION_BYTES))
-            begun = hears and self._sender.begin_incarnation(author, incarnation, now)
-            return RollbackDetected(author) if begun else None
+        present = span is spans[-1]
+        lived_twice = present and span.covers_too_much(acknowledgement.received)
         received = acknowledgement.received.up_to(span.last - span.base)  # another life may have sent more of it
-        freed = self._queue.free(author, span.places(received), now)
+        if acknowledgement.imprints is None:
+            unsure = lived_twice or span.rolled_back
+            held, rivals = (SequenceSet(), list(self._sender.held(author, span))) if unsure else (received, [])
+        else:
+            held, rivals = self._compared(author, span, received, acknowledgement.imprints, present=present)
+        freed = self._queue.free(author, span.places(held), now)
         if freed:
             self._records.presence.seen(author, now.wall_us)
             self._collectors.answered(author, now)
         else:
             self._queue.speaks(author, now)
+        begun = False
+        if hears and (lived_twice or (present and rivals)):
+            begun = self._sender.begin_incarnation(author, Incarnation(self._rng(INCARNATION_BYTES)), now)
+        if begun or (hears and not present):
+            for place in rivals:
+                self._queue.requeue(author, place, now)
         gone = self._records.outbox.let_go(author, span, received)
         if gone:
             self._resumptions[author, span.incarnation] = Resumption(tuple(gone))
+        if begun:
+            return RollbackDetected(author)
         return Seen(author, news=True) if freed else None
+
+    def _compared(
+        self,
+        author: DeviceKey,
+        span: IncarnationSpan,
+        received: SequenceSet,
+        imprints: Mapping[int, bytes],
+        *,
+        present: bool,
+    ) -> tuple[SequenceSet, list[Place]]:
+        """Return the link sequences whose very messages are held, and the places whose numbers stand for others.
+
+        What its recipient holds and knows no imprint of is ours where nothing but a start ended the incarnation: then
+        all that waits in it was there before. Else it may be another life's (docs/protocol.md, section 20).
+        """
+        trusted = not present and not span.rolled_back
+        held, rivals = SequenceSet(), list[Place]()
+        for first, last in runs(imprints):
+            for place, message in self._sender.held(author, span, first, last).items():
+                number = place - span.base
+                ours, named = imprint_of(message), imprints[number]
+                if number not in received:
+                    if named == ours:  # it was refused
+                        rivals.append(place)
+                elif named == ours or (named == UNKNOWN and trusted):
+                    held = held.add(number)
+                else:
+                    rivals.append(place)
+        return held, rivals
 
     def resume(self, message: Message, now: Now) -> bool:
         """Go on without what the sender no longer has: an earlier state of ours had it, or a loss record tells.

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from covey.core.ids import DeviceKey, Place
+from covey.core.link.imprints import Imprints
+from covey.core.link.receiver import ReceiveLink
 from covey.core.link.records import LandingRecords, Quarantined, ReceivedRecords
 from covey.core.link.sealer import Sealer
 from covey.core.link.send_queue import SendQueue
@@ -16,7 +18,8 @@ from covey.core.now import Now
 from covey.core.receiver import Receiver
 from covey.core.routing.forwarding import board_member
 from covey.core.telemetry.batch import split_number
-from covey.core.wire.message import Acknowledgement, MessageType, read_message
+from covey.core.wire.message import MessageType, read_message
+from covey.limits.link import MAXIMUM_IMPRINTS
 
 
 class ExportRecords(Protocol):
@@ -42,6 +45,7 @@ class Export:
         sender: Sender,
         sealer: Sealer,
         heads: HeadsExchange,
+        imprints: Imprints,
         receiver: Receiver,
     ) -> None:
         self._groups = groups
@@ -50,6 +54,7 @@ class Export:
         self._sender = sender
         self._sealer = sealer
         self._heads = heads
+        self._imprints = imprints
         self._receiver = receiver
 
     def waiting(self, recipient: DeviceKey, after: Place) -> list[tuple[Place, bytes]]:
@@ -66,8 +71,8 @@ class Export:
         if self._groups.address(device) is None or board_member(self._groups, device) is not None:
             return
         for incarnation, received in self._records.received.links(device):
-            durable = received.without(self._records.landing.unlanded(device, incarnation))
-            body = Acknowledgement(incarnation, durable).to_wire()
+            link = ReceiveLink(received, self._records.landing.unlanded(device, incarnation))
+            body = self._imprints.acknowledgement(device, incarnation, link, MAXIMUM_IMPRINTS).to_wire()
             message = self._sealer.unsequenced(device, MessageType.ACK, body, now, heads=self._heads.said_to(device))
             yield self._sealer.seal(device, message).envelope
         yield from self._sender.resumptions(device, now)

@@ -55,7 +55,7 @@ class TelemetryLanding:
         """Acknowledge what the collector has put into its vault."""
         link = self._links.of(author, incarnation)
         link.landed(link_seqs)
-        link.answer_soon(now.monotonic_us)
+        link.answer_soon(now.monotonic_us, *link_seqs)
         link.make_due(now.monotonic_us)
 
     def _telemetry(self, delivery: Delivery, now: Now) -> HandlerOutcome:

@@ -22,6 +22,7 @@ from covey.core.history.history import History
 from covey.core.history_messages import HistoryMessages
 from covey.core.ids import DeviceKey, GroupId, NoisePublic, Place
 from covey.core.landing import TelemetryLanding
+from covey.core.link.imprints import Imprints
 from covey.core.link.receiver import ReceiveLinks
 from covey.core.link.sealer import Outgoing, Sealer
 from covey.core.link.send_queue import SendQueue
@@ -39,7 +40,7 @@ from covey.core.presence.heartbeat import Heartbeat, LastWill
 from covey.core.publishing import Publishing
 from covey.core.receiver import Receiver, ReceivingParts
 from covey.core.records import Records
-from covey.core.routing.forwarding import BoardRoutes, Forward, blob_recipients, check_forward
+from covey.core.routing.forwarding import BoardRoutes, Forward, blob_recipients, board_member, check_forward
 from covey.core.routing.routes import Routing, address, may_link
 from covey.core.wire.message import Acknowledgement, MessageType
 from covey.errors import LocalError, OutboxFullError
@@ -93,6 +94,7 @@ class Node:
         self._sender = sender = Sender(records, queue, sealer, windows, link_keys, after_commit)
         self._routing = Routing(own, records.carriers, sealer, windows, self.routes)
         self._links = ReceiveLinks(records, state.report, after_commit)
+        self._imprints = imprints = Imprints(records.imprints)
         self.heartbeat = Heartbeat(own, records.presence, sealer, rng, presence_us, state.presence, after_commit)
         self._collectors = Collectors(own, records, queue, sender, windows, state.waiting_since_us, silent_us)
         self._acknowledgements = Acknowledgements(records, self._links, queue, sender, self._collectors, rng)
@@ -105,6 +107,7 @@ class Node:
             state.rates,
             self.membership,
             self._links,
+            imprints,
             link_keys,
             queue,
             self._acknowledgements,
@@ -116,7 +119,7 @@ class Node:
         history_messages = HistoryMessages(history, self.membership, self._group_maintenance, records.counters)
         handlers = {**group_messages.handlers(), **history_messages.handlers(), **self.landing.handlers()}
         self._receiver = Receiver(identity, records, rng, parts, self._events, handlers)
-        self.export = Export(self.groups, records, queue, sender, sealer, self.heads, self._receiver)
+        self.export = Export(self.groups, records, queue, sender, sealer, self.heads, imprints, self._receiver)
         self.refresh()
 
     def _address(self, device: DeviceKey) -> NoisePublic | None:
@@ -214,8 +217,10 @@ class Node:
 
     def _acknowledge(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
         for author, incarnation, link in self._links.due(now.monotonic_us, wanted):
-            body = Acknowledgement(incarnation, link.acknowledgement()).to_wire()
-            heads = self.heads.said_to(author)
+            acknowledgement = self._imprints.acknowledgement(author, incarnation, link)
+            if board_member(self.groups, author) is not None:
+                acknowledgement = Acknowledgement(incarnation, acknowledgement.received)
+            body, heads = acknowledgement.to_wire(), self.heads.said_to(author)
             yield from self._routing.unsequenced(self.groups, author, MessageType.ACK, body, now, heads=heads)
 
     def make_acknowledgements_due(self, now: Now) -> None:

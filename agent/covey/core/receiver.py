@@ -7,6 +7,7 @@ An envelope is dealt with in this order, and the first failure ends it:
     2. the author may speak: a member of the group named, an address that this device knows for what belongs to a
        link, the inviter whose answer is awaited, or the bearer of an open invite (000.24);
     3. the link sequence is new (`link/receiver.py`);
+       and its message is of the author's one life (`link/imprints.py`);
     4. the type's own rules: the handler of its type. An authentic message that breaks these is quarantined and
        acknowledged: the link goes on.
 """
@@ -21,9 +22,10 @@ from covey.core.acknowledgements import Acknowledgements
 from covey.core.crypto import NONCE_BYTES, Identity, NoiseKey
 from covey.core.events import BlobArrived, EnvelopeDropped, Event
 from covey.core.ids import DeviceKey
+from covey.core.link.imprints import Imprints
 from covey.core.link.link_keys import KeptKey, LinkKey, SendingLinks, open_envelope
 from covey.core.link.rates import ReceivingRates
-from covey.core.link.receiver import Arrival, ReceiveLinks
+from covey.core.link.receiver import Arrival, ReceiveLink, ReceiveLinks
 from covey.core.link.records import MessageClass, class_of
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.authorisation import authorise
@@ -34,8 +36,9 @@ from covey.core.outcome import UNFORESEEN, Delivery, Handler, HandlerOutcome, Se
 from covey.core.presence.heartbeat import Heartbeat
 from covey.core.records import Records
 from covey.core.routing.forwarding import BoardRoutes, Forward, check_forwarded, read_downward
+from covey.core.wire.imprints import imprint_of
 from covey.core.wire.message import Message, MessageType, read_message
-from covey.errors import LimitError, NotForUsError, RateError, RemoteError
+from covey.errors import LimitError, NotForUsError, RateError, RemoteError, RollbackError
 from covey.limits.rate import DEFECT_TOKENS, NEWS_TOKENS, THROTTLED_TOKENS, WORTHLESS_TOKENS
 
 
@@ -66,6 +69,7 @@ class ReceivingParts:
     rates: ReceivingRates
     membership: Membership
     links: ReceiveLinks
+    imprints: Imprints
     link_keys: SendingLinks
     queue: SendQueue
     acknowledgements: Acknowledgements
@@ -136,8 +140,9 @@ class Receiver:
                 self._records.quarantine.add(UNFORESEEN, message.raw, now.wall_us)
                 self._records.counters.count(f"quarantined_{UNFORESEEN}")
                 link.take(message.link_seq)
+                self._parts.imprints.note(message)
                 self._records.received.set(author, message.incarnation, link.received)
-                link.answer_soon(now.monotonic_us)
+                link.answer_soon(now.monotonic_us, message.link_seq)
             else:
                 self._records.counters.count(f"dropped_{UNFORESEEN}")
         except RemoteError as error:
@@ -233,6 +238,8 @@ class Receiver:
             link.answer_soon(now.monotonic_us)  # it shows the sender where this link stands
             self._drop(error, message.author)
             return _Reception(seen=known)
+        if carrier is None and self._parts.imprints.is_rival(message, link):  # a board begins anew with each start
+            return self._refuse_rival(message, link, now)
         if carrier is not None and arrival is Arrival.DUPLICATE:
             self._parts.routes.brought(message.author, carrier, new=False)
         if arrival is Arrival.DUPLICATE:
@@ -240,7 +247,7 @@ class Receiver:
             if delivery.sealed_for is not None and link.has_answered(message.link_seq):
                 keys = self._parts.link_keys
                 keys.fail(message.author, keys.tag(message.author))  # our acknowledgement may not have opened there
-            link.answer_soon(now.monotonic_us)
+            link.answer_soon(now.monotonic_us, message.link_seq)
             return _Reception(seen=known)
         outcome = self._handle_or_quarantine(delivery, now)
         if not outcome.taken:
@@ -248,12 +255,21 @@ class Receiver:
             return _Reception(taken=False, seen=known)
         if carrier is not None:
             self._parts.routes.brought(message.author, carrier, new=True)
+        else:
+            self._parts.imprints.note(message)
         link.take(message.link_seq, lands_later=outcome.lands_later)
         self._records.received.set(message.author, message.incarnation, link.received)
         self._records.presence.seen(message.author, now.wall_us)
         if not outcome.lands_later:
-            link.answer_soon(now.monotonic_us)
+            link.answer_soon(now.monotonic_us, message.link_seq)
         return _Reception(seen=Seen(message.author, news=True), useful=True)
+
+    def _refuse_rival(self, message: Message, link: ReceiveLink, now: Now) -> _Reception:
+        """Take nothing of another life of an author, and tell it; what it hears makes it begin a new incarnation."""
+        link.refuse(message.link_seq, imprint_of(message.raw))
+        link.answer_soon(now.monotonic_us, message.link_seq)
+        self._drop(RollbackError("another life of its author has used this number"), message.author)
+        return _Reception(seen=Seen(message.author, news=False))
 
     def _handle_or_quarantine(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         try:

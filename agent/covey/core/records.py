@@ -13,6 +13,7 @@ from typing import Protocol
 from covey.core.collectors import CollectorQueues, SilentCollectorRecords
 from covey.core.history.records import AnnouncementRecords, NamedManifestRecords, OperationRecords
 from covey.core.ids import DeviceKey
+from covey.core.link.imprints import ImprintRecords
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.link_keys import LinkKeyRecords
 from covey.core.link.records import (
@@ -95,6 +96,10 @@ class Records(Protocol):
     @property
     def received(self) -> ReceivedRecords:
         """What has come over each link."""
+
+    @property
+    def imprints(self) -> ImprintRecords:
+        """By which messages the newest numbers of each link have come."""
 
     @property
     def landing(self) -> LandingRecords:

@@ -28,6 +28,21 @@ A further message costs in proportion, and a hostile author would scatter as man
 MAXIMUM_ACKNOWLEDGED_RANGES = 64
 """Ranges in one acknowledgement. What does not fit goes into the next one, after the first holes closed."""
 
+MAXIMUM_IMPRINTS = 1_024
+"""Imprints in one acknowledgement, of 4 bytes each: a window."""
+
+MAXIMUM_IMPRINT_RUNS = 256
+"""Runs of consecutive numbers that they stand for."""
+
+IMPRINTS_REPEATED = 16
+"""The newest numbers, which each acknowledgement names once more: one that is lost then costs no resends."""
+
+IMPRINTS_KEPT = 1_024
+"""The newest numbers of a link of which imprints are kept, in 9 bytes each: a window."""
+
+IMPRINTS_OF_AUTHOR = 4 * IMPRINTS_KEPT
+"""...and of all incarnations of an author together."""
+
 MAXIMUM_LOSS_RANGES = 64
 """Ranges of link sequences, and of telemetry numbers, in one loss record; more go into another one."""
 

@@ -177,9 +177,35 @@ def _acknowledgements() -> list[dict[str, Any]]:
             entry["incarnation"], entry["received"] = INCARNATION.hex(), received
     entries += [
         {"name": "incarnation of 7 bytes", "body": cbor([bytes(7), [0, []]]).hex(), "code": "malformed"},
-        {"name": "longer than any", "body": cbor([INCARNATION, [0, []], bytes(3000)]).hex(), "code": "limit"},
+        {"name": "longer than any", "body": cbor([INCARNATION, [0, []], bytes(12_000)]).hex(), "code": "limit"},
     ]
     return entries
+
+
+def _imprints() -> list[dict[str, Any]]:
+    """Return what follows the ranges in an acknowledgement."""
+    rows: list[tuple[str, str | None, object]] = [
+        ("none", None, []),
+        ("of one number", None, [[41, b"abcd"]]),
+        ("of a run, and of numbers by themselves", None, [[1, b"abcdABCD"], [4, bytes(4)], [41, b"abcd"]]),
+        ("as many as allowed", None, [[1, bytes(range(256)) * 16]]),
+        ("one too many", "limit", [[1, bytes(4 * 1_024)], [2_000, b"abcd"]]),
+        ("as many runs as allowed", None, [[2 * number, b"abcd"] for number in range(1, 257)]),
+        ("one run too many", "limit", [[2 * number, b"abcd"] for number in range(1, 258)]),
+        ("of number zero", "malformed", [[0, b"abcd"]]),
+        ("beyond all numbers", "malformed", [[2**40 - 1, b"abcdABCD"]]),
+        ("of nothing", "malformed", [[41, b""]]),
+        ("five bytes", "malformed", [[41, b"abcde"]]),
+        ("runs that overlap", "malformed", [[1, b"abcdABCD"], [2, b"abcd"]]),
+        ("runs that descend", "malformed", [[4, b"abcd"], [1, b"abcd"]]),
+        ("as text", "malformed", [[41, "abcd"]]),
+        ("no runs", "malformed", {}),
+    ]
+    return [
+        {"name": name, "body": cbor([INCARNATION, [41, []], runs]).hex(), "code": code}
+        | ({} if code else {"imprints": [[first, run.hex()] for first, run in runs]})  # type: ignore[attr-defined]
+        for name, code, runs in rows
+    ]
 
 
 def _losses() -> list[dict[str, Any]]:
@@ -249,6 +275,7 @@ def make() -> dict[str, Any]:
         "keys": keys(),
         "vectors": _valid() + refused,
         "acknowledgements": _acknowledgements(),
+        "imprints": _imprints(),
         "losses": _losses(),
         "forwards": _forwards(),
     }

@@ -29,9 +29,14 @@ class Incarnations:
         if peer is None:
             return []
         rows = self._database.run(
-            "SELECT incarnation, base, last, anew FROM earlier WHERE peer = ? ORDER BY base", (peer[0],)
+            "SELECT incarnation, base, last, anew, incarnation IN (SELECT incarnation FROM rolled_back) FROM earlier "
+            "WHERE peer = ? ORDER BY base",
+            (peer[0],),
         )
-        return [*(IncarnationSpan(*row) for row in rows), IncarnationSpan(self.present(), *peer[1:])]
+        return [
+            *(IncarnationSpan(*row) for row in rows),
+            IncarnationSpan(self.present(), *peer[1:]),
+        ]
 
     def renew(self, incarnation: Incarnation) -> None:
         """Begin another incarnation; what waits keeps its own."""
@@ -46,6 +51,7 @@ class Incarnations:
             "AND NOT EXISTS (SELECT 1 FROM untold_loss "
             "WHERE untold_loss.peer = earlier.peer AND untold_loss.last > base AND first <= earlier.last)"
         )
+        self._database.run("DELETE FROM rolled_back WHERE incarnation NOT IN (SELECT incarnation FROM earlier)")
         self._database.run("UPDATE peer SET base = next_place - 1, anew = 0")
         self._database.run("UPDATE device SET incarnation = ?", (incarnation,))
         self._counters.count("incarnations")
@@ -53,7 +59,7 @@ class Incarnations:
     def replace(self, recipient: DeviceKey, incarnation: Incarnation, now_us: int) -> bool:
         """Begin another incarnation because a recipient has shown that another state used the present one.
 
-        What waits in it will be re-signed. False where the same recipient said so a short time ago: nothing changes.
+        False where the same recipient said so a short time ago: nothing changes.
         """
         replaces = self._database.first(
             "UPDATE peer SET doubted_at = ?1 WHERE signing_public = ?2 "
@@ -62,13 +68,6 @@ class Incarnations:
         )
         if replaces is None:
             return False
-        self._database.run(
-            "UPDATE peer SET anew = next_place - 1, base = min("  # noqa: S608 - our names
-            f"coalesce((SELECT place FROM outbox WHERE {OF_PEER} AND outbox.id > peer.id << {PLACE_BITS} | base "
-            "ORDER BY outbox.id LIMIT 1), next_place), "
-            "coalesce((SELECT min(max(first, base + 1)) FROM untold_loss WHERE peer = peer.id AND last > base), "
-            "next_place)) - 1"
-        )
-        self._database.run("UPDATE device SET incarnation = ?", (incarnation,))
-        self._counters.count("incarnations")
+        self._database.run("INSERT OR IGNORE INTO rolled_back SELECT incarnation FROM device")
+        self.renew(incarnation)
         return True

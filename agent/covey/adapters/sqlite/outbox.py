@@ -14,7 +14,7 @@ from covey.adapters.sqlite.quarantine import Quarantine
 from covey.adapters.sqlite.rows import LAST_PLACE, OF_PEER, OLDEST, PLACE_BITS, check_digest, digest, extend
 from covey.core.ids import BatchNumber, DeviceKey, LinkSeq, Place
 from covey.core.link.incarnations import IncarnationSpan
-from covey.core.link.records import MessageClass, QueueSummary
+from covey.core.link.records import MessageClass, QueueSummary, TakenBack
 from covey.core.wire.message import LossReason
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import DiskFullError, OutboxFullError
@@ -109,7 +109,7 @@ class Outbox:
             DiskFullError: the disk is full, or was a moment ago; control messages are tried.
             OutboxFullError: the outbox has reached its bound; control messages may exceed it, and what goes `beyond`.
         """
-        if self._database.lean and kind is not MessageClass.CONTROL:
+        if self._database.lean and kind is not MessageClass.CONTROL and not beyond:
             raise DiskFullError(
                 "no room on the disk that holds the state", hint="free some space; what was queued stays"
             )
@@ -277,6 +277,16 @@ class Outbox:
     def remove(self, recipient: DeviceKey, place: Place) -> None:
         """Forget a place of a queue whose message goes by another queue: nothing of it is lost or reported."""
         self._drop(recipient, place, place)
+
+    def take_back(self, recipient: DeviceKey, place: Place) -> TakenBack | None:
+        """Forget a place of a queue and return what stood there: it is queued again under other numbers."""
+        key, _ = self._places(recipient, place, place)
+        query = "SELECT message, number, expires - (SELECT aged FROM device) FROM outbox WHERE id = ?"
+        row = self._database.first(query, (key,))
+        if row is None:
+            return None
+        self._drop(recipient, place, place)
+        return TakenBack(row[0], row[1], None if row[2] is None else max(0, row[2]))
 
     def _places(self, recipient: DeviceKey, first: int = 0, last: int = LAST_PLACE) -> tuple[int, int]:
         """Return the keys of a queue's places, both ends included; none are there where nothing was ever queued."""

@@ -214,6 +214,8 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "counter": (("name",), _anything),
     "condition": (("name",), _anything),
     "received": (("author", "incarnation"), _sound_received),
+    "imprint": (("author", "incarnation", "block"), _anything),
+    "rolled_back": (("incarnation",), _anything),
     "inbox": (("id",), _sound_inbox),
     "landing": (("id",), _sound_landing),
     "quarantine": (("id",), _anything),

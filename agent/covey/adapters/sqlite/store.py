@@ -24,6 +24,7 @@ from covey.adapters.sqlite.device import DeviceRow
 from covey.adapters.sqlite.groups import Departures, GroupTables, MessagesAhead, Votes
 from covey.adapters.sqlite.heads import PeerHeads
 from covey.adapters.sqlite.idempotency import Idempotency
+from covey.adapters.sqlite.imprints import ImprintTable
 from covey.adapters.sqlite.inbox import Inbox
 from covey.adapters.sqlite.incarnations import Incarnations
 from covey.adapters.sqlite.landing import Landing
@@ -102,6 +103,7 @@ class SqliteStore:
         self.incarnations = Incarnations(database, self.counters)
         self.outbox = Outbox(database, self.losses, self.quarantine, self.counters, outbox_bytes)
         self.received = Received(database)
+        self.imprints = ImprintTable(database)
         self.inbox = Inbox(database, self.received)
         self.landing = Landing(database)
         self.link_keys = LinkKeys(database)

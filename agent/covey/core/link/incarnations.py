@@ -5,9 +5,9 @@ waited before keeps its place in the queue. Rules (docs/protocol.md, "Restored a
 
     1. A message that was queued before is sent as it was signed, under its own incarnation: a recipient that has it
        already takes it for the duplicate that it is.
-    2. Only where a rollback is detected (a recipient acknowledges what this state never queued, so the device has used
-       the number for something else in a state that is lost) it is signed once more, for the incarnation that follows.
-       The signature is deterministic: it is the same message at each sending.
+    2. Where a recipient shows that another life of this device, in a state that is lost, has used a number for
+       something else, another incarnation begins, and the message is queued again in it. What else waits stays: the
+       recipient says of each message by itself whether it has it, so none comes twice.
     3. An acknowledgement speaks for one incarnation and frees its places only.
 """
 
@@ -29,13 +29,15 @@ _BEFORE_THE_FIRST = Place(0)
 class IncarnationSpan:
     """The places `base` + 1 to `last` of one recipient's queue: its messages of one incarnation.
 
-    Places up to `re_signed_upto` hold messages that were signed for an earlier incarnation (rule 2).
+    Places up to `re_signed_upto` hold messages that an earlier Covey signs once more, for an earlier incarnation.
+    `rolled_back`: it ended because another life has used its numbers (rule 2).
     """
 
     incarnation: Incarnation
     base: int
     last: int
     re_signed_upto: int = 0
+    rolled_back: bool = False
 
     def places(self, received: SequenceSet) -> SequenceSet:
         """Return the places of what an acknowledgement covers (rule 3)."""
@@ -51,7 +53,7 @@ class IncarnationSpan:
         return self.base + received.highest() > self.last
 
     def as_sent(self, place: Place, raw: bytes, identity: Identity) -> bytes:
-        """Return a queued message as it goes out (rules 1 and 2)."""
+        """Return a queued message as it goes out (rule 1)."""
         if place > self.re_signed_upto:
             return raw
         message = read_message(raw, verify=False)

@@ -78,7 +78,10 @@ class ReceiveLink:
     def __init__(self, received: SequenceSet, unlanded: set[LinkSeq]) -> None:
         self.received = received
         self.unlanded = unlanded
+        self.refused: dict[int, bytes] = {}
+        """Imprints of rivals that were refused since the last acknowledgement (`imprints.py`)."""
         self._unacknowledged = 0
+        self._to_name: set[LinkSeq] = set()
         self._deadline_us: int | None = None
 
     @property
@@ -125,8 +128,14 @@ class ReceiveLink:
         """Let acknowledgements cover what a role has landed (rule 3)."""
         self.unlanded -= link_seqs
 
-    def answer_soon(self, now_us: int) -> None:
-        """Ask for an acknowledgement (rule 4)."""
+    def refuse(self, link_seq: LinkSeq, imprint: bytes) -> None:
+        """Note a rival of what has come; of too many, the sender hears when it sends them again."""
+        if len(self.refused) < ACKNOWLEDGE_EVERY_MESSAGES:
+            self.refused[link_seq] = imprint
+
+    def answer_soon(self, now_us: int, *link_seqs: LinkSeq) -> None:
+        """Ask for an acknowledgement (rule 4) that names these numbers."""
+        self._to_name.update(link_seqs)
         self._unacknowledged += 1
         soonest = now_us if self._unacknowledged >= ACKNOWLEDGE_EVERY_MESSAGES else now_us + ACKNOWLEDGE_DELAY_US
         self._deadline_us = soonest if self._deadline_us is None else min(self._deadline_us, soonest)
@@ -144,6 +153,10 @@ class ReceiveLink:
         """Return what is durable here. Call `answered` once it has gone."""
         return self.received.without(self.unlanded) if self.unlanded else self.received
 
+    def to_name(self, limit: int) -> list[LinkSeq]:
+        """Return the lowest numbers that the next acknowledgement is to name; `answered` forgets all there are."""
+        return sorted(self._to_name)[:limit]
+
     def has_answered(self, link_seq: LinkSeq) -> bool:
         """Say whether an acknowledgement of a sequence has gone, and none is due."""
         return self._deadline_us is None and link_seq in self.acknowledgement()
@@ -152,6 +165,8 @@ class ReceiveLink:
         """Note that the acknowledgement has gone, or that nobody is there to have it."""
         self._unacknowledged = 0
         self._deadline_us = None
+        self._to_name.clear()
+        self.refused.clear()
 
 
 @dataclass(slots=True)

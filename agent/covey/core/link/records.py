@@ -58,6 +58,15 @@ class QueueSummary:
     oldest_at_us: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """A message that has left its place; `number` is a batch's own, `lifetime_us` what is left of it."""
+
+    message: bytes
+    number: BatchNumber | None
+    lifetime_us: int | None
+
+
 class CounterRecords(Protocol):
     """Counters that `covey status` shows."""
 
@@ -139,6 +148,9 @@ class QueueRecords(Protocol):
     def remove(self, recipient: DeviceKey, place: Place) -> None:
         """Forget a place of a queue whose message goes by another queue: nothing of it is lost or reported."""
 
+    def take_back(self, recipient: DeviceKey, place: Place) -> TakenBack | None:
+        """Forget a place of a queue and return what stood there: it is queued again under other numbers."""
+
     def free(self, recipient: DeviceKey, received: SequenceSet) -> int:
         """Forget the places that the recipient holds; return how many messages that were."""
 
@@ -175,7 +187,7 @@ class IncarnationRecords(Protocol):
     def replace(self, recipient: DeviceKey, incarnation: Incarnation, now_us: int) -> bool:
         """Begin another incarnation, because a recipient has shown that another state used the present one.
 
-        What waits in it will be re-signed. False where the same recipient said so a short time ago: nothing changes.
+        False where the same recipient said so a short time ago: nothing changes.
         """
 
 

@@ -6,6 +6,7 @@ Every call writes, so it belongs inside a transaction. Places are counted on thr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from covey.core.crypto import Identity
 from covey.core.group.messages import GroupSend
@@ -17,7 +18,7 @@ from covey.core.link.records import SendQueueRecords, class_of
 from covey.core.link.windows import Windows
 from covey.core.now import Now
 from covey.core.telemetry.batch import numbered
-from covey.core.wire.message import NO_GROUP, LossReason, MessageType, write_message
+from covey.core.wire.message import NO_GROUP, Loss, LossReason, MessageType, read_message, write_message
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.limits.message import MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
 from covey.limits.storage import EXPIRED_AT_ONCE
@@ -81,7 +82,8 @@ class SendQueue:
         place = self._records.outbox.queue(
             recipient, seq, link_seq, class_of(kind), message, now.wall_us, number, beyond=beyond
         )
-        lifetime_us = self.telemetry_lifetime_us if kind is MessageType.TELEMETRY else lifetime_us
+        if lifetime_us is None and kind is MessageType.TELEMETRY:
+            lifetime_us = self.telemetry_lifetime_us
         if lifetime_us is not None:
             self._records.outbox.limit_lifetime(recipient, place, lifetime_us)
         self._windows.queue_grew(recipient)
@@ -145,6 +147,28 @@ class SendQueue:
         """Take a message out of a queue, as it goes another way; its link hears of a resumption where it asks."""
         self._withdrawn(recipient, place, place)
         self._records.outbox.remove(recipient, place)
+
+    def requeue(self, recipient: DeviceKey, place: Place, now: Now) -> None:
+        """Queue a message once more, in the present incarnation: another life of this device has used its number."""
+        self._withdrawn(recipient, place, place)
+        taken = self._records.outbox.take_back(recipient, place)
+        message = None if taken is None else read_message(taken.message, verify=False)
+        if taken is None or message is None or message.type is MessageType.LINK:  # its key is forgotten with the place
+            return
+        body = message.body
+        if message.type is MessageType.LOSS:
+            loss = Loss.from_wire(body)
+            body = replace(loss, incarnation=loss.incarnation or message.incarnation).to_wire()
+        self.queue(
+            recipient,
+            message.type,
+            message.group_id,
+            body,
+            now,
+            taken.number,
+            beyond=True,
+            lifetime_us=taken.lifetime_us,
+        )
 
     def redirect(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from covey.core.ids import DeviceKey, Incarnation, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
+from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.link_keys import SendingLinks
 from covey.core.link.records import SenderRecords
 from covey.core.link.sealer import Outgoing, Sealer
@@ -14,6 +15,7 @@ from covey.core.link.windows import Windows
 from covey.core.now import Now
 from covey.core.wire.message import NO_GROUP, MessageType, Resumption
 from covey.limits.link import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES
+from covey.limits.message import MAXIMUM_SEQUENCE
 
 
 class Sender:
@@ -37,23 +39,23 @@ class Sender:
 
     def refresh(self) -> None:
         """Take up what another process has queued, or begun."""
-        present = self._records.incarnations.present()
-        if present != self._windows.incarnation:  # what is in flight may have to be signed again
-            self._windows.clear()
-            self._windows.incarnation = present
         for recipient in self._records.outbox.recipients():
             self._windows.queue_grew(recipient)
 
     def begin_incarnation(self, recipient: DeviceKey, incarnation: Incarnation, now: Now) -> bool:
         """Begin another incarnation, as a recipient has shown that another state has used the present one.
 
-        What waits is signed again for it (`incarnations.py`, rule 2). False where the recipient has shown so a short
-        time ago. Writes, so inside a transaction.
+        False where the recipient has shown so a short time ago. Writes, so inside a transaction.
         """
-        begun = self._records.incarnations.replace(recipient, incarnation, now.wall_us)
-        if begun:
-            self._after_commit(self.refresh)
-        return begun
+        return self._records.incarnations.replace(recipient, incarnation, now.wall_us)
+
+    def held(
+        self, recipient: DeviceKey, span: IncarnationSpan, first: int = 1, last: int = MAXIMUM_SEQUENCE
+    ) -> dict[Place, bytes]:
+        """Return what waits under some link sequences of a span, as it goes out: a window of it at most."""
+        after, end = Place(span.base + first - 1), min(span.base + last, span.last)
+        rows = self._records.outbox.queued(recipient, after, LINK_WINDOW_MESSAGES, LINK_WINDOW_BYTES)
+        return dict(self._sealer.as_sent(recipient, [row for row in rows if row[0] <= end]))
 
     def envelopes(self, now: Now) -> Iterator[Outgoing]:
         """Yield each link's messages in envelopes, control messages first; a served link comes last next time."""

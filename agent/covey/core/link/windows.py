@@ -20,8 +20,6 @@ class Windows:
     def __init__(self) -> None:
         self._control: dict[DeviceKey, SendLink] = {}
         self._others: dict[DeviceKey, SendLink] = {}
-        self.incarnation = b""
-        """The incarnation that what is in flight was signed in."""
         self.is_connected = False
         """Whether the relay can be reached."""
 

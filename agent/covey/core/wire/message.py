@@ -11,6 +11,7 @@ member or a stranger can neither relabel nor redirect a message.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
@@ -19,7 +20,7 @@ from typing import Any
 from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.ids import GROUP_ID_BYTES, INCARNATION_BYTES, KEY_BYTES, DeviceKey, GroupId, Incarnation, LinkSeq
-from covey.core.wire import cbor, shapes
+from covey.core.wire import cbor, imprints, shapes
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import MalformedError
 from covey.limits.link import MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_LOSS_RANGES
@@ -182,14 +183,20 @@ def _read_quickly(raw: bytes) -> tuple[bytes, bytes, list[Any]] | None:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """What the recipient holds durably of one link: the sender may forget it."""
+    """What the recipient holds durably of one link.
+
+    The sender may forget those whose `imprints` are their messages' (`core/link/imprints.py`); all of them, where None:
+    a board, and an earlier Covey, name no imprints.
+    """
 
     incarnation: Incarnation
     received: SequenceSet
+    imprints: Mapping[int, bytes] | None = None
 
     def to_wire(self) -> bytes:
-        """Return the body `[incarnation, upto, [[first, last], ...]]`."""
-        return cbor.encode([self.incarnation, self.received.to_wire(MAXIMUM_ACKNOWLEDGED_RANGES)])
+        """Return the body `[incarnation, [upto, [[first, last], ...]]]`, imprints after it."""
+        named = [] if self.imprints is None else [imprints.to_wire(self.imprints)]
+        return cbor.encode([self.incarnation, self.received.to_wire(MAXIMUM_ACKNOWLEDGED_RANGES), *named])
 
     @classmethod
     def from_wire(cls, body: bytes) -> Acknowledgement:
@@ -198,13 +205,21 @@ class Acknowledgement:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        incarnation, received = cbor.record(
-            cbor.decode(body, 2048),
-            "acknowledgement",
-            cbor.octets(INCARNATION_BYTES),
-            lambda value: SequenceSet.from_wire(value, MAXIMUM_ACKNOWLEDGED_RANGES),
+        fields = cbor.decode(body, _ACKNOWLEDGEMENT_BYTES)
+        named = (imprints.from_wire,) if isinstance(fields, list) and len(fields) > 2 else ()
+        return cls(
+            *cbor.record(
+                fields,
+                "acknowledgement",
+                cbor.octets(INCARNATION_BYTES),
+                lambda value: SequenceSet.from_wire(value, MAXIMUM_ACKNOWLEDGED_RANGES),
+                *named,
+            )
         )
-        return cls(incarnation, received)
+
+
+_ACKNOWLEDGEMENT_BYTES = 10_240
+"""Ranges, runs and imprints at their longest."""
 
 
 @dataclass(frozen=True, slots=True)

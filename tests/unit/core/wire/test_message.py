@@ -84,6 +84,18 @@ def test_acknowledgements(vector: dict[str, Any]) -> None:
     assert acknowledgement.to_wire() == body
 
 
+@pytest.mark.parametrize("vector", vectors("messages", "imprints"))
+def test_imprints(vector: dict[str, Any]) -> None:
+    body = bytes.fromhex(vector["body"])
+    if _refused(vector, lambda: Acknowledgement.from_wire(body)):
+        return
+    acknowledgement = Acknowledgement.from_wire(body)
+    runs = [(first, bytes.fromhex(run)) for first, run in vector["imprints"]]
+    expected = {first + at // 4: run[at : at + 4] for first, run in runs for at in range(0, len(run), 4)}
+    assert acknowledgement.imprints == expected
+    assert acknowledgement.to_wire() == body
+
+
 def test_an_acknowledgement_tells_the_oldest_ranges_first() -> None:
     received = SequenceSet(0, tuple((10 * n, 10 * n + 1) for n in range(1, 200)))
     reported = Acknowledgement.from_wire(Acknowledgement(Incarnation(bytes(8)), received).to_wire())

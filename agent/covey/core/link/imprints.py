@@ -1,0 +1,90 @@
+"""Which message came under each recent number, so that another life of its author shows (docs/protocol.md, section 20).
+
+A state that was restored, and does not know it, gives numbers once more that its lost life has given. Rules:
+
+    1. Of the newest numbers of each link, the imprint of their message is kept, and its `seq`.
+    2. A message whose number another one has is a rival, and so is one whose `seq` does not fit between those of its
+       neighbours: in one life, both numbers rise together. A rival is neither taken nor a duplicate.
+    3. Acknowledgements name what has come by imprints; a sender forgets nothing else. What has been refused is named,
+       too. A relay that repeats an old envelope repeats its imprint: nobody doubts anybody for that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from covey.core.ids import DeviceKey, Incarnation, LinkSeq
+from covey.core.link.receiver import ReceiveLink
+from covey.core.wire.imprints import UNKNOWN, imprint_of
+from covey.core.wire.message import Acknowledgement, Message
+from covey.core.wire.sequences import SequenceSet
+from covey.limits.link import IMPRINTS_REPEATED, MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_IMPRINTS
+
+
+@dataclass(frozen=True, slots=True)
+class Imprint:
+    """What is kept of a message that has come."""
+
+    link_seq: LinkSeq
+    seq: int
+    imprint: bytes
+
+
+class ImprintRecords(Protocol):
+    """The imprints of the newest numbers of each link."""
+
+    def note(self, author: DeviceKey, incarnation: Incarnation, imprint: Imprint) -> None:
+        """Keep the imprint of a message that has come."""
+
+    def of(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
+        """Return what is kept of a number."""
+
+    def before(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
+        """Return what is kept of the nearest lower number."""
+
+    def after(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
+        """Return what is kept of the nearest higher number."""
+
+    def newest(self, author: DeviceKey, incarnation: Incarnation, limit: int) -> list[LinkSeq]:
+        """Return the highest numbers of which something is kept."""
+
+
+class Imprints:
+    """Judges what comes by what has come, and names it in acknowledgements."""
+
+    def __init__(self, records: ImprintRecords) -> None:
+        self._records = records
+
+    def note(self, message: Message) -> None:
+        """Keep a message's imprint: it was taken. Writes, so inside a transaction."""
+        imprint = Imprint(message.link_seq, message.seq, imprint_of(message.raw))
+        self._records.note(message.author, message.incarnation, imprint)
+
+    def is_rival(self, message: Message, link: ReceiveLink) -> bool:
+        """Say whether another life of its author wrote a message (rule 2)."""
+        whose, number = (message.author, message.incarnation), message.link_seq
+        held = self._records.of(*whose, number)
+        if held is not None:
+            return held.imprint != imprint_of(message.raw)
+        if number in link.received:
+            return False
+        before = self._records.before(*whose, number)
+        if before is not None and message.seq - before.seq < number - before.link_seq:
+            return True
+        after = self._records.after(*whose, number) if number < link.received.highest() else None
+        return after is not None and after.seq - message.seq < after.link_seq - number
+
+    def acknowledgement(
+        self, author: DeviceKey, incarnation: Incarnation, link: ReceiveLink, repeated: int = IMPRINTS_REPEATED
+    ) -> Acknowledgement:
+        """Return what a link's author is told (rule 3): what is new, and the newest once more."""
+        durable = link.acknowledgement()
+        received = SequenceSet(durable.upto, durable.ranges[:MAXIMUM_ACKNOWLEDGED_RANGES])
+        named = {*link.to_name(MAXIMUM_IMPRINTS - repeated), *self._records.newest(author, incarnation, repeated)}
+        imprints = {number: imprint for number, imprint in link.refused.items() if number not in received}
+        for number in named:
+            if number in received:
+                held = self._records.of(author, incarnation, number)
+                imprints[number] = UNKNOWN if held is None else held.imprint
+        return Acknowledgement(incarnation, received, imprints)

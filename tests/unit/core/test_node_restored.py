@@ -1,0 +1,261 @@
+"""A disk that was written back bit for bit: no start can see it, and nothing is lost or comes twice all the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from covey.core.events import RollbackDetected
+from covey.core.ids import GroupId, Incarnation, LinkSeq
+from covey.core.wire.imprints import UNKNOWN
+from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, write_message
+from covey.core.wire.sequences import SequenceSet
+from covey.limits.link import IMPRINTS_KEPT, RETRY_US_MAX
+from tests.durable import DurableDevice
+from tests.fleet import carry, found
+
+Make = Callable[..., DurableDevice]
+_DAY_S = 86_400
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    devices: list[DurableDevice] = []
+
+    def made(name: str, *, collects: bool = False) -> DurableDevice:
+        devices.append(DurableDevice(name, tmp_path, collects=collects))
+        return devices[-1]
+
+    yield made
+    for device in devices:
+        device.stop()
+
+
+def _image(device: DurableDevice) -> dict[str, bytes]:
+    device.stop()
+    files = device.files()
+    device.restart()
+    return files
+
+
+def _write_back(device: DurableDevice, files: dict[str, bytes]) -> None:
+    device.stop()
+    device.put_files(files, in_place=True)
+    before = device.store
+    device.restart()
+    assert device.store is not before
+
+
+def _settle(*devices: DurableDevice) -> None:
+    """Let everything come that comes, with the longest retries."""
+    for _ in range(6):
+        carry(*devices)
+        for device in devices:
+            device.wait(RETRY_US_MAX / 1e6)
+            device.maintain()
+    carry(*devices)
+
+
+def _came(device: DurableDevice, prefix: bytes) -> Counter[bytes]:
+    bodies = (row[-1] for row in device.store.inbox.arrived(10_000))
+    return Counter(body for body in bodies if body.startswith(prefix))
+
+
+def _each(prefix: bytes, count: int) -> Counter[bytes]:
+    return Counter(b"%s %d" % (prefix, number) for number in range(count))
+
+
+def _blobs(device: DurableDevice, group_id: GroupId, prefix: bytes, count: int) -> None:
+    for body in _each(prefix, count):
+        device.blob(group_id, body)
+
+
+@pytest.mark.parametrize(("lost", "queued"), [(1, 1), (9, 5), (9, 9), (9, 40), (1, 40)])
+def test_what_is_numbered_twice_comes(make: Make, lost: int, queued: int) -> None:
+    """A card that was written back lost what the lost life had numbered: 38 readings, 9 blobs."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    image = _image(ann)
+    _blobs(ann, group_id, b"lost", lost)
+    carry(ann, ben)
+    _write_back(ann, image)
+    first = ann.store.incarnations.present()
+    _blobs(ann, group_id, b"new", queued)
+    _settle(ann, ben)
+    assert _came(ben, b"lost") == _each(b"lost", lost)
+    assert _came(ben, b"new") == _each(b"new", queued)
+    assert ann.store.incarnations.present() != first
+    assert ann.store.outbox.totals()[0] == 0
+    assert [event for event in ann.events() if isinstance(event, RollbackDetected)] == [RollbackDetected(ben.key)]
+    ann.blob(group_id, b"later")
+    _settle(ann, ben)
+    assert ben.inbox()[-1] == b"later"
+
+
+def test_an_acknowledgement_that_a_relay_kept_frees_nothing_of_the_new_life(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    image = _image(ann)
+    _blobs(ann, group_id, b"lost", 9)
+    for outgoing in ann.sends():
+        ben.receive(outgoing.envelope)
+    ben.wait(1)
+    kept = [outgoing.envelope for outgoing in ben.sends()]
+    _write_back(ann, image)
+    _blobs(ann, group_id, b"new", 20)
+    for envelope in kept:  # before the first of them has gone
+        ann.receive(envelope)
+    _settle(ann, ben)
+    assert _came(ben, b"new") == _each(b"new", 20)
+    assert ann.store.outbox.totals()[0] == 0
+
+
+@pytest.mark.parametrize("first", [1, 5, 9, 12])
+def test_a_later_message_that_comes_first_hides_none(make: Make, first: int) -> None:
+    """A relay loses what would have shown the copy; what follows has numbers that nobody has used."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    image = _image(ann)
+    _blobs(ann, group_id, b"lost", 9)
+    carry(ann, ben)
+    _write_back(ann, image)
+    _blobs(ann, group_id, b"new", 20)
+    for outgoing in ann.sends()[first:]:
+        ben.receive(outgoing.envelope)
+    _settle(ann, ben)
+    assert _came(ben, b"new") == _each(b"new", 20)
+    assert ann.store.outbox.totals()[0] == 0
+
+
+def test_what_a_relay_kept_of_the_lost_life_comes_in_between(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    image = _image(ann)
+    _blobs(ann, group_id, b"lost", 9)
+    kept = [outgoing.envelope for outgoing in ann.sends()]
+    _write_back(ann, image)
+    _blobs(ann, group_id, b"new", 20)
+    new = [outgoing.envelope for outgoing in ann.sends()]
+    for envelope in (*new[:3], *kept[1:6], *new[10:12], *kept, *new[4:]):
+        ben.receive(envelope)
+    _settle(ann, ben)
+    assert _came(ben, b"new") == _each(b"new", 20)
+    assert max(_came(ben, b"lost").values()) == 1
+    assert ann.store.outbox.totals()[0] == 0
+
+
+def test_numbers_of_another_link_show_that_seqs_are_given_again(make: Make) -> None:
+    """What would land under a `seq` that is in a table is refused: a table would take it for a repeat."""
+    ann, ben, cat = make("ann"), make("ben"), make("cat")
+    group_id = found(ann, ben, cat)
+    image = _image(ann)
+    for number in range(10):
+        with ann.store.transaction():
+            ann.node.send_blob(group_id, b"lost %d" % number, ann.now, ben.key)
+            ann.node.send_blob(group_id, b"lost %d" % number, ann.now, cat.key)
+    carry(ann, ben, cat)
+    used = ann.store.connection.execute("SELECT next_seq FROM device").fetchone()[0]
+    _write_back(ann, image)
+    with ann.store.transaction():
+        for number in range(15):
+            ann.node.send_blob(group_id, b"new %d" % number, ann.now, ben.key)
+    seqs = []
+    for outgoing in ann.sends()[10:]:  # beyond the numbers of the lost life, and within its seqs
+        seqs.append(outgoing.entry.place if outgoing.entry else 0)
+        ben.receive(outgoing.envelope)
+    assert used > 20
+    assert not _came(ben, b"new")
+    _settle(ann, ben, cat)
+    assert _came(ben, b"new") == _each(b"new", 15)
+
+
+def test_a_relay_that_repeats_everything_makes_nobody_doubt(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    first = ann.store.incarnations.present()
+    sent: list[bytes] = []
+    answered: list[bytes] = []
+    for number in range(30):
+        ann.blob(group_id, b"blob %d" % number)
+        for outgoing in ann.sends():
+            sent.append(outgoing.envelope)
+            ben.receive(outgoing.envelope)
+        ben.wait(1)
+        for outgoing in ben.sends():
+            answered.append(outgoing.envelope)
+            ann.receive(outgoing.envelope)
+        for envelope in sent[::7]:
+            ben.receive(envelope)
+        for envelope in answered[::5]:
+            ann.receive(envelope)
+    _settle(ann, ben)
+    assert ann.store.incarnations.present() == first
+    assert "dropped_rollback" not in ben.store.counters.values()
+    assert _came(ben, b"blob") == _each(b"blob", 30)
+
+
+def test_a_life_of_which_the_imprints_are_forgotten(make: Make) -> None:
+    """The recipient has had more messages since than it remembers: it holds the number, and cannot say for what."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    image = _image(ann)
+    lost = IMPRINTS_KEPT + 200
+    with ann.store.transaction():
+        for number in range(lost):
+            ann.node.send_blob(group_id, b"lost %d" % number, ann.now)
+    carry(ann, ben)
+    _write_back(ann, image)
+    _blobs(ann, group_id, b"new", 9)
+    _settle(ann, ben)
+    assert _came(ben, b"new") == _each(b"new", 9)
+    assert ann.store.outbox.totals()[0] == 0
+
+
+def test_what_waited_in_the_image_comes_once(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    carry(ann, ben)
+    _blobs(ann, group_id, b"waited", 5)
+    image = _image(ann)
+    _blobs(ann, group_id, b"lost", 5)
+    carry(ann, ben)
+    _write_back(ann, image)
+    _blobs(ann, group_id, b"new", 20)
+    _settle(ann, ben)
+    assert _came(ben, b"waited") == _each(b"waited", 5)
+    assert _came(ben, b"new") == _each(b"new", 20)
+
+
+def _answer(ben: DurableDevice, ann: DurableDevice, imprints: dict[int, bytes], upto: int) -> None:
+    """Have ben claim what he likes."""
+    incarnation = ann.store.incarnations.present()
+    body = Acknowledgement(incarnation, SequenceSet(upto), imprints).to_wire()
+    own = Incarnation(bytes(8))
+    message = write_message(ben.identity, MessageType.ACK, ann.key, NO_GROUP, own, 0, LinkSeq(0), 1, body)
+    ann.receive(ben.node._sealer.seal(ann.key, message).envelope)
+
+
+def test_a_recipient_that_lies_costs_an_incarnation_a_day(make: Make) -> None:
+    ann, ben, cat = make("ann"), make("ben"), make("cat")
+    group_id = found(ann, ben, cat)
+    with ann.store.transaction():
+        ann.node.send_blob(group_id, b"for ben", ann.now, ben.key)
+        ann.node.send_blob(group_id, b"for cat", ann.now, cat.key)
+    incarnations = {ann.store.incarnations.present()}
+    for _ in range(50):
+        last = ann.store.incarnations.spans(ben.key)[-1]
+        number = last.last - last.base
+        _answer(ben, ann, dict.fromkeys(range(1, number + 1), b"lies"), number)
+        _answer(ben, ann, dict.fromkeys(range(1, number + 1), UNKNOWN), number + 5)
+        incarnations.add(ann.store.incarnations.present())
+    assert len(incarnations) == 2
+    assert ann.store.outbox.totals()[0] == 2
+    ann.wait(_DAY_S + 1)
+    last = ann.store.incarnations.spans(ben.key)[-1]
+    _answer(ben, ann, {1: b"lies"}, last.last - last.base)
+    assert ann.store.incarnations.present() not in incarnations
+    _settle(ann, cat)
+    assert _came(cat, b"for") == Counter([b"for cat"])
