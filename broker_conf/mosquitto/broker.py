@@ -4,7 +4,7 @@
    (port, paths) and what a caller names in `settings` are replaced, each option where it stands.
 2. It listens on 127.0.0.1 alone, and on the same port for its whole life, so that clients find it again.
 3. `start` returns when it accepts connections, `add_device` when the credential is in force.
-4. The enrolment account exists, with its default password, unless devices prove themselves by certificates.
+4. The enrolment account exists, with a password that is drawn, unless devices prove themselves by certificates.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT, add_device, write_account
+from covey.adapters.broker.mosquitto_passwords import add_device, draw_enrolment_password, share_enrolment
 from covey.errors import ConfigurationError, TransientError
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ class Broker:
 
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
-        write_account(self._passwords, ENROLMENT_ACCOUNT, ENROLMENT_ACCOUNT)
+        self.enrolment_password = draw_enrolment_password()
+        share_enrolment(self._passwords, self.enrolment_password)
         places = _places(folder, self.port, certificate, fleet_ca)
         committed = (_HERE / ("mosquitto-certificates.conf" if fleet_ca else "mosquitto.conf")).read_text()
         self._configuration.write_text(substitute(committed, {**places, **(settings or {})}))

@@ -14,6 +14,7 @@ import pytest
 from broker_conf.mosquitto import Broker
 from covey.adapters.broker.examination import BrokerAccount, Examination
 from covey.adapters.broker.fleet_ca import FleetCa
+from covey.adapters.broker.mosquitto_passwords import write_account
 from tests.integration.certificates import make_certificate
 from tests.integration.test_broker_command import covey
 
@@ -31,9 +32,9 @@ def identities(broker: Broker) -> tuple[BrokerAccount, BrokerAccount]:
     return BrokerAccount(one, broker.add_device(one)), BrokerAccount(two, broker.add_device(two))
 
 
-def broken(broker: Broker, *, shared: str = "enrol", listen_s: float = 0.0) -> dict[str, str]:
+def broken(broker: Broker, *, shared: str | None = None, listen_s: float = 0.0) -> dict[str, str]:
     """Return what a broker does not keep, and what was seen."""
-    examination = Examination(broker.url, None, identities(broker), shared, listen_s)
+    examination = Examination(broker.url, None, identities(broker), shared or broker.enrolment_password, listen_s)
     return {each.name: each.seen for each in examination.findings() if not each.kept}
 
 
@@ -67,7 +68,17 @@ def test_what_a_broker_lacks_is_found(tmp_path: Path, lacking: str, monkeypatch:
     with Broker(tmp_path / "broker", settings=settings) as broker:
         found = broken(broker)
     assert said in found[lacking]
-    assert found.keys() == {lacking}
+    also = {"enrolment_has_one_session"} if lacking == "sessions_are_kept_from_others" else set()
+    assert found.keys() == {lacking, *also}
+
+
+def test_the_password_that_everybody_knew_is_found(tmp_path: Path, broker: Broker) -> None:
+    """What brokers had that were made before, and had not renewed it."""
+    write_account(tmp_path / "broker" / "passwords", "enrol", "enrol")
+    broker.reload()
+    found = broken(broker, shared="enrol")
+    assert found.keys() == {"enrolment_has_its_own_password"}
+    assert "covey broker renew" in found["enrolment_has_its_own_password"]
 
 
 def test_a_broker_open_to_anonymous_clients_is_found(tmp_path: Path) -> None:
@@ -77,7 +88,7 @@ def test_a_broker_open_to_anonymous_clients_is_found(tmp_path: Path) -> None:
     open_to_all = {"allow_anonymous": "true", "use_username_as_clientid": "false"}
     with Broker(tmp_path / "open", settings=open_to_all) as broker:
         found = broken(broker)
-    assert found.keys() == {"refuses_strangers", "sessions_are_kept_from_others"}
+    assert found.keys() == {"refuses_strangers", "sessions_are_kept_from_others", "enrolment_has_one_session"}
     assert found["refuses_strangers"] == "it lets somebody without a name in"
 
 
@@ -117,7 +128,7 @@ def test_the_command(tmp_path: Path, broker: Broker) -> None:
     words = [word for file in files for word in ("--identity", str(file))]
     done = covey("check", "--listen", "0", "--url", broker.url, *words)
     assert done.returncode == 0, done.stdout
-    assert done.stdout.count("\nok ") == 9
+    assert done.stdout.count("\nok ") == 11
     shown: dict[str, Any] = json.loads(covey("check", "--listen", "0", "--url", broker.url, *words, "--json").stdout)
     assert shown["sound"]
     assert {each["kept"] for each in shown["findings"]} == {True}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import stat
 import subprocess
@@ -55,7 +56,12 @@ def test_a_broker_s_accounts_from_nothing(tmp_path: Path) -> None:
     file, name, pid_file = tmp_path / "passwords", secrets.token_hex(32), tmp_path / "pid"
     ok("init", "--password-file", str(file))
     with Broker(tmp_path / "broker", settings={"password_file": f"{file}\npid_file {pid_file}"}) as broker:
-        assert accepts(broker, "enrol", "enrol")
+        drawn = (tmp_path / "passwords.enrolment").read_text()
+        assert re.fullmatch("[a-z2-9]{8}", drawn)
+        assert accepts(broker, "enrol", drawn)
+        assert not accepts(broker, "enrol", "enrol")
+        ok("init", "--password-file", str(file))  # again: what is there stays
+        assert (tmp_path / "passwords.enrolment").read_text() == drawn
         files = ("--password-file", str(file), "--pid-file", str(pid_file))
         first = ok("enrol", name, *files).strip()
         wait_until(lambda: accepts(broker, name, first), "the broker knows the device")
@@ -64,6 +70,9 @@ def test_a_broker_s_accounts_from_nothing(tmp_path: Path) -> None:
         wait_until(lambda: accepts(broker, name, second["password"]), "the device has a new password")
         assert not accepts(broker, name, first)
 
+        ok("renew", *files)
+        wait_until(lambda: not accepts(broker, "enrol", drawn), "the shared password is another")
+        assert accepts(broker, "enrol", (tmp_path / "passwords.enrolment").read_text())
         ok("init", *files, "--shared-password-file", "-", feed="fern otter\n")
         wait_until(lambda: accepts(broker, "enrol", "fern otter"), "the shared password is another")
         client = Client(broker, "", name, second["password"])

@@ -179,7 +179,7 @@ def _resident_mib(broker: Broker) -> int:
 
 def test_who_acknowledges_nothing_is_held_little_for(broker: Broker) -> None:  # accepts: 002.29
     """In flight a thousand messages of a megabyte were held for one client, beside its queue."""
-    hoarder = Client(broker, "", ENROLMENT_ACCOUNT, ENROLMENT_ACCOUNT)
+    hoarder = Client(broker, "", ENROLMENT_ACCOUNT, broker.enrolment_password)
     hoarder.paho.manual_ack_set(True)
     hoarder.subscribe("covey/1/pair/7/a")
     for _ in range(200):
@@ -191,7 +191,7 @@ def test_who_acknowledges_nothing_is_held_little_for(broker: Broker) -> None:  #
 def test_memory_is_bounded_whatever_fills_it(tmp_path: Path) -> None:  # accepts: 002.29
     """One account that all may use took mosquitto to 1,749 MiB with subscriptions, which nothing else bounds."""
     with Broker(tmp_path / "small", settings={"memory_limit": str(32 * 1024 * 1024)}) as broker:
-        hoarder = Client(broker, "", ENROLMENT_ACCOUNT, ENROLMENT_ACCOUNT)
+        hoarder = Client(broker, "", ENROLMENT_ACCOUNT, broker.enrolment_password)
         topics = (f"{number}/{'a/' * 100}" for number in itertools.count())
         most = 0
         while hoarder.disconnects.empty():

@@ -43,9 +43,9 @@ def connect(broker: Broker) -> Iterator[Callable[..., Client]]:
 
 
 @pytest.fixture
-def joiner(connect: Callable[..., Client]) -> Client:
+def joiner(broker: Broker, connect: Callable[..., Client]) -> Client:
     """Somebody who has the shared password, and nothing else."""
-    return connect(ENROLMENT_ACCOUNT, "enrol")
+    return connect(ENROLMENT_ACCOUNT, broker.enrolment_password)
 
 
 @pytest.fixture
@@ -97,14 +97,14 @@ def test_enrol_takes_no_device_over(
     broker: Broker, connect: Callable[..., Client], new_relay_client: Callable[..., RelayClient]
 ) -> None:
     victim = new_relay_client().up()
-    thief = connect(ENROLMENT_ACCOUNT, "enrol", client_id=victim.username)
+    thief = connect(ENROLMENT_ACCOUNT, broker.enrolment_password, client_id=victim.username)
     victim.send(victim, b"still mine")
     assert victim.receive() == b"still mine"
     assert thief.messages.empty()
 
 
-def test_one_enrolment_connection_at_a_time(joiner: Client, connect: Callable[..., Client]) -> None:
-    second = connect(ENROLMENT_ACCOUNT, "enrol", client_id="another")
+def test_one_enrolment_connection_at_a_time(broker: Broker, joiner: Client, connect: Callable[..., Client]) -> None:
+    second = connect(ENROLMENT_ACCOUNT, broker.enrolment_password, client_id="another")
     take(joiner.disconnects)
     assert second.publish(OURS, b"hello") == NOBODY
 
@@ -112,7 +112,7 @@ def test_one_enrolment_connection_at_a_time(joiner: Client, connect: Callable[..
 def test_another_shared_password(tmp_path: Path, broker: Broker, connect: Callable[..., Client]) -> None:
     write_account(tmp_path / "broker" / "passwords", ENROLMENT_ACCOUNT, "fern otter")
     broker.add_device(secrets.token_hex(32))  # reloads
-    refused = Client(broker, "", ENROLMENT_ACCOUNT, "enrol")
+    refused = Client(broker, "", ENROLMENT_ACCOUNT, broker.enrolment_password)
     assert refused.accepted.is_failure
     refused.close()
     connect(ENROLMENT_ACCOUNT, "fern otter")

@@ -240,8 +240,8 @@ def test_a_guess_is_told_and_costs_nobody_the_code(
     run_agent(barn)
     inviting = start(barn, "invite")
     code = inviting.document()["code"]
-    number, first, second = code.split("-")
-    wrong = f"{number}-{first}-{'abandon' if second != 'abandon' else 'ability'}"
+    number, first, second, enrolment = code.split("-")
+    wrong = f"{number}-{first}-{'abandon' if second != 'abandon' else 'ability'}-{enrolment}"
     guessing = start(fresh("guess"), "join", wrong, "--relay", broker.url)
     wait_until(lambda: "somebody there says: the code is wrong" in guessing.errors.read_text(), "the guesser hears it")
     assert guessing.interrupt() == 130
@@ -373,7 +373,10 @@ def test_a_fleet_ca_gives_certificates(
     pi = fresh("pi")
     inviting = start(barn, "invite", "--yes")
     code = inviting.document()["code"]
-    assert pi.covey("join", code, "--relay", broker.url, "--timeout", "0").returncode == 1
+    shared = tmp_path / "shared"  # whose authority is not the password file does not know it
+    shared.write_text(broker.enrolment_password)
+    words = ("--relay", broker.url, "--timeout", "0", "--enrolment-password-file", str(shared))
+    assert pi.covey("join", code, *words).returncode == 1
     bundle = pi.state / "relay.pem"
     assert bundle.stat().st_mode & 0o777 == 0o600
     assert bundle.read_text().count("-----BEGIN ") == 2

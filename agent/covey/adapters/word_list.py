@@ -44,7 +44,7 @@ def typed_code(text: str) -> Code:
     for typed, known in zip(code.words, (first, second), strict=True):
         if not known or not (known.startswith(typed) or typed.startswith(known)):
             raise LocalError(f"'{typed}' is no word of a code", hint="read it again: each word is an English one")
-    return Code(code.number, (first, second))
+    return Code(code.number, (first, second), code.enrolment)
 
 
 def words_at(places: Sequence[int]) -> list[str]:

@@ -24,12 +24,13 @@ def add_arguments(parser: Parser) -> None:
         "make what credentials come from: a shared account for joiners, or a fleet CA",
         examples=("covey broker init --password-file /etc/mosquitto/passwords", "covey broker init --ca /srv/covey/ca"),
     )
+    renew = actions.add("renew", _renew, "give the account that joiners share another password; invites carry it")
     enrol = actions.add("enrol", _enrol, "make a device's credential, and print it once")
     remove = actions.add("remove", _remove, "shut a device out")
     check = actions.add("check", _check, "prove on a live broker that it keeps its promises", examples=_CHECK_EXAMPLES)
     for action in (enrol, remove):
         action.add_argument("device", metavar="DEVICE", help="a device's broker user name, or its signing key")
-    for action in (init, enrol, remove):
+    for action in (init, renew, enrol, remove):
         action.add_argument("--password-file", metavar="FILE", help="mosquitto's password file")
         action.add_argument(
             "--pid-file", metavar="FILE", help="mosquitto's pid file: it is told of a changed password file"
@@ -39,7 +40,7 @@ def add_arguments(parser: Parser) -> None:
         action.add_argument(
             "--shared-password-file",
             metavar="FILE",
-            help="file with the password of the account enrol (default: its name); - is stdin",
+            help="file with the password of the account enrol (default: one that is drawn); - is stdin",
         )
     enrol.add_argument("--output", metavar="FILE", help="write the credential to a file of mode 0600")
     check.add_argument(
@@ -78,6 +79,15 @@ def _init(options: argparse.Namespace) -> None:
         print_json(to_json(prepared))
     else:
         print_fields(to_json(prepared))
+
+
+def _renew(options: argparse.Namespace) -> None:
+    """Draw another password for whoever has no credential yet."""
+    renewed = broker_access.renew_shared_password(state_folder(options), _named(options))
+    if options.json:
+        print_json(to_json(renewed))
+    else:
+        print_fields(to_json(renewed))
 
 
 def _enrol(options: argparse.Namespace) -> None:

@@ -22,6 +22,9 @@ MAXIMUM_INVITE_BYTES = 1_024
 MAXIMUM_RELAY_URL_BYTES = 512
 """The relay's URL in an invite."""
 
+MAXIMUM_ENROLMENT_PASSWORD_BYTES = 64
+"""The password of the account that joiners share, in an invite."""
+
 MAXIMUM_OPEN_INVITES = 16
 """Invites open at one time on one device."""
 

@@ -35,14 +35,15 @@ def _fields(**changed: object) -> list[object]:
 
 def _invites() -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
-    for name, relay, rendezvous in [
-        ("an invite", _RELAY, None),
-        ("without a relay", "", None),
-        ("with the longest relay", "x" * 512, None),
-        ("with a rendezvous", _RELAY, 42),
-        ("with the last rendezvous", _RELAY, 9_999),
+    for name, relay, rendezvous, enrolment in [
+        ("an invite", _RELAY, None, None),
+        ("without a relay", "", None, None),
+        ("with the longest relay", "x" * 512, None, None),
+        ("with a rendezvous", _RELAY, 42, None),
+        ("with the last rendezvous", _RELAY, 9_999, None),
+        ("with the enrolment account's password", _RELAY, 42, "k3xq7bm2"),
     ]:
-        invite = Invite(GROUP_ID, ALICE.keys, _SECRET, _EXPIRES_US, relay, rendezvous)
+        invite = Invite(GROUP_ID, ALICE.keys, _SECRET, _EXPIRES_US, relay, rendezvous, enrolment)
         entries.append(
             {
                 "name": name,
@@ -54,6 +55,7 @@ def _invites() -> list[dict[str, Any]]:
                 "expires_at_us": _EXPIRES_US,
                 "relay_url": relay,
                 "rendezvous": rendezvous,
+                "enrolment": enrolment,
                 "code": None,
             }
         )
@@ -76,7 +78,10 @@ def _invites() -> list[dict[str, Any]]:
         ("relay longer than allowed", _uri(_fields(relay="x" * 513))),
         ("rendezvous 0", _uri(_fields(rendezvous=0))),
         ("rendezvous 10000", _uri(_fields(rendezvous=10_000))),
-        ("a field after the rendezvous", _uri([*_fields(rendezvous=42), 0])),
+        ("a number for the password", _uri([*_fields(rendezvous=42), 0])),
+        ("an empty password", _uri([*_fields(rendezvous=42), ""])),
+        ("a password of 65 bytes", _uri([*_fields(rendezvous=42), "x" * 65])),
+        ("a field after the password", _uri([*_fields(rendezvous=42), "x", 0])),
         ("longer than any", _uri(_fields(relay="x" * 2_000))),
         ("not deterministic", _uri(b"\x87\x18\x01" + cbor(_fields())[2:])),
     ]

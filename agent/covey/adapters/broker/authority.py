@@ -63,13 +63,21 @@ class PasswordAuthority:
         return removed
 
     def share(self, password: str | None) -> None:
-        """Set the enrolment account's password, which all may know; None closes the account.
+        """Set the enrolment account's password, and keep it for the invites that carry it; None closes the account.
 
         Raises:
             ConfigurationError, StorageError: as `mint`.
         """
-        mosquitto_passwords.write_account(self.password_file, mosquitto_passwords.ENROLMENT_ACCOUNT, password)
+        mosquitto_passwords.share_enrolment(self.password_file, password)
         self._reload()
+
+    def shared(self) -> str | None:
+        """Return the enrolment account's password; None where nobody has set one here.
+
+        Raises:
+            ConfigurationError: this user may not read it.
+        """
+        return mosquitto_passwords.shared_enrolment(self.password_file)
 
     def _reload(self) -> None:
         if self.pid_file is not None:

@@ -113,6 +113,8 @@ class Examination:
             "all_else_is_closed": self._all_else_is_closed,
             "refuses_retained": self._refuses_retained,
             "enrolment_is_confined": self._enrolment_is_confined,
+            "enrolment_has_its_own_password": self._enrolment_has_its_own_password,
+            "enrolment_has_one_session": self._enrolment_has_one_session,
         }
 
     # --- the trials: whether the property holds, and what was seen ---------------------------------------
@@ -247,6 +249,22 @@ class Examination:
             if overheard - {ours, theirs}:
                 return False, f"whoever has no credential reads {min(overheard - {ours, theirs})}"
         return True, "meets others at rendezvous topics, and nowhere else"
+
+    def _enrolment_has_its_own_password(self) -> tuple[bool, str]:
+        with self._visit(BrokerAccount(ENROLMENT_ACCOUNT, ENROLMENT_ACCOUNT)) as anybody:
+            if anybody.refusal:
+                return True, f"refuses the word {ENROLMENT_ACCOUNT}, which everybody knows"
+        return False, f"anybody comes in as {ENROLMENT_ACCOUNT}, whose password is its name: covey broker renew"
+
+    def _enrolment_has_one_session(self) -> tuple[bool, str]:
+        who = BrokerAccount(ENROLMENT_ACCOUNT, self._shared_password)
+        with self._visit(who, client_id=secrets.token_hex(8)) as one:
+            if one.refusal:
+                return True, f"there is no account {ENROLMENT_ACCOUNT}: {one.refusal}"
+            with self._visit(who, client_id=secrets.token_hex(8)):
+                if one.publish(f"covey/1/pair/{secrets.randbelow(10**9)}/a", b"still here"):
+                    return False, "whoever has no credential holds as many sessions as it likes"
+        return True, "one at a time, whatever it calls itself"
 
     # --- how -------------------------------------------------------------------------------------------------
 

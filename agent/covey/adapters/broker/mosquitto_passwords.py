@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENROLMENT_ACCOUNT = "enrol"
-"""User name, and unless changed also password, of whoever has no credential yet (`docs/protocol.md`, Relay)."""
+"""User name, and in brokers of before also password, of whoever has no credential yet (`docs/protocol.md`, Relay)."""
 
 _DEVICE_NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -33,6 +33,8 @@ _DEVICE_NAME = re.compile(r"[0-9a-f]{64}")
 _ROUNDS = 101
 _SALT_BYTES = 12
 _PASSWORD_BYTES = 24
+_LEGIBLE = "abcdefghijkmnpqrstuvwxyz23456789"
+_ENROLMENT_LENGTH = 8
 
 
 def check_device_name(user_name: str) -> None:
@@ -95,6 +97,49 @@ def write_account(passwords: Path, user_name: str, password: str | None) -> bool
         ) from error
     except OSError as error:
         raise storage_error("write", passwords, error) from error
+
+
+def draw_enrolment_password() -> str:
+    """Draw what joiners share: 40 random bits, without letters and digits that look alike, short enough to type."""
+    return "".join(secrets.choice(_LEGIBLE) for _ in range(_ENROLMENT_LENGTH))
+
+
+def share_enrolment(passwords: Path, password: str | None) -> None:
+    """Set the enrolment account's password, and keep it for the invites that carry it; None closes the account.
+
+    Raises:
+        ConfigurationError, StorageError: as `write_account`.
+    """
+    write_account(passwords, ENROLMENT_ACCOUNT, password)
+    kept = _kept_enrolment(passwords)
+    try:
+        if password is None:
+            kept.unlink(missing_ok=True)
+        else:  # whoever may change the passwords may read it: members that invite
+            replace_file(kept, password.encode(), 0o600, like=passwords.stat())
+    except OSError as error:
+        raise storage_error("write", kept, error) from error
+
+
+def shared_enrolment(passwords: Path) -> str | None:
+    """Return the enrolment account's password; None where nobody has set one here.
+
+    Raises:
+        ConfigurationError: this user may not read it.
+    """
+    kept = _kept_enrolment(passwords)
+    try:
+        return kept.read_text().strip() or None
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"{kept} cannot be read", hint="run this as the user who owns the password file and its folder"
+        ) from error
+
+
+def _kept_enrolment(passwords: Path) -> Path:
+    return passwords.with_name(f"{passwords.name}.enrolment")
 
 
 def hash_password(password: str) -> str:

@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.broker.authority import Authority, PasswordAuthority, authority, fleet_ca
-from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT, check_device_name
+from covey.adapters.broker.mosquitto_passwords import (
+    ENROLMENT_ACCOUNT,
+    check_device_name,
+    draw_enrolment_password,
+)
 from covey.adapters.keys.key_file import read_secret, write_secret
 from covey.adapters.keys.relay_credential import is_certificate
 from covey.config.settings import RelayConfig
@@ -118,7 +122,22 @@ def prepare_authority(
     held = named.open(folder)
     if not isinstance(held, PasswordAuthority):
         raise UsageError("the configured authority is a fleet CA", hint="name it: covey broker init --ca DIR")
-    held.share(_shared(shared_password))
+    if shared_password is not None or held.shared() is None:
+        held.share(draw_enrolment_password() if shared_password is None else _shared(shared_password))
+    return PreparedPasswords(str(held.password_file), ENROLMENT_ACCOUNT)
+
+
+def renew_shared_password(folder: StateFolder, named: NamedAuthority) -> PreparedPasswords:
+    """Give the account that joiners share another password, which is drawn; who was on it is turned away.
+
+    Raises:
+        UsageError: the authority is a fleet CA, which has no such account; or as `NamedAuthority.open`.
+        ConfigurationError: it is not usable.
+    """
+    held = named.open(folder)
+    if not isinstance(held, PasswordAuthority):
+        raise UsageError("a fleet CA has no account that joiners share")
+    held.share(draw_enrolment_password())
     return PreparedPasswords(str(held.password_file), ENROLMENT_ACCOUNT)
 
 
@@ -181,6 +200,8 @@ def examine_broker(
         raise UsageError("both identities are the same", hint="enrol another")
     relay = folder.config().relay if folder.config_path.exists() else RelayConfig()
     ca_file = ca_file or (relay.ca_file if not url else "")
+    if shared_password is None and folder.config_path.exists():
+        shared_password = known_enrolment_password(folder)
     authorities = Path(ca_file) if ca_file else None
     examination = Examination(
         url or relay.url,
@@ -191,6 +212,16 @@ def examine_broker(
         allow_tls12=relay.allow_tls12,
     )
     yield from examination.findings()
+
+
+def known_enrolment_password(folder: StateFolder) -> str | None:
+    """Return the password of the account that joiners share, where this device has authority over it.
+
+    Raises:
+        ConfigurationError: the authority is not usable.
+    """
+    held = authority(folder.config().broker, folder.path)
+    return held.shared() if isinstance(held, PasswordAuthority) else None
 
 
 def _identity(path: Path) -> BrokerAccount:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from enum import Enum
 from importlib.util import find_spec
 
 from covey.app.device import Device
+from covey.app.operations.broker_access import known_enrolment_password
 from covey.app.operations.joining import pairing_error
 from covey.app.relay_access import has_authority, require_relay
 from covey.app.relay_loop import wait_until
@@ -22,6 +24,9 @@ from covey.limits.pairing import INVITE_US, RENDEZVOUS_NUMBERS
 
 _DELIVERY_S = 10.0
 """How long to wait for what follows to be acknowledged."""
+
+
+_TYPED = re.compile(r"[a-z0-9]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +141,21 @@ def open_invitation(
         code = _draw_code(number) if with_code else None
         invite = device.node.membership.invite(group_id, capabilities, device.config.relay.url, now_us)
         if has_authority(device.config):  # who has no account at the relay gets one at the rendezvous
-            invite = replace(invite, rendezvous=number)
+            enrolment = known_enrolment_password(device.folder)
+            invite = replace(invite, rendezvous=number, enrolment=enrolment)
         if code is not None or invite.rendezvous is not None:
             accepts = True if accepts_any else None
             device.store.pairings.open(
                 Pairing(invite.secret_hash, number, code, invite.secret, invite.expires_at_us, accepts), now_us
             )
-    return OpenInvitation(device, invite, code)
+    return OpenInvitation(device, invite, _with_enrolment(code, invite.enrolment))
+
+
+def _with_enrolment(code: str | None, enrolment: str | None) -> str | None:
+    """Return a code as a person types it; a shared password of somebody's own choice may not go into it."""
+    if code is None or enrolment is None or not _TYPED.fullmatch(enrolment):
+        return code
+    return f"{code}-{enrolment}"
 
 
 def _draw_code(number: int) -> str:

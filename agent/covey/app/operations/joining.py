@@ -98,6 +98,7 @@ class _Meeting:
     ca_file: Path | None
     number: int
     password: tuple[Password, bytes]
+    enrolment: str | None
     pinned: DeviceKeys | None = None
 
 
@@ -163,12 +164,14 @@ def _read(device: Device, text: str, terms: Terms) -> tuple[_Meeting | None, Inv
         from covey.adapters.word_list import typed_code
 
         code = typed_code(text)
-        return _Meeting(_named_relay(named), authorities, code.number, (Password.CODE, code.password)), None
+        password = (Password.CODE, code.password)
+        return _Meeting(_named_relay(named), authorities, code.number, password, code.enrolment), None
     invite = Invite.from_uri(text)
     if invite.rendezvous is None or not lacks_account(device):
         return None, invite
     url = _named_relay(named or invite.relay_url)
-    return _Meeting(url, authorities, invite.rendezvous, (Password.URI, invite.secret), invite.inviter), None
+    password = (Password.URI, invite.secret)
+    return _Meeting(url, authorities, invite.rendezvous, password, invite.enrolment, invite.inviter), None
 
 
 def _named_relay(url: str) -> str:
@@ -210,7 +213,7 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
         "relay",
         meeting.relay_url,
         ENROLMENT_ACCOUNT,
-        ENROLMENT_ACCOUNT if terms.enrolment_password is None else terms.enrolment_password(),
+        terms.enrolment_password() if terms.enrolment_password else meeting.enrolment or ENROLMENT_ACCOUNT,
         rendezvous_topic(meeting.number, Side.JOINER),
         ca_file=meeting.ca_file,
         allow_tls12=device.config.relay.allow_tls12,

@@ -1,7 +1,8 @@
 """Invites by URI: first contact between a member and a device that wants to join (docs/protocol.md, "Pairing").
 
 `covey://join/1/<base64url>` carries `[1, group_id, inviter_signing_pub, inviter_noise_pub, secret16, expires_at_us,
-relay_url, ? rendezvous]`. Whoever reads it may join once, within ten minutes; the joiner trusts only the keys it pins.
+relay_url, ? rendezvous, ? enrolment]`. Whoever reads it may join once, within ten minutes; the joiner trusts only the
+keys it pins.
 The inviter stores the secret's hash and compares in constant time; the joiner proves the secret inside a sealed, signed
 JOIN message `[secret16, noise_pub, label]`. Who has no account at the relay goes to the rendezvous first, as with a
 code of words (`ceremony.py`).
@@ -10,6 +11,7 @@ code of words (`ceremony.py`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
@@ -18,14 +20,19 @@ from covey.core.pairing.uri import read_uri, write_uri
 from covey.core.wire import cbor
 from covey.errors import LocalError, MalformedError, RemoteError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
-from covey.limits.pairing import MAXIMUM_INVITE_BYTES, MAXIMUM_RELAY_URL_BYTES, RENDEZVOUS_NUMBERS
+from covey.limits.pairing import (
+    MAXIMUM_ENROLMENT_PASSWORD_BYTES,
+    MAXIMUM_INVITE_BYTES,
+    MAXIMUM_RELAY_URL_BYTES,
+    RENDEZVOUS_NUMBERS,
+)
 
 _PREFIX = "covey://join/1/"
 SECRET_BYTES = 16
 NO_INVITE = bytes(SECRET_BYTES)
 """Stands for the secret in a request to a public group."""
 _SECRET_DOMAIN = b"covey/1 invite"
-_FIELDS_WITH_PLACE = 8
+_FIELDS = 7
 _CODE_PARTS = 3
 
 
@@ -39,6 +46,7 @@ class Invite:
     expires_at_us: int
     relay_url: str
     rendezvous: int | None = None
+    enrolment: str | None = field(default=None, repr=False)
 
     @property
     def secret_hash(self) -> bytes:
@@ -59,7 +67,7 @@ class Invite:
         """Return what the URI carries."""
         inviter = self.inviter
         keys = [inviter.signing_public, inviter.noise_public]
-        place = [] if self.rendezvous is None else [self.rendezvous]
+        place = [each for each in (self.rendezvous, self.enrolment) if each is not None]
         return cbor.encode([1, self.group_id, *keys, self.secret, self.expires_at_us, self.relay_url, *place])
 
     @classmethod
@@ -84,8 +92,9 @@ class Invite:
             RemoteError: malformed or beyond a bound.
         """
         item = cbor.decode(raw, MAXIMUM_INVITE_BYTES)
-        place = [cbor.uint(RENDEZVOUS_NUMBERS)] if isinstance(item, list) and len(item) == _FIELDS_WITH_PLACE else []
-        version, group_id, signing, noise, secret, expires, relay_url, *numbers = cbor.record(
+        more: tuple[cbor.Read[Any], ...] = (cbor.uint(RENDEZVOUS_NUMBERS), cbor.text(MAXIMUM_ENROLMENT_PASSWORD_BYTES))
+        place = more[: max(0, len(item) - _FIELDS)] if isinstance(item, list) else ()
+        version, group_id, signing, noise, secret, expires, relay_url, *meeting = cbor.record(
             item,
             "invite",
             cbor.uint(255),
@@ -97,17 +106,21 @@ class Invite:
             cbor.text(MAXIMUM_RELAY_URL_BYTES),
             *place,
         )
-        if version != 1 or numbers == [0]:
-            raise MalformedError("an invite of another version, or a rendezvous without a number")
-        return cls(group_id, DeviceKeys(signing, noise), secret, expires, relay_url, *numbers)
+        if version != 1 or meeting[:1] == [0] or meeting[1:] == [""]:
+            raise MalformedError("an invite of another version, or a rendezvous without a number or a password")
+        return cls(group_id, DeviceKeys(signing, noise), secret, expires, relay_url, *meeting)
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What a person reads aloud: the number of a rendezvous, and two words that are the secret."""
+    """What a person reads aloud: the number of a rendezvous, two words that are the secret, and a way to get there.
+
+    `enrolment`, where a fourth part carries it, is the password of the account that meets there; no part of the secret.
+    """
 
     number: int
     words: tuple[str, str] = field(repr=False)
+    enrolment: str | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return f"{self.number}-{'-'.join(self.words)}"
@@ -126,9 +139,9 @@ class Code:
         """
         parts = text.strip().lower().replace("-", " ").split()
         number = int(parts[0]) if parts and parts[0].isascii() and parts[0].isdigit() and len(parts[0]) < 10 else 0
-        if len(parts) != _CODE_PARTS or not 1 <= number <= RENDEZVOUS_NUMBERS:
+        if len(parts) not in {_CODE_PARTS, _CODE_PARTS + 1} or not 1 <= number <= RENDEZVOUS_NUMBERS:
             raise LocalError("this is neither an invite's URI nor its code", hint="a code looks like 42-otter-fern")
-        return cls(number, (parts[1], parts[2]))
+        return cls(number, (parts[1], parts[2]), parts[3] if len(parts) > _CODE_PARTS else None)
 
 
 def hash_secret(secret: bytes) -> bytes:

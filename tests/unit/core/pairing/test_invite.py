@@ -33,7 +33,13 @@ def test_invites(vector: dict[str, Any]) -> None:  # accepts: 003.86
     )
     group_id, secret = bytes.fromhex(vector["group_id"]), bytes.fromhex(vector["secret"])
     expected = Invite(
-        GroupId(group_id), keys, secret, vector["expires_at_us"], vector["relay_url"], vector["rendezvous"]
+        GroupId(group_id),
+        keys,
+        secret,
+        vector["expires_at_us"],
+        vector["relay_url"],
+        vector["rendezvous"],
+        vector.get("enrolment"),
     )
     assert Invite.from_uri(vector["uri"]) == expected
     assert expected.to_uri() == vector["uri"]
@@ -82,9 +88,16 @@ def test_codes_as_people_type_them(typed: str, code: str) -> None:
     assert typed_code(typed).password == code.encode()
 
 
+def test_a_code_may_carry_the_way_to_its_rendezvous() -> None:
+    code = typed_code("42-aban-zoo-k3xq7bm2")
+    assert (str(code), code.enrolment) == ("42-abandon-zoo", "k3xq7bm2")
+    assert code.password == b"42-abandon-zoo"
+    assert "k3xq7bm2" not in repr(code)
+
+
 @pytest.mark.parametrize(
     "typed", ["", "42", "42-abandon", "0-abandon-zoo", "10000-abandon-zoo", "x-abandon-zoo", "4-aba-zoo",
-              "4-abandon-zoom", "4-abandon-zoo-zoo", "\u0664-abandon-zoo", "4-abandon-", "9" * 5000 + "-abandon-zoo"],
+              "4-abandon-zoom", "4-abandon-zoo-zoo-x", "\u0664-abandon-zoo", "4-abandon-", "9" * 5000 + "-abandon-zoo"],
 )  # fmt: skip
 def test_what_is_no_code(typed: str) -> None:
     with pytest.raises(LocalError) as caught:
