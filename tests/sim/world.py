@@ -37,8 +37,8 @@ _INSIDER_EACH, _FORMER_EACH = 7, 5
 """In one world of so many a member's keys are somebody else's, too, or a former member speaks. Their chance is their
 own: the other worlds do not change."""
 _HOSTILE_EVERY_US = 2 * SECOND
-_MANIFESTS_BYTES = 10_000
-"""What members tell each other of a change beside the rivals of a former member: no relay may refuse it."""
+_MANIFESTS_BYTES = 1_200_000
+"""What a relay takes where a group changes: one that takes no manifests ends every group."""
 _PUBLISHES_PROVOKED = 8
 """Most publishes for each thing that they say: an answer, sent again while things fail, and acknowledgements."""
 
@@ -95,9 +95,10 @@ class World:
         self._hostile: list[Insider | FormerMember] = []
         if seed % _INSIDER_EACH == _INSIDER_EACH - 1:
             self._hostile.append(self.insider)
-        room = self.plan.payload_most > _MANIFESTS_BYTES or not (self.plan.joiner or self._renames)
-        if room and seed % _FORMER_EACH == _FORMER_EACH - 1:
+        if seed % _FORMER_EACH == _FORMER_EACH - 1:
             self._hostile.append(self.former)
+        if self.plan.joiner or self._renames:
+            self.plan = replace(self.plan, payload_most=_MANIFESTS_BYTES)
         self.taken: dict[str, list[bytes]] = {device.name: [] for device in self.devices}
 
     def rng(self, length: int) -> bytes:
