@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from covey.core.vault.key_file import KeyFile
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 
@@ -77,10 +78,16 @@ def test_secrets_planted_everywhere_stay_out(tmp_path: Path, new_gateway: Callab
         assert MARK not in text
         assert str(tmp_path) not in text
         assert "127.0.0.1" not in text
-        for secret_file in ("identity.key", "relay.password", "vault.key"):
+        for secret_file in ("identity.key", "relay.password"):
             path = gateway.state / secret_file
             if path.exists():
                 assert not _holds(text, path.read_bytes()), secret_file
+        if gateway is one:  # the words of the file are no secret
+            keys = KeyFile.parse((one.state / "vault.key").read_text())
+            for secret in (keys.newest.key, keys.reader_secret or b""):
+                assert len(secret) == 32
+                assert not _holds(text, secret)
+                assert not _holds(text, secret.hex().encode())
         assert not _holds(text, password)
         for public in (gateway.author, gateway.noise_public):
             assert public[:8] not in text
