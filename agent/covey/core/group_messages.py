@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from covey.core.events import Event
-from covey.core.group.messages import GroupSend
+from covey.core.group.messages import Bundle, GroupSend
 from covey.core.ids import GroupId
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
+from covey.core.membership.past import Past
 from covey.core.membership.records import AheadRecords, RequestRecords, VoteRecords
 from covey.core.membership.requests import receive_group_invite
 from covey.core.membership.voting import receive_vote
@@ -50,11 +51,17 @@ class GroupMessages:
     """Applies what members say of their groups."""
 
     def __init__(
-        self, membership: Membership, maintenance: GroupMaintenance, records: GroupMessageRecords, queue: SendQueue
+        self,
+        membership: Membership,
+        maintenance: GroupMaintenance,
+        past: Past,
+        records: GroupMessageRecords,
+        queue: SendQueue,
     ) -> None:
         self._membership = membership
         self._groups = membership.groups
         self._maintenance = maintenance
+        self._past = past
         self._records = records
         self._queue = queue
         self._tried: dict[GroupId, bytes | None] = dict.fromkeys(records.ahead.groups())
@@ -88,6 +95,7 @@ class GroupMessages:
         message = delivery.message
         if self._membership.lets_wait(message, now.wall_us):
             return HandlerOutcome(taken=False)
+        self._past.take(message.group_id, Bundle.from_wire(message.body).manifests, now)
         sends = self._membership.receive_manifests(message, now.wall_us)
         sends += self._maintenance.ask(self._groups, message.group_id, message.author, now)
         return HandlerOutcome(sends=tuple(sends))

@@ -18,7 +18,11 @@ class HistoryMessages:
     """Applies what members say in their groups."""
 
     def __init__(
-        self, history: History, membership: Membership, maintenance: GroupMaintenance, counters: CounterRecords
+        self,
+        history: History,
+        membership: Membership,
+        maintenance: GroupMaintenance,
+        counters: CounterRecords,
     ) -> None:
         self._history = history
         self._membership = membership

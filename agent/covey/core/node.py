@@ -34,6 +34,7 @@ from covey.core.membership.groups import Groups
 from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
+from covey.core.membership.past import Past
 from covey.core.now import Now
 from covey.core.outcome import Seen
 from covey.core.presence.heartbeat import Heartbeat, LastWill
@@ -101,8 +102,12 @@ class Node:
         self.actions = GroupActions(identity, self.membership, records, queue)
         self.telemetry = Publishing(own, self.groups, records, queue, sender)
         self.landing = TelemetryLanding(records, self._links, lands=lands_telemetry)
-        self._group_messages = group_messages = GroupMessages(self.membership, self._group_maintenance, records, queue)
-        self.heads = HeadsExchange(own, self.groups, records, jitter, state.heads)
+        past = Past(records.groups)
+        self._group_messages = group_messages = GroupMessages(
+            self.membership, self._group_maintenance, past, records, queue
+        )
+        self.history = history = History(identity, self.groups, past, records, queue)
+        self.heads = HeadsExchange(own, self.groups, history, records, jitter, state.heads)
         parts = ReceivingParts(
             state.rates,
             self.membership,
@@ -115,7 +120,6 @@ class Node:
             self.heads,
             self.routes,
         )
-        self.history = history = History(identity, self.groups, records, queue)
         history_messages = HistoryMessages(history, self.membership, self._group_maintenance, records.counters)
         handlers = {**group_messages.handlers(), **history_messages.handlers(), **self.landing.handlers()}
         self._receiver = Receiver(identity, records, rng, parts, self._events, handlers)

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def ann(tmp_path: Path) -> Here:
     return device
 
 
-def _entries(device: Here, *words: str) -> list[dict[str, object]]:
+def _entries(device: Here, *words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in device.ok("history", "log", "--json", *words).splitlines()]
 
 

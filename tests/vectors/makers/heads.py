@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from covey.core.ids import GroupId, ManifestHash
-from covey.core.wire.heads import GroupHead, agree, head_digest, shared_digest
+from covey.core.ids import GroupId, ManifestHash, OperationId
+from covey.core.wire.heads import GroupHead, agree, head_digest, history_digest, shared_digest
 from covey.limits.group import MAXIMUM_GROUPS
 from tests.vectors.makers.cast import GROUP_ID, cbor, seeded
 
@@ -20,13 +21,31 @@ def _digests() -> list[dict[str, Any]]:
     ]
 
 
+def _histories() -> list[dict[str, Any]]:
+    ids = [OperationId(seeded(f"operation {number}")) for number in range(3)]
+    rows: tuple[tuple[str, list[OperationId]], ...] = (("nothing was said", []), ("three, in any order", ids))
+    return [
+        {"name": name, "heads": [each.hex() for each in heads], "digest": history_digest(heads).hex()}
+        for name, heads in rows
+    ]
+
+
 def _shared() -> list[dict[str, Any]]:
     one, other = GroupHead(_ONE, 7, seeded("digest", 16)), GroupHead(_OTHER, 9, seeded("other digest", 16))
-    rows: list[tuple[str, list[GroupHead]]] = [("nothing", []), ("one group", [one]), ("two groups", [one, other])]
+    said = [replace(each, history=seeded(f"history {each.version}", 16)) for each in (one, other)]
+    rows: list[tuple[str, list[GroupHead]]] = [
+        ("nothing", []),
+        ("one group", [one]),
+        ("two groups", [one, other]),
+        ("two groups and their histories", said),
+    ]
     return [
         {
             "name": name,
-            "groups": [[each.group_id.hex(), each.digest.hex()] for each in heads],
+            "groups": [
+                [each.group_id.hex(), each.digest.hex(), None if each.history is None else each.history.hex()]
+                for each in heads
+            ],
             "shared": shared_digest(heads).hex(),
         }
         for name, heads in rows
@@ -55,6 +74,8 @@ def _bodies() -> list[dict[str, Any]]:
         ("nothing", None, [False, []]),
         ("one group", None, [False, [head]]),
         ("an answer is asked for", None, [True, [head, [_OTHER, 2**63 - 1, bytes(16)]]]),
+        ("with a history", None, [False, [[*head, seeded("history", 16)]]]),
+        ("a history of 15 bytes", "malformed", [False, [[*head, bytes(15)]]]),
         ("as many as allowed", None, [False, many[:-1]]),
         ("one too many", "limit", [False, many]),
         ("longer than any", "limit", [False, [], bytes(65_536)]),
@@ -68,7 +89,7 @@ def _bodies() -> list[dict[str, Any]]:
         ("no array", "malformed", {}),
     ]
     extended: list[tuple[str, object, object]] = [
-        ("what a later version adds", [False, [[*head, b"history"]], b"more"], [False, [head]]),
+        ("what a later version adds", [False, [[*head, bytes(16), b"else"]], b"more"], [False, [[*head, bytes(16)]]]),
     ]
     return [
         {"name": name, "body": cbor(fields).hex(), "code": code}
@@ -91,6 +112,7 @@ def make() -> dict[str, Any]:
     return {
         "about": "docs/protocol.md, section 24. A body that is not exact is read, and written otherwise.",
         "digests": _digests(),
+        "histories": _histories(),
         "shared": _shared(),
         "agreements": _agreements(),
         "bodies": _bodies(),

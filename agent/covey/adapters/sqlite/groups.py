@@ -5,13 +5,14 @@ from __future__ import annotations
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.operations import OperationTables
 from covey.adapters.sqlite.rows import OLDEST
-from covey.core.group.manifest import manifest_hash
+from covey.core.group.manifest import manifest_hash, read_manifest
 from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic
 from covey.core.wire.message import Message
 from covey.errors import DamagedStateError
 from covey.limits.group import (
     MAXIMUM_EARLY_BYTES,
     MAXIMUM_EARLY_MANIFESTS,
+    MAXIMUM_HEADS,
     MAXIMUM_MEMBERS,
     MESSAGES_AHEAD,
     MESSAGES_AHEAD_OF_ONE,
@@ -77,6 +78,27 @@ class GroupTables:
             "INSERT INTO group_manifest VALUES (?, ?, ?, ?, ?, ?) "
             "ON CONFLICT DO UPDATE SET state = excluded.state, stored_at = excluded.stored_at",
             (group_id, version, manifest_hash, _OPEN, raw, now_us),
+        )
+
+    def lowest_version(self, group_id: GroupId) -> int:
+        """Return the lowest version of a group's accepted manifests; 0 where there are none."""
+        return self._database.one(
+            "SELECT coalesce(min(version), 0) FROM group_manifest WHERE group_id = ? AND state <> ?", group_id, _EARLY
+        )
+
+    def followed_from(self, group_id: GroupId) -> set[ManifestHash]:
+        """Return what the lowest accepted manifests follow."""
+        lowest = self.manifests_from(group_id, 1, MAXIMUM_HEADS)
+        return {parent for raw in lowest for parent in read_manifest(raw, verify=False).prev}
+
+    def save_past_manifest(
+        self, group_id: GroupId, manifest_hash: ManifestHash, version: int, raw: bytes, now_us: int
+    ) -> None:
+        """Keep a manifest that an accepted one follows for good, as one that everything else follows."""
+        self._database.run(
+            "INSERT INTO group_manifest VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET state = excluded.state, stored_at = excluded.stored_at WHERE state = ?",
+            (group_id, version, manifest_hash, _SETTLED, raw, now_us, _EARLY),
         )
 
     def settle_manifests(self, group_id: GroupId, version: int) -> None:

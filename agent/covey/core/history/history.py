@@ -26,10 +26,12 @@ from covey.core.history.bodies import Body, Merge
 from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.history.records import HistoryRecords
-from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.groups import Groups
+from covey.core.membership.past import Past
 from covey.core.now import Now
+from covey.core.wire.heads import history_digest
 from covey.core.wire.message import Message, MessageType
 from covey.errors import LimitError, LocalError, NotAllowedError, NotForUsError, RemoteError
 from covey.limits.history import (
@@ -58,20 +60,40 @@ class Taken:
 class History:
     """The history of each of this device's groups."""
 
-    def __init__(self, identity: Identity, groups: Groups, records: HistoryRecords, queue: SendQueue) -> None:
+    def __init__(
+        self, identity: Identity, groups: Groups, past: Past, records: HistoryRecords, queue: SendQueue
+    ) -> None:
         self._identity = identity
         self._own = identity.signing_public
         self._groups = groups
         self._records = records
         self._queue = queue
+        self._past = past
         self._acceptance = Acceptance(records)
         self._pulled_at_us: dict[tuple[GroupId, DeviceKey], int] = {}
         self._look_at_us: int | None = 0
         """When to look next whether something is owed to a member; None: to nobody."""
+        self._missing_manifests: dict[GroupId, ManifestHash] = {}
+        self._asks_later: dict[GroupId, DeviceKey] = {}
+        """Whom to ask for operations once a manifest that one of them names has come."""
+        self.generation = 0
+        """Another number whenever a history has changed."""
+        self._digests: dict[GroupId, bytes] = {}
 
     def refresh(self) -> None:
         """Take up what another process wrote."""
+        self._changed()
         self._look_at_us = 0
+
+    def _changed(self) -> None:
+        self.generation += 1
+        self._digests.clear()
+
+    def digest(self, group_id: GroupId) -> bytes:
+        """Return the digest of a history's heads (`wire/heads.py`)."""
+        if group_id not in self._digests:
+            self._digests[group_id] = history_digest(self._records.operations.heads(group_id))
+        return self._digests[group_id]
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -146,6 +168,7 @@ class History:
             raise LocalError(str(error), hint="'covey group members' lists the admins") from error
         assert not isinstance(judged, Waits), "what we write rests on what we hold"
         records.add(operation, judged.version, now.wall_us)
+        self._changed()
         return operation
 
     # -- telling others -----------------------------------------------------------------------------------------------
@@ -185,7 +208,20 @@ class History:
                 waiting = True
             else:
                 self._send_log(behind.group_id, behind.member, log, behind.number, now)
-        self._look_at_us = now.monotonic_us + ANNOUNCE_US if waiting else None
+        sends = self._ask_late(now)
+        self._queue.queue_all(sends, (), now)
+        self._look_at_us = now.monotonic_us + ANNOUNCE_US if waiting or self._asks_later else None
+
+    def _ask_late(self, now: Now) -> list[GroupSend]:
+        """Ask for the operations whose manifest has come since, and on for the manifests that have not."""
+        sends: list[GroupSend] = []
+        for group_id, member in list(self._asks_later.items()):
+            if self._acceptance.named(group_id, self._missing_manifests[group_id]) is not None:
+                del self._asks_later[group_id], self._missing_manifests[group_id]
+                sends += self.ask(group_id, member, now, progressed=True)
+            else:
+                sends += self._past.ask(group_id, member, now)
+        return sends
 
     # -- taking others' -----------------------------------------------------------------------------------------------
 
@@ -197,6 +233,9 @@ class History:
         """
         bundle = OperationBundle.from_wire(message.body)
         taken = self._take(message.group_id, bundle.operations, now)
+        if taken.for_manifest:
+            self._asks_later[message.group_id] = message.author
+            self._look_at_us = now.monotonic_us + ANNOUNCE_US
         if not (taken.waits or bundle.more):
             return taken, []
         return taken, self.ask(message.group_id, message.author, now, taken.missing, progressed=bool(taken.accepted))
@@ -226,10 +265,13 @@ class History:
         judged = self._acceptance.judge(operation, wanted=wanted)
         if isinstance(judged, Waits):
             taken.waits = True
-            taken.for_manifest |= judged.manifest
+            if judged.manifest:
+                taken.for_manifest = True
+                self._missing_manifests[group_id] = operation.manifest
             taken.missing.update(judged.operations)
             return
         records.add(operation, judged.version, now.wall_us)
+        self._changed()
         taken.missing.discard(operation.id)
         taken.accepted.append(operation)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import DeviceKey, GroupId
-from covey.core.wire.heads import HeadsReport, agree, head_digest
+from covey.core.wire.heads import HeadsReport, agree, head_digest, of_manifests
 from covey.errors import RemoteError
 
 
@@ -63,7 +63,7 @@ def agreement(
 
 
 def _same(trust: GroupTrust, own: GroupId, last: SaidHeads) -> bool:
-    if agree(own, last.said):
+    if agree(of_manifests(own), of_manifests(last.said)):
         return True
     try:
         heads = HeadsReport.from_wire(last.report).heads if last.report is not None else ()

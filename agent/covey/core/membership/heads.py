@@ -9,13 +9,15 @@
    to its removal, and nothing later. Who shares nothing with this device is not heard at all.
 4. A report, a request and what rule 3 sends go no more often than `pacing.py` says, and not while a control message
    waits for the device: that one may be the news.
-5. Members of whom nothing is known are sent a report that asks for theirs, one every ten minutes: so a member learns of
+5. Whoever is told of another history of the same group asks for what it lacks (`history/history.py`), and answers.
+6. Members of whom nothing is known are sent a report that asks for theirs, one every ten minutes: so a member learns of
    a removal also where it speaks with nobody but the device that was removed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Protocol
 
 from covey.core.group.manifest import read_manifest
@@ -59,18 +61,39 @@ class HeadsRecords(Protocol):
         """What each device has last said of the groups that it shares with this one."""
 
 
+class Histories(Protocol):
+    """The histories of this device's groups, as far as heads tell of them."""
+
+    @property
+    def generation(self) -> int:
+        """Return what is another number whenever a history has changed."""
+
+    def digest(self, group_id: GroupId) -> bytes:
+        """Return the digest of a history's heads."""
+
+    def ask(self, group_id: GroupId, member: DeviceKey, now: Now) -> list[GroupSend]:
+        """Return the request for all that is not here."""
+
+
 class HeadsExchange:
     """Compares how groups stand here and at those who are heard, and does what brings them together."""
 
     def __init__(
-        self, own: DeviceKey, groups: Groups, records: HeadsRecords, jitter: Jitter, pacing: HeadsPacing
+        self,
+        own: DeviceKey,
+        groups: Groups,
+        histories: Histories,
+        records: HeadsRecords,
+        jitter: Jitter,
+        pacing: HeadsPacing,
     ) -> None:
         self._own = own
         self._groups = groups
         self._records = records
         self._jitter = jitter
         self._pacing = pacing
-        self._generation = self._rounds_of = -1
+        self._histories = histories
+        self._generation = self._rounds_of = self._histories_generation = -1
         self._digests: dict[GroupId, bytes] = {}
         self._said: dict[DeviceKey, GroupId] = {}
         self._others: set[DeviceKey] = set()
@@ -95,12 +118,16 @@ class HeadsExchange:
             groups = self._groups.joined()
             members = {each.keys.signing_public for group in groups for each in group.members if not each.is_board}
             self._others = members - {self._own}
+        if self._histories_generation != self._histories.generation:
+            self._histories_generation = self._histories.generation
+            self._said.clear()
 
     def _head(self, trust: GroupTrust) -> GroupHead:
         if trust.group_id not in self._digests:
             self._digests[trust.group_id] = head_digest(head.hash for head in trust.heads())
         version = max(head.version for head in trust.heads())
-        return GroupHead(trust.group_id, version, self._digests[trust.group_id])
+        history = self._histories.digest(trust.group_id)
+        return GroupHead(trust.group_id, version, self._digests[trust.group_id], history)
 
     def _shares(self, trust: GroupTrust, device: DeviceKey) -> bool:
         """Say whether both are members of a group that is not destroyed, and follow its manifests: boards do not."""
@@ -116,7 +143,7 @@ class HeadsExchange:
         return HeadsReport(asks, tuple(listing))
 
     def due(self, now: Now) -> Iterator[tuple[DeviceKey, bytes]]:
-        """Yield (device, body) of the reports that are due; going on says that one has gone (rules 1, 4 and 5)."""
+        """Yield (device, body) of the reports that are due; going on says that one has gone (rules 1, 4 and 6)."""
         self._plan_round(now)
         pacing, now_us = self._pacing, now.monotonic_us
         for device in sorted(pacing.due_us, key=pacing.due_us.__getitem__):
@@ -135,7 +162,7 @@ class HeadsExchange:
         return self._pacing.next_deadline()
 
     def _plan_round(self, now: Now) -> None:
-        """Plan rule 5's report; soon, and some more, where a conflict began or ended: others may not know of it."""
+        """Plan rule 6's report; soon, and some more, where a conflict began or ended: others may not know of it."""
         pacing, now_us = self._pacing, now.monotonic_us
         self._follow()
         if self._rounds_of != self._generation:
@@ -193,7 +220,7 @@ class HeadsExchange:
             trust = self._groups.trust_of(head.group_id)
             if trust is not None and trust.current is not None:
                 sends += self._bring_together(trust, head, device, now)
-                answers |= self._lists(trust, device) and head != self._head(trust) and not self._behind(trust, head)
+                answers |= self._lists(trust, device) and self._differs(trust, head) and not self._behind(trust, head)
         named = {head.group_id for head in report.heads}
         answers |= any(trust.group_id not in named for trust in self._groups.trusts() if self._shares(trust, device))
         if answers:
@@ -205,19 +232,37 @@ class HeadsExchange:
     def _in_step(own: GroupId, said: GroupId) -> bool:
         return own != NO_GROUP and agree(own, said)
 
+    def _differs(self, trust: GroupTrust, head: GroupHead) -> bool:
+        own = self._head(trust)
+        return replace(head, history=None) != replace(own, history=None) or head.history not in {None, own.history}
+
     def _behind(self, trust: GroupTrust, head: GroupHead) -> bool:
         return head.version > self._head(trust).version
 
     def _bring_together(self, trust: GroupTrust, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
-        """Return the request for what a device has, or what it has to hear: at most one of them for each group."""
+        """Return the requests for what a device has, or what it has to hear: at most one of each for each group."""
         own, group_id = self._head(trust), trust.group_id
         if self._groups.is_revoked(group_id):
             return self._end_for(trust, head, device, now)
-        if own.digest == head.digest or not self._lists(trust, self._own):
+        if not self._lists(trust, self._own):
             return []
         if not self._lists(trust, device):
             return self._removal_for(head, device, now) if head.version < own.version else []
-        return self._ask(head, own, device, now) if head.version >= own.version else []
+        sends = self._ask_history(head, own, device, now)
+        if own.digest != head.digest and head.version >= own.version:
+            sends += self._ask(head, own, device, now)
+        return sends
+
+    def _ask_history(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
+        """Ask for what a device has said that it knows of a history (rule 5)."""
+        if head.history in {None, own.history}:
+            return []
+        key, about = ("history", device, own.group_id), own.history or b""
+        return (
+            self._histories.ask(own.group_id, device, now)
+            if self._may_say(key, device, about, now.monotonic_us)
+            else []
+        )
 
     def _ask(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         """Ask for what follows what is held here, and further back each time that it did not help."""

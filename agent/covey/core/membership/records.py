@@ -56,7 +56,22 @@ class ManifestRecords(Protocol):
         """Note that what is at or above a version may have rivals."""
 
 
-class GroupRecords(ManifestRecords, Protocol):
+class PastRecords(Protocol):
+    """The manifests from before those that a device was given first."""
+
+    def lowest_version(self, group_id: GroupId) -> int:
+        """Return the lowest version of a group's accepted manifests; 0 where there are none."""
+
+    def followed_from(self, group_id: GroupId) -> set[ManifestHash]:
+        """Return what the lowest accepted manifests follow."""
+
+    def save_past_manifest(
+        self, group_id: GroupId, manifest_hash: ManifestHash, version: int, raw: bytes, now_us: int
+    ) -> None:
+        """Keep a manifest that an accepted one follows for good, as one that everything else follows."""
+
+
+class GroupRecords(ManifestRecords, PastRecords, Protocol):
     """Manifests and secrets of this device's groups."""
 
     def manifests(self) -> list[tuple[GroupId, ManifestHash, bytes]]:

@@ -10,24 +10,29 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from covey.core import crypto
-from covey.core.ids import GROUP_ID_BYTES, GroupId, ManifestHash
+from covey.core.ids import GROUP_ID_BYTES, GroupId, ManifestHash, OperationId
 from covey.core.wire import cbor
 from covey.errors import MalformedError
 from covey.limits.group import MAXIMUM_GROUPS
 
 DIGEST_BYTES = 16
-_HISTORY = bytes(GROUP_ID_BYTES - DIGEST_BYTES)
+_NOTHING = bytes(DIGEST_BYTES)
 _BODY_BYTES = 64 * 1_024
 _FIELDS = 3
+_FIELDS_WITH_HISTORY = 4
 
 
 @dataclass(frozen=True, slots=True)
 class GroupHead:
-    """Where one group stands at a device: the highest version that it follows, and the digest of its heads."""
+    """Where one group stands at a device: the highest version that it follows, and the digest of its heads.
+
+    `history` is the digest of the heads of its history; None where the device says nothing of that.
+    """
 
     group_id: GroupId
     version: int
     digest: bytes
+    history: bytes | None = None
 
 
 def head_digest(heads: Iterable[ManifestHash]) -> bytes:
@@ -35,12 +40,26 @@ def head_digest(heads: Iterable[ManifestHash]) -> bytes:
     return crypto.digest(b"covey/1 heads", b"".join(sorted(heads)))[:DIGEST_BYTES]
 
 
+def history_digest(heads: Iterable[OperationId]) -> bytes:
+    """Return the 16-byte digest of a history's heads, the operations that none follows; also of none at all."""
+    return crypto.digest(b"covey/1 op heads", b"".join(sorted(heads)))[:DIGEST_BYTES]
+
+
 def shared_digest(heads: Iterable[GroupHead]) -> GroupId:
-    """Return what stands in the place of the group: 16 bytes of manifests, and 16 of histories, zeros as yet."""
-    said = b"".join(each.group_id + each.digest for each in sorted(heads, key=lambda each: each.group_id))
-    if not said:
-        return GroupId(bytes(GROUP_ID_BYTES))
-    return GroupId(crypto.digest(b"covey/1 shared", said)[:DIGEST_BYTES] + _HISTORY)
+    """Return what stands in the place of the group: 16 bytes of manifests, and 16 of histories; zeros of nothing."""
+    in_order = sorted(heads, key=lambda each: each.group_id)
+    manifests = b"".join(each.group_id + each.digest for each in in_order)
+    histories = b"".join(each.group_id + each.history for each in in_order if each.history is not None)
+    return GroupId(_half(manifests) + _half(histories))
+
+
+def _half(said: bytes) -> bytes:
+    return crypto.digest(b"covey/1 shared", said)[:DIGEST_BYTES] if said else _NOTHING
+
+
+def of_manifests(said: GroupId) -> GroupId:
+    """Return what was said of manifests alone."""
+    return GroupId(said[:DIGEST_BYTES] + _NOTHING)
 
 
 def agree(one: GroupId, other: GroupId) -> bool:
@@ -57,8 +76,8 @@ class HeadsReport:
     heads: tuple[GroupHead, ...]
 
     def to_wire(self) -> bytes:
-        """Return the body `[answer, [[group id, version, digest], ...]]`."""
-        return cbor.encode([self.wants_answer, [[each.group_id, each.version, each.digest] for each in self.heads]])
+        """Return the body `[answer, [[group id, version, digest, history], ...]]`, `history` only where it is said."""
+        return cbor.encode([self.wants_answer, [_to_wire(each) for each in self.heads]])
 
     @classmethod
     def from_wire(cls, body: bytes) -> HeadsReport:
@@ -74,10 +93,16 @@ class HeadsReport:
         return cls(wants_answer, heads)
 
 
+def _to_wire(head: GroupHead) -> list[object]:
+    history = [] if head.history is None else [head.history]
+    return [head.group_id, head.version, head.digest, *history]
+
+
 def _head(value: object) -> GroupHead:
     fields = cbor.octets(GROUP_ID_BYTES), cbor.uint(), cbor.octets(DIGEST_BYTES)
-    group_id, version, digest = cbor.record(_first(value, _FIELDS), "head", *fields)
-    return GroupHead(GroupId(group_id), version, digest)
+    history = (cbor.octets(DIGEST_BYTES),) if isinstance(value, list) and len(value) > _FIELDS else ()
+    known = _first(value, _FIELDS_WITH_HISTORY if history else _FIELDS)
+    return GroupHead(*cbor.record(known, "head", *fields, *history))
 
 
 def _first(value: object, count: int) -> object:

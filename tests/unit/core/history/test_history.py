@@ -22,7 +22,7 @@ from covey.limits.history import (
     MAXIMUM_OPERATION_BODY_BYTES,
     MAXIMUM_PARENTS,
 )
-from tests.fleet import Device, carry, found, settled
+from tests.fleet import Device, admit, carry, found, settled
 
 Make = Callable[[str], Device]
 
@@ -147,6 +147,44 @@ def test_who_lacks_what_an_operation_follows_asks_for_it(make: Make) -> None:
     _write(ben, group_id, "about that")
     carry(ben, cem)
     assert _read(cem, group_id) == ["heard by ben alone", "about that"]
+
+
+def _meet(*devices: Device, seconds: int = 60) -> None:
+    """Let devices hear each other for a while, and do what is due."""
+    for _ in range(seconds):
+        for device in devices:
+            device.wait(1)
+            device.maintain()
+        carry(*devices)
+
+
+def test_a_newcomer_learns_everything_from_whomever_it_meets(make: Make) -> None:  # accepts: 003.25, 003.81
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben)
+    for number in range(3):
+        _write(ann, group_id, f"ann {number}")
+        _write(ben, group_id, f"ben {number}")
+        carry(ann, ben)
+    ann.stop()  # for good
+    admit(ben, cem, group_id)
+    _meet(ben, cem, seconds=90)
+    assert _read(cem, group_id) == _read(ben, group_id)
+    assert len(_read(cem, group_id)) == 6
+
+
+def test_what_only_one_knows_whose_author_is_gone_reaches_the_others(make: Make) -> None:
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    _write(ann, group_id, "my last words")
+    carry(ann, ben)
+    ann.stop()
+    ben.blob(group_id, b"hello")  # whose acknowledgement shows that cem is behind
+    _meet(ben, cem)
+    assert _read(cem, group_id) == ["my last words"]
+    assert ben.node.heads.said_to(cem.key) == cem.node.heads.said_to(ben.key)
+    before = [len(each.sends()) for each in (ben, cem)]
+    _meet(ben, cem, seconds=30)
+    assert before == [0, 0]
 
 
 def test_what_breaks_a_rule_takes_nothing_else_along(make: Make) -> None:

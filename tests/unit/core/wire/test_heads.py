@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from covey.core.ids import GroupId, ManifestHash
-from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, shared_digest
+from covey.core.ids import GroupId, ManifestHash, OperationId
+from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, history_digest, shared_digest
 from covey.errors import RemoteError
 from tests.vectors import vectors
 
@@ -18,10 +18,18 @@ def test_digests(vector: dict[str, Any]) -> None:
     assert head_digest(heads).hex() == head_digest(reversed(heads)).hex() == vector["digest"]
 
 
+@pytest.mark.parametrize("vector", vectors("heads", "histories"))
+def test_digests_of_histories(vector: dict[str, Any]) -> None:
+    heads = [OperationId(bytes.fromhex(each)) for each in vector["heads"]]
+    assert history_digest(heads).hex() == history_digest(reversed(heads)).hex() == vector["digest"]
+
+
 @pytest.mark.parametrize("vector", vectors("heads", "shared"))
 def test_what_is_shared(vector: dict[str, Any]) -> None:
-    groups = [(GroupId(bytes.fromhex(group)), bytes.fromhex(digest)) for group, digest in vector["groups"]]
-    heads = [GroupHead(group, number, digest) for number, (group, digest) in enumerate(groups)]
+    heads = [
+        GroupHead(GroupId(bytes.fromhex(group)), number, bytes.fromhex(digest), bytes.fromhex(history or "") or None)
+        for number, (group, digest, history) in enumerate(vector["groups"])
+    ]
     assert shared_digest(heads).hex() == shared_digest(reversed(heads)).hex() == vector["shared"]
 
 
@@ -40,7 +48,10 @@ def test_bodies(vector: dict[str, Any]) -> None:
         assert caught.value.code == vector["code"]
         return
     wants_answer, heads = vector["report"]
-    expected = tuple(GroupHead(GroupId(bytes.fromhex(group)), version, bytes.fromhex(d)) for group, version, d in heads)
+    expected = tuple(
+        GroupHead(GroupId(bytes.fromhex(group)), version, *map(bytes.fromhex, digests))
+        for group, version, *digests in heads
+    )
     report = HeadsReport.from_wire(body)
     assert report == HeadsReport(wants_answer, expected)
     assert (report.to_wire() == body) is vector["exact"]

@@ -1,0 +1,53 @@
+"""The manifests of a group from before those that this device was given first.
+
+1. A manifest is believed that one held names among those that it follows: the hash is the proof, whoever brought it.
+2. They are asked for only where something names them, as operations do; then all of them, the newest first, as many at
+   a time as one message carries, and no more often than whoever is asked will answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from covey.core.group.manifest import read_manifest
+from covey.core.group.messages import GroupSend, pull_to_wire
+from covey.core.ids import DeviceKey, GroupId
+from covey.core.membership.records import PastRecords
+from covey.core.now import Now
+from covey.core.wire.message import MessageType
+from covey.errors import RemoteError
+from covey.limits.group import BUNDLE_MANIFESTS, PULL_US
+
+
+class Past:
+    """Fetches what went before."""
+
+    def __init__(self, records: PastRecords) -> None:
+        self._records = records
+        self._asked_at_us: dict[GroupId, int] = {}
+
+    def take(self, group_id: GroupId, raws: Iterable[bytes], now: Now) -> bool:
+        """Keep those that what is held follows; return whether there were any (rule 1)."""
+        wanted = self._records.followed_from(group_id)
+        took = False
+        for raw in reversed(tuple(raws)):
+            try:
+                manifest = read_manifest(raw)
+            except RemoteError:
+                continue
+            if manifest.group_id == group_id and manifest.hash in wanted:
+                self._records.save_past_manifest(group_id, manifest.hash, manifest.version, raw, now.wall_us)
+                wanted.update(manifest.prev)
+                took = True
+        return took
+
+    def ask(self, group_id: GroupId, member: DeviceKey, now: Now) -> list[GroupSend]:
+        """Ask a member for the manifests before the first one here, if there are any (rule 2)."""
+        lowest = self._records.lowest_version(group_id)
+        asked_at_us = self._asked_at_us.get(group_id)
+        rests = asked_at_us is not None and now.monotonic_us < asked_at_us + PULL_US
+        if lowest <= 1 or rests:
+            return []
+        self._asked_at_us[group_id] = now.monotonic_us
+        body = pull_to_wire(max(1, lowest - BUNDLE_MANIFESTS))
+        return [GroupSend(member, MessageType.GROUP_PULL, group_id, body)]
