@@ -49,6 +49,7 @@ class Agent:
         )
         self.turn(RelayUp("site", False, 1_000_000), RelayUp("cloud", False, 1_000_000))
         self.turn(seconds=1)  # it has told where its links stand
+        self.runtime.node.state.heads.round_at_us = 2**62  # it compares heads with those alone whom it hears
 
     def turn(self, *events: RelayEvent, seconds: float = 0) -> tuple[int, int]:
         """Let time pass and the loop turn; return how much went by (site, cloud)."""

@@ -94,6 +94,9 @@ class FillingStore(SqliteStore):
                 raise DiskFullError("no room")
 
 
+_NEVER_US = 2**62
+
+
 class Agent:
     """A running agent for ben; ann is at the other end of the wire, and perhaps others are."""
 
@@ -108,12 +111,13 @@ class Agent:
             self.store, Relays([self.relay]), self.clock, self.ben.make_node, [], lambda *line: self.said.append(line)
         )
         self.runtime.turn([RelayUp("relay", False, 1_000_000)])
+        self.runtime.node.state.heads.round_at_us = _NEVER_US  # it compares heads with those alone whom it hears
 
     def turn(self, *events: RelayEvent, seconds: float = 0) -> int | None:
         """Let time pass and the loop turn once; return in how many microseconds it wants to turn again."""
         self.clock.now_us += int(seconds * SECOND)
         deadline = self.runtime.turn(list(events))
-        return None if deadline is None else deadline - self.clock.now_us
+        return None if deadline in {None, _NEVER_US} else deadline - self.clock.now_us
 
     def delivery(self, content: bytes) -> Delivered:
         """Return a blob by ann, as the relay would deliver it."""

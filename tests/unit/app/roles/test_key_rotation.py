@@ -204,7 +204,7 @@ def test_a_large_group_is_not_told_of_many_keys_at_a_time(make: Make) -> None:
         members = range(1_000)
         group_id = GroupId(bytes(32))
 
-        def groups(self) -> list[Thousand]:
+        def joined(self) -> list[Thousand]:
             return [self]
 
     keys = [number.to_bytes(32, "big") for number in range(1_000)]
