@@ -56,8 +56,7 @@ _LEANED_ON = (
     "SELECT count(last) FROM operation_log",
     "SELECT count(hash) FROM operation_head",
     "SELECT count(number) FROM announcement",
-    "SELECT arrival, group_id, hash, height, author, incarnation, number, manifest_version, kind, stored_at, raw "
-    "FROM operation LIMIT 1",
+    "SELECT height, author, incarnation, number, manifest_version, kind, stored_at, raw FROM operation LIMIT 1",
 )
 """The small tables, as far as they are not history; reading them takes less than opening the file."""
 
