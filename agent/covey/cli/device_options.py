@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from covey.app import device
-from covey.app.answering_agent import answering_agent
-from covey.app.opened_device import OpenedDevice
 
 if TYPE_CHECKING:
     import argparse
@@ -50,6 +48,9 @@ def device_api(options: argparse.Namespace) -> Iterator[DeviceApi]:
         ConfigurationError: no device here, or its files are wrong.
         StorageError: the database cannot be opened.
     """
+    from covey.app.answering_agent import answering_agent  # an agent asks no agent: it need not load an HTTP client
+    from covey.app.opened_device import OpenedDevice
+
     agent = answering_agent(state_folder(options), named=bool(options.state or options.config))
     if agent is not None:
         yield agent
