@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations.joining import (
+    WaitingInvitation,
     accept_invitation,
     decline_invitation,
     declined_groups,
@@ -54,13 +55,23 @@ def _list(device: Device, options: argparse.Namespace) -> None:
     now_us = device.now().wall_us
     rows = [
         (
-            each.group_id[:8],
+            f"{each.group_id[:8]} {printable(each.title)}".rstrip(),
             f"{each.inviter[:8]} {printable(each.label)}".rstrip(),
+            _members(each),
             f"{(each.expires_at_us - now_us) // 3_600_000_000} h",
         )
         for each in waiting
     ]
-    print_table(["group", "invited by", "ends in"], rows)
+    print_table(["group", "invited by", "members", "ends in"], rows)
+
+
+def _members(invitation: WaitingInvitation) -> str:
+    """Return how many members there are, and whom the inviter names."""
+    if invitation.members is None:
+        return "-"
+    named = ", ".join(printable(each.label) or each.name for each in invitation.shown)
+    more = "" if len(invitation.shown) >= invitation.members else ", …"
+    return f"{invitation.members}: {named}{more}"
 
 
 def _list_declined(device: Device, *, as_json: bool) -> None:

@@ -105,14 +105,18 @@ class GroupActions:
         for contact in uri.contacts:
             self._queue.queue(contact.signing_public, MessageType.JOIN, uri.group_id, request.to_wire(), now)
 
-    def invite_member(self, group_id: GroupId, member: DeviceKey, capabilities: tuple[str, ...], now: Now) -> None:
+    def invite_member(
+        self, group_id: GroupId, member: DeviceKey, capabilities: tuple[str, ...], now: Now, title: str = ""
+    ) -> None:
         """Invite a device that shares a group with this one to a further group; a person there answers.
+
+        `title` is what the group is called; it is shown with the invitation, as are its members.
 
         Raises:
             LocalError: not that device, or not to that group.
             UnknownGroupError: this device is not in the group.
         """
-        body = invite_member(self._membership, group_id, member, capabilities, now.wall_us).to_wire()
+        body = invite_member(self._membership, group_id, member, capabilities, title, now.wall_us).to_wire()
         self._queue.queue(member, MessageType.GROUP_INVITE, group_id, body, now)
 
     def accept_request(self, request: GroupRequest, label: str, now: Now) -> None:

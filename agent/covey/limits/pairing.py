@@ -91,3 +91,6 @@ PUBLIC_VISITORS = 16
 
 PUBLIC_REQUEST_US = 7 * 86_400_000_000
 """How long a request to a public group goes on: its members may be away."""
+
+PREVIEWED_MEMBERS = 16
+"""Members whom an invitation to a further group names: what a person reads before it answers."""

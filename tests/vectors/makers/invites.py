@@ -7,6 +7,8 @@ from typing import Any
 
 from covey.core.membership.requests import GroupInvite
 from covey.core.pairing.invite import Invite, JoinRequest
+from covey.core.pairing.preview import GroupPreview
+from covey.limits.pairing import PREVIEWED_MEMBERS
 from tests.vectors.makers.cast import ALICE, BOB, GROUP_ID, NOW_US, cbor, flip, keys, seeded
 
 _SECRET = seeded("invite", 16)
@@ -128,12 +130,25 @@ def _group_invites() -> list[dict[str, Any]]:
             "code": None,
         }
     ]
+    shown = GroupPreview("Pumps", 40, ((ALICE.signing_public, "workshop"), (BOB.signing_public, "")))
+    entries.append(
+        {
+            **entries[0],
+            "name": "with what it shows of the group",
+            "body": GroupInvite(_SECRET, ALICE.noise_public, _EXPIRES_US, shown).to_wire().hex(),
+            "preview": {"title": "Pumps", "count": 40, "labels": ["workshop", ""]},
+        }
+    )
+    many = [[ALICE.signing_public, ""]] * (PREVIEWED_MEMBERS + 1)
     refused = [
+        ("a title too long", "limit", cbor([_SECRET, ALICE.noise_public, 1, ["x" * 129, 1, []]])),
+        ("too many members shown", "limit", cbor([_SECRET, ALICE.noise_public, 1, ["", 1_000, many]])),
+        ("more members than a group has", "malformed", cbor([_SECRET, ALICE.noise_public, 1, ["", 1_001, []]])),
         ("cut", "malformed", good[:-1]),
         ("secret of 17 bytes", "malformed", cbor([_SECRET + b"x", ALICE.noise_public, 1])),
         ("key of zeros", "malformed", cbor([_SECRET, bytes(32), 1])),
         ("expires before the epoch", "malformed", cbor([_SECRET, ALICE.noise_public, -1])),
-        ("longer than any", "limit", bytes(129)),
+        ("longer than any", "limit", bytes(4_096)),
     ]
     return entries + [{"name": name, "body": raw.hex(), "code": code} for name, code, raw in refused]
 

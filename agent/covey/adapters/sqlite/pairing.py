@@ -8,7 +8,10 @@ from covey.adapters.sqlite.database import Database
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.membership.records import OpenInvite, PendingJoin
+from covey.core.pairing.preview import PREVIEW_BYTES, GroupPreview
 from covey.core.pairing.records import GroupRequest, Pairing
+from covey.core.wire import cbor
+from covey.errors import RemoteError
 from covey.limits.pairing import MAXIMUM_DECLINED_GROUPS
 
 _INVITE_MEMORY_US = 86_400_000_000
@@ -177,17 +180,17 @@ class GroupRequests:
     def pending(self) -> list[GroupRequest]:
         """Return the invitations that wait for a person, the oldest first."""
         return [
-            GroupRequest(row[0], DeviceKeys(row[1], row[2]), *row[3:])
+            GroupRequest(row[0], DeviceKeys(row[1], row[2]), row[3], row[4], row[5], _preview(row[6]))
             for row in self._database.run(
-                "SELECT group_id, inviter_signing, inviter_noise, secret, expires_at, received_at FROM group_request "
-                "ORDER BY received_at, group_id, inviter_signing"
+                "SELECT group_id, inviter_signing, inviter_noise, secret, expires_at, received_at, preview "
+                "FROM group_request ORDER BY received_at, group_id, inviter_signing"
             )
         ]
 
     def save(self, request: GroupRequest) -> None:
         """Keep an invitation; a later one to the same group by the same member replaces it."""
         self._database.run(
-            "INSERT OR REPLACE INTO group_request VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO group_request VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 request.group_id,
                 request.inviter.signing_public,
@@ -195,6 +198,7 @@ class GroupRequests:
                 request.secret,
                 request.expires_at_us,
                 request.received_at_us,
+                None if request.preview is None else cbor.encode(request.preview.to_wire()),
             ),
         )
 
@@ -223,3 +227,11 @@ class GroupRequests:
     def reconsider(self, group_id: GroupId) -> None:
         """Forget that a group was declined."""
         self._database.run("DELETE FROM declined_group WHERE group_id = ?", (group_id,))
+
+
+def _preview(stored: bytes | None) -> GroupPreview | None:
+    """Return what an inviter has said of a group; nothing where a worn card has changed it."""
+    try:
+        return None if stored is None else GroupPreview.from_wire(cbor.decode(stored, PREVIEW_BYTES))
+    except RemoteError:
+        return None

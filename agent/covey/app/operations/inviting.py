@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 from covey.app.device import Device
 from covey.app.operations.broker_access import known_enrolment_password
+from covey.app.operations.history_writing import group_profile
 from covey.app.operations.joining import pairing_error
 from covey.app.relay_access import has_authority, require_relay
 from covey.app.relay_loop import wait_until
@@ -178,7 +179,8 @@ def invite_member(device: Device, group: str | None, name: str, capabilities: tu
         ConfigurationError: no relay is set.
     """
     require_relay(device)
-    group_id = device.pick_group(group).group_id
+    manifest = device.pick_group(group)
+    group_id = manifest.group_id
     found = {
         member.keys.signing_public: member
         for group in device.node.groups.joined()
@@ -192,7 +194,8 @@ def invite_member(device: Device, group: str | None, name: str, capabilities: tu
         )
     ((key, member),) = found.items()
     with device.store.transaction():
-        device.node.actions.invite_member(group_id, key, capabilities, device.now())
+        title = group_profile(device, manifest).title
+        device.node.actions.invite_member(group_id, key, capabilities, device.now(), title)
     return member, group_id
 
 

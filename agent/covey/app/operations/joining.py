@@ -17,13 +17,14 @@ from covey.app.relay_access import lacks_account
 from covey.app.relay_loop import stop_signals, wait_until
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest
-from covey.core.ids import GroupId, device_name
+from covey.core.ids import GroupId, device_name, fingerprint
 from covey.core.membership.requests import decline, unanswered
 from covey.core.pairing.ceremony import ENDINGS, Admitted, Ending, InviterMet, RefusalReceived
 from covey.core.pairing.group_uri import GROUP_URI_PREFIX, GroupUri
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.joiner import Joiner, JoinerNews
 from covey.core.pairing.messages import Admission, JoinerIntroduction, Password
+from covey.core.pairing.preview import GroupPreview
 from covey.core.pairing.records import GroupRequest
 from covey.core.pairing.uri import URI_SCHEME
 from covey.core.pake import Side
@@ -309,6 +310,20 @@ class WaitingInvitation:
     label: str
     received_at_us: int
     expires_at_us: int
+    title: str = ""
+    """What its inviter calls the group."""
+    members: int | None = None
+    """How many members it has; None where the inviter does not say."""
+    shown: tuple[PreviewedMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedMember:
+    """One member of a group that a person is invited to, by the inviter's word."""
+
+    name: str
+    fingerprint: str
+    label: str
 
 
 def waiting_invitations(device: Device) -> list[WaitingInvitation]:
@@ -323,9 +338,17 @@ def waiting_invitations(device: Device) -> list[WaitingInvitation]:
             known.get(each.inviter.signing_public, ""),
             each.received_at_us,
             each.expires_at_us,
+            *_previewed(each.preview),
         )
         for each in _unanswered(device)
     ]
+
+
+def _previewed(shown: GroupPreview | None) -> tuple[str, int | None, tuple[PreviewedMember, ...]]:
+    if shown is None:
+        return "", None, ()
+    members = tuple(PreviewedMember(device_name(key), fingerprint(key), label) for key, label in shown.members)
+    return shown.title, shown.count, members
 
 
 def _unanswered(device: Device) -> list[GroupRequest]:

@@ -11,17 +11,27 @@ from dataclasses import dataclass, field
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
+from covey.core.group.manifest import GroupManifest
 from covey.core.ids import KEY_BYTES, DeviceKey, GroupId, NoisePublic
 from covey.core.membership.events import GroupInvited
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import RequestRecords
 from covey.core.pairing.invite import SECRET_BYTES, Invite
+from covey.core.pairing.preview import PREVIEW_BYTES, GroupPreview
 from covey.core.pairing.records import GroupRequest
 from covey.core.wire import cbor
 from covey.core.wire.message import Message
 from covey.errors import InviteError, LimitError, LocalError, NotAMemberError
-from covey.limits.pairing import GROUP_REQUEST_US, MAXIMUM_GROUP_REQUESTS, MAXIMUM_GROUP_REQUESTS_OF_ONE
+from covey.limits.pairing import (
+    GROUP_REQUEST_US,
+    MAXIMUM_GROUP_REQUESTS,
+    MAXIMUM_GROUP_REQUESTS_OF_ONE,
+    PREVIEWED_MEMBERS,
+)
+
+_FIELDS = 3
+_INVITE_BYTES = 128 + PREVIEW_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +41,13 @@ class GroupInvite:
     secret: bytes = field(repr=False)
     noise_public: NoisePublic
     expires_at_us: int
+    preview: GroupPreview | None = None
+    """None where an earlier version sent it."""
 
     def to_wire(self) -> bytes:
         """Return the body."""
-        return cbor.encode([self.secret, self.noise_public, self.expires_at_us])
+        shown = [] if self.preview is None else [self.preview.to_wire()]
+        return cbor.encode([self.secret, self.noise_public, self.expires_at_us, *shown])
 
     @classmethod
     def from_wire(cls, body: bytes) -> GroupInvite:
@@ -43,11 +56,12 @@ class GroupInvite:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        secret, noise_public, expires_at_us = cbor.record(
-            cbor.decode(body, 128), "group invite", cbor.octets(SECRET_BYTES), cbor.octets(KEY_BYTES), cbor.uint()
-        )
+        fields = cbor.decode(body, _INVITE_BYTES)
+        shown = (GroupPreview.from_wire,) if isinstance(fields, list) and len(fields) > _FIELDS else ()
+        readers = cbor.octets(SECRET_BYTES), cbor.octets(KEY_BYTES), cbor.uint()
+        secret, noise_public, *rest = cbor.record(fields, "group invite", *readers, *shown)
         crypto.check_noise_key(noise_public)
-        return cls(secret, noise_public, expires_at_us)
+        return cls(secret, noise_public, *rest)
 
 
 def may_invite(groups: Groups, author: DeviceKey) -> None:
@@ -61,9 +75,14 @@ def may_invite(groups: Groups, author: DeviceKey) -> None:
 
 
 def invite_member(
-    membership: Membership, group_id: GroupId, member: DeviceKey, capabilities: tuple[str, ...], now_us: int
+    membership: Membership,
+    group_id: GroupId,
+    member: DeviceKey,
+    capabilities: tuple[str, ...],
+    title: str,
+    now_us: int,
 ) -> GroupInvite:
-    """Make an invite to a group for a device of another group that both are in.
+    """Make an invite to a group, which is called `title`, for a device of another group that both are in.
 
     Raises:
         LocalError: it is a board, no member of any group that this device is in, or of that one already; or this device
@@ -75,10 +94,19 @@ def invite_member(
         raise LocalError("that device is in no group with this one", hint="'covey invite' lets strangers in")
     if known[0].is_board:
         raise LocalError("a board is let in by its gateway", hint="covey mcu enrol")
-    if membership.groups.group(group_id).member(member) is not None:
+    manifest = membership.groups.group(group_id)
+    if manifest.member(member) is not None:
         raise LocalError("that device is in that group already")
     invite = membership.invite(group_id, capabilities, "", now_us, GROUP_REQUEST_US, member)
-    return GroupInvite(invite.secret, invite.inviter.noise_public, invite.expires_at_us)
+    shown = _preview(manifest, title)
+    return GroupInvite(invite.secret, invite.inviter.noise_public, invite.expires_at_us, shown)
+
+
+def _preview(manifest: GroupManifest, title: str) -> GroupPreview:
+    """Return what an invitation to a group shows of it: of more members than that those that came first."""
+    eldest = sorted(manifest.members, key=lambda each: (each.since, each.keys.signing_public))[:PREVIEWED_MEMBERS]
+    shown = tuple((each.keys.signing_public, each.label) for each in eldest)
+    return GroupPreview(title, len(manifest.members), shown)
 
 
 def receive_group_invite(groups: Groups, records: RequestRecords, message: Message, now_us: int) -> GroupInvited | None:
@@ -106,7 +134,7 @@ def receive_group_invite(groups: Groups, records: RequestRecords, message: Messa
         raise LimitError("too many invitations wait for a person")
     inviter = DeviceKeys(message.author, found.noise_public)
     expires_at_us = min(found.expires_at_us, now_us + GROUP_REQUEST_US)
-    request = GroupRequest(message.group_id, inviter, found.secret, expires_at_us, now_us)
+    request = GroupRequest(message.group_id, inviter, found.secret, expires_at_us, now_us, found.preview)
     if message.group_id in declined:
         _keep_alone(records, request)
         return None

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import DeviceKey, GroupId
+from covey.core.pairing.preview import GroupPreview
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class GroupRequest:
     secret: bytes = field(repr=False)
     expires_at_us: int
     received_at_us: int
+    preview: GroupPreview | None = None
+    """What its inviter says of the group."""
 
 
 class PairingRecords(Protocol):

@@ -41,6 +41,20 @@ def invite(inviter: Device, member: Device, group_id: GroupId) -> None:
         inviter.node.actions.invite_member(group_id, member.key, (), inviter.now)
 
 
+def test_an_invitation_shows_the_group(make: Make) -> None:  # accepts: 003.14, 003.58
+    ann, ben = make("ann"), make("ben")
+    found(ann, ben)
+    further = GroupId(create(ann))
+    with ann.store.transaction():
+        ann.node.actions.invite_member(further, ben.key, (), ann.now, "Pumps")
+    carry(ann, ben)
+    ben.restart()
+    [request] = ben.store.requests.pending()
+    assert request.preview is not None
+    assert (request.preview.title, request.preview.count) == ("Pumps", 1)
+    assert request.preview.members == ((ann.key, "ann"),)
+
+
 def forge(author: Device, to: Device, number: LinkSeq, body: bytes, group_id: GroupId = NO_GROUP) -> None:
     message = write_message(
         author.identity, MessageType.GROUP_INVITE, to.key, group_id, Incarnation(b"incarnat"), number, number, 1, body

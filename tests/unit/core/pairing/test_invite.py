@@ -69,9 +69,16 @@ def test_group_invites(vector: dict[str, Any]) -> None:
         assert caught.value.code == vector["code"]
         return
     secret, noise_public = bytes.fromhex(vector["secret"]), bytes.fromhex(vector["noise_public"])
-    expected = GroupInvite(secret, NoisePublic(noise_public), vector["expires_at_us"])
-    assert GroupInvite.from_wire(body) == expected
+    found = GroupInvite.from_wire(body)
+    expected = GroupInvite(secret, NoisePublic(noise_public), vector["expires_at_us"], found.preview)
+    assert found == expected
     assert expected.to_wire() == body
+    if (shown := vector.get("preview")) is not None:
+        assert found.preview is not None
+        assert (found.preview.title, found.preview.count) == (shown["title"], shown["count"])
+        assert [label for _, label in found.preview.members] == shown["labels"]
+    else:
+        assert found.preview is None
 
 
 @pytest.mark.parametrize(
