@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from covey.core.group.manifest import GroupManifest
 from covey.core.ids import GroupId
 from covey.limits.link import LINK_WINDOW_MESSAGES, MAXIMUM_SEQUENCE_GAP
 from tests.durable import folder_for
@@ -65,3 +67,74 @@ def test_a_recipient_that_is_back_says_so(tmp_path: Path) -> None:
         ann.wait(1)
         ben.wait(1)
     assert ben.inbox() == [b"while ben was away"]
+
+
+def _labelled(draft: GroupManifest, device: Device, label: str) -> GroupManifest:
+    members = [replace(each, label=label) if each.keys == device.identity.keys else each for each in draft.members]
+    return replace(draft, members=tuple(members))
+
+
+def _change_label(device: Device, group_id: GroupId, label: str) -> None:
+    with device.store.transaction():
+        device.node.actions.change(group_id, lambda draft, _: _labelled(draft, device, label), device.now)
+
+
+def _believed(device: Device, group_id: GroupId) -> tuple[GroupManifest, bytes | None]:
+    return device.node.groups.group(group_id), device.node.groups.secret(group_id)
+
+
+def _come_back(inviter: Device, tmp_path: Path, group_id: GroupId, *others: Device) -> Device:
+    """Let the collector's keys come back with nothing else, invited by a member; return it as it is soon after."""
+    second = Device("collector", folder_for(tmp_path, "second"), collects=True, chance=random.Random("another life"))
+    _ask(inviter, second, group_id)
+    for _ in range(5):
+        everybody = {device.name: device for device in (inviter, second, *others)}.values()
+        carry(*everybody)
+        for device in everybody:
+            device.wait(1)
+    return second
+
+
+def _refused(device: Device) -> dict[str, int]:
+    return {name: count for name, count in device.store.counters.values().items() if name.startswith("quarantined")}
+
+
+def test_any_member_lets_a_device_in_again_also_one_that_never_changed_the_group(tmp_path: Path) -> None:
+    ann, ben, before = Device("ann", tmp_path), Device("ben", tmp_path), Device("collector", tmp_path, collects=True)
+    group_id = found(ann, ben, before)
+    before.stop()
+    second = _come_back(ben, tmp_path, group_id, ann)
+    assert _refused(second) == {}
+    assert _believed(second, group_id) == _believed(ben, group_id) == _believed(ann, group_id)
+
+
+@pytest.mark.parametrize("inviter", [0, 1])
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_group_whose_manifests_forked_lets_a_device_in_again(tmp_path: Path, inviter: int, *, ended: bool) -> None:
+    ann, ben, cas = members = [Device(name, tmp_path) for name in ("ann", "ben", "cas")]
+    before = Device("collector", tmp_path, collects=True)
+    group_id = found(*members, before)
+    before.stop()
+    _change_label(ann, group_id, "one")
+    _change_label(ben, group_id, "other")
+    carry(*members)
+    if ended:
+        _change_label(cas, group_id, "both")
+        carry(*members)
+    second = _come_back(members[inviter], tmp_path, group_id, *members)
+    assert _refused(second) == {}
+    assert all(_believed(second, group_id) == _believed(member, group_id) for member in members)
+
+
+def test_what_waited_since_before_the_loss_may_come_instead_of_the_answer(tmp_path: Path) -> None:
+    ann, ben, before = Device("ann", tmp_path), Device("ben", tmp_path), Device("collector", tmp_path, collects=True)
+    group_id = found(ann, ben, before)
+    _change_label(ben, group_id, "other")
+    _change_label(ann, group_id, "one")
+    carry(ann, before)  # who so has not heard of the other one
+    before.stop()
+    carry(ann, ben)
+    _change_label(ann, group_id, "both")
+    second = _come_back(ann, tmp_path, group_id)
+    assert _refused(second) == {}
+    assert _believed(second, group_id) == _believed(ann, group_id)

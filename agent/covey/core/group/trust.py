@@ -3,10 +3,10 @@
     1. A manifest is well formed and signed by its issuer over the exact bytes (`group/manifest.py`).
     2. It is of the group that this trust was opened for.
     3. A genesis is accepted only for a group that this device created (000.15).
-    4. Where a device has asked to join, it begins with manifests of which the newest is issued by the inviter whom the
-       invite pins and lists the device itself, with a noise key that it holds. Older ones are believed as far as hashes
-       lead to them. Where it asks for a public group, it begins with the manifest that one of the members sends whom
-       the group's URI names, if that lists this member.
+    4. Where a device has asked to join, it begins with the newest of the manifests that the inviter sends whom the
+       invite pins, and has issued itself, and that list the device with a noise key that it holds. Older ones are
+       believed as far as hashes lead to them (`replay.py`). Where it asks for a public group, it begins with the
+       manifest that one of the members sends whom the group's URI names, if that lists this member.
     5. Later ones follow manifests that are held: `prev` names their hashes, none of which follows another. What follows
        something unknown is a gap, whoever issued it; what is older than everything held is a rollback (000.14).
     6. The version is exactly one above the highest of those that it follows (000.02).
@@ -46,7 +46,6 @@ from covey.errors import (
     InviteError,
     LimitError,
     MalformedError,
-    RemoteError,
     RollbackError,
     VersionGapError,
 )
@@ -226,7 +225,7 @@ class GroupTrust:
     def join(
         self, raws: Sequence[bytes], inviter: DeviceKey, own: DeviceKey, holds: Callable[[NoisePublic], bool]
     ) -> Verdict:
-        """Take the first manifests after a join request, oldest first (rules 1, 2 and 4, then 5 to 9).
+        """Begin with one of the manifests that come after a join request, oldest first (rules 1, 2 and 4).
 
         `own` is this device's signing key; `holds` says whether it has the secret of a noise key.
 
@@ -234,27 +233,12 @@ class GroupTrust:
             RemoteError: the rule that failed; nothing is held then.
         """
         assert not self._heads, "who is in a group does not join it"
-        manifests = [self._read(raw) for raw in raws]
-        admitting = [
-            place
-            for place, manifest in enumerate(manifests)
-            if manifest.issuer == inviter and (listed := manifest.member(own)) and holds(listed.keys.noise_public)
-        ]
-        if not admitting:
-            raise InviteError("no manifest by the device that invited us lists us with a noise key of ours")
-        pinned = {manifests[admitting[-1]].hash}
-        for manifest in reversed(manifests[: admitting[-1] + 1]):
-            if manifest.hash not in pinned:
-                raise InviteError("a manifest that the inviter's does not follow")
-            pinned.update(manifest.prev)
-        self._begin(manifests[0])
-        try:
-            for manifest in manifests[1:]:
-                self.offer(manifest)
-        except RemoteError:
-            self._clear()
-            raise
-        return Verdict.ACCEPTED
+        for raw in reversed(raws):
+            manifest = self._read(raw)
+            if manifest.issuer == inviter and (listed := manifest.member(own)) and holds(listed.keys.noise_public):
+                self._begin(manifest)
+                return Verdict.ACCEPTED
+        raise InviteError("no manifest by the device that invited us lists us with a noise key of ours")
 
     def visit(self, raws: Sequence[bytes], host: DeviceKey) -> GroupManifest:
         """Begin with the manifest of a public group that a member sends whom this device asked (rule 4).

@@ -52,7 +52,7 @@ from covey.errors import (
     LocalError,
     RemoteError,
 )
-from covey.limits.group import BUNDLE_MANIFESTS, MAXIMUM_GROUPS, VOID_DEVICES
+from covey.limits.group import MAXIMUM_GROUPS, VOID_DEVICES
 from covey.limits.pairing import ADMISSION_US, INVITE_US
 
 Edit = Callable[[GroupManifest, EpochId], GroupManifest]
@@ -299,24 +299,23 @@ class Membership:
             InviteError: the group is full, or one of the keys stands in it already.
         """
         group_id, joiner = invite.group_id, newcomer.keys.signing_public
-        present = self.groups.group(group_id).member(joiner)
         sends: list[GroupSend] = []
-        if present is None:
-            if invite.used_by is not None:
-                raise InviteError("the invite has been used, and its device is a member no more")
-            member = replace(newcomer, capabilities=invite.capabilities)
-            try:
+        try:
+            if self.groups.group(group_id).member(joiner) is None:
+                if invite.used_by is not None:
+                    raise InviteError("the invite has been used, and its device is a member no more")
+                member = replace(newcomer, capabilities=invite.capabilities)
                 sends = self.change(group_id, lambda draft, _: draft.adding(member), now_us)
-            except LocalError as error:
-                raise InviteError(str(error)) from error
-            self._records.invites.use(invite.secret_hash, joiner)
-            manifests = [manifest.raw for manifest in self.groups.trust(group_id).held()]
-            if len(first_that_fit(manifests)) < len(manifests):
-                manifests = manifests[-1:]  # ours; what it does not follow is asked for
-        else:
-            manifests = self._records.groups.manifests_from(group_id, present.since, BUNDLE_MANIFESTS)
+                self._records.invites.use(invite.secret_hash, joiner)
+            elif [head.issuer for head in self.groups.trust(group_id).heads()] != [self._own]:
+                sends = self.change(group_id, lambda draft, _: draft, now_us)  # it believes none but ours
+        except LocalError as error:
+            raise InviteError(str(error)) from error
+        manifests = [manifest.raw for manifest in self.groups.trust(group_id).held()]
+        if len(first_that_fit(manifests)) < len(manifests):
+            manifests = manifests[-1:]  # ours; what it does not follow is asked for
         secret = self.groups.secret(group_id)
-        bundle = Bundle(first_that_fit(manifests), (secret,) if secret is not None else ())
+        bundle = Bundle(tuple(manifests), (secret,) if secret is not None else ())
         return [*sends, self._send(joiner, group_id, bundle.to_wire())]
 
     # -- what others send ---------------------------------------------------------------------------------------------
@@ -345,13 +344,15 @@ class Membership:
         Raises:
             RemoteError: the rule of `trust.py` that failed; nothing is changed.
         """
-        trust = GroupTrust(group_id, None)
-        whole = len(taken_at_once(bundle.manifests)) == len(bundle.manifests)
-        first = bundle.manifests if whole else bundle.manifests[-1:]
-        trust.join(first, inviter, self._own, self._identity.noise.holds)
+        trust, offered = GroupTrust(group_id, None), taken_at_once(bundle.manifests)
+        trust.join(offered, inviter, self._own, self._identity.noise.holds)
         self._begin(trust, now_us)
         self._records.joins.end(group_id)
-        return self._accepted(trust, None, trust.held())
+        sends = self._accepted(trust, None, trust.held())
+        try:
+            return [*sends, *self._take(trust, offered, now_us)]
+        except RemoteError:
+            return sends  # the rest was of no use
 
     def _let_itself_in(self, pending: PendingJoin, bundle: Bundle, now_us: int) -> list[GroupSend]:
         """Take the manifest of a public group, and issue the next one with this device in it (`public_joins.py`).
