@@ -68,6 +68,14 @@ def test_taking_out(model: set[int], taken: set[int]) -> None:
     assert _is_canonical(result)
 
 
+@given(numbers, st.lists(spans, max_size=8))
+def test_taking_out_ranges(model: set[int], taken: list[tuple[int, int]]) -> None:
+    result = _made(model).excluding(taken)
+    assert _members(result) == model.difference(*(range(low, high + 1) for low, high in taken))
+    assert _is_canonical(result)
+    assert result.spans() == SequenceSet(0).including(result.spans()).spans()
+
+
 @given(st.permutations(list(range(1, 15))), st.integers(0, 14))
 def test_the_order_of_arrival_makes_no_difference(order: list[int], count: int) -> None:
     result = SequenceSet()

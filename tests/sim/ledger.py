@@ -60,6 +60,8 @@ class Ledger:
         self.refused = 0
         self.linked = 0
         self._batches: dict[bytes, Message] = {}
+        self._forgotten: set[tuple[bytes, bytes]] = set()
+        """What was set aside by a life of its author that is lost, with the record of it."""
         self._losses: list[tuple[bytes, bytes, Loss]] = []
         self._withdrawn: dict[tuple[DeviceKey, bytes], Message] = {}
         self._received: dict[tuple[DeviceKey, DeviceKey, Incarnation], SequenceSet] = {}
@@ -169,6 +171,7 @@ class Ledger:
             self._excused.add((device, body))
         self.inboxes[device] = list(backup.inbox)
         self._excused |= {key for key in self._withdrawn if key[0] == device and self._loss_reported(*key)}
+        self._forgotten |= {key for key, message in self._withdrawn.items() if message.author == device}
         for body, submission in self.accepted.items():
             if submission.author == device and body not in backup.accepted:
                 self._excused |= {(recipient, body) for recipient in submission.recipients}
@@ -219,6 +222,16 @@ class Ledger:
             for recipient in submission.recipients:
                 come = (recipient, body) in self.delivered or (recipient, body) in self._excused
                 check(come or self._loss_reported(recipient, body), "an accepted blob never came")
+
+    def check_counted(self, recipient: DeviceKey, lost: int) -> None:
+        """Check that whatever was set aside on its way to a device counts there as lost, whatever closed its place."""
+        reported = sum(
+            self._loss_reported(*key)
+            for key, message in self._withdrawn.items()
+            if key[0] == recipient and message.type is MessageType.BLOB
+            if key not in self._came | self._excused | self._forgotten
+        )
+        check(lost >= reported, "a loss that its recipient does not count")
 
     def _reported(self, body: bytes) -> bool:
         """Say whether a signed loss record in the vault covers a batch.

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.incarnations import Incarnations
 from covey.adapters.sqlite.outbox import Outbox
+from covey.adapters.sqlite.received import Received
 from covey.app.relays import Relays
 from covey.app.roles.collector import Collector
 from covey.app.runtime import Runtime
@@ -274,5 +275,6 @@ MUTANTS = (
     Mutant("manifests and secrets for whoever asks", {(authorisation, "_check_member"): _nothing}, _OF_A_FORMER_MEMBER),
     Mutant("rivals without a bound", {(trust_module, "RIVALS_OF_ONE"): 1_000}, _OF_A_FORMER_MEMBER),
     Mutant("a resumption scatters what came", {(ReceiveLink, "resume"): _resume_anywhere}, _OF_AN_INSIDER),
+    Mutant("a resumption excuses a loss", {(Received, "set_resumed"): _nothing}),
     Mutant("memory follows no commit", {(Database, "after_commit"): _nothing}),
 )

@@ -277,6 +277,7 @@ class World:
         for device in self.devices:
             lost = device.store.counters.values().get("lost_messages", 0)
             check(lost <= possible, "a device counts losses of what nobody can have sent")
+            self.ledger.check_counted(device.identity.signing_public, lost)
             self._take(device, 1_000_000)
             me = device.identity.signing_public
             delivered = sorted(self.ledger.inboxes.get(me, []))

@@ -139,12 +139,15 @@ class Acknowledgements:
 
         Return whether that changed anything.
         """
-        link = self._links.of(message.author, message.incarnation)
+        key = message.author, message.incarnation
+        link = self._links.of(*key)
         before = link.received
         link.resume(Resumption.from_wire(message.body).ranges)
         if link.received == before:
             return False
-        self._records.received.set(message.author, message.incarnation, link.received)
+        self._records.received.set(*key, link.received)
+        closed = link.received.excluding(before.spans())
+        self._records.received.set_resumed(*key, self._records.received.resumed(*key).including(closed.spans()))
         link.answer_soon(now.monotonic_us)
         return True
 

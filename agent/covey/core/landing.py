@@ -82,9 +82,17 @@ class TelemetryLanding:
         received = link.without(loss.places)
         if self._lands and not self._records.landing.land(message, now.wall_us):
             return HandlerOutcome(taken=False)
-        self._records.counters.count("lost_messages", received.count() - link.received.count())
+        self._count_lost(message.author, incarnation, loss, received.count() - link.received.count())
         link.received = received
         if link is not delivery.link:
             self._records.received.set(message.author, incarnation, link.received)
             link.answer_soon(now.monotonic_us)
         return HandlerOutcome(lands_later=self._lands)
+
+    def _count_lost(self, author: DeviceKey, incarnation: Incarnation, loss: Loss, open_before: int) -> None:
+        """Count each lost message once: those that were open before the record, and those that a resumption closed."""
+        resumed = self._records.received.resumed(author, incarnation)
+        unreported = resumed.excluding(loss.places)
+        self._records.counters.count("lost_messages", open_before + resumed.count() - unreported.count())
+        if unreported != resumed:
+            self._records.received.set_resumed(author, incarnation, unreported)

@@ -10,7 +10,8 @@ import json
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import check_digest, digest
 from covey.core.ids import DeviceKey, Incarnation
-from covey.core.wire.sequences import SequenceSet
+from covey.core.wire.sequences import Range, SequenceSet
+from covey.limits.link import MAXIMUM_RECEIVED_RANGES
 
 _Link = tuple[DeviceKey, Incarnation]
 
@@ -53,6 +54,11 @@ class Received:
             "AND incarnation NOT IN (SELECT incarnation FROM landing WHERE author = ?)",
             (author, keep, author),
         )
+        self._database.run(
+            "DELETE FROM resumed WHERE author = ? "
+            "AND incarnation NOT IN (SELECT incarnation FROM received WHERE author = ?)",
+            (author, author),
+        )
 
     def of(self, author: DeviceKey, incarnation: Incarnation) -> SequenceSet:
         """Return what has come over a link."""
@@ -79,7 +85,7 @@ class Received:
             return SequenceSet()
         upto, ranges, stored = rows[0]
         check_digest(stored, author, incarnation, upto, ranges)
-        return SequenceSet(upto, tuple(map(tuple, json.loads(ranges))))
+        return SequenceSet(upto, _ranges(ranges))
 
     def _write(self, author: DeviceKey, incarnation: Incarnation, received: SequenceSet) -> None:
         ranges = json.dumps(received.ranges)
@@ -87,3 +93,29 @@ class Received:
             "INSERT OR REPLACE INTO received VALUES (?, ?, ?, ?, ?)",
             (author, incarnation, received.upto, ranges, digest(author, incarnation, received.upto, ranges)),
         )
+
+    def resumed(self, author: DeviceKey, incarnation: Incarnation) -> SequenceSet:
+        """Return what of a link only resumptions have closed."""
+        query = "SELECT ranges, digest FROM resumed WHERE author = ? AND incarnation = ?"
+        row = self._database.first(query, (author, incarnation))
+        if row is None:
+            return SequenceSet()
+        ranges, stored = row
+        check_digest(stored, author, incarnation, ranges)
+        return SequenceSet().including(_ranges(ranges))
+
+    def set_resumed(self, author: DeviceKey, incarnation: Incarnation, resumed: SequenceSet) -> None:
+        """Remember what only resumptions have closed: the highest `MAXIMUM_RECEIVED_RANGES` ranges."""
+        spans = resumed.spans()[-MAXIMUM_RECEIVED_RANGES:]
+        if not spans:
+            self._database.run("DELETE FROM resumed WHERE author = ? AND incarnation = ?", (author, incarnation))
+            return
+        ranges = json.dumps(spans)
+        self._database.run(
+            "INSERT OR REPLACE INTO resumed VALUES (?, ?, ?, ?)",
+            (author, incarnation, ranges, digest(author, incarnation, ranges)),
+        )
+
+
+def _ranges(stored: str) -> tuple[Range, ...]:
+    return tuple((first, last) for first, last in json.loads(stored))

@@ -153,6 +153,10 @@ def _sound_received(row: Row) -> None:
     check_digest(row.get("digest"), row["author"], row["incarnation"], row["upto"], row["ranges"])
 
 
+def _sound_resumed(row: Row) -> None:
+    check_digest(row["digest"], row["author"], row["incarnation"], row["ranges"])
+
+
 def _sound_inbox(row: Row) -> None:
     check_digest(row.get("digest"), row["group_id"], row["author"], row["body"])
 
@@ -214,6 +218,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "counter": (("name",), _anything),
     "condition": (("name",), _anything),
     "received": (("author", "incarnation"), _sound_received),
+    "resumed": (("author", "incarnation"), _sound_resumed),
     "imprint": (("author", "incarnation", "block"), _anything),
     "rolled_back": (("incarnation",), _anything),
     "inbox": (("id",), _sound_inbox),

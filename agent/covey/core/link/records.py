@@ -237,6 +237,12 @@ class ReceivedRecords(Protocol):
     def set(self, author: DeviceKey, incarnation: Incarnation, received: SequenceSet) -> None:
         """Remember what has come over a link."""
 
+    def resumed(self, author: DeviceKey, incarnation: Incarnation) -> SequenceSet:
+        """Return what of a link only resumptions have closed: a loss record that names it is still news."""
+
+    def set_resumed(self, author: DeviceKey, incarnation: Incarnation, resumed: SequenceSet) -> None:
+        """Remember what only resumptions have closed: the highest `MAXIMUM_RECEIVED_RANGES` ranges."""
+
 
 class LandingRecords(Protocol):
     """Messages that wait for the vault."""

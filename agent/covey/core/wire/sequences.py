@@ -7,6 +7,7 @@ acknowledgements and stands in the store.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -58,9 +59,8 @@ class SequenceSet:
     def without(self, numbers: Iterable[int]) -> SequenceSet:
         """Return the set with some numbers taken out."""
         result: list[Range] = []
-        spans = ([(1, self.upto)] if self.upto else []) + list(self.ranges)
         holes = sorted(set(numbers))
-        for low, high in spans:
+        for low, high in self.spans():
             start = low
             for hole in holes[bisect_left(holes, low) : bisect_right(holes, high)]:
                 if start < hole:
@@ -70,6 +70,28 @@ class SequenceSet:
                 result.append((start, high))
         upto = result.pop(0)[1] if result and result[0][0] == 1 else 0
         return SequenceSet(upto, tuple(result))
+
+    def excluding(self, spans: Iterable[Range]) -> SequenceSet:
+        """Return the set without all numbers of some ranges, in one pass."""
+        remaining: list[Range] = []
+        excluded = deque(SequenceSet().including(spans).spans())
+        for low, high in self.spans():
+            start = low
+            while excluded and excluded[0][0] <= high:
+                first, last = excluded[0]
+                if start < first:
+                    remaining.append((start, first - 1))
+                start = max(start, last + 1)
+                if last > high:
+                    break
+                excluded.popleft()
+            if start <= high:
+                remaining.append((start, high))
+        return SequenceSet().including(remaining)
+
+    def spans(self) -> list[Range]:
+        """Return all that is in the set as ranges, ascending."""
+        return [(1, self.upto), *self.ranges] if self.upto else list(self.ranges)
 
     def up_to(self, last: int) -> SequenceSet:
         """Return the part of the set that is not above a number."""
