@@ -27,6 +27,7 @@ from tests.sim.broker import Broker, Link
 from tests.sim.disk import Disk
 from tests.sim.ledger import Backup, Submission, check
 from tests.sim.store import SimStore
+from tests.sim.template import JOINER, template
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -200,6 +201,16 @@ class Device:
         self._renews = noticed
         self.world.agenda.after(self.world.random.randint(0, 30 * SECOND), self.boot)
 
+    def lose_state(self) -> None:
+        """Lose the database, and be down: keys and vault are all that is left."""
+        self.world.trace(self.name, "loses its database")
+        self._bury(0, boots=False)
+        self._disk.close()
+        self._disk = Disk(template().states[JOINER])
+        self.world.taken[self.name] = []
+        self.world.ledger.lose(self.identity.signing_public)
+        self._renews = True
+
     def boundary(self) -> None:
         """Perhaps end the process here: beside a commit, or beside a write to the vault."""
         if self.alive and self.world.happens(self.world.plan.crash):
@@ -360,6 +371,10 @@ class Device:
             self.in_another_process(ask)
 
     # -- the end ------------------------------------------------------------------------------------------------------
+
+    def is_member(self) -> bool:
+        """Say whether it is in the world's group, as it believes."""
+        return any(group == self.world.group_id for group, _, _ in self.store.groups.manifests())
 
     def quiet(self) -> bool:
         """Say whether nothing is left to do here."""

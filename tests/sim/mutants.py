@@ -22,6 +22,8 @@ from covey.core import receiver as receiver_module
 from covey.core.acknowledgements import Acknowledgements
 from covey.core.crypto import Secret
 from covey.core.group import trust as trust_module
+from covey.core.group.manifest import Member
+from covey.core.group.messages import Bundle, GroupSend
 from covey.core.ids import DeviceKey, NoisePublic, Place
 from covey.core.link import sealer as sealer_module
 from covey.core.link.incarnations import IncarnationSpan
@@ -32,12 +34,14 @@ from covey.core.link.send_queue import SendQueue
 from covey.core.link.send_window import InFlight, SendLink
 from covey.core.membership import authorisation
 from covey.core.membership.addresses import Addresses
+from covey.core.membership.membership import Membership
+from covey.core.membership.records import OpenInvite
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.vault.key_file import KeyFile
 from covey.core.vault.landing import LandingPlan
 from covey.core.wire.envelope import seal
-from covey.core.wire.message import Loss, read_message
+from covey.core.wire.message import Loss, MessageType, read_message
 from covey.core.wire.sequences import SequenceSet
 from covey.ports import Delivered
 from tests.sim.broker import Link
@@ -227,7 +231,18 @@ def _resume_anywhere(link: ReceiveLink, resumed: Any) -> None:
     link.received = link.received.including(resumed)
 
 
-_OF_A_FORMER_MEMBER, _OF_AN_INSIDER = 4, 6
+def _what_is_held(membership: Membership, invite: OpenInvite, newcomer: Member, now_us: int) -> list[GroupSend]:
+    trust, joiner = membership.groups.trust(invite.group_id), newcomer.keys.signing_public
+    if trust.current is None or trust.current.member(joiner) is None:
+        return _let_in(membership, invite, newcomer, now_us)
+    body = Bundle(tuple(manifest.raw for manifest in trust.held())).to_wire()
+    return [GroupSend(joiner, MessageType.GROUP_MANIFEST, invite.group_id, body)]
+
+
+_let_in = Membership.let_in
+
+
+_OF_A_FORMER_MEMBER, _OF_AN_INSIDER, _OF_A_LOSS_AND_RIVALS = 4, 6, 161
 
 
 def _nothing(*_arguments: object, **_named: object) -> None:
@@ -267,6 +282,7 @@ MUTANTS = (
     Mutant("only the preferred relay is tried", {(Relays, "_routing"): _first_relay}),
     Mutant("an answer goes by the preferred relay only", {(Relays, "note_received"): _nothing}),
     Mutant("a claim of losses is believed whatever it says", {(Loss, "last"): property(lambda _loss: 0)}),
+    Mutant("who is a member is sent what is held", {(Membership, "let_in"): _what_is_held}, _OF_A_LOSS_AND_RIVALS),
     Mutant("acknowledge for ever", {(ReceiveLink, "answered"): _nothing}),
     Mutant("a vault key outlives its epoch", {(KeyFile, "is_outdated"): lambda *_: False}, 1),
     Mutant("a vault key is rotated after it was used", {(Collector, "_land"): _rotate_after_landing}, 1),

@@ -99,7 +99,9 @@ class VaultStore:
             check(not self._world.ledger.landed, "what has landed is gone")
             return
         messages = [message for number in range(len(self._seen.segments)) for message in self._messages(number)]
-        check(sorted(messages) == sorted(self._world.ledger.landed.values()), "the vault is not what was landed")
+        ledger = self._world.ledger
+        landed = sorted([*ledger.landed.values(), *ledger.repeated_landings])
+        check(sorted(messages) == landed, "the vault is not what was landed")
 
     def _happens(self, key: str, share: float) -> bool:
         """Say whether a fault happens. Reading keys has a chance of its own: most worlds have no other key."""

@@ -46,6 +46,12 @@ _RENAMED_EACH = 4
 """In one world of so many two members change their labels at once, again and again, which ends epochs."""
 _RENAME_EVERY_US = 15 * SECOND
 
+_LOSS_EACH, _LOSES = 13, 5
+"""In one world of so many the collector loses its database at the end of the faults."""
+_QUEUED_MEANWHILE = 20
+_REJOIN_US = 300 * SECOND
+"""Most that being let in again takes where nothing fails: a slow broker may hold many envelopes before the answer."""
+
 _LOST_EACH = 10
 """Most messages that are told as lost for each submission: one for each recipient, with control messages."""
 
@@ -99,6 +105,7 @@ class World:
             self._hostile.append(self.former)
         if self.plan.joiner or self._renames:
             self.plan = replace(self.plan, payload_most=_MANIFESTS_BYTES)
+        self._loses_state = seed % _LOSS_EACH == _LOSES and not self._hostile and not self.plan.joiner
         self.taken: dict[str, list[bytes]] = {device.name: [] for device in self.devices}
 
     def rng(self, length: int) -> bytes:
@@ -140,8 +147,9 @@ class World:
         for device in self.devices:
             device.disk_full = False
         self.trace("world", "the faults cease")
+        calm_us = self._lose_and_rejoin() if self._loses_state else self.agenda.now_us
         while not self._quiet():
-            if self.agenda.now_us > self.plan.faults_us + _PATIENCE_US:
+            if self.agenda.now_us > calm_us + _PATIENCE_US:
                 waiting = {device.name: device.store.outbox.totals()[0] for device in self.devices if device.alive}
                 raise ViolationError(f"outboxes do not drain: {waiting}")
             self.agenda.run(self.agenda.now_us + 5 * SECOND)
@@ -149,6 +157,28 @@ class World:
         self.agenda.run(self.agenda.now_us + 30 * SECOND)
         self._check_end()
         return Summary(len(self.ledger.accepted), self.ledger.refused, self.publishes, quiet_us)
+
+    def _lose_and_rejoin(self) -> int:
+        """Let the collector lose its database while others send to it, and ask to be let in; return when it was in.
+
+        That takes no longer than `_REJOIN_US`, and whoever let it in has nothing waiting for it soon after.
+        """
+        collector, inviter = self.collector, self.devices[0]
+        while not (collector.alive and inviter.alive):
+            self.agenda.run(self.agenda.now_us + SECOND)
+        collector.lose_state()
+        collector.skew_us = inviter.skew_us
+        for _ in range(_QUEUED_MEANWHILE):
+            self.agenda.run(self.agenda.now_us + MINUTE)
+            self._submit(inviter)
+        collector.boot()
+        for link in inviter.links:
+            link.cut("cut")
+        self.agenda.run(self.agenda.now_us + 30 * SECOND)
+        collector.join(inviter)
+        self.agenda.run(self.agenda.now_us + _REJOIN_US)
+        check(collector.is_member(), "a device that has lost its database is not let in again")
+        return self.agenda.now_us
 
     def _quiet(self) -> bool:
         return all(device.quiet() for device in self.devices)
