@@ -104,8 +104,8 @@ def test_every_promise(case: Any, session: Any) -> None:
 
 def test_it_describes_what_is_served(session: requests.Session) -> None:
     assert session.get("http://covey/openapi.json").json() == DESCRIPTION
-    (batch,) = DESCRIPTION["paths"]["/v1/publish"]["post"]["parameters"]
-    assert batch["schema"]["maximum"] == MAXIMUM_BATCH_READINGS
+    parameters = {each["name"]: each for each in DESCRIPTION["paths"]["/v1/publish"]["post"]["parameters"]}
+    assert parameters["batch"]["schema"]["maximum"] == MAXIMUM_BATCH_READINGS
     routes = {(route.method, route.pattern) for route in _Answers(cast("Any", None)).routes()}
     described = {
         (method.upper(), path.replace("{id}", "([0-9]{1,18})"))

@@ -28,6 +28,16 @@ class IdempotencyRecords(Protocol):
         """Keep what came of a request."""
 
 
+def check_key(key: str | None) -> None:
+    """Check what a request names itself by, if it does, whether or not there is anything to do for it.
+
+    Raises:
+        UsageError: it is no key.
+    """
+    if key is not None and not (key.isascii() and key.isprintable() and 0 < len(key) <= IDEMPOTENCY_KEY_LENGTH):
+        raise UsageError(f"an idempotency key has 1 to {IDEMPOTENCY_KEY_LENGTH} printable ASCII characters")
+
+
 def once(records: IdempotencyRecords, key: str | None, request: tuple[object, ...], work: Callable[[], int]) -> int:
     """Do the work, unless the request that names this key was done before; return its result. Inside a transaction.
 
@@ -35,10 +45,9 @@ def once(records: IdempotencyRecords, key: str | None, request: tuple[object, ..
         IdempotencyError: another request named this key.
         UsageError: it is no key.
     """
+    check_key(key)
     if key is None:
         return work()
-    if not (key.isascii() and key.isprintable() and 0 < len(key) <= IDEMPOTENCY_KEY_LENGTH):
-        raise UsageError(f"an idempotency key has 1 to {IDEMPOTENCY_KEY_LENGTH} printable ASCII characters")
     digest = hashlib.blake2b(repr(request).encode(), digest_size=_DIGEST_BYTES).digest()
     found = records.find(key)
     if found is None:

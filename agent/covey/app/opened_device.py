@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from covey.app.idempotency import once
+from covey.app.idempotency import check_key, once
 from covey.app.metrics import metrics_of
 from covey.app.operations.groups import pick_member
 from covey.app.operations.publishing import readings_of_request
@@ -44,6 +44,7 @@ class OpenedDevice:
 
     def publish(self, content: bytes, content_type: str, batch: int | None, key: str | None) -> int:
         """Queue a request's readings durably, all or none; return how many those were."""
+        check_key(key)
         device = self._device
         publisher = device.publisher(batch)
         for each in readings_of_request(content, content_type, device.clock.monotonic_us()):

@@ -144,7 +144,7 @@ def _reopened_from(
         if found is not None and found.hash not in past and found.version >= floor:
             past[found.hash] = found
             pinned += found.prev
-    trust = replayed(group_id, past.values())
+    trust = replayed(group_id, past.values()) if past else None
     if trust is None or not any(all(map(trust.holds, each.prev)) for each in waiting.values()):
         return None
     for linked in past.keys() & waiting.keys():
