@@ -257,7 +257,7 @@ MUTANTS = (
     Mutant("no dedup", {(ReceiveLink, "classify"): lambda _link, _link_seq, **_: Arrival.NEW}),
     Mutant("sequences in RAM", {(Outbox, "allocate"): _sequences_in_ram()}),
     Mutant("never subscribe again", {(Link, "_renew_later"): _nothing}),
-    Mutant("forget before the delete commits", {(SendQueue, "free"): _forget_before_commit}),
+    Mutant("forget before the delete commits", {(SendQueue, "free"): _forget_before_commit}, first_seed=862),
     Mutant("start over when the disk is full", {(Runtime, "_replace_node"): _start_over}),
     Mutant("finish before the manifest is put", {(Collector, "_land"): _acknowledge_before_landing}),
     Mutant("the plan is not committed", {(Collector, "_plan"): _plan_in_ram}),

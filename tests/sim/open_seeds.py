@@ -1,0 +1,12 @@
+"""Worlds that are known to fail, and wait for somebody to find out why: a defect of the product, or of the gate.
+
+Each must go on failing as is said here; one that does not is to be taken off.
+"""
+
+from __future__ import annotations
+
+OPEN_SEEDS = {
+    1049: "a secret for somebody who is in no group of its author",
+    1452: "a storm of resends",
+    2917: "another message has landed under a number",
+}
