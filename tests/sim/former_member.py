@@ -1,7 +1,8 @@
 """A device that was a member, and was removed before the world begins: it goes on speaking, with all that it knew.
 
 It has its keys, the manifests and the secret of the epoch that it left, and everybody's address. Its manifests follow
-what it knew: they add a device that it makes up, and let members go. Nobody may hear anything of it.
+what it knew: they add a device that it makes up, and let members go; so do those of that device. Nobody may hear
+anything of it.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ class FormerMember:
             drafts.append(before.removing(victim.identity.signing_public, epoch_id))
         if before.member(self._accomplice.signing_public) is None:
             drafts.append(before.adding(Member(self._accomplice.keys)))
-        return sign_manifest(self._chance.choice(drafts), self._identity)
+            return sign_manifest(self._chance.choice(drafts), self._identity)
+        return sign_manifest(self._chance.choice(drafts), self._chance.choice((self._identity, self._accomplice)))
 
     def _about_links(self, victim: Device) -> None:
         incarnation = victim.incarnation or _SPEAKS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +21,11 @@ from covey.app.runtime import Runtime
 from covey.core import receiver as receiver_module
 from covey.core.acknowledgements import Acknowledgements
 from covey.core.crypto import Secret
+from covey.core.group import resolver as resolver_module
 from covey.core.group import trust as trust_module
 from covey.core.group.manifest import Member
 from covey.core.group.messages import Bundle, GroupSend
+from covey.core.group.resolver import Step
 from covey.core.ids import DeviceKey, NoisePublic, Place
 from covey.core.link import sealer as sealer_module
 from covey.core.link.incarnations import IncarnationSpan
@@ -242,6 +244,15 @@ def _what_is_held(membership: Membership, invite: OpenInvite, newcomer: Member, 
 _let_in = Membership.let_in
 
 
+def _eldest_attacker(counting: Any, stuck: Sequence[Step]) -> Step:
+    """Let prevail, of all that wait, whom nobody wants out, known or not."""
+    attacking = 0
+    for step in stuck:
+        attacking |= counting._against[step.bit]
+    removing = [step for step in stuck if step.bit & attacking]
+    return min(removing, key=lambda step: (len(counting._wishes.get(step.issuer, ())), step.version, step.hash))
+
+
 _OF_A_FORMER_MEMBER, _OF_AN_INSIDER, _OF_A_LOSS_AND_RIVALS = 4, 6, 161
 
 
@@ -290,6 +301,11 @@ MUTANTS = (
     Mutant("a removed device shows a rollback", {(Acknowledgements, "acknowledge"): _believed}, _OF_A_FORMER_MEMBER),
     Mutant("manifests and secrets for whoever asks", {(authorisation, "_check_member"): _nothing}, _OF_A_FORMER_MEMBER),
     Mutant("rivals without a bound", {(trust_module, "RIVALS_OF_ONE"): 1_000}, _OF_A_FORMER_MEMBER),
+    Mutant(
+        "a removed device lets one in that removes its remover",
+        {(resolver_module._Counting, "_prevailing"): _eldest_attacker},
+        _OF_A_FORMER_MEMBER,
+    ),
     Mutant("a resumption scatters what came", {(ReceiveLink, "resume"): _resume_anywhere}, _OF_AN_INSIDER),
     Mutant("a resumption excuses a loss", {(Received, "set_resumed"): _nothing}),
     Mutant("memory follows no commit", {(Database, "after_commit"): _nothing}),

@@ -6,7 +6,6 @@ Each must go on failing as is said here; one that does not is to be taken off.
 from __future__ import annotations
 
 OPEN_SEEDS = {
-    1049: "a secret for somebody who is in no group of its author",
     1452: "a storm of resends",
     2917: "another message has landed under a number",
 }

@@ -153,6 +153,23 @@ def _conflicts() -> list[Any]:
             conflict=False,
         ),
         _scenario(
+            "removing each other: who removes others, too, gains nothing",
+            ("alice removes bob", "accepted"),
+            ("carol goes on without bob", "accepted"),
+            ("bob removes alice", "accepted"),
+            ("bob removes carol, too", "accepted"),
+            held="with carol",
+            members="alice carol",
+        ),
+        _scenario(
+            "removing each other: who lets devices in that remove gains nothing",
+            ("alice removes bob", "accepted"),
+            ("bob adds mallory", "accepted"),
+            ("mallory removes alice", "accepted"),
+            held="with carol",
+            members="alice carol",
+        ),
+        _scenario(
             "records of two members",
             ("alice is labelled", "accepted"),
             ("bob is labelled", "accepted"),

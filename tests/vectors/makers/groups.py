@@ -99,6 +99,10 @@ BOB_ADDS_MORE = sign_manifest(BOB_ADDS.changing(replace(_listed(BOB_ADDS, BOB), 
 # Alice and Bob remove each other; Bob and Carol do.
 REMOVES_ALICE = sign_manifest(WITH_CAROL.removing(ALICE.signing_public, secret_id(_THIRD)), BOB)
 CAROL_REMOVES_ALICE = sign_manifest(WITH_CAROL.removing(ALICE.signing_public, secret_id(_FOURTH)), CAROL)
+# Bob, whom Alice removes, removes Carol as well, who goes on; or lets Mallory in, who removes Alice.
+CAROL_GOES_ON = sign_manifest(REMOVES_BOB.changing(replace(_listed(REMOVES_BOB, CAROL), label="still here")), CAROL)
+REMOVES_CAROL_TOO = sign_manifest(REMOVES_ALICE.removing(CAROL.signing_public, secret_id(_FOURTH)), BOB)
+MALLORY_REMOVES_ALICE = sign_manifest(BOB_ADDS.removing(ALICE.signing_public, secret_id(_FOURTH)), MALLORY)
 
 # Two label changes, one of each member, at the same time; and two of the same.
 LABEL_A = sign_manifest(WITH_CAROL.changing(replace(_listed(WITH_CAROL, ALICE), label="a")), ALICE)
@@ -187,6 +191,9 @@ _ALL = {
     "bob goes on": BOB_ADDS_MORE,
     "bob removes alice": REMOVES_ALICE,
     "carol removes alice": CAROL_REMOVES_ALICE,
+    "carol goes on without bob": CAROL_GOES_ON,
+    "bob removes carol, too": REMOVES_CAROL_TOO,
+    "mallory removes alice": MALLORY_REMOVES_ALICE,
     "alice is labelled": LABEL_A,
     "bob is labelled": LABEL_B,
     "admins: genesis": ADMINS_GENESIS,

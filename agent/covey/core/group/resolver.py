@@ -9,9 +9,11 @@ A manifest counts by what it changed, not by what it lists. Two steps are concur
     1. A step is void if a concurrent step that counts removes its issuer: what a device signed without knowing of its
        removal does not count, so that nobody who was removed can say that it was quicker (003.34).
     2. A step is void if its issuer was let in only by steps that are void.
-    3. Where steps remove each other's issuers, so that rule 1 goes round in a circle, one prevails and the ones against
-       it are void: the one whose issuer fewer members wanted out; among equals, the one who has been a member for
-       longer; then by key, version and hash. Wishes count of those only whom every side knew as members.
+    3. Where steps remove each other's issuers, so that rules 1 and 2 go round in a circle, one prevails and the ones
+       against it are void: the one whose issuer fewer members wanted out; among equals, the one who has been a member
+       for longer; then by key, version and hash. Issuers prevail, and wishes count, of those only whom every side knew
+       as members before its first step in the circle: nobody gains by letting devices in, or by removing more. A step
+       that waits for a circle is no part of it.
     4. A device is a member if a step that counts let it in, or it was one before, and every removal of it that counts
        came before that. Removal wins over a concurrent addition, a ban over a concurrent unban.
     5. Additions and records (label, role, capabilities, noise key) are written field by field in the order of version,
@@ -28,7 +30,7 @@ that they add or remove, and sets of steps are the bits of one integer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from covey.core.crypto import DeviceKeys
@@ -149,9 +151,10 @@ class _Counting:
         self._issued: dict[DeviceKey, list[Step]] = {}
         for step in steps:
             self._issued.setdefault(step.issuer, []).append(step)
-        own = _by_device((step, (step.issuer,)) for step in steps)
+        self._futures = futures
+        self._own = _by_device((step, (step.issuer,)) for step in steps)
         self._against = {
-            step.bit: self._removers.get(step.issuer, 0) & ~(step.past | futures[step.bit] | own[step.issuer])
+            step.bit: self._removers.get(step.issuer, 0) & ~(step.past | futures[step.bit] | self._own[step.issuer])
             for step in steps
         }
         self._sponsors = {step.bit: self._adders.get(step.issuer, 0) & step.past for step in steps}
@@ -161,6 +164,8 @@ class _Counting:
                 self._wishes.setdefault(device, set()).add(step.issuer)
         self._counted = 0
         self._void = 0
+        self._vouched = 0
+        """Steps whose issuer one that counts let in."""
 
     def steps(self) -> list[Step]:
         """Return the steps that count, in order."""
@@ -176,7 +181,7 @@ class _Counting:
                 undecided = [step for step in undecided if not step.bit & (self._counted | self._void)]
                 if undecided:
                     prevailing = self._prevailing(undecided)
-                    self._counted |= prevailing.bit
+                    self._count(prevailing)
                     self._void |= self._against[prevailing.bit] & ~self._counted
                     looked_at = undecided
         return [step for step in self._steps if step.bit & self._counted]
@@ -186,28 +191,75 @@ class _Counting:
         against, sponsors = self._against[step.bit], self._sponsors[step.bit]
         if against & self._counted or (sponsors and not sponsors & ~self._void):
             self._void |= step.bit
-        elif against & ~self._void or (sponsors and not sponsors & self._counted):
+        elif against & ~self._void or (sponsors and not step.bit & self._vouched):
             return False
         else:
-            self._counted |= step.bit
+            self._count(step)
         return True
+
+    def _count(self, step: Step) -> None:
+        self._counted |= step.bit
+        for device in step.change.added:
+            self._vouched |= self._own.get(device, 0) & self._futures[step.bit]
 
     def _prevailing(self, stuck: Sequence[Step]) -> Step:
         """Return the step that prevails where removals go round in a circle (rule 3)."""
+        circle = self._circle(stuck)
         attacking = 0
-        for step in stuck:
+        for step in circle:
             attacking |= self._against[step.bit]
-        circle = [step for step in stuck if step.bit & attacking]
-        states = {id(step.before): step.before for step in circle}
+        removing = [step for step in circle if step.bit & attacking]
+        every = sum(step.bit for step in removing)
+        states = {id(step.before): step.before for step in removing if not step.past & every}
         known = frozenset.intersection(*(frozenset(state.members) for state in states.values()))
-        issuers = {step.issuer for step in circle}
+        issuers = {step.issuer for step in removing}
         wanted_out = {issuer: len((self._wishes.get(issuer, set()) & known) - {issuer}) for issuer in issuers}
 
-        def rank(step: Step) -> tuple[int, int, bytes, int, bytes]:
+        def rank(step: Step) -> tuple[bool, int, int, bytes, int, bytes]:
             since = step.before.members[step.issuer].since if step.issuer in step.before.members else step.version
-            return wanted_out[step.issuer], since, step.issuer, step.version, step.hash
+            return step.issuer not in known, wanted_out[step.issuer], since, step.issuer, step.version, step.hash
 
-        return min(circle, key=rank)
+        return min(removing, key=rank)
+
+    def _circle(self, stuck: Sequence[Step]) -> list[Step]:
+        """Return undecided steps all of which hang on each other, and on no other undecided one.
+
+        Of all that the first step hangs on, directly or not, each is taken in turn, with all that hangs on it: unless
+        that was found before. The last one taken hangs on nothing but what hangs on it.
+        """
+        undecided = {step.bit: step for step in stuck}
+        everything = sum(undecided)
+        reached = _closure(stuck[0].bit, self._hangs_on, undecided, everything)
+        rest = reached
+        while rest:
+            last = rest & -rest
+            rest &= ~_closure(last, self._holds_up, undecided, rest)
+        circle = _closure(last, self._hangs_on, undecided, everything)
+        return [step for step in stuck if step.bit & circle]
+
+    def _hangs_on(self, step: Step) -> int:
+        """Return the steps that may make one void, and those that let its issuer in, where none of them counts yet."""
+        return self._against[step.bit] | (0 if step.bit & self._vouched else self._sponsors[step.bit])
+
+    def _holds_up(self, step: Step) -> int:
+        """Return the steps that hang on one."""
+        found, future = 0, self._futures[step.bit]
+        for device in step.change.removed - {step.issuer}:
+            found |= self._own.get(device, 0) & ~(step.past | future)
+        for device in step.change.added:
+            found |= self._own.get(device, 0) & future & ~self._vouched
+        return found
+
+
+def _closure(first: int, edges: Callable[[Step], int], steps: Mapping[int, Step], within: int) -> int:
+    """Return the bits that edges lead to from a first one, and its own; only through bits that are `within`."""
+    found = waiting = first
+    while waiting:
+        bit = waiting & -waiting
+        new = edges(steps[bit]) & within & ~found
+        found |= new
+        waiting = waiting & ~bit | new
+    return found
 
 
 def _futures(steps: Sequence[Step]) -> dict[int, int]:

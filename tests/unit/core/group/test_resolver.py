@@ -1,0 +1,88 @@
+"""`covey.core.group.resolver`: removals that go round in a circle, where the removed go on (rule 3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from covey.core.crypto import Identity
+from covey.core.group.manifest import GroupManifest, Member, genesis, secret_id, sign_manifest
+from covey.core.group.trust import GroupTrust
+from covey.core.ids import EpochId
+from tests.vectors.makers.cast import GROUP_ID, identity
+
+_ELDEST, _SECOND, _THIRD, _FOURTH = (identity(f"device {number}") for number in range(4))
+
+
+def _epoch(label: str) -> EpochId:
+    return secret_id(label.encode())
+
+
+def _founded() -> GroupManifest:
+    manifest = sign_manifest(genesis(GROUP_ID, Member(_ELDEST.keys), _epoch("first")), _ELDEST)
+    for device in (_SECOND, _THIRD, _FOURTH):
+        manifest = sign_manifest(manifest.adding(Member(device.keys)), _ELDEST)
+    return manifest
+
+
+_FOUNDED = _founded()
+
+
+def _removes(issuer: Identity, target: Identity, held: GroupManifest = _FOUNDED) -> GroupManifest:
+    return sign_manifest(held.removing(target.signing_public, _epoch(f"{held.hash.hex()} {target}")), issuer)
+
+
+def _renames_itself(issuer: Identity, held: GroupManifest) -> GroupManifest:
+    own = held.member(issuer.signing_public)
+    assert own is not None
+    return sign_manifest(held.changing(replace(own, label="renamed")), issuer)
+
+
+def _members(*manifests: GroupManifest) -> set[bytes]:
+    trust = GroupTrust(GROUP_ID, _FOUNDED)
+    for manifest in manifests:
+        trust.offer(manifest)
+    assert trust.current is not None
+    return {member.keys.signing_public for member in trust.current.members}
+
+
+def _keys(*devices: Identity) -> set[bytes]:
+    return {device.signing_public for device in devices}
+
+
+@pytest.mark.parametrize("goes_on", ["no", "yes"])
+def test_who_was_removed_gains_nothing_by_removing_others_too(goes_on: str) -> None:  # accepts: 000.20, 000.26
+    """It removes its remover, and then one who has gone on since: that one is no party to the circle."""
+    removal = _removes(_ELDEST, _FOURTH)
+    rename = _renames_itself(_THIRD, removal)
+    against_eldest = _removes(_FOURTH, _ELDEST)
+    against_third = _removes(_FOURTH, _THIRD, against_eldest)
+    late = [against_third] if goes_on == "yes" else []
+    assert _members(removal, rename, against_eldest, *late) == _keys(_ELDEST, _SECOND, _THIRD)
+
+
+def test_a_wish_counts_whoever_was_left_out_of_what_it_is_about() -> None:  # accepts: 000.26
+    """The eldest is removed by two, and removes both, one after the other: they are still two."""
+    first, second = _removes(_SECOND, _ELDEST), _removes(_THIRD, _ELDEST)
+    in_return = _removes(_ELDEST, _SECOND)
+    then = _removes(_ELDEST, _THIRD, in_return)
+    assert _members(first, second, in_return, then) == _keys(_SECOND, _THIRD, _FOURTH)
+
+
+def test_circles_that_know_nothing_of_each_other_are_each_decided() -> None:
+    pairs = [(_ELDEST, _SECOND), (_THIRD, _FOURTH)]
+    rivals = [_removes(*each) for pair in pairs for each in (pair, pair[::-1])]
+    assert _members(*rivals) == _keys(_ELDEST, _THIRD)
+
+
+def test_wishes_of_devices_that_one_side_let_in_do_not_count() -> None:  # accepts: 000.26
+    """Who is removed lets devices in, which remove its remover, too."""
+    removal = _removes(_ELDEST, _FOURTH)
+    held, puppets = _FOUNDED, [identity(f"puppet {number}") for number in range(3)]
+    added = []
+    for puppet in puppets:
+        held = sign_manifest(held.adding(Member(puppet.keys)), _FOURTH)
+        added.append(held)
+    against = [_removes(each, _ELDEST, held) for each in (_FOURTH, *puppets)]
+    assert _members(removal, *added, *against) == _keys(_ELDEST, _SECOND, _THIRD)
