@@ -8,7 +8,7 @@ import pytest
 
 from covey.app import device
 from covey.core.crypto import DeviceKeys
-from covey.core.ids import GroupId
+from covey.core.ids import GroupId, key_from_text
 from covey.core.pairing.invite import Invite
 from tests.command import Here, covey
 from tests.fleet import identity
@@ -160,3 +160,29 @@ def test_a_group_uri_is_a_public_groups_and_nobody_elses(one: Here, tmp_path: Pa
     assert "no answer yet" in two.fails("join", shown["uri"], "--timeout", "0.1", code=1)
     assert two.json("status")["pending_joins"] == 1
     assert f'url = "{_RELAY}"' in (two.state / "config.toml").read_text()
+
+
+@pytest.mark.parametrize("mode", ["invites-only", "admin-invites"])
+def test_a_ban_may_name_what_is_no_member(one: Here, tmp_path: Path, mode: str) -> None:  # accepts: 003.43
+    two, three = Here(tmp_path, "two"), Here(tmp_path, "three")
+    one.ok("group", "create", "--mode", mode)
+    _add(one, two, "two")
+    keys, invite = three.json("key", "show"), one.json("invite", "--no-wait")
+    assert "known here" in one.fails("group", "ban", "three", "--yes", code=1)
+    assert "not a signing key" in one.fails("group", "ban", keys["noise_key"], "--yes", code=1)
+    assert "another group" in one.fails("group", "ban", _uri("four", _RELAY), "--yes", code=1)
+    banned = one.json("group", "ban", keys["signing_key"], "--yes")["banned"]
+    key = key_from_text("sign", keys["signing_key"]).hex()
+    assert banned == [key]
+    assert one.json("group", "ban", invite["uri"], "--yes")["banned"] == sorted([*banned, invite["id"]])
+    assert "banned" in one.fails("group", "add", keys["signing_key"], keys["noise_key"], code=1)
+    for target in (invite["id"], key):
+        one.fails("group", "ban", target, "--yes", code=1)
+    for target in (invite["id"][:8], key[:8]):
+        shown = one.json("group", "unban", target)
+    assert (shown["banned"], len(shown["members"])) == ([], 2)
+    one.ok("group", "ban", invite["id"][:8], "--yes")
+    one.ok("group", "remove" if mode == "invites-only" else "ban", "two", "--yes")
+    if mode == "invites-only":
+        one.ok("group", "ban", "two", "--yes")
+    assert len(one.json("group", "show")["banned"]) == 2

@@ -78,6 +78,11 @@ class Replica:
             elif kind == 2:
                 member = held.member(target.signing_public)
                 unsigned = draft.changing(replace(member, label=f"label {mark}")) if member else draft
+            elif kind == 4 and target is not self.device:  # a member or not
+                banned = draft.banning(target.signing_public, _epoch(("epoch", mark)))
+                unsigned = self.trust.finish(banned, _epoch(("epoch", mark)))
+            elif kind == 5:
+                unsigned = draft.unbanning(target.signing_public)
             else:
                 unsigned = draft
         except LocalError:
@@ -96,7 +101,7 @@ def _removing(trust: GroupTrust, draft: GroupManifest, target: Identity, mark: i
 
 
 events = st.lists(
-    st.tuples(st.integers(0, 7), st.integers(0, 3), st.integers(0, 7), st.integers(0, 255)), min_size=1, max_size=14
+    st.tuples(st.integers(0, 7), st.integers(0, 5), st.integers(0, 7), st.integers(0, 255)), min_size=1, max_size=14
 )
 
 

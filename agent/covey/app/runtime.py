@@ -16,6 +16,7 @@ from covey.app.dropped_lines import DroppedLines
 from covey.app.relays import Relays
 from covey.app.wording import count
 from covey.core.events import BlobArrived, EnvelopeDropped, Happening, HistoryGrew, RollbackDetected
+from covey.core.group.policy import Action
 from covey.core.ids import device_name, printable
 from covey.core.link.records import CounterRecords
 from covey.core.link.sealer import Outgoing
@@ -357,7 +358,8 @@ def describe(event: Happening) -> tuple[str, str]:
 def _describe_question(event: VoteArrived | GroupInvited | JoinExpired) -> tuple[str, str]:
     group = f"group {event.group_id.hex()[:8]}"
     if isinstance(event, VoteArrived):
-        verb, target = event.action.name.lower(), device_name(event.target)
+        verb = "unban" if event.action is Action.UNBAN else "ban"
+        target = event.target.hex() if event.action is Action.KEEP_OUT else device_name(event.target)
         line = f"{device_name(event.voter)} votes to {verb} {target}; 'covey group {verb} {target}' agrees"
         return "notice", f"{group}: {line}"
     if isinstance(event, GroupInvited):

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from covey.app.operations import groups
+from covey.app.operations.ban_targets import pick_target
 from covey.app.operations.groups import MODES, Decided, pick_member
 from covey.app.operations.history_writing import describe_group, group_profile, read_picture
 from covey.app.wording import count
@@ -51,12 +52,12 @@ def add_arguments(parser: Parser) -> None:
     _capability_option(newcomer, "what it does in the group, e.g. collector")
     for name, act, summary in (
         ("remove", _remove, "remove a member, and draw a new group secret"),
-        ("ban", _ban, "remove a member, and let it in no more; or vote for that"),
+        ("ban", _ban, "let a member, another device or an invite in no more; or vote for that"),
         ("unban", _unban, "end a ban, and let the device in again as it was; or vote for that"),
         ("admin", _admin, "make a member an admin"),
     ):
         action = actions.add(name, act, summary)
-        whom = "beginning of its key" if name == "unban" else "a member: beginning of its key, or its label"
+        whom = _WHOM.get(name, "a member: beginning of its key, or its label")
         action.add_argument("device", metavar="DEVICE", help=whom)
         if name in {"remove", "ban"}:
             _yes_option(action)
@@ -84,6 +85,10 @@ def add_arguments(parser: Parser) -> None:
         json_option(action)
 
 
+_WHOM = {
+    "unban": "beginning of its key, or of an invite's id",
+    "ban": "label, fingerprint or beginning of its key; also a device that is no member, or an invite: its URI or id",
+}
 _CREATE_EXAMPLES = ("covey group create --capability collector", "covey group create --mode one-to-one --with KEY")
 _ADD_EXAMPLES = ("covey group add covey-sign-... covey-noise-... --label greenhouse",)
 
@@ -164,14 +169,16 @@ def _add(options: argparse.Namespace) -> None:
 def _remove(options: argparse.Namespace) -> None:
     with open_device(options) as device:
         manifest = device.pick_group(options.group)
-        target = _other(device, manifest, options, "remove")
+        target = pick_member(manifest, options.device).keys.signing_public
+        _confirm_going(device, manifest, target, options, "remove")
         _show_group(device, groups.change_group(device, manifest, groups.removal(target)), options)
 
 
 def _ban(options: argparse.Namespace) -> None:
     with open_device(options) as device:
         manifest = device.pick_group(options.group)
-        target = _other(device, manifest, options, "ban")
+        target = pick_target(device, manifest, options.device)
+        _confirm_going(device, manifest, target, options, "ban")
         _show_decided(device, groups.ban_device(device, manifest, target), options)
 
 
@@ -189,17 +196,17 @@ def _admin(options: argparse.Namespace) -> None:
         _show_group(device, groups.change_group(device, manifest, groups.promotion(target)), options)
 
 
-def _other(device: Device, manifest: GroupManifest, options: argparse.Namespace, verb: str) -> DeviceKey:
-    """Return the key of the member that is to go, when a person has agreed.
+def _confirm_going(
+    device: Device, manifest: GroupManifest, target: DeviceKey, options: argparse.Namespace, verb: str
+) -> None:
+    """Ask whether the device or invite is to go.
 
     Raises:
         LocalError: it is this device, or the person does not agree.
     """
-    target = pick_member(manifest, options.device).keys.signing_public
     if target == device.node.identity.signing_public:
         raise LocalError("that is this device", hint="covey group leave")
     confirm(f"{verb} {device_name(target)} from group {manifest.group_id.hex()[:8]}?", options.yes)
-    return target
 
 
 def _show_decided(device: Device, decided: Decided, options: argparse.Namespace) -> None:

@@ -68,7 +68,7 @@ def _print(invitation: OpenInvitation, options: argparse.Namespace) -> None:
     invite, code = invitation.invite, invitation.code
     uri = invite.to_uri()
     if options.json:
-        shown = {"uri": uri, "expires_at_us": invite.expires_at_us}
+        shown = {"uri": uri, "id": invite.secret_hash.hex(), "expires_at_us": invite.expires_at_us}
         print_json(shown if code is None else {"code": code, **shown})
         sys.stdout.flush()
         return

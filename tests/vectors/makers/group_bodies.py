@@ -34,6 +34,7 @@ def _votes() -> list[dict[str, Any]]:
         (Action.BAN, MALLORY, 2**63 - 1, BOB),
         (Action.UNBAN, MALLORY, 5, CAROL),
         (Action.BAN, BOB, 2, BOB),
+        (Action.KEEP_OUT, MALLORY, 1, ALICE),
     ]:
         vote = sign_vote(ADMINS_GENESIS.group_id, action, target.signing_public, since, voter)
         entries.append(
@@ -62,7 +63,7 @@ def _votes() -> list[dict[str, Any]]:
         ("another since", "signature", flip(good, good.index(MALLORY.signing_public) + 32)),
         ("signed as a message", "signature", _signed(b"covey/1 message", ALICE, fields)),
         ("by another than it names", "signature", _signed(_VOTE, BOB, fields)),
-        ("unknown action", "malformed", _signed(_VOTE, ALICE, fields | {"action": 2})),
+        ("unknown action", "malformed", _signed(_VOTE, ALICE, fields | {"action": 3})),
         ("version 2", "malformed", _signed(_VOTE, ALICE, fields | {"version": 2})),
         ("target of 31 bytes", "malformed", _signed(_VOTE, ALICE, fields | {"target": bytes(31)})),
         ("since beyond 63 bits", "malformed", _signed(_VOTE, ALICE, fields | {"since": 2**63})),

@@ -253,6 +253,36 @@ def _modes() -> list[Any]:
             members="alice bob carol mallory",
         ),
         _scenario(
+            "admins: a device that is no member is kept out, may come again, and is not kept out by the same votes",
+            ("admins: dave kept out", "accepted"),
+            ("admins: dave may come again", "accepted"),
+            ("admins: dave kept out with old votes", "vote"),
+            held="admins: with mallory",
+            members="alice bob carol mallory",
+        ),
+        _scenario(
+            "admins: a device is kept out while another lets it in",
+            ("admins: with dave", "accepted"),
+            ("admins: dave kept out", "accepted"),
+            held="admins: with mallory",
+            members="alice bob carol mallory",
+        ),
+        *(
+            _scenario(f"admins: kept out {how}", (f"admins: dave kept out {how}", code), held="admins: with mallory")
+            for how, code in (
+                ("by one", "vote"),
+                ("with a vote of another epoch", "vote"),
+                ("in the same epoch", "malformed"),
+            )
+        ),
+        _scenario(
+            "equals: one keeps out whom another lets in",
+            ("alice keeps mallory out", "accepted"),
+            ("carol adds mallory", "accepted"),
+            held="with carol",
+            members="alice bob carol",
+        ),
+        _scenario(
             "admins: an admin is banned by more than half of all",
             ("admins: carol banned", "accepted"),
             held="admins: with mallory",

@@ -148,6 +148,29 @@ UNBAN = sign_manifest(
 BACK = sign_manifest(UNBAN.adding(_member(MALLORY)), ALICE)
 OLD_VOTES = sign_manifest(BACK.banning(MALLORY.signing_public, secret_id(_THIRD), (_vote(ALICE), _vote(BOB))), ALICE)
 
+_DAVE = identity("dave")
+"""Who is no member."""
+
+
+def _keep_out(issuer: Identity, *epochs: int, before: GroupManifest = ADMINS_MALLORY) -> GroupManifest:
+    """Dave banned with votes of Alice and Bob that name these epochs."""
+    voters = zip((ALICE, BOB), epochs, strict=False)
+    votes = tuple(_vote(voter, Action.KEEP_OUT, _DAVE, epoch) for voter, epoch in voters)
+    secret = secret_id(seeded(f"epoch {before.epoch + 1}"))
+    return sign_manifest(before.banning(_DAVE.signing_public, secret, votes), issuer)
+
+
+KEPT_OUT = _keep_out(ALICE, 1, 1)
+KEPT_OUT_BY_ONE = _keep_out(ALICE, 1)
+KEPT_OUT_OF_ANOTHER_EPOCH = _keep_out(ALICE, 1, 2)
+KEPT_OUT_WITHOUT_EPOCH = sign_manifest(replace(KEPT_OUT, epoch=1, epoch_id=secret_id(_FIRST)), ALICE)
+KEPT_OUT_ENDED = sign_manifest(
+    KEPT_OUT.unbanning(_DAVE.signing_public, tuple(_vote(each, Action.UNBAN, _DAVE, 5) for each in (ALICE, BOB))), BOB
+)
+KEPT_OUT_WITH_OLD_VOTES = _keep_out(ALICE, 1, 1, before=KEPT_OUT_ENDED)
+DAVE_ADDED = sign_manifest(ADMINS_MALLORY.adding(_member(_DAVE)), BOB)
+EQUALS_KEEP_OUT = sign_manifest(WITH_CAROL.banning(MALLORY.signing_public, secret_id(_FOURTH)), ALICE)
+
 PAIR_GENESIS = _founded(ALICE, GroupId(seeded("pair")), Mode.ONE_TO_ONE)
 PAIR = sign_manifest(PAIR_GENESIS.adding(_member(BOB)), ALICE)
 PAIR_ROTATION = sign_manifest(PAIR.changing(replace(_listed(PAIR, BOB), keys=_NEW_KEYS[0])), BOB)
@@ -216,6 +239,14 @@ _ALL = {
     "admins: mallory unbanned": UNBAN,
     "admins: mallory is back": BACK,
     "admins: banned with old votes": OLD_VOTES,
+    "admins: dave kept out": KEPT_OUT,
+    "admins: dave kept out by one": KEPT_OUT_BY_ONE,
+    "admins: dave kept out with a vote of another epoch": KEPT_OUT_OF_ANOTHER_EPOCH,
+    "admins: dave kept out in the same epoch": KEPT_OUT_WITHOUT_EPOCH,
+    "admins: dave may come again": KEPT_OUT_ENDED,
+    "admins: dave kept out with old votes": KEPT_OUT_WITH_OLD_VOTES,
+    "admins: with dave": DAVE_ADDED,
+    "alice keeps mallory out": EQUALS_KEEP_OUT,
     "pair: genesis": PAIR_GENESIS,
     "pair: with bob": PAIR,
     "pair: bob rotates": PAIR_ROTATION,

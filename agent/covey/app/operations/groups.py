@@ -52,7 +52,7 @@ def pick_member(manifest: GroupManifest, name: str) -> Member:
 
 
 def pick_banned(manifest: GroupManifest, name: str) -> DeviceKey:
-    """Return the signing key of the banned device that a person means, by its beginning.
+    """Return the signing key of the banned device, or the id of the invite, that a person means, by its beginning.
 
     Raises:
         LocalError: none, or more than one.
@@ -190,9 +190,9 @@ class Decided:
 
 
 def ban_device(device: Device, manifest: GroupManifest, target: DeviceKey) -> Decided:
-    """Remove a member and let it in no more; or vote for that, where votes decide."""
+    """Remove a member, or keep out what is none (`ban_targets.py`), for good; or vote for that, where votes decide."""
     if manifest.mode in VOTING_MODES:
-        return _vote(device, manifest, Action.BAN, target)
+        return _vote(device, manifest, Action.KEEP_OUT if manifest.member(target) is None else Action.BAN, target)
     return Decided(change_group(device, manifest, _ban(target)))
 
 

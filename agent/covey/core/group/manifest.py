@@ -141,7 +141,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Ban:
-    """A device that may not come back until it is unbanned; `since` is the version that banned it."""
+    """Who may not come in until it is unbanned; `since` is the version that banned it.
+
+    Named is a device by its signing key, or an outstanding invite by its id (`Invite.secret_hash`): with that, nobody
+    is let in any more.
+    """
 
     signing_public: DeviceKey
     since: int
@@ -237,12 +241,20 @@ class GroupManifest:
         return replace(draft, members=rest, epoch=draft.epoch + bool(self.raw), epoch_id=epoch_id)
 
     def banning(self, signing_public: DeviceKey, epoch_id: EpochId, votes: tuple[bytes, ...] = ()) -> GroupManifest:
-        """Return the draft without a member, who may not come back.
+        """Return the draft in which a device or an invite is banned, in a new epoch; it is no member any more.
 
         Raises:
-            LocalError: no such member.
+            LocalError: it is banned already, or a manifest holds no more bans.
         """
-        draft = self.removing(signing_public, epoch_id)
+        if self.ban(signing_public):
+            raise LocalError(f"{device_name(signing_public)} is banned already")
+        if len(self.banned) >= MAXIMUM_MEMBERS:
+            raise LocalError(f"a manifest holds {MAXIMUM_MEMBERS} bans", hint="covey group unban ends one")
+        draft = self.draft()
+        if draft.member(signing_public) is not None:
+            draft = self.removing(signing_public, epoch_id)
+        else:
+            draft = replace(draft, epoch=draft.epoch + bool(self.raw), epoch_id=epoch_id)
         banned = sorted((*draft.banned, Ban(signing_public, draft.version)), key=lambda each: each.signing_public)
         return _fitting(replace(draft, banned=tuple(banned), votes=tuple(sorted({*draft.votes, *votes}))))
 

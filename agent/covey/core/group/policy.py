@@ -10,12 +10,13 @@
        capabilities; an admin is never unmade except by a ban. Everybody may change its own label.
     7. In these two, nobody is removed without a ban, and a ban or its end needs the votes of more than half of the
        admins of the state before, the issuer being one of them (003.34). Nobody votes about itself. A vote names the
-       group, the device, and the version since which the device is a member or banned: so it cannot be used again
-       for a later ban.
-    8. Who is banned is nobody's member (003.34).
+       group, the target, and the version since which that is a member or banned: so it cannot be used again for a
+       later ban. What is no member, a device or an outstanding invite (003.43), has no such version: there the vote
+       names the epoch, which every ban ends.
+    8. Who is banned is nobody's member (003.34), and with an invite that is banned nobody is let in.
 
 A vote is `[signature64, signed]`, `signed` being the bytes of `[1, group_id, action, target, since, voter]` with
-action 0 for a ban and 1 for its end.
+action 0 for a ban of a member, 1 for the end of a ban, and 2 for a ban of what is no member.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class Action(IntEnum):
 
     BAN = 0
     UNBAN = 1
+    KEEP_OUT = 2
+    """A ban of what is no member: a device, or an outstanding invite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class Vote:
 
 
 def sign_vote(group_id: GroupId, action: Action, target: DeviceKey, since: int, identity: Identity) -> Vote:
-    """Return a vote by `identity`. `since` is the target's own in the state before: of its membership or its ban."""
+    """Return a vote by `identity`. `since`: `target_since` in the state before."""
     signed = cbor.encode([_VERSION, group_id, int(action), target, since, identity.signing_public])
     raw = cbor.encode([crypto.sign(_DOMAIN, signed, identity), signed])
     return Vote(group_id, action, target, since, identity.signing_public, raw)
@@ -98,15 +101,21 @@ def majority(state: GroupState) -> int:
     return len(admins(state)) // 2 + 1
 
 
-def voted_for(
-    state: GroupState, group_id: GroupId, action: Action, target: DeviceKey, votes: list[Vote]
-) -> set[DeviceKey]:
-    """Return the admins whose votes count for an action (rule 7)."""
+def target_since(state: GroupState, epoch: int, action: Action, target: DeviceKey) -> int | None:
+    """Return the `since` of a vote that counts in a state of that epoch; None where there is nothing to vote about."""
+    member = state.members.get(target)
     if action is Action.BAN:
-        member = state.members.get(target)
-        since = member.since if member else None
-    else:
-        since = state.banned.get(target)
+        return None if member is None else member.since
+    if action is Action.UNBAN:
+        return state.banned.get(target)
+    return None if member is not None or target in state.banned else epoch
+
+
+def voted_for(
+    state: GroupState, epoch: int, group_id: GroupId, action: Action, target: DeviceKey, votes: list[Vote]
+) -> set[DeviceKey]:
+    """Return the admins whose votes count for an action, in a state of that epoch (rule 7)."""
+    since = target_since(state, epoch, action, target)
     return {
         vote.voter
         for vote in votes
@@ -135,8 +144,6 @@ def authorise(manifest: GroupManifest, before: GroupState, change: Change) -> No
         raise MalformedError("what a version adds is as old as that version")
     if set(change.noise) - {issuer}:
         raise NotAllowedError("a noise key is changed by its owner alone")
-    if set(change.banned) - change.removed:
-        raise NotAllowedError("only a member can be banned")
     if issuer in change.removed:
         _check_leave(issuer, change)
         return
@@ -195,8 +202,9 @@ def _check_admin_modes(manifest: GroupManifest, before: GroupState, change: Chan
         raise VoteError("nobody votes about itself")
     if any(vote.voter not in admins(before) for vote in votes):
         raise VoteError("a vote by a device that is no admin")
-    wanted = [(Action.BAN, key) for key in change.banned] + [(Action.UNBAN, key) for key in change.unbanned]
+    wanted = [(Action.BAN if key in before.members else Action.KEEP_OUT, key) for key in change.banned]
+    wanted += [(Action.UNBAN, key) for key in change.unbanned]
     for action, target in wanted:
-        voters = voted_for(before, manifest.group_id, action, target, votes)
+        voters = voted_for(before, manifest.epoch - 1, manifest.group_id, action, target, votes)
         if issuer not in voters or len(voters) < majority(before):
             raise VoteError(f"{len(voters)} votes of {majority(before)} that are needed")

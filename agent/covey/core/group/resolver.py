@@ -65,7 +65,11 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one manifest changed. `noise`, `labels`, `roles` and `capabilities` speak of members that stay."""
+    """What one manifest changed. `noise`, `labels`, `roles` and `capabilities` speak of members that stay.
+
+    `removed` are those who may not be members from here on: who was one, and whoever is newly banned. So a ban of a
+    device that another manifest lets in at the same time is the removal that it would be if its issuer had known.
+    """
 
     added: Mapping[DeviceKey, Member]
     removed: frozenset[DeviceKey]
@@ -89,15 +93,16 @@ class Change:
 
 def difference(before: GroupState, after: GroupState) -> Change:
     """Return what leads from one state to another."""
+    banned = {key: since for key, since in after.banned.items() if key not in before.banned}
     kept = [(before.members[key], member) for key, member in after.members.items() if key in before.members]
     return Change(
         added={key: member for key, member in after.members.items() if key not in before.members},
-        removed=frozenset(before.members) - frozenset(after.members),
+        removed=frozenset(before.members) - frozenset(after.members) | banned.keys(),
         noise={n.keys.signing_public: n.keys.noise_public for o, n in kept if o.keys != n.keys},
         labels={n.keys.signing_public: n.label for o, n in kept if o.label != n.label},
         roles={n.keys.signing_public: n.role for o, n in kept if o.role != n.role},
         capabilities={n.keys.signing_public: n.capabilities for o, n in kept if o.capabilities != n.capabilities},
-        banned={key: since for key, since in after.banned.items() if key not in before.banned},
+        banned=banned,
         unbanned=frozenset(before.banned) - frozenset(after.banned),
     )
 

@@ -13,9 +13,9 @@
     7. Mode and invited device never change.
     8. Its issuer may make this change to the state before (`group/policy.py`; 000.13, 003.07). The state before is that
        of the manifest followed, or what `resolver.py` makes of several.
-    9. The epoch is the highest one followed, plus 1 where anybody was removed or several manifests are followed: so an
-       older group secret, which removed devices hold, never comes back. A new epoch has a new secret, the same has the
-       same.
+    9. The epoch is the highest one followed, plus 1 where anybody was removed or banned, or several manifests are
+       followed: so an older group secret, which removed devices hold, never comes back. A new epoch has a new secret,
+       the same has the same.
 
    10. Nobody can fill the graph. Of one issuer's manifests at most `RIVALS_OF_ONE` are held that know nothing of each
        other, except for what another member's follows: who asks for it holds it. Beyond `MAXIMUM_OPEN_MANIFESTS`, or
@@ -206,7 +206,7 @@ class GroupTrust:
         parents = [self._placed[each] for each in edited.prev]
         newest = max((parent.manifest for parent in parents), key=lambda manifest: manifest.epoch)
         before = self._state_after(parents)
-        begins = len(parents) > 1 or bool(before.members.keys() - GroupState.of(edited).members.keys())
+        begins = len(parents) > 1 or bool(difference(before, GroupState.of(edited)).removed)
         return replace(edited, epoch=newest.epoch + begins, epoch_id=epoch_id if begins else newest.epoch_id)
 
     # -- what changes it ----------------------------------------------------------------------------------------------
@@ -403,7 +403,7 @@ class GroupTrust:
             raise RollbackError(f"epoch {manifest.epoch} after {epoch}")
         begins = removes or len(parents) > 1
         if manifest.epoch != epoch + begins:
-            raise MalformedError("a new epoch begins where, and only where, somebody is removed or a conflict ends")
+            raise MalformedError("a new epoch begins with a removal, a ban or the end of a conflict, and only there")
         if begins == any(manifest.epoch_id == each.manifest.epoch_id for each in parents):
             raise MalformedError("a new epoch has a new secret, and only a new one")
 

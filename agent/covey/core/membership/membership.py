@@ -304,6 +304,8 @@ class Membership:
             if self.groups.group(group_id).member(joiner) is None:
                 if invite.used_by is not None:
                     raise InviteError("the invite has been used, and its device is a member no more")
+                if self.groups.group(group_id).ban(DeviceKey(invite.secret_hash)) is not None:
+                    raise InviteError("the group has banned the invite")
                 member = replace(newcomer, capabilities=invite.capabilities)
                 sends = self.change(group_id, lambda draft, _: draft.adding(member), now_us)
                 self._records.invites.use(invite.secret_hash, joiner)

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member, Mode
 from covey.core.group.messages import GroupSend
-from covey.core.group.policy import Action, Vote, admins, majority, read_vote, sign_vote, voted_for
+from covey.core.group.policy import (
+    Action,
+    Vote,
+    admins,
+    majority,
+    read_vote,
+    sign_vote,
+    target_since,
+    voted_for,
+)
 from covey.core.group.resolver import GroupState
 from covey.core.ids import DeviceKey, EpochId, GroupId
 from covey.core.membership.groups import Groups
@@ -22,7 +31,7 @@ VOTING_MODES = frozenset({Mode.ADMIN_INVITES, Mode.PUBLIC})
 
 @dataclass(frozen=True, slots=True)
 class VoteArrived:
-    """Another admin wants a member banned, or a ban ended."""
+    """Another admin wants a member banned, a device or an invite kept out, or a ban ended."""
 
     group_id: GroupId
     action: Action
@@ -65,13 +74,14 @@ def vote(
         raise LocalError("only an admin may vote in this group")
     if own == target:
         raise LocalError("nobody votes about itself", hint="covey group leave")
-    member, ban = manifest.member(target), manifest.ban(target)
-    since = (member.since if member else None) if action is Action.BAN else (ban.since if ban else None)
+    since = target_since(state, manifest.epoch, action, target)
     if since is None:
         raise LocalError("there is no such member, or no such ban")
     ours = sign_vote(group_id, action, target, since, identity)
     kept = {
-        each.voter: each for each in map(read_vote, records.of_group(group_id)) if _counts(state, each, action, target)
+        each.voter: each
+        for each in map(read_vote, records.of_group(group_id))
+        if _counts(manifest, state, each, action, target)
     }
     kept[own] = ours
     voting = Voting(len(kept), majority(state))
@@ -82,9 +92,9 @@ def vote(
     evidence = tuple(each.raw for each in kept.values())
 
     def edit(draft: GroupManifest, epoch_id: EpochId) -> GroupManifest:
-        if action is Action.BAN:
-            return draft.banning(target, epoch_id, evidence)
-        return readmitting(draft.unbanning(target, evidence), former)
+        if action is Action.UNBAN:
+            return readmitting(draft.unbanning(target, evidence), former)
+        return draft.banning(target, epoch_id, evidence)
 
     sends = membership.change(group_id, edit, now_us)
     for raw in records.of_group(group_id):
@@ -105,19 +115,15 @@ def receive_vote(groups: Groups, records: VoteRecords, message: Message) -> Vote
     if manifest.mode not in VOTING_MODES or cast.group_id != message.group_id or cast.voter == cast.target:
         raise VoteError("a vote that does not count here")
     state = GroupState.of(manifest)
-    if not _counts(state, cast, cast.action, cast.target):
-        if cast.since > manifest.version or (cast.since == _since(manifest, cast) and cast.voter not in admins(state)):
+    if not _counts(manifest, state, cast, cast.action, cast.target):
+        since = target_since(state, manifest.epoch, cast.action, cast.target)
+        newest = manifest.epoch if cast.action is Action.KEEP_OUT else manifest.version
+        if cast.since > newest or (cast.since == since and cast.voter not in admins(state)):
             raise AheadError("a vote for which a manifest is missing")
         raise VoteError("a vote that does not count here")
     records.save(message.group_id, cast.raw)
     return VoteArrived(message.group_id, cast.action, cast.target, cast.voter)
 
 
-def _since(manifest: GroupManifest, cast: Vote) -> int | None:
-    """Return since which version the target is a member, or banned."""
-    found = manifest.member(cast.target) if cast.action is Action.BAN else manifest.ban(cast.target)
-    return found.since if found is not None else None
-
-
-def _counts(state: GroupState, cast: Vote, action: Action, target: DeviceKey) -> bool:
-    return bool(voted_for(state, cast.group_id, action, target, [cast]))
+def _counts(manifest: GroupManifest, state: GroupState, cast: Vote, action: Action, target: DeviceKey) -> bool:
+    return bool(voted_for(state, manifest.epoch, manifest.group_id, action, target, [cast]))

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from covey.core.events import EnvelopeDropped
-from covey.core.group.manifest import GroupManifest, Mode, Role
+from covey.core.group.manifest import GroupManifest, Member, Mode, Role
 from covey.core.group.policy import Action, sign_vote
-from covey.core.ids import DeviceKey, GroupId
+from covey.core.ids import DeviceKey, EpochId, GroupId
 from covey.core.membership.voting import VoteArrived
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
-from tests.fleet import Device, admit, carry
+from tests.fleet import Device, admit, carry, found, identity
 
 Group = tuple[bytes, Device, Device, Device, Device]
 
@@ -133,3 +133,89 @@ def test_a_ban_can_end_without_letting_the_device_in(group: Group) -> None:
             carry(ann, ben, cem, dan)
     current = dan.node.groups.group(group_id)
     assert (current.ban(cem.key), current.member(cem.key)) == (None, None)
+
+
+def _decide(group_id: GroupId, action: Action, target: DeviceKey, voters: tuple[Device, ...], all_of: Group) -> None:
+    for voter in voters:
+        with voter.store.transaction():
+            voter.node.actions.vote(group_id, action, target, voter.now)
+        carry(*all_of[1:])
+
+
+def test_admins_keep_a_device_out_that_is_no_member(group: Group, tmp_path: Path) -> None:  # accepts: 003.43
+    name, ann, ben, cem, dan = group
+    group_id, eve = GroupId(name), Device("eve", tmp_path)
+    secret = ann.node.groups.secret(group_id)
+    _decide(group_id, Action.KEEP_OUT, eve.key, (ann,), group)
+    assert ann.node.groups.group(group_id).ban(eve.key) is None, "one of two"
+    _decide(group_id, Action.KEEP_OUT, eve.key, (ben,), group)
+    for device in (ann, ben, cem, dan):
+        assert device.node.groups.group(group_id).ban(eve.key)
+    assert ann.node.groups.secret(group_id) not in {secret, None}, "an epoch ends, and with it what was voted in it"
+    with ann.store.transaction():
+        invite = ann.node.membership.invite(group_id, (), "mqtt://", ann.now.wall_us)
+    with eve.store.transaction():
+        eve.node.actions.request_join(invite, "eve", eve.now)
+    carry(ann, eve)
+    assert eve.node.groups.joined() == []
+    assert ann.node.groups.group(group_id).member(eve.key) is None
+    assert ann.store.counters.values()["quarantined_invite"] == 1
+
+
+def test_a_vote_to_keep_a_device_out_serves_for_one_ban(group: Group) -> None:
+    name, ann, ben, cem, dan = group
+    group_id, eve = GroupId(name), DeviceKey(bytes([7]) * 32)
+    epoch = ann.node.groups.group(group_id).epoch
+    _decide(group_id, Action.KEEP_OUT, eve, (ann, ben), group)
+    old = ann.node.groups.group(group_id).votes
+    assert len(old) == 2
+    _decide(group_id, Action.UNBAN, eve, (ann, ben), group)
+    with pytest.raises(LocalError, match="0 votes of 2"):
+        _change(ben, group_id, lambda draft: draft.banning(eve, EpochId(bytes(32)), old))
+    raw = sign_vote(group_id, Action.KEEP_OUT, eve, epoch, ben.identity).raw
+    with ben.store.transaction():
+        ben.node._queue.queue(ann.key, MessageType.GROUP_VOTE, group_id, raw, ben.now)
+    ann.events()
+    carry(ann, ben, cem, dan)
+    assert [event.code for event in ann.events() if isinstance(event, EnvelopeDropped)] == ["vote"]
+    ahead = sign_vote(group_id, Action.KEEP_OUT, eve, epoch + 2, ben.identity).raw
+    with ben.store.transaction():
+        ben.node._queue.queue(ann.key, MessageType.GROUP_VOTE, group_id, ahead, ben.now)
+    carry(ann, ben, cem, dan)
+    assert len(ann.store.ahead.of_group(group_id)) == 1, "of an epoch that ann does not know yet"
+
+
+def test_an_invite_can_be_voted_away(group: Group, tmp_path: Path) -> None:  # accepts: 003.43
+    name, ann, ben, cem, dan = group
+    group_id, eve, fay = GroupId(name), Device("eve", tmp_path), Device("fay", tmp_path)
+    with ann.store.transaction():
+        invites = [ann.node.membership.invite(group_id, (), "mqtt://", ann.now.wall_us) for _ in range(2)]
+    _decide(group_id, Action.KEEP_OUT, DeviceKey(invites[0].secret_hash), (ben, cem), group)
+    for device, invite in zip((eve, fay), invites, strict=True):
+        with device.store.transaction():
+            device.node.actions.request_join(invite, device.name, device.now)
+    carry(ann, ben, cem, dan, eve, fay)
+    members = {member.label for member in dan.node.groups.group(group_id).members}
+    assert members == {"ann", "ben", "cem", "dan", "fay"}
+    assert eve.node.groups.joined() == []
+
+
+def test_what_a_device_did_that_was_let_in_and_kept_out_at_once_is_void(tmp_path: Path) -> None:
+    ann, ben, eve = (Device(name, tmp_path) for name in ("ann", "ben", "eve"))
+    group_id = found(ann, ben)
+    with ann.store.transaction():
+        invite = ann.node.membership.invite(group_id, (), "mqtt://", ann.now.wall_us)
+    with eve.store.transaction():
+        eve.node.actions.request_join(invite, "eve", eve.now)
+    carry(ann, eve)
+    _change(eve, group_id, lambda draft: draft.adding(Member(identity("more of eve").keys)))
+    with ben.store.transaction():  # who knows nothing of it
+        ben.node.actions.change(group_id, lambda draft, epoch_id: draft.banning(eve.key, epoch_id), ben.now)
+    for _ in range(4):
+        carry(ann, ben, eve)
+        for device in (ann, ben):
+            device.wait(300)
+    for device in (ann, ben):
+        current = device.node.groups.group(group_id)
+        assert {member.keys.signing_public for member in current.members} == {ann.key, ben.key}
+        assert current.ban(eve.key)
