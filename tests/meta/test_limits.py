@@ -55,6 +55,8 @@ _OUR_OWN = {
     "MAXIMUM_EARLY_BYTES": "this machine's disk",
     "MESSAGES_AHEAD": "this machine's disk",
     "MESSAGES_AHEAD_OF_ONE": "this machine's disk",
+    "REMEMBERED_MANIFESTS": "this machine's memory",
+    "REMEMBERED_MANIFEST_BYTES": "this machine's memory",
     "STEPS_AT_ONCE": "this device's rhythm",
     "RECONCILE_ISSUER_US": "this device's rhythm",
     "RECONCILE_ANYBODY_US": "this device's rhythm",

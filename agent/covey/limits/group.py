@@ -86,6 +86,12 @@ in a tenth of a second."""
 BUNDLE_BYTES = 264 * KIB
 """The same in bytes, one manifest at least: reading 1,000 members costs a Pi a tenth of a second."""
 
+REMEMBERED_MANIFESTS = 64
+"""Manifests that stay parsed in a process, the last ones used: as many as one message brings."""
+
+REMEMBERED_MANIFEST_BYTES = 4 * KIB
+"""The longest of these: of some 25 members. Longer ones are rare, and would fill a Pi's memory."""
+
 STEPS_AT_ONCE = 4_096
 """Manifests compared for those of one message that follow several, each with all that it follows; what is left waits
 for the next message."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys, Identity
@@ -36,6 +36,8 @@ from covey.limits.group import (
     MAXIMUM_LISTED_BYTES,
     MAXIMUM_MANIFEST_BYTES,
     MAXIMUM_MEMBERS,
+    REMEMBERED_MANIFEST_BYTES,
+    REMEMBERED_MANIFESTS,
 )
 
 _DOMAIN = b"covey/1 group manifest"
@@ -119,15 +121,7 @@ class Member:
             RemoteError: malformed, a bound exceeded, or a name that lies.
         """
         signing_public, noise_public, name, label, role, capabilities, since = cbor.record(
-            value,
-            "member",
-            cbor.octets(KEY_BYTES),
-            cbor.octets(KEY_BYTES),
-            cbor.text(8),
-            cbor.text(MAXIMUM_LABEL_BYTES),
-            cbor.uint(255),
-            cbor.many(cbor.text(MAXIMUM_CAPABILITY_BYTES), MAXIMUM_CAPABILITIES),
-            cbor.uint(),
+            value, "member", *_MEMBER_READERS
         )
         if name != device_name(signing_public):
             raise MalformedError("a member's name is not the one its key gives")
@@ -137,6 +131,17 @@ class Member:
         if role not in Role.__members__.values():
             raise MalformedError(f"role {role}: a newer Covey?")
         return cls(DeviceKeys(signing_public, noise_public), label, Role(role), capabilities, since)
+
+
+_MEMBER_READERS = (
+    cbor.octets(KEY_BYTES),
+    cbor.octets(KEY_BYTES),
+    cbor.text(8),
+    cbor.text(MAXIMUM_LABEL_BYTES),
+    cbor.uint(255),
+    cbor.many(cbor.text(MAXIMUM_CAPABILITY_BYTES), MAXIMUM_CAPABILITIES),
+    cbor.uint(),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,33 +366,24 @@ def read_manifest(raw: bytes, *, verify: bool = True) -> GroupManifest:
         MalformedError: rules 2 to 7, or an unknown version or mode.
         SignatureError: rule 1.
     """
+    signature, document, manifest = _parsed(raw) if len(raw) > REMEMBERED_MANIFEST_BYTES else _remembered(raw)
+    if verify:
+        crypto.verify(_DOMAIN, document, signature, manifest.issuer)
+    return manifest
+
+
+def _parsed(raw: bytes) -> tuple[bytes, bytes, GroupManifest]:
+    """Return (signature, document, manifest): rules 2 to 7."""
     signature, document = cbor.record(
         cbor.decode(raw, MAXIMUM_MANIFEST_BYTES),
         "group manifest",
         cbor.octets(crypto.SIGNATURE_BYTES),
         cbor.octets_to(MAXIMUM_MANIFEST_BYTES),
     )
-    format_version, group_id, *rest = cbor.record(
-        cbor.decode(document, MAXIMUM_MANIFEST_BYTES),
-        "group manifest document",
-        cbor.uint(255),
-        cbor.octets(GROUP_ID_BYTES),
-        cbor.uint(),
-        cbor.many(cbor.octets(_HASH_BYTES), MAXIMUM_HEADS),
-        cbor.uint(255),
-        cbor.optional(cbor.octets(KEY_BYTES)),
-        cbor.many(Member.from_wire, MAXIMUM_MEMBERS),
-        cbor.many(Ban.from_wire, MAXIMUM_MEMBERS),
-        cbor.uint(),
-        cbor.octets(_HASH_BYTES),
-        cbor.many(cbor.octets_to(_VOTE_BYTES), MAXIMUM_MEMBERS),
-        cbor.octets(KEY_BYTES),
-    )
+    format_version, *fields = cbor.record(cbor.decode(document, MAXIMUM_MANIFEST_BYTES), _WHAT, *_READERS)
     if format_version != _VERSION:
         raise MalformedError(f"group manifest format {format_version}: a newer Covey?")
-    version, prev, mode, invited, members, banned, epoch, epoch_id, votes, issuer = rest
-    if verify:
-        crypto.verify(_DOMAIN, document, signature, issuer)
+    group_id, version, prev, mode, invited, members, banned, epoch, epoch_id, votes, issuer = fields
     if mode not in Mode.__members__.values():
         raise MalformedError(f"group mode {mode}: a newer Covey?")
     manifest = GroupManifest(
@@ -395,7 +391,27 @@ def read_manifest(raw: bytes, *, verify: bool = True) -> GroupManifest:
     )
     _check_lists(manifest)
     _check_genesis(manifest)
-    return manifest
+    return signature, document, manifest
+
+
+_remembered = lru_cache(REMEMBERED_MANIFESTS)(_parsed)
+"""A manifest is parsed for its signature, for its place, at each start, and for whatever follows it."""
+
+_WHAT = "group manifest document"
+_READERS = (
+    cbor.uint(255),
+    cbor.octets(GROUP_ID_BYTES),
+    cbor.uint(),
+    cbor.many(cbor.octets(_HASH_BYTES), MAXIMUM_HEADS),
+    cbor.uint(255),
+    cbor.optional(cbor.octets(KEY_BYTES)),
+    cbor.many(Member.from_wire, MAXIMUM_MEMBERS),
+    cbor.many(Ban.from_wire, MAXIMUM_MEMBERS),
+    cbor.uint(),
+    cbor.octets(_HASH_BYTES),
+    cbor.many(cbor.octets_to(_VOTE_BYTES), MAXIMUM_MEMBERS),
+    cbor.octets(KEY_BYTES),
+)
 
 
 def _check_lists(manifest: GroupManifest) -> None:
