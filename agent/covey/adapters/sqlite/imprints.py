@@ -5,7 +5,8 @@ A row holds 64 consecutive numbers. Within a transaction nobody else writes, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from covey.adapters.sqlite.database import Database
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
@@ -70,29 +71,19 @@ class ImprintTable:
         rows = (((author, incarnation, block), place + 1), *(((author, incarnation, each), 0) for each in higher))
         return next((each for row, start in rows for each in self._entries(row, range(start, _NUMBERS))), None)
 
-    def newest(self, author: DeviceKey, incarnation: Incarnation, limit: int) -> list[LinkSeq]:
-        """Return the highest numbers of which something is kept."""
+    def newest(self, author: DeviceKey, incarnation: Incarnation, limit: int) -> list[Imprint]:
+        """Return what is kept of the highest numbers, these first."""
         self._flush()
-        blocks = self._database.run(
-            "SELECT block FROM imprint WHERE author = ? AND incarnation = ? ORDER BY block DESC LIMIT ?",
+        rows = self._database.each(
+            "SELECT block, entries FROM imprint WHERE author = ? AND incarnation = ? ORDER BY block DESC LIMIT ?",
             (author, incarnation, 1 + -(-limit // _NUMBERS)),
         )
-        found: list[LinkSeq] = []
-        for (block,) in blocks:
-            found += [
-                each.link_seq for each in self._entries((author, incarnation, block), range(_NUMBERS - 1, -1, -1))
-            ]
-        return found[:limit]
+        backwards = range(_NUMBERS - 1, -1, -1)
+        return list(islice((each for block, entries in rows for each in _found(block, entries, backwards)), limit))
 
-    def _entries(self, row: _Row, places: Sequence[int]) -> Iterator[Imprint]:
+    def _entries(self, row: _Row, places: Iterable[int]) -> Iterator[Imprint]:
         entries = self._read(row)
-        if entries is None:
-            return
-        for place in places:
-            entry = entries[place * _ENTRY_BYTES : (place + 1) * _ENTRY_BYTES]
-            seq = int.from_bytes(entry[:_SEQ_BYTES])
-            if seq:
-                yield Imprint(LinkSeq(row[2] * _NUMBERS + place), seq, bytes(entry[_SEQ_BYTES:]))
+        return iter(()) if entries is None else _found(row[2], entries, places)
 
     def _read(self, row: _Row) -> bytearray | None:
         if self._database.within and row in self._known:
@@ -122,3 +113,14 @@ class ImprintTable:
         if self._database.one("SELECT count(*) FROM imprint WHERE author = ?", author) * _NUMBERS >= IMPRINTS_OF_AUTHOR:
             self._database.run("DELETE FROM imprint WHERE author = ? AND incarnation <> ?", (author, incarnation))
         self._known = {row: entries for row, entries in self._known.items() if entries is None}
+
+
+def _found(block: int, entries: bytes | bytearray, places: Iterable[int]) -> Iterator[Imprint]:
+    """Yield what stands at places of a row; nothing of one that is not of its length."""
+    if len(entries) != _ROW_BYTES:
+        return
+    for place in places:
+        entry = entries[place * _ENTRY_BYTES : (place + 1) * _ENTRY_BYTES]
+        seq = int.from_bytes(entry[:_SEQ_BYTES])
+        if seq:
+            yield Imprint(LinkSeq(block * _NUMBERS + place), seq, bytes(entry[_SEQ_BYTES:]))

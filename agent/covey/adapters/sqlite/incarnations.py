@@ -9,6 +9,13 @@ from covey.core.ids import DeviceKey, Incarnation
 from covey.core.link.incarnations import IncarnationSpan
 from covey.limits.link import REPLACE_INCARNATION_US
 
+_SPANS = (
+    "SELECT incarnation, earlier.base, last, earlier.anew, incarnation IN (SELECT incarnation FROM rolled_back), "
+    "0 AS present FROM peer JOIN earlier ON earlier.peer = peer.id WHERE signing_public = ?1 "
+    "UNION ALL SELECT incarnation, base, next_place - 1, anew, 0, 1 FROM peer, device WHERE signing_public = ?1 "
+    "ORDER BY present, 2"
+)
+
 
 class Incarnations:
     """The present incarnation of this device, and the earlier ones that something still waits in."""
@@ -23,20 +30,7 @@ class Incarnations:
 
     def spans(self, recipient: DeviceKey) -> list[IncarnationSpan]:
         """Return the incarnations of a recipient's queue, oldest first; none where nothing was ever queued."""
-        peer = self._database.first(
-            "SELECT id, base, next_place - 1, anew FROM peer WHERE signing_public = ?", (recipient,)
-        )
-        if peer is None:
-            return []
-        rows = self._database.run(
-            "SELECT incarnation, base, last, anew, incarnation IN (SELECT incarnation FROM rolled_back) FROM earlier "
-            "WHERE peer = ? ORDER BY base",
-            (peer[0],),
-        )
-        return [
-            *(IncarnationSpan(*row) for row in rows),
-            IncarnationSpan(self.present(), *peer[1:]),
-        ]
+        return [IncarnationSpan(*row[:-1]) for row in self._database.run(_SPANS, (recipient,))]
 
     def renew(self, incarnation: Incarnation) -> None:
         """Begin another incarnation; what waits keeps its own."""

@@ -46,8 +46,8 @@ class ImprintRecords(Protocol):
     def after(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
         """Return what is kept of the nearest higher number."""
 
-    def newest(self, author: DeviceKey, incarnation: Incarnation, limit: int) -> list[LinkSeq]:
-        """Return the highest numbers of which something is kept."""
+    def newest(self, author: DeviceKey, incarnation: Incarnation, limit: int) -> list[Imprint]:
+        """Return what is kept of the highest numbers, these first."""
 
 
 class Imprints:
@@ -81,10 +81,11 @@ class Imprints:
         """Return what a link's author is told (rule 3): what is new, and the newest once more."""
         durable = link.acknowledgement()
         received = SequenceSet(durable.upto, durable.ranges[:MAXIMUM_ACKNOWLEDGED_RANGES])
-        named = {*link.to_name(MAXIMUM_IMPRINTS - repeated), *self._records.newest(author, incarnation, repeated)}
-        imprints = {number: imprint for number, imprint in link.refused.items() if number not in received}
-        for number in named:
-            if number in received:
+        imprints = {each.link_seq: each.imprint for each in self._records.newest(author, incarnation, repeated)}
+        for number in link.to_name(MAXIMUM_IMPRINTS - repeated):
+            if number not in imprints:
                 held = self._records.of(author, incarnation, number)
                 imprints[number] = UNKNOWN if held is None else held.imprint
-        return Acknowledgement(incarnation, received, imprints)
+        imprints = {number: imprint for number, imprint in imprints.items() if number in received}
+        refused = {number: imprint for number, imprint in link.refused.items() if number not in received}
+        return Acknowledgement(incarnation, received, imprints | refused)
