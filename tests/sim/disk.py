@@ -12,17 +12,43 @@ _NUMBERS = count()
 """Names that processes of one device share, and no other device's."""
 
 
+class _Connection(sqlite3.Connection):
+    """One of a disk's connections: `close` rolls back, and leaves it to the next process, with its statements."""
+
+    def closes_into(self, idle: list[_Connection]) -> None:
+        """Say where it is to wait for the next process."""
+        self._idle = idle
+
+    def close(self) -> None:
+        """End what a process has begun."""
+        self.rollback()
+        self._idle.append(self)
+
+    def throw_away(self) -> None:
+        """Close it for good."""
+        super().close()
+
+
 class Disk:
     """Holds a copy of a database until `close`."""
 
     def __init__(self, content: sqlite3.Connection) -> None:
         self._name = f"file:/covey-sim-{next(_NUMBERS)}?vfs=memdb"
+        self._idle: list[_Connection] = []
+        self._connections: list[_Connection] = []
         self._keeper = self.connect()
         content.backup(self._keeper)
 
     def connect(self) -> sqlite3.Connection:
-        """Return another connection to the same database."""
-        return sqlite3.connect(self._name, uri=True, isolation_level=None, cached_statements=64)
+        """Return another connection to the same database: one that a process has left, or a new one."""
+        if self._idle:
+            return self._idle.pop()
+        connection = sqlite3.connect(
+            self._name, uri=True, isolation_level=None, cached_statements=128, factory=_Connection
+        )
+        connection.closes_into(self._idle)
+        self._connections.append(connection)
+        return connection
 
     def copy(self) -> Disk:
         """Return another disk with the same on it."""
@@ -30,4 +56,5 @@ class Disk:
 
     def close(self) -> None:
         """Throw the disk away."""
-        self._keeper.close()
+        for connection in self._connections:
+            connection.throw_away()

@@ -6,11 +6,13 @@ import hashlib
 from collections import defaultdict
 from dataclasses import dataclass
 
+import cbor2
+
+from covey.core.crypto import NONCE_BYTES
 from covey.core.group.messages import Bundle
-from covey.core.ids import DeviceKey, Incarnation, LinkSeq
+from covey.core.ids import KEY_BYTES, DeviceKey, Incarnation, LinkSeq
 from covey.core.telemetry.batch import split_number
-from covey.core.wire import cbor
-from covey.core.wire.envelope import LINKED
+from covey.core.wire.envelope import LINKED, TAG_BYTES
 from covey.core.wire.message import Loss, Message, MessageType, read_message
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import MAXIMUM_RECEIVED_RANGES
@@ -203,18 +205,15 @@ class Ledger:
     def seen_by_relay(self, payload: bytes) -> None:
         """Check what a relay sees of an envelope."""
         check(MARK not in payload, "plaintext at the relay")
-        fields = cbor.decode(payload, 2_000_000)
-        if fields[0] == LINKED:
-            _, tag, counter, _ = cbor.record(
-                fields, "link envelope", cbor.uint(), cbor.octets(16), cbor.uint(), _anything
-            )
+        kind, first, second, _ = cbor2.loads(payload)  # whether it is well formed is for its recipient to check
+        if kind == LINKED:
+            tag, counter = first, second
+            check(len(tag) == TAG_BYTES, "a tag of another length")
             self.linked += 1
             self.seen_nonce(tag + counter.to_bytes(8), payload)
             return
-        _, ephemeral_public, nonce, _ = cbor.record(
-            fields, "envelope", cbor.uint(), cbor.octets(32), cbor.octets(24), _anything
-        )
-        self.seen_nonce(ephemeral_public + nonce, payload)
+        check((len(first), len(second)) == (KEY_BYTES, NONCE_BYTES), "a key or a nonce of another length")
+        self.seen_nonce(first + second, payload)
 
     def seen_nonce(self, nonce: bytes, sealed: bytes) -> None:
         """Check that a nonce seals one thing only."""
@@ -273,7 +272,3 @@ class Ledger:
 def content(message: Message) -> bytes:
     """Return what an application handed over: of telemetry the batch, without the number that it was given."""
     return split_number(message.body)[1] if message.type is MessageType.TELEMETRY else message.body
-
-
-def _anything(value: object) -> object:
-    return value
