@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from covey.core.events import EnvelopeDropped
 from covey.core.group.manifest import GroupManifest, Mode, Role
 from covey.core.group.messages import GroupSend
 from covey.core.group.policy import Action, sign_vote
+from covey.core.group.revocation import sign_revoke
 from covey.core.ids import GroupId, Incarnation, LinkSeq
 from covey.core.membership.events import GroupDestroyed
 from covey.core.membership.voting import VoteArrived
@@ -75,6 +77,56 @@ def test_a_destruction_waits_for_the_epoch_that_it_is_of(make: Make, restarted: 
     assert ben.node.groups.joined() == []
     assert any(isinstance(event, GroupDestroyed) for event in ben.events())
     assert ben.store.ahead.groups() == []
+
+
+def _destroy(device: Device, group_id: GroupId) -> None:
+    with device.store.transaction():
+        device.node.actions.destroy(group_id, device.now)
+
+
+def test_a_destruction_is_obeyed_where_a_later_epoch_has_begun(make: Make) -> None:  # accepts: 000.22
+    ann, ben, cem, dan, eve = (make(name) for name in ("ann", "ben", "cem", "dan", "eve"))
+    group_id = found(ann, ben, cem, dan)
+    _remove(ann, cem, group_id)
+    carry(ann, dan)
+    with ann.store.transaction():
+        invite = ann.node.membership.invite(group_id, (), "mqtt://", ann.now.wall_us)
+    with eve.store.transaction():
+        eve.node.actions.request_join(invite, "eve", eve.now)
+    carry(ann, eve)
+    _destroy(ben, group_id)  # who knows nothing of all that
+    ben.wait(600)
+    carry(ann, ben, dan, eve)
+    for device in (ann, ben, dan, eve):
+        assert device.node.groups.joined() == [], device.name
+    assert any(isinstance(event, GroupDestroyed) for event in dan.events())
+
+
+def test_what_a_device_meant_before_its_removal_is_not_obeyed_when_it_is_back(make: Make) -> None:
+    ann, ben, dan = everybody = [make(name) for name in ("ann", "ben", "dan")]
+    group_id = found(*everybody)
+    revoke = sign_revoke(ben.node.groups.group(group_id), ben.identity)
+    late = sign_revoke(replace(ben.node.groups.group(group_id), epoch=2), ben.identity)
+    _remove(ann, ben, group_id)
+    carry(*everybody)
+    for raw, code in ((revoke.raw, "unknown_issuer"), (late.raw, "unknown_issuer")):
+        assert _say(dan, ann, group_id, raw) == [code], "ben is no member"
+    admit(ann, ben, group_id, *everybody)
+    for raw in (revoke.raw, late.raw):
+        assert _say(dan, ann, group_id, raw) == ["rollback"], "of an earlier membership"
+    assert [group.group_id for group in ann.node.groups.joined()] == [group_id]
+    _destroy(ben, group_id)
+    carry(*everybody)
+    assert [device.node.groups.joined() for device in everybody] == [[], [], []]
+
+
+def _say(author: Device, recipient: Device, group_id: GroupId, body: bytes) -> list[str]:
+    """Send a Revoke as no honest device would; return why it is dropped."""
+    recipient.events()
+    with author.store.transaction():
+        author.node._queue.queue(recipient.key, MessageType.REVOKE, group_id, body, author.now)
+    carry(author, recipient)
+    return [event.code for event in recipient.events() if isinstance(event, EnvelopeDropped)]
 
 
 def test_a_vote_waits_for_the_manifest_that_makes_its_voter_an_admin(make: Make) -> None:  # accepts: 003.34

@@ -1,11 +1,14 @@
 """Destroying a group: a signed Revoke that every member obeys, passes on once, and forgets by (000.22, 000.23).
 
-`REVOKE` carries `[signature64, signed]`, `signed` being the bytes of `[1, group_id, epoch, targets, issuer]`:
+`REVOKE` carries `[signature64, signed]`, `signed` being the bytes of `[2, group_id, epoch, version, targets, issuer]`,
+epoch and version being those of the group as its issuer knows it:
 
-    1. The issuer is a member, and the epoch is the group's: a Revoke of an earlier time or another group is nobody's.
-       One of a later epoch waits for the manifest that begins it.
-    2. Whoever is among the targets stops sending and taking anything in the group at once, and sends the same bytes to
-       every other target, once.
+    1. The issuer is a member, and has been one without a break since that version: what it meant before it was removed
+       is not obeyed once it is let in again. Whether it knew of all that happened does not matter: what members do at
+       the same time does not save a group. One of a later epoch waits for the manifest that begins it. One without a
+       version, of an earlier Covey, is obeyed in its own epoch.
+    2. Whoever is in the group stops sending and taking anything in it at once, and sends the same bytes to every other
+       member and target, once: there may be members whom the issuer did not know.
     3. It forgets the group when all of them have acknowledged, or a day later. Between the two only the commit that
        noted the Revoke counts: a crash changes nothing.
     4. A device that is in no other group forgets everything, its keys too, and is a new one at its next start.
@@ -24,7 +27,9 @@ from covey.errors import AheadError, MalformedError, NotForUsError, RollbackErro
 from covey.limits.group import MAXIMUM_MEMBERS, MAXIMUM_REVOKE_BYTES
 
 _DOMAIN = b"covey/1 revoke"
-_VERSION = 1
+_VERSION = 2
+_WITHOUT_VERSION = 1
+"""As earlier versions wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,7 @@ class Revoke:
 
     group_id: GroupId
     epoch: int
+    version: int | None
     targets: tuple[DeviceKey, ...]
     issuer: DeviceKey
     raw: bytes = field(repr=False)
@@ -41,9 +47,10 @@ class Revoke:
 def sign_revoke(manifest: GroupManifest, identity: Identity) -> Revoke:
     """Return a Revoke of a group for all its members."""
     targets = [member.keys.signing_public for member in manifest.members]
-    signed = cbor.encode([_VERSION, manifest.group_id, manifest.epoch, targets, identity.signing_public])
+    epoch, version, issuer = manifest.epoch, manifest.version, identity.signing_public
+    signed = cbor.encode([_VERSION, manifest.group_id, epoch, version, targets, issuer])
     raw = cbor.encode([crypto.sign(_DOMAIN, signed, identity), signed])
-    return Revoke(manifest.group_id, manifest.epoch, tuple(targets), identity.signing_public, raw)
+    return Revoke(manifest.group_id, epoch, version, tuple(targets), issuer, raw)
 
 
 def read_revoke(raw: bytes) -> Revoke:
@@ -58,19 +65,22 @@ def read_revoke(raw: bytes) -> Revoke:
         cbor.octets(crypto.SIGNATURE_BYTES),
         cbor.octets_to(MAXIMUM_REVOKE_BYTES),
     )
-    version, group_id, epoch, targets, issuer = cbor.record(
-        cbor.decode(signed, MAXIMUM_REVOKE_BYTES),
+    fields = cbor.decode(signed, MAXIMUM_REVOKE_BYTES)
+    form = fields[0] if isinstance(fields, list) and fields else None
+    if form not in (_VERSION, _WITHOUT_VERSION):
+        raise MalformedError(f"revoke format {form!r}: a newer Covey?")
+    _, group_id, epoch, *known, targets, issuer = cbor.record(
+        fields,
         "signed revoke",
         cbor.uint(255),
         cbor.octets(GROUP_ID_BYTES),
         cbor.uint(),
+        *([cbor.uint()] if form == _VERSION else []),
         cbor.many(cbor.octets(KEY_BYTES), MAXIMUM_MEMBERS),
         cbor.octets(KEY_BYTES),
     )
-    if version != _VERSION:
-        raise MalformedError(f"revoke version {version}: a newer Covey?")
     crypto.verify(_DOMAIN, signed, signature, issuer)
-    return Revoke(group_id, epoch, targets, issuer, raw)
+    return Revoke(group_id, epoch, known[0] if known else None, targets, issuer, raw)
 
 
 def check_revoke(revoke: Revoke, manifest: GroupManifest, own: DeviceKey) -> None:
@@ -79,11 +89,15 @@ def check_revoke(revoke: Revoke, manifest: GroupManifest, own: DeviceKey) -> Non
     Raises:
         RemoteError: the rule that failed.
     """
-    if revoke.group_id != manifest.group_id or own not in revoke.targets:
+    concerned = own in revoke.targets or manifest.member(own) is not None
+    if revoke.group_id != manifest.group_id or not concerned:
         raise NotForUsError("a Revoke of another group or for other devices")
     if revoke.epoch > manifest.epoch:
         raise AheadError(f"a Revoke of epoch {revoke.epoch}, held {manifest.epoch}")
-    if manifest.member(revoke.issuer) is None:
+    issuer = manifest.member(revoke.issuer)
+    if issuer is None:
         raise UnknownIssuerError("the issuer of the Revoke is not a member")
-    if revoke.epoch != manifest.epoch:
+    if revoke.version is None and revoke.epoch != manifest.epoch:
         raise RollbackError(f"a Revoke of epoch {revoke.epoch}, held {manifest.epoch}")
+    if revoke.version is not None and revoke.version < issuer.since:
+        raise RollbackError(f"a Revoke of version {revoke.version}, by a member since {issuer.since}")

@@ -201,10 +201,11 @@ class Membership:
         self.groups.readdress()
         self.events.append(GroupDestroyed(manifest, revoke.issuer))
         boards = {member.keys.signing_public for member in manifest.members if member.is_board}
+        everybody = {*revoke.targets, *(member.keys.signing_public for member in manifest.members)}
         return [
             GroupSend(target, MessageType.REVOKE, revoke.group_id, revoke.raw)
-            for target in revoke.targets
-            if target not in {self._own, *boards} and self.groups.address(target) is not None
+            for target in sorted(everybody - {self._own, *boards})
+            if self.groups.address(target) is not None
         ]
 
     # -- letting others in, and being let in --------------------------------------------------------------------------

@@ -49,9 +49,10 @@ def test_revokes(vector: dict[str, Any]) -> None:  # accepts: 000.22
     if _refused(vector, read_revoke):
         return
     revoke = read_revoke(bytes.fromhex(vector["body"]))
-    assert (revoke.group_id.hex(), revoke.epoch, revoke.issuer) == (
+    assert (revoke.group_id.hex(), revoke.epoch, revoke.version, revoke.issuer) == (
         vector["group_id"],
         vector["epoch"],
+        vector["version"],
         _key(vector["issuer"]),
     )
     assert list(revoke.targets) == [_key(name) for name in vector["targets"]]

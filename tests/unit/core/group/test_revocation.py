@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest
 from covey.core.group.revocation import check_revoke, read_revoke, sign_revoke
-from covey.errors import RemoteError
-from tests.vectors.makers.cast import ALICE, BOB, CAROL, MALLORY, flip
-from tests.vectors.makers.groups import OTHER_GROUP, WITH_CAROL, WITHOUT_BOB
+from covey.errors import RemoteError, RollbackError
+from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY, cbor, flip
+from tests.vectors.makers.groups import ADDS_MALLORY, OTHER_GROUP, WITH_CAROL, WITHOUT_BOB
 
 
 def test_a_revoke_is_read_back_and_obeyed() -> None:  # accepts: 000.22
@@ -17,12 +18,23 @@ def test_a_revoke_is_read_back_and_obeyed() -> None:  # accepts: 000.22
     assert read_revoke(made.raw) == made
     assert set(made.targets) == {device.signing_public for device in (ALICE, BOB, CAROL)}
     check_revoke(made, WITH_CAROL, ALICE.signing_public)
+    check_revoke(sign_revoke(WITH_CAROL, CAROL), WITHOUT_BOB, ALICE.signing_public)  # of the epoch before
+    check_revoke(sign_revoke(WITH_CAROL, ALICE), ADDS_MALLORY, MALLORY.signing_public)  # whom its issuer does not know
+
+
+def test_one_of_an_earlier_covey_is_obeyed_in_its_own_epoch() -> None:
+    signed = cbor([1, GROUP_ID, 1, [each.keys.signing_public for each in WITH_CAROL.members], CAROL.signing_public])
+    earlier = read_revoke(cbor([crypto.sign(b"covey/1 revoke", signed, CAROL), signed]))
+    assert earlier.version is None
+    check_revoke(earlier, WITH_CAROL, ALICE.signing_public)
+    with pytest.raises(RollbackError):
+        check_revoke(earlier, WITHOUT_BOB, ALICE.signing_public)
 
 
 @pytest.mark.parametrize(
     ("held", "issuer", "own", "code"),
     [
-        (WITHOUT_BOB, CAROL, ALICE, "rollback"),  # replayed: it was of the epoch before
+        (WITHOUT_BOB, BOB, ALICE, "unknown_issuer"),  # replayed: it was removed since
         (WITH_CAROL, MALLORY, ALICE, "unknown_issuer"),
         (WITH_CAROL, BOB, MALLORY, "not_for_us"),
         (OTHER_GROUP, ALICE, ALICE, "not_for_us"),
