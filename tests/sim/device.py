@@ -376,6 +376,11 @@ class Device:
         """Say whether it is in the world's group, as it believes."""
         return any(group == self.world.group_id for group, _, _ in self.store.groups.manifests())
 
+    def sends_what_is_gone(self) -> bool:
+        """Say whether the running node goes on sending what its queue does not hold."""
+        windows = self._runtime.node.state.windows.in_flight() if self._runtime is not None else []
+        return any(self.store.outbox.missing(recipient, places) for recipient, places in windows)
+
     def quiet(self) -> bool:
         """Say whether nothing is left to do here."""
         if not self.alive or self.pending or not all(link.up for link in self.links):

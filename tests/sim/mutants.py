@@ -34,6 +34,7 @@ from covey.core.link.receiver import Arrival, ReceiveLink
 from covey.core.link.sealer import Outgoing, Sealer
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.send_window import InFlight, SendLink
+from covey.core.link.sender import Sender
 from covey.core.membership import authorisation
 from covey.core.membership.addresses import Addresses
 from covey.core.membership.membership import Membership
@@ -95,6 +96,11 @@ def _start_over(runtime: Runtime) -> Node:
 
 
 _replace_node = Runtime._replace_node
+
+
+def _take_up_what_grew(sender: Sender) -> None:
+    for recipient in sender._records.outbox.recipients():
+        sender._windows.queue_grew(recipient)
 
 
 def _acknowledge_before_commit(runtime: Runtime, events: list[Any], now: Any) -> None:
@@ -267,6 +273,7 @@ MUTANTS = (
     Mutant("acknowledge before the landing", {(ReceiveLink, "take"): _take_as_landed}),
     Mutant("no dedup", {(ReceiveLink, "classify"): lambda _link, _link_seq, **_: Arrival.NEW}),
     Mutant("sequences in RAM", {(Outbox, "allocate"): _sequences_in_ram()}),
+    Mutant("what another process takes out of a queue is sent for ever", {(Sender, "refresh"): _take_up_what_grew}),
     Mutant("never subscribe again", {(Link, "_renew_later"): _nothing}),
     Mutant("forget before the delete commits", {(SendQueue, "free"): _forget_before_commit}, first_seed=862),
     Mutant("start over when the disk is full", {(Runtime, "_replace_node"): _start_over}),

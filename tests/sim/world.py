@@ -305,6 +305,7 @@ class World:
         self.former.check_unheard()
         possible = _LOST_EACH * (self._submitted + self._changes) + self.insider.acts**2
         for device in self.devices:
+            check(not device.sends_what_is_gone(), "a device sends what its queue does not hold")
             lost = device.store.counters.values().get("lost_messages", 0)
             check(lost <= possible, "a device counts losses of what nobody can have sent")
             self.ledger.check_counted(device.identity.signing_public, lost)

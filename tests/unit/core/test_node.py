@@ -398,6 +398,26 @@ def test_another_process_may_queue(make: Make) -> None:
     assert ben.inbox() == [b"from the shell"]
 
 
+def test_what_another_process_takes_out_of_a_queue_is_not_sent_again(make: Make) -> None:
+    ann, collector = make("ann"), make("collector", collects=True)
+    group_id = found(ann, collector)
+    for number in range(3):
+        ann.batch(group_id, bytes([number]))
+    assert len(ann.sends()) == 3, "which the relay loses"
+    command = Device("ann", ann.path.parent)
+    first, second, third = (place for _, place, _ in command.node.telemetry.queued())
+    with command.store.transaction():
+        for place in (first, second):
+            command.node.telemetry.pushed(collector.key, place)
+    command.store.close()
+    ann.node.refresh()
+    sent = set()
+    for _ in range(10):
+        ann.wait(400)
+        sent |= {outgoing.entry.place for outgoing in ann.sends() if outgoing.entry is not None}
+    assert sent == {third}
+
+
 def test_the_secrets_of_an_identity_are_not_shown() -> None:
     one = identity("ann")
     assert one.signing_secret.hex() not in repr(one)

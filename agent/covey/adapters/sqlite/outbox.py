@@ -173,6 +173,14 @@ class Outbox:
                 break
         return rows
 
+    def missing(self, recipient: DeviceKey, places: SequenceSet) -> list[Range]:
+        """Return those of some places of a queue where no message stands any more."""
+        query = "SELECT place FROM outbox WHERE id BETWEEN ? AND ?"
+        held = [
+            place for span in places.spans() for (place,) in self._database.each(query, self._places(recipient, *span))
+        ]
+        return places.without(held).spans()
+
     def make_room(self, recipient: DeviceKey, size: int) -> list[Range]:
         """Where `size` more bytes would not fit, forget the recipient's oldest telemetry; return the places."""
         queued = self._database.one("SELECT queued_bytes FROM device")
@@ -344,10 +352,6 @@ class Outbox:
         """Return the outbox's bytes of each class."""
         [row] = self._database.run("SELECT control_bytes, data_bytes, telemetry_bytes FROM device")
         return dict(zip(MessageClass, row, strict=True))
-
-    def control_waits(self) -> bool:
-        """Say whether any control message waits for an acknowledgement."""
-        return bool(self._database.run("SELECT 1 FROM device WHERE control_bytes > 0"))
 
     def control_bytes(self, recipient: DeviceKey) -> int:
         """Return how many bytes of control messages wait for a recipient."""

@@ -88,6 +88,9 @@ class QueuedRecords(Protocol):
         `control`: of control messages alone, or of all others.
         """
 
+    def missing(self, recipient: DeviceKey, places: SequenceSet) -> list[Range]:
+        """Return those of some places of a queue where no message stands any more."""
+
 
 class QueueRecords(Protocol):
     """What becomes of the messages of a queue."""

@@ -194,6 +194,10 @@ class SendLink:
         self._window_bytes += size
         self._exhausted = len(rows) < wanted.messages and size < wanted.size
 
+    def places(self) -> SequenceSet:
+        """Return the places of the messages in the window."""
+        return SequenceSet().including((place, place) for place in self._window)
+
     def queue_grew(self) -> None:
         """Note that the store may hold more than was offered."""
         self._exhausted = False

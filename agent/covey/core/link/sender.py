@@ -38,7 +38,11 @@ class Sender:
         self._after_commit = after_commit
 
     def refresh(self) -> None:
-        """Take up what another process has queued, or begun."""
+        """Take up what another process has queued, or begun; let go of what it has taken out of a queue."""
+        for recipient, places in self._windows.in_flight():
+            for first, last in self._records.outbox.missing(recipient, places):
+                self._link_keys.withdrawn(recipient, first, last)
+                self._windows.withdrawn(recipient, first, last)
         for recipient in self._records.outbox.recipients():
             self._windows.queue_grew(recipient)
 

@@ -93,6 +93,10 @@ class Windows:
         for link in self._all():
             link.connection_lost(relay)
 
+    def in_flight(self) -> list[tuple[DeviceKey, SequenceSet]]:
+        """Return each recipient with the places of the messages that a window of it holds."""
+        return [(link.recipient, places) for link in self._all() if (places := link.places()).count()]
+
     def retries(self, recipient: DeviceKey, entry: InFlight | None) -> int:
         """Return how often in a row a recipient has left the retry time of a message's window without an answer."""
         link = None if entry is None else self._of_kind(control=entry.control).get(recipient)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic, Place
-from covey.core.link.records import CounterRecords
+from covey.core.link.records import CounterRecords, MessageClass
 from covey.core.pairing.records import GroupRequest
 from covey.core.wire.message import Message
 
@@ -221,8 +222,8 @@ class CarrierRecords(Protocol):
 class ControlRecords(Protocol):
     """The control messages that wait."""
 
-    def control_waits(self) -> bool:
-        """Say whether any control message waits for an acknowledgement."""
+    def bytes_by_class(self) -> Mapping[MessageClass, int]:
+        """Return the bytes of each class of messages that wait for an acknowledgement."""
 
     def control_bytes(self, recipient: DeviceKey) -> int:
         """Return how many bytes of control messages wait for a recipient."""

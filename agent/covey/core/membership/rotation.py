@@ -26,9 +26,10 @@ from covey.core.crypto import Identity, digest
 from covey.core.group.manifest import COLLECTOR
 from covey.core.group.messages import GroupSend
 from covey.core.ids import GroupId, NoisePublic
+from covey.core.link.records import MessageClass
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import RotationRecords
+from covey.core.membership.records import ControlRecords, RotationRecords
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
 from covey.limits.key import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN, ROTATION_PACE_US
@@ -95,6 +96,11 @@ def rotation_due_us(groups: Groups, public: NoisePublic, since_us: int, interval
     return since_us + int(mean_us * (0.8 + 0.4 * share))
 
 
+def control_waits(outbox: ControlRecords) -> bool:
+    """Say whether any control message waits for an acknowledgement."""
+    return outbox.bytes_by_class()[MessageClass.CONTROL] > 0
+
+
 def announcement_bytes(groups: Groups) -> int:
     """Return how much a rotation puts into the outbox."""
     return sum(len(group.raw) * len(group.members) for group in groups.joined())
@@ -104,7 +110,7 @@ def may_rotate(groups: Groups, identity: Identity, records: RotationRecords, now
     """Say whether a rotation by itself would endanger nothing that is under way (rule 5)."""
     return not (
         identity.noise.retired
-        or records.outbox.control_waits()
+        or control_waits(records.outbox)
         or records.joins.pending()
         or any(each.expires_at_us > now_us for each in records.invites.all())
         or any(not group.raw for group in groups.joined())
@@ -116,7 +122,7 @@ def wiped(groups: Groups, identity: Identity, records: RotationRecords, now_us: 
     listed = {
         own.keys.noise_public for group in groups.joined() if (own := group.member(identity.signing_public)) is not None
     }
-    everybody_knows = not records.outbox.control_waits() and not records.joins.pending()
+    everybody_knows = not control_waits(records.outbox) and not records.joins.pending()
     shortest = RETIRED_NOISE_KEY_US_MIN if everybody_knows else RETIRED_NOISE_KEY_US_MAX
     # A clock that was set by more than that, in either direction, is no reason to keep a key.
     return [

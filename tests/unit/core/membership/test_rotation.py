@@ -15,6 +15,7 @@ from covey.core.crypto import NoiseKey
 from covey.core.group.manifest import Mode, Role
 from covey.core.group_actions import GroupActions
 from covey.core.ids import GroupId
+from covey.core.membership.rotation import control_waits
 from covey.errors import LocalError, StorageError
 from covey.limits.key import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN, RETIRED_NOISE_KEYS
 from covey_boards.shared import messages
@@ -303,4 +304,4 @@ def test_a_collector_tells_the_boards_that_seal_for_it(tmp_path: Path) -> None:
         for forward in gate.node.routes.take()
     ]
     assert [fields[8] for fields in opened if fields[0] == messages.COLLECTOR_KEY] == [collector.identity.noise_public]
-    assert collector.store.outbox.control_waits(), "the old key stays until the board has answered"
+    assert control_waits(collector.store.outbox), "the old key stays until the board has answered"
