@@ -122,7 +122,8 @@ def members(gateway: Gateway) -> set[str]:
 @pytest.mark.parametrize("agent", [True, False])
 def test_a_fresh_device_becomes_a_member_with_its_own_account(
     agent: bool, broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
-) -> None:  # accepts: 003.13
+) -> None:  # accepts: 003.13, 003.14
+    barn.ok("group", "profile", "--title", "Pumps")
     if agent:
         run_agent(barn)
     pi = fresh("pi")
@@ -133,6 +134,9 @@ def test_a_fresh_device_becomes_a_member_with_its_own_account(
     assert theirs["verifier"] == ours["verifier"]
     assert len(ours["verifier"]) == 4
     assert (theirs["inviter"], theirs["label"]) == (barn.author[:8], "barn")
+    [shown] = theirs["group"].pop("shown")
+    assert theirs["group"] == {"group_id": barn.json("group", "show")["group_id"], "title": "Pumps", "members": 1}
+    assert (shown["name"], shown["label"], len(shown["fingerprint"])) == (barn.author[:8], "barn", 39)
     assert (ours["joiner"], ours["label"], ours["lacks_account"]) == (pi.author[:8], "pi", True)
     inviting.says("y")
     assert {member["signing_public"] for member in joining.document()["members"]} == {barn.author, pi.author}

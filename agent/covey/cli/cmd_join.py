@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from covey.app.operations.joining import Terms, ask_to_join
+from covey.app.documents import to_json
+from covey.app.operations.joining import PreviewedGroup, Terms, ask_to_join
+from covey.app.wording import count
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, json_option
 from covey.cli.joining_view import wait_for_group
@@ -69,12 +71,18 @@ class _Terminal:
         """Say it, and that it may be anybody's word."""
         print(f"somebody there says: {reason}. If that may be so, press Ctrl-C and try again", file=sys.stderr)
 
-    def met(self, name: str, label: str, verifier: list[str]) -> None:
-        """Show who is there, and the words to compare."""
+    def met(self, name: str, label: str, verifier: list[str], group: PreviewedGroup | None) -> None:
+        """Show who is there, which group it is to, and the words to compare."""
         if self._as_json:
-            print_json({"inviter": name, "label": label, "verifier": verifier})
+            shown = None if group is None else to_json(group)
+            print_json({"inviter": name, "label": label, "verifier": verifier, "group": shown})
             sys.stdout.flush()
         print(f"the other device: {f'{name} {printable(label)}'.strip()}", file=sys.stderr)
+        if group is not None:
+            title = printable(group.title) or group.group_id[:8]
+            print(f"invites to:       {title}, {count(group.members, 'member')}", file=sys.stderr)
+            for each in group.shown:
+                print(f"  {each.name} {each.fingerprint} {printable(each.label)}".rstrip(), file=sys.stderr)
         print(f"verifier words:   {' '.join(verifier)}", file=sys.stderr)
         print("they must be the same on the other device; waiting for it to accept ...", file=sys.stderr)
 

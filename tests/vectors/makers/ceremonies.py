@@ -24,12 +24,14 @@ from covey.core.pairing.messages import (
     refused,
     to_wire,
 )
+from covey.core.pairing.preview import GroupPreview
 from covey.core.pake import Pake, Side
-from tests.vectors.makers.cast import ALICE, BOB, GROUP_ID, NOW_US, cbor, flip, keys, seeded
+from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, NOW_US, cbor, flip, keys, seeded
 
 CODE = Code(42, ("abandon", "zoo"))
 _SEED, _Y = seeded("spake2 inviter", 64), seeded("spake2 joiner", 64)
-_OURS = InviterIntroduction(ALICE.keys, "barn", GROUP_ID)
+_SHOWN = GroupPreview("Pumps", 2, ((ALICE.signing_public, "barn"), (CAROL.signing_public, "")))
+_OURS = InviterIntroduction(ALICE.keys, "barn", GROUP_ID, _SHOWN)
 _THEIRS = JoinerIntroduction(BOB.keys, "greenhouse", needs_credential=True)
 _INVITE = Invite(GROUP_ID, ALICE.keys, seeded("invite", 16), NOW_US + 3_600_000_000, "")
 _ADMISSION = Admission("mqtts://broker.example", "-----BEGIN CERTIFICATE-----\n", "a password", _INVITE)

@@ -7,8 +7,8 @@ from pathlib import Path
 from covey.app.device import Device
 from covey.app.operations.history import pick_operation
 from covey.core.group.manifest import GroupManifest
-from covey.core.history.bodies import Body, GroupProfile, Note, OperationKind, Picture, is_mime_type, read_body
-from covey.core.history.operation import Operation, read_operation
+from covey.core.history.bodies import Body, GroupProfile, Note, OperationKind, Picture, is_mime_type, read_profile
+from covey.core.history.operation import Operation
 from covey.errors import LocalError, RemoteError, UsageError
 from covey.limits.history import MAXIMUM_AVATAR_BYTES
 
@@ -84,10 +84,7 @@ _IMAGES = {
 
 def group_profile(device: Device, manifest: GroupManifest) -> GroupProfile:
     """Return how a group is described; empty where nobody has said anything."""
-    raw = device.store.operations.last_of_kind(manifest.group_id, OperationKind.PROFILE)
-    body = GroupProfile() if raw is None else read_body(read_operation(raw, verify=False))
-    assert isinstance(body, GroupProfile), "of that kind"
-    return body
+    return read_profile(device.store.operations.last_of_kind(manifest.group_id, OperationKind.PROFILE))
 
 
 def write(device: Device, manifest: GroupManifest, body: Body) -> Operation:

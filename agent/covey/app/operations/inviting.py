@@ -88,11 +88,9 @@ class OpenInvitation:
         """
 
         def over() -> bool:
+            look()  # first: who came is told also where all was over in the meantime
             pairing = self._pairing()
-            if self._used_by() is not None or (pairing is not None and pairing.ended is not None):
-                return True
-            look()
-            return False
+            return self._used_by() is not None or (pairing is not None and pairing.ended is not None)
 
         wait_until(self.device, over, INVITE_US / 1e6)
         joiner, pairing = self._used_by(), self._pairing()

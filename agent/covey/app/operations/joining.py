@@ -63,6 +63,31 @@ def pairing_error(ending: Ending) -> PairingError:
     return PairingError(words, ending.value, hint=hint)
 
 
+@dataclass(frozen=True, slots=True)
+class PreviewedMember:
+    """One member of a group that a person is invited to, by the inviter's word."""
+
+    name: str
+    fingerprint: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedGroup:
+    """A group that a person is invited to, by the inviter's word: how many members it has, and those who came first."""
+
+    group_id: str
+    title: str
+    members: int
+    shown: tuple[PreviewedMember, ...]
+
+
+def previewed(group_id: GroupId, preview: GroupPreview) -> PreviewedGroup:
+    """Return what a person reads of a preview."""
+    shown = tuple(PreviewedMember(device_name(key), fingerprint(key), label) for key, label in preview.members)
+    return PreviewedGroup(group_id.hex(), preview.title, preview.count, shown)
+
+
 class Witness(Protocol):
     """The person who joins, as far as they are told how it goes."""
 
@@ -75,8 +100,8 @@ class Witness(Protocol):
     def refused(self, reason: str) -> None:
         """Somebody at the rendezvous says why this device is not let in. Nobody has proved it, and nothing ends."""
 
-    def met(self, name: str, label: str, verifier: list[str]) -> None:
-        """The inviter is there; the person compares the verifier words."""
+    def met(self, name: str, label: str, verifier: list[str], group: PreviewedGroup | None) -> None:
+        """The inviter is there; the person compares the verifier words, and sees which group it is to."""
 
     def relay_taken(self, url: str) -> None:
         """The invite's relay is used from now on."""
@@ -236,7 +261,9 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
             machine.stored()
         elif isinstance(news, InviterMet):
             inviter = news.inviter
-            witness.met(device_name(inviter.keys.signing_public), inviter.label, words_at(news.verifier))
+            name, words = device_name(inviter.keys.signing_public), words_at(news.verifier)
+            group = None if inviter.preview is None else previewed(inviter.group_id, inviter.preview)
+            witness.met(name, inviter.label, words, group)
 
     with stop_signals() as stopping:
         gone = _patience(device, machine, witness, stopping)
@@ -317,15 +344,6 @@ class WaitingInvitation:
     shown: tuple[PreviewedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PreviewedMember:
-    """One member of a group that a person is invited to, by the inviter's word."""
-
-    name: str
-    fingerprint: str
-    label: str
-
-
 def waiting_invitations(device: Device) -> list[WaitingInvitation]:
     """Return the invitations to further groups that nobody has answered yet."""
     known = {
@@ -338,17 +356,17 @@ def waiting_invitations(device: Device) -> list[WaitingInvitation]:
             known.get(each.inviter.signing_public, ""),
             each.received_at_us,
             each.expires_at_us,
-            *_previewed(each.preview),
+            *_shown(each),
         )
         for each in _unanswered(device)
     ]
 
 
-def _previewed(shown: GroupPreview | None) -> tuple[str, int | None, tuple[PreviewedMember, ...]]:
-    if shown is None:
+def _shown(request: GroupRequest) -> tuple[str, int | None, tuple[PreviewedMember, ...]]:
+    if request.preview is None:
         return "", None, ()
-    members = tuple(PreviewedMember(device_name(key), fingerprint(key), label) for key, label in shown.members)
-    return shown.title, shown.count, members
+    group = previewed(request.group_id, request.preview)
+    return group.title, group.members, group.shown
 
 
 def _unanswered(device: Device) -> list[GroupRequest]:

@@ -16,16 +16,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from covey.core.crypto import Identity
-from covey.core.ids import DeviceKey, device_name, printable
+from covey.core.history.bodies import OperationKind, read_profile
+from covey.core.ids import DeviceKey, GroupId, device_name, printable
 from covey.core.link.records import CounterRecords
 from covey.core.membership.records import OpenInvite
+from covey.core.membership.requests import preview_of
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.inviter import Inviter
 from covey.core.pairing.messages import Admission, InviterIntroduction, Password
+from covey.core.pairing.preview import GroupPreview
 from covey.core.pairing.records import Pairing, PairingRecords
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
@@ -53,6 +55,13 @@ class HostedInvites(Protocol):
         """Forget an invite that was not used."""
 
 
+class Descriptions(Protocol):
+    """How groups are described."""
+
+    def last_of_kind(self, group_id: GroupId, kind: int) -> bytes | None:
+        """Return the last operation of a kind."""
+
+
 class PairingStore(Transactions, Protocol):
     """The store as this role needs it."""
 
@@ -63,6 +72,10 @@ class PairingStore(Transactions, Protocol):
     @property
     def invites(self) -> HostedInvites:
         """This device's invites."""
+
+    @property
+    def operations(self) -> Descriptions:
+        """The histories of this device's groups."""
 
     @property
     def counters(self) -> CounterRecords:
@@ -197,15 +210,24 @@ class PairingHost:
         elif invite.bound_to is None and row.joiner is not None:
             self._close(row, Ending.INTERRUPTED, now)  # what they agreed on was in the memory of an earlier process
         elif invite.bound_to is None:
-            self._rooms[row.secret_hash] = _Room(row.number, self._machine(row, invite, node.identity, now))
+            self._rooms[row.secret_hash] = _Room(row.number, self._machine(row, invite, node, now))
 
-    def _machine(self, row: Pairing, invite: OpenInvite, identity: Identity, now: Now) -> Inviter:
+    def _machine(self, row: Pairing, invite: OpenInvite, node: Node, now: Now) -> Inviter:
         passwords = {Password.URI: row.secret}
         if row.code is not None:
             passwords[Password.CODE] = row.code.encode()
         left_us = min(INVITE_US, max(0, row.expires_at_us - now.wall_us))
-        own = InviterIntroduction(identity.keys, self._facts.label, invite.group_id)
-        return Inviter(identity, own, passwords, now.monotonic_us + left_us, self._rng)
+        preview = self._preview(invite.group_id, node)
+        own = InviterIntroduction(node.identity.keys, self._facts.label, invite.group_id, preview)
+        return Inviter(node.identity, own, passwords, now.monotonic_us + left_us, self._rng)
+
+    def _preview(self, group_id: GroupId, node: Node) -> GroupPreview | None:
+        """Return what whoever proves to know the secret is shown of the group (003.14)."""
+        group = next((each for each in node.groups.joined() if each.group_id == group_id), None)
+        if group is None:
+            return None
+        profile = read_profile(self._store.operations.last_of_kind(group_id, OperationKind.PROFILE))
+        return preview_of(group, profile.title)
 
     def _meet(self, room: _Room, row: Pairing, invite: OpenInvite, node: Node, now: Now) -> None:
         machine = room.machine

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
 
-from covey.core.history.operation import ID_BYTES, Operation
+from covey.core.history.operation import ID_BYTES, Operation, read_operation
 from covey.core.ids import OperationId
 from covey.core.wire import cbor
 from covey.errors import MalformedError
@@ -203,3 +203,10 @@ def is_mime_type(text: str) -> bool:
     """Say whether a text can be a MIME type, perhaps with parameters (RFC 6838), in small letters."""
     kind, slash, rest = text.partition("/")
     return bool(kind and slash and rest) and _MIME.issuperset(text) and " " not in kind
+
+
+def read_profile(raw: bytes | None) -> GroupProfile:
+    """Return how a group is described, by the last operation that does; empty where none has said anything."""
+    body = GroupProfile() if raw is None else read_body(read_operation(raw, verify=False))
+    assert isinstance(body, GroupProfile), "of that kind"
+    return body

@@ -98,11 +98,11 @@ def invite_member(
     if manifest.member(member) is not None:
         raise LocalError("that device is in that group already")
     invite = membership.invite(group_id, capabilities, "", now_us, GROUP_REQUEST_US, member)
-    shown = _preview(manifest, title)
+    shown = preview_of(manifest, title)
     return GroupInvite(invite.secret, invite.inviter.noise_public, invite.expires_at_us, shown)
 
 
-def _preview(manifest: GroupManifest, title: str) -> GroupPreview:
+def preview_of(manifest: GroupManifest, title: str) -> GroupPreview:
     """Return what an invitation to a group shows of it: of more members than that those that came first."""
     eldest = sorted(manifest.members, key=lambda each: (each.since, each.keys.signing_public))[:PREVIEWED_MEMBERS]
     shown = tuple((each.keys.signing_public, each.label) for each in eldest)

@@ -6,7 +6,8 @@ message is `[1, kind, session, ...]`; `session` is the joiner's commitment, whic
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from dataclasses import fields as fields_of
 from enum import IntEnum
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from covey.core import crypto
 from covey.core.crypto import SIGNATURE_BYTES, DeviceKeys, Identity
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, GroupId
 from covey.core.pairing.invite import Invite
+from covey.core.pairing.preview import PREVIEW_BYTES, GroupPreview
 from covey.core.pake import ELEMENT_BYTES, Side
 from covey.core.wire import cbor
 from covey.errors import MalformedError
@@ -31,6 +33,8 @@ VERIFIER_WORDS = 4
 WORD_BITS = 11
 _VERSION = 1
 _DOMAIN = b"covey/1 pairing"
+_INTRODUCTION_BYTES = 512 + PREVIEW_BYTES
+_INVITER_FIELDS = 4
 
 
 class Password(IntEnum):
@@ -154,7 +158,7 @@ _SHAPES: dict[int, tuple[type[RendezvousMessage], tuple[cbor.Read[Any], ...]]] =
 
 def to_wire(message: RendezvousMessage) -> bytes:
     """Return a message's bytes."""
-    values = [getattr(message, each.name) for each in fields(message)]
+    values = [getattr(message, each.name) for each in fields_of(message)]
     return cbor.encode([_VERSION, message.KIND, *(int(v) if isinstance(v, IntEnum) else v for v in values)])
 
 
@@ -227,9 +231,9 @@ class CeremonyKeys:
             RemoteError: it does not open, or is malformed.
         """
         introduction, signature = cbor.record(
-            cbor.decode(self.open(side, kind, sealed), 1024),
+            cbor.decode(self.open(side, kind, sealed), _INTRODUCTION_BYTES + 512),
             "introduction",
-            cbor.octets_to(512),
+            cbor.octets_to(_INTRODUCTION_BYTES),
             cbor.octets(SIGNATURE_BYTES),
         )
         return introduction, signature
@@ -294,15 +298,18 @@ class JoinerIntroduction:
 
 @dataclass(frozen=True, slots=True)
 class InviterIntroduction:
-    """Who invites, and where to."""
+    """Who invites, and where to: nobody reads it who has not proved to know the secret."""
 
     keys: DeviceKeys
     label: str
     group_id: GroupId
+    preview: GroupPreview | None = None
+    """What the inviter says of the group; earlier versions say nothing."""
 
     def to_wire(self) -> bytes:
         """Return the content of a welcome."""
-        return cbor.encode([self.keys.signing_public, self.keys.noise_public, self.label, self.group_id])
+        shown = [] if self.preview is None else [self.preview.to_wire()]
+        return cbor.encode([self.keys.signing_public, self.keys.noise_public, self.label, self.group_id, *shown])
 
     @classmethod
     def from_wire(cls, raw: bytes) -> InviterIntroduction:
@@ -311,16 +318,19 @@ class InviterIntroduction:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        signing, noise, label, group_id = cbor.record(
-            cbor.decode(raw, 512),
+        fields = cbor.decode(raw, _INTRODUCTION_BYTES)
+        shown = (GroupPreview.from_wire,) if isinstance(fields, list) and len(fields) > _INVITER_FIELDS else ()
+        signing, noise, label, group_id, *previews = cbor.record(
+            fields,
             "inviter",
             cbor.octets(KEY_BYTES),
             cbor.octets(KEY_BYTES),
             cbor.text(MAXIMUM_LABEL_BYTES),
             cbor.octets(GROUP_ID_BYTES),
+            *shown,
         )
         crypto.check_noise_key(noise)
-        return cls(DeviceKeys(signing, noise), label, group_id)
+        return cls(DeviceKeys(signing, noise), label, group_id, *previews)
 
 
 @dataclass(frozen=True, slots=True)

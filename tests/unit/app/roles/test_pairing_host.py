@@ -12,23 +12,34 @@ from pathlib import Path
 import pytest
 
 from covey.app.roles.pairing_host import HostFacts, PairingHost
+from covey.core.group.manifest import Member
 from covey.core.now import Now
-from covey.core.pairing.ceremony import Admitted, Ending
+from covey.core.pairing.ceremony import Admitted, Ending, InviterMet, RefusalReceived
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.joiner import Joiner
-from covey.core.pairing.messages import JoinerIntroduction, Offer, Password, to_wire
+from covey.core.pairing.messages import (
+    Answer,
+    JoinerIntroduction,
+    Offer,
+    Password,
+    Reason,
+    Refusal,
+    from_wire,
+    to_wire,
+)
 from covey.core.pairing.records import Pairing
 from covey.errors import ConfigurationError, RemoteError
 from covey.limits.pairing import (
     INVITE_US,
     PAIRED_JOIN_US,
     PAIRING_SILENCE_US,
+    PREVIEWED_MEMBERS,
     RENDEZVOUS_BURST,
     RENDEZVOUS_MESSAGE_US,
     RENDEZVOUS_WAITING,
 )
 from covey.ports import Credentials, Delivered, PublishRefusal, RelayEvent
-from tests.fleet import START, Device, carry
+from tests.fleet import START, Device, carry, identity
 
 CODE = "42-abandon-zoo"
 OURS, THEIRS = "covey/1/pair/42/a", "covey/1/pair/42/b"
@@ -41,6 +52,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.said: deque[bytes] = deque()
+        self.all_said: list[bytes] = []
         self.topics: frozenset[str] = frozenset()
 
     def start(self, deliver: Callable[[RelayEvent], None]) -> None:
@@ -50,6 +62,7 @@ class Wire:
         """Keep it."""
         assert topic == THEIRS
         self.said.append(payload)
+        self.all_said.append(payload)
         return len(self.said)
 
     def acknowledge(self, delivered: Delivered) -> None:
@@ -195,6 +208,30 @@ def test_an_accepted_joiner_gets_an_invite_of_its_own(inn: Inn) -> None:  # acce
     inn.wait(2 * PAIRED_JOIN_US)
     inn.turn()
     assert inn.ben.key.hex() in inn.authority.accounts
+
+
+def test_who_knows_the_code_sees_the_group_before_anybody_accepts(inn: Inn) -> None:  # accepts: 003.14
+    for place in range(PREVIEWED_MEMBERS):
+        member = Member(identity(f"member {place}").keys, f"member {place}")
+        with inn.ann.store.transaction():
+            inn.ann.node.actions.change(inn.group_id, lambda draft, _, new=member: draft.adding(new), inn.now)
+    inn.restart()
+    inn.joiner = inn.new_joiner("ben", (Password.CODE, b"42-wrong-words"))
+    for _ in range(4):
+        inn.round()
+    assert inn.joiner.next_event() == RefusalReceived(Reason.WRONG_CODE)
+    assert inn.joiner.next_event() is None
+    assert {type(from_wire(raw)) for raw in inn.wire.all_said} == {Answer, Refusal}, "and nothing that is sealed"
+    inn.joiner = inn.new_joiner("ben")
+    inn.round()
+    inn.round()
+    met = inn.joiner.next_event()
+    assert isinstance(met, InviterMet)
+    shown = met.inviter.preview
+    assert shown is not None
+    assert (shown.title, shown.count, len(shown.members)) == ("", PREVIEWED_MEMBERS + 1, PREVIEWED_MEMBERS)
+    assert shown.members[:2] == ((inn.ann.key, "ann"), (identity("member 0").signing_public, "member 0"))
+    assert inn.joiner.next_event() is None, "ann's person has not decided yet"
 
 
 def test_nobody_else_can_use_that_invite(inn: Inn, tmp_path: Path) -> None:
