@@ -156,10 +156,12 @@ class Receiver:
             RemoteError: it does not open, or is not.
         """
         opened = open_envelope(raw, self._identity.noise, self._records.link_keys)
-        claimed = read_message(opened.message, verify=False).author
-        if self._parts.rates.exhausted(claimed, now.monotonic_us):
-            raise RateError("more than one device may send in this time")
-        message = read_message(opened.message)
+
+        def admit(author: DeviceKey) -> None:
+            if self._parts.rates.exhausted(author, now.monotonic_us):
+                raise RateError("more than one device may send in this time")
+
+        message = read_message(opened.message, admit=admit)
         opened.check_author(message)
         if message.recipient != self._identity.signing_public:
             raise NotForUsError("the message names another recipient")

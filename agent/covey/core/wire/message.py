@@ -11,7 +11,7 @@ member or a stranger can neither relabel nor redirect a message.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
@@ -119,10 +119,13 @@ _READERS = (
 )
 
 
-def read_message(raw: bytes, *, verify: bool = True) -> Message:
+def read_message(
+    raw: bytes, *, verify: bool = True, admit: Callable[[DeviceKey], None] = lambda _author: None
+) -> Message:
     """Parse a message and verify the author's signature over the exact bytes.
 
-    `verify=False` is for a reader that has verified the same bytes before.
+    `verify=False` is for a reader that has verified the same bytes before. `admit` is asked before the signature is
+    verified, which costs most, whether anything of the author that it names is wanted: it raises where not.
 
     Raises:
         LimitError: longer than a message may be; nothing was parsed.
@@ -133,8 +136,6 @@ def read_message(raw: bytes, *, verify: bool = True) -> Message:
     version, kind, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body = fields
     if version != _VERSION:
         raise MalformedError(f"message version {version}: a newer Covey?")
-    if verify:
-        crypto.verify(_DOMAIN, signed, signature, author)
     try:
         message_type = MessageType(kind)
     except ValueError as error:
@@ -142,6 +143,9 @@ def read_message(raw: bytes, *, verify: bool = True) -> Message:
     unsequenced = link_seq == 0 if message_type in _EITHER else message_type in _UNSEQUENCED
     if (seq == 0) != (link_seq == 0) or (link_seq == 0) != unsequenced:
         raise MalformedError("only acknowledgements, resumptions, presences and heads are unsequenced")
+    if verify:
+        admit(author)
+        crypto.verify(_DOMAIN, signed, signature, author)
     return Message(message_type, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body, raw)
 
 
