@@ -116,7 +116,7 @@ class Relays:
 
     def full(self, now_us: int) -> bool:
         """Say whether sending has to wait for a relay's answer."""
-        return any(name in self._full_since for name in self._usable(now_us))
+        return bool(self._full_since) and any(name in self._full_since for name in self._usable(now_us))
 
     def send(self, outgoing: Outgoing, retries: int, now_us: int) -> str | PublishRefusal:
         """Publish an envelope; return the relay that took it, or why none did. `retries` are its recipient's."""
@@ -158,6 +158,8 @@ class Relays:
 
     def _usable(self, now_us: int) -> list[str]:
         up = [name for name in self._relays if name in self._up]
+        if not self._full_since:
+            return up
         answering = [name for name in up if now_us - self._full_since.get(name, now_us) < _STALLED_US]
         return answering or up
 

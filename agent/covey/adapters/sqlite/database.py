@@ -22,7 +22,8 @@ _REFUSALS = (
 _NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
 """The latter is of the index of the write-ahead log, which grows as the log is read at the opening."""
 
-_ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
+_OF_SQLITE = (sqlite3.Error, UnicodeDecodeError)
+_ERRORS = (*_OF_SQLITE, OverflowError)
 
 
 def _nothing() -> None:
@@ -72,21 +73,22 @@ class Database:
     def transaction(self) -> Iterator[None]:
         """Open a write transaction; commit durably at the end, roll back on any exception."""
         try:
-            with translated():
-                self.lean = self._reserved is not None and not self._reserved.suffices(self._unused_bytes)
-                self.connection.execute("BEGIN IMMEDIATE")
-                self._begin_or_end(within=True)
-                try:
-                    yield
-                    self.flush()
-                    self.connection.execute("COMMIT")
-                except BaseException:
-                    if self.connection.in_transaction:
-                        self.connection.execute("ROLLBACK")
-                    raise
-                finally:
-                    self._begin_or_end(within=False)
-                    changes, self._changes = self._changes, []
+            self.lean = self._reserved is not None and not self._reserved.suffices(self._unused_bytes)
+            self.run("BEGIN IMMEDIATE")
+            self._begin_or_end(within=True)
+            try:
+                yield
+                self.flush()
+                self.run("COMMIT")
+            except BaseException as error:
+                if self.connection.in_transaction:
+                    self.run("ROLLBACK")
+                if isinstance(error, _OF_SQLITE):
+                    raise _translation(error) from error
+                raise
+            finally:
+                self._begin_or_end(within=False)
+                changes, self._changes = self._changes, []
         except DiskFullError:
             if self._reserved is not None:
                 dropped = self._reserved.drop()
@@ -149,7 +151,7 @@ def translated() -> Iterator[None]:
     """Turn sqlite3's errors into the project's."""
     try:
         yield
-    except (sqlite3.Error, UnicodeDecodeError) as error:
+    except _OF_SQLITE as error:
         raise _translation(error) from error
 
 

@@ -22,10 +22,8 @@ OLDEST = f"SELECT queued_at FROM outbox WHERE {OF_PEER} ORDER BY outbox.id LIMIT
 
 def digest(*parts: object) -> bytes:
     """Return what shows that a row is as it was written: SQLite does not, and a worn card lies."""
-    hashed = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    for part in parts:
-        hashed.update(part if isinstance(part, bytes) else repr(part).encode())
-    return hashed.digest()
+    joined = b"".join([part if isinstance(part, bytes) else repr(part).encode() for part in parts])
+    return hashlib.blake2b(joined, digest_size=_DIGEST_BYTES).digest()
 
 
 def check_digest(stored: bytes | None, *parts: object) -> None:

@@ -68,9 +68,10 @@ class Sender:
             if wanted is not None:
                 rows = self._records.outbox.queued(link.recipient, *wanted, control=link.control)
                 link.offer(self._sealer.as_sent(link.recipient, rows), wanted)
-            address = self._sealer.address(link.recipient)
+            entries = list(link.messages_to_send())
+            address = self._sealer.address(link.recipient) if entries else None
             if address is not None:
-                for entry in link.messages_to_send():
+                for entry in entries:
                     self._windows.served(link)
                     yield self._sealer.queued(link.recipient, entry, address, now)
 

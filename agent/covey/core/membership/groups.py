@@ -28,7 +28,6 @@ class Groups:
         self._revoked: frozenset[GroupId] = frozenset()
         self.generation = 0
         """Rises whenever anything of a group may have changed."""
-        self.refresh()
 
     def refresh(self) -> None:
         """Take up what another process wrote."""
@@ -65,9 +64,9 @@ class Groups:
     def joined(self) -> list[GroupManifest]:
         """Return what this device believes of each group that it is in."""
         return [
-            trust.current
+            group
             for group_id, trust in self._groups.items()
-            if trust.current and trust.current.member(self._own) and group_id not in self._revoked
+            if (group := trust.current) and group.member(self._own) and group_id not in self._revoked
         ]
 
     def group(self, group_id: GroupId) -> GroupManifest:
