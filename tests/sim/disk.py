@@ -15,17 +15,17 @@ _NUMBERS = count()
 class _Connection(sqlite3.Connection):
     """One of a disk's connections: `close` rolls back, and leaves it to the next process, with its statements."""
 
-    def closes_into(self, idle: list[_Connection]) -> None:
-        """Say where it is to wait for the next process."""
-        self._idle = idle
+    in_use = False
 
     def close(self) -> None:
-        """End what a process has begun."""
-        self.rollback()
-        self._idle.append(self)
+        """End what a process has begun; closing twice does no more than once."""
+        if self.in_use:
+            self.in_use = False
+            self.rollback()
 
     def throw_away(self) -> None:
         """Close it for good."""
+        self.in_use = False
         super().close()
 
 
@@ -34,20 +34,19 @@ class Disk:
 
     def __init__(self, content: sqlite3.Connection) -> None:
         self._name = f"file:/covey-sim-{next(_NUMBERS)}?vfs=memdb"
-        self._idle: list[_Connection] = []
         self._connections: list[_Connection] = []
         self._keeper = self.connect()
         content.backup(self._keeper)
 
     def connect(self) -> sqlite3.Connection:
         """Return another connection to the same database: one that a process has left, or a new one."""
-        if self._idle:
-            return self._idle.pop()
-        connection = sqlite3.connect(
-            self._name, uri=True, isolation_level=None, cached_statements=128, factory=_Connection
-        )
-        connection.closes_into(self._idle)
-        self._connections.append(connection)
+        connection = next((each for each in self._connections if not each.in_use), None)
+        if connection is None:
+            connection = sqlite3.connect(
+                self._name, uri=True, isolation_level=None, cached_statements=128, factory=_Connection
+            )
+            self._connections.append(connection)
+        connection.in_use = True
         return connection
 
     def copy(self) -> Disk:
