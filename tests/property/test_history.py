@@ -17,7 +17,8 @@ from covey.core.group.manifest import GroupManifest
 from covey.core.history.acceptance import Acceptance, Waits
 from covey.core.history.bodies import Note
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
-from covey.core.ids import GroupId, Incarnation, ManifestHash
+from covey.core.history.standing import Standing, weigh
+from covey.core.ids import DeviceKey, GroupId, Incarnation, ManifestHash, OperationId
 from covey.errors import RemoteError
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY
 from tests.vectors.makers.groups import WITH_BOB, WITH_CAROL, WITHOUT_BOB
@@ -90,8 +91,16 @@ def _written(drafts: list[_Draft]) -> list[Operation]:
     return written
 
 
-def _believed(operations: list[Operation]) -> tuple[list[bytes], list[bytes]]:
-    """Offer operations until nothing more is taken; return (ids in order, heads)."""
+_LISTED = frozenset(member.keys.signing_public for member in WITHOUT_BOB.members)
+
+
+def _named(manifest_hash: ManifestHash) -> tuple[int, frozenset[DeviceKey]]:
+    manifest = _MANIFESTS[manifest_hash]
+    return manifest.version, frozenset(member.keys.signing_public for member in manifest.members)
+
+
+def _believed(operations: list[Operation]) -> tuple[list[bytes], list[bytes], Standing]:
+    """Offer operations until nothing more is taken; return (ids in order, heads, what counts without Bob)."""
     with empty_history() as tables:
         acceptance = Acceptance(_Records(tables, _Manifests()))
         waiting, before = list(operations), -1
@@ -111,7 +120,8 @@ def _believed(operations: list[Operation]) -> tuple[list[bytes], list[bytes]]:
         for stored in tables.in_order(GROUP_ID):
             operation = read_operation(stored.raw)
             assert all(parent in ids for parent in operation.parents), "what is here is whole"
-        return ids, [bytes(each) for each in tables.heads(GROUP_ID)]
+        standing = weigh(tables, GROUP_ID, _LISTED, _named)
+        return ids, [bytes(each) for each in tables.heads(GROUP_ID)], standing
 
 
 @settings(max_examples=60)
@@ -126,8 +136,33 @@ def test_the_order_in_which_operations_come_changes_nothing(drafts: list[_Draft]
 @given(_DRAFTS)
 def test_parents_stand_before_children_in_the_order(drafts: list[_Draft]) -> None:
     written = _written(drafts)
-    ids, _ = _believed(written)
+    ids, _, _ = _believed(written)
     place = {operation_id: index for index, operation_id in enumerate(ids)}
     for operation in written:
         if operation.id in place:
             assert all(place[parent] < place[operation.id] for parent in operation.parents)
+
+
+@settings(max_examples=60)
+@given(_DRAFTS)
+def test_what_counts_is_what_the_rule_says(drafts: list[_Draft]) -> None:
+    written = _written(drafts)
+    ids, _, standing = _believed(written)
+    held = {each.id: each for each in written if each.id in ids}
+    knowing = [each for each in held.values() if each.manifest == WITHOUT_BOB.hash]
+    followed = {ancestor for each in knowing for ancestor in _ancestors(each, held)}
+    by_bob = {each.id for each in held.values() if each.author == BOB.signing_public}
+    void = by_bob - followed if knowing else set()
+    assert standing.void == void
+    counting = held.keys() - void
+    inside = {parent for each in counting for parent in held[each].parents}
+    assert set(standing.heads) == counting - inside
+
+
+def _ancestors(operation: Operation, held: dict[OperationId, Operation]) -> set[OperationId]:
+    found: set[OperationId] = set()
+    row = set(operation.parents)
+    while row:
+        found |= row
+        row = {parent for each in row for parent in held[each].parents} - found
+    return found

@@ -71,7 +71,8 @@ def _print(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
 
 def _line(entry: HistoryEntry) -> str:
     who = f"{entry.author[:8]} {printable(entry.label, 24)}".rstrip()
-    return f"{entry.id[:8]}  {date_text(entry.made_at_us)}  {who}  {_said(entry)}"
+    remarks = "(void) " * entry.void + "(fork) " * entry.fork
+    return f"{entry.id[:8]}  {date_text(entry.made_at_us)}  {who}  {remarks}{_said(entry)}"
 
 
 def _said(entry: HistoryEntry) -> str:
@@ -108,6 +109,8 @@ def _show(device: Device, options: argparse.Namespace) -> None:
         "came at": date_text(entry.stored_at_us),
         "follows": " ".join(each[:8] for each in entry.parents),
         "manifest": entry.manifest,
+        "void": "its author was removed before anybody knew of it" if entry.void else None,
+        "fork": "its author has written two under one number" if entry.fork else None,
         "type": printable(entry.mime or ""),
         "title": printable(entry.title or ""),
         "where": printable(entry.uri or ""),
@@ -130,9 +133,11 @@ def _verify(device: Device, options: argparse.Namespace) -> int:
         for complaint in found.complaints:
             print(f"error: {complaint}", file=sys.stderr)
         holds = "do not all hold" if found.complaints else "all hold"
-        forks = f"; {count(found.forks, 'fork')}, both branches kept" if found.forks else ""
+        remarks = f"; {count(found.forks, 'fork')}, both branches kept" if found.forks else ""
+        if found.void:
+            remarks += f"; {count(found.void, 'operation')} of removed members void"
         print(
             f"{count(found.operations, 'operation')} by {count(found.authors, 'author')}, and "
-            f"{count(found.versions, 'version')} of the group from version {found.first_version} on: {holds}{forks}"
+            f"{count(found.versions, 'version')} of the group from version {found.first_version} on: {holds}{remarks}"
         )
     return 1 if found.complaints else 0

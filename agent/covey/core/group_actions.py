@@ -12,6 +12,7 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.group.messages import GroupSend
 from covey.core.group.policy import Action
+from covey.core.history.history import History
 from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
@@ -76,8 +77,11 @@ class ActionRecords(Protocol):
 class GroupActions:
     """Changes groups, and queues what that makes necessary."""
 
-    def __init__(self, identity: Identity, membership: Membership, records: ActionRecords, queue: SendQueue) -> None:
+    def __init__(
+        self, identity: Identity, membership: Membership, history: History, records: ActionRecords, queue: SendQueue
+    ) -> None:
         self._identity = identity
+        self._history = history
         self._membership = membership
         self._records = records
         self._queue = queue
@@ -211,3 +215,4 @@ class GroupActions:
     def queue_sends(self, sends: Iterable[GroupSend], now: Now) -> None:
         """Queue messages about a change; what waits for the members who left by it is withdrawn."""
         self._queue.queue_all(sends, self._membership.take_departed(), now)
+        self._history.write_after_removals(self._membership.removals, now)

@@ -99,7 +99,6 @@ class Node:
         self.heartbeat = Heartbeat(own, records.presence, sealer, rng, presence_us, state.presence, after_commit)
         self._collectors = Collectors(own, records, queue, sender, windows, state.waiting_since_us, silent_us)
         self._acknowledgements = Acknowledgements(records, self._links, queue, sender, self._collectors, rng)
-        self.actions = GroupActions(identity, self.membership, records, queue)
         self.telemetry = Publishing(own, self.groups, records, queue, sender)
         self.landing = TelemetryLanding(records, self._links, lands=lands_telemetry)
         past = Past(records.groups)
@@ -107,6 +106,7 @@ class Node:
             self.membership, self._group_maintenance, past, records, queue
         )
         self.history = history = History(identity, self.groups, past, records, queue)
+        self.actions = GroupActions(identity, self.membership, history, records, queue)
         self.heads = HeadsExchange(own, self.groups, history, records, jitter, state.heads)
         parts = ReceivingParts(
             state.rates,
@@ -118,6 +118,7 @@ class Node:
             self._acknowledgements,
             self.heartbeat,
             self.heads,
+            history,
             self.routes,
         )
         history_messages = HistoryMessages(history, self.membership, self._group_maintenance, records.counters)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from covey.core.acknowledgements import Acknowledgements
 from covey.core.crypto import NONCE_BYTES, Identity, NoiseKey
 from covey.core.events import BlobArrived, EnvelopeDropped, Event
+from covey.core.history.history import History
 from covey.core.ids import DeviceKey
 from covey.core.link.imprints import Imprints
 from covey.core.link.link_keys import KeptKey, LinkKey, SendingLinks, open_envelope
@@ -75,6 +76,7 @@ class ReceivingParts:
     acknowledgements: Acknowledgements
     heartbeat: Heartbeat
     heads: HeadsExchange
+    history: History
     routes: BoardRoutes
 
 
@@ -289,6 +291,7 @@ class Receiver:
         handler = self._handlers.get(delivery.message.type)
         outcome = HandlerOutcome() if handler is None else handler(delivery, now)
         self._parts.queue.queue_all(outcome.sends, self._parts.membership.take_departed(), now)
+        self._parts.history.write_after_removals(self._parts.membership.removals, now)
         self._events.extend(outcome.events)
         return outcome
 

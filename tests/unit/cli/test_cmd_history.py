@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
+from covey.app.device import find_state, open_device
+from covey.core.crypto import Identity
+from covey.core.group.manifest import GroupManifest, Member
+from covey.core.history.bodies import GroupProfile, Note
+from covey.core.history.operation import Log, Operation, sign_operation
+from covey.core.ids import Incarnation
 from tests.command import Here
+from tests.fleet import identity
 
 
 @pytest.fixture
@@ -107,3 +114,42 @@ def test_verify_finds_what_was_changed_in_the_file(ann: Here) -> None:
     with closing(sqlite3.connect(ann.state / "state.sqlite")) as database, database:
         database.execute("UPDATE operation SET raw = zeroblob(10)")
     assert "is not what was written" in ann.fails("history", "verify", code=1)
+
+
+def _late(author: Identity, manifest: GroupManifest, body: GroupProfile | Note, number: int = 1) -> Operation:
+    """Return an operation that a former member signs with a date from before its removal."""
+    log = Log(author.signing_public, Incarnation(bytes([number]) * 8))
+    made = Operation(manifest.group_id, log, 1, None, (), 1, manifest.hash, 0, int(body.kind), body.to_wire())
+    return sign_operation(made, author)
+
+
+def test_what_a_removed_member_hands_in_late_is_shown_as_void_and_changes_nothing(ann: Here) -> None:
+    ben = identity("ben")
+    ann.ok("group", "profile", "--title", "Pumps")
+    with open_device(find_state(str(ann.state))) as device, device.store.transaction():
+        actions, manifest = device.node.actions, device.pick_group(None)
+        actions.change(manifest.group_id, lambda draft, _: draft.adding(Member(ben.keys, "ben")), device.now())
+        with_ben = device.pick_group(None)
+        actions.change(manifest.group_id, lambda draft, epoch: draft.removing(ben.signing_public, epoch), device.now())
+        late = [_late(ben, with_ben, GroupProfile("Mine")), _late(ben, with_ben, Note("text/plain", b"I was here"), 2)]
+        device.node.history.take(manifest.group_id, [each.raw for each in late], device.now())
+    assert {each["text"]: each["void"] for each in _entries(ann, "--type", "note")} == {"I was here": True}
+    assert "(void) I was here" in ann.ok("history")
+    assert ann.ok("history", "verify").rstrip().endswith("all hold; 2 operations of removed members void")
+    assert ann.json("group", "show")["title"] == "Pumps"
+    ann.ok("note", "goes on")
+    assert not {each.id.hex() for each in late} & set(_entries(ann)[-1]["parents"])
+
+
+def test_a_fork_is_shown_as_a_proof(ann: Here) -> None:
+    with open_device(find_state(str(ann.state))) as device, device.store.transaction():
+        manifest = device.pick_group(None)
+        ben = identity("ben")
+        device.node.actions.change(
+            manifest.group_id, lambda draft, _: draft.adding(Member(ben.keys, "ben")), device.now()
+        )
+        rivals = [_late(ben, device.pick_group(None), Note("text/plain", text)) for text in (b"yes", b"no")]
+        device.node.history.take(manifest.group_id, [each.raw for each in rivals], device.now())
+    assert ann.ok("history").count("(fork) ") == 2
+    assert "1 fork, both branches kept" in ann.ok("history", "verify")
+    assert "its author has written two under one number" in ann.ok("history", "show", rivals[0].id.hex())

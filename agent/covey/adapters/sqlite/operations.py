@@ -170,18 +170,11 @@ class OperationTables:
         )
         return [row[0] for row in rows]
 
-    def last_of_kind(self, group_id: GroupId, kind: int) -> bytes | None:
-        """Return the last operation of a kind, by height and id."""
-        row = self._database.first(
-            "SELECT raw FROM operation WHERE group_id = ? AND kind = ? ORDER BY height DESC, hash DESC LIMIT 1",
-            (group_id, kind),
-        )
-        return None if row is None else row[0]
-
-    def of_kind(self, group_id: GroupId, kind: int) -> Iterator[StoredOperation]:
+    def of_kind(self, group_id: GroupId, kind: int, *, newest_first: bool = False) -> Iterator[StoredOperation]:
         """Yield the operations of a kind, by height and id."""
+        order = "height DESC, hash DESC" if newest_first else "height, hash"
         rows = self._database.each(
-            f"SELECT {_COLUMNS} FROM operation WHERE group_id = ? AND kind = ? ORDER BY height, hash",  # noqa: S608
+            f"SELECT {_COLUMNS} FROM operation WHERE group_id = ? AND kind = ? ORDER BY {order}",  # noqa: S608
             (group_id, kind),
         )
         return (_checked(StoredOperation(*row)) for row in rows)

@@ -34,7 +34,8 @@ _BEGINNING = (0, b"")
 class HistoryEntry:
     """One operation as people and programs read it; times are microseconds since 1970.
 
-    `made_at_us` is what its author's clock said, `stored_at_us` when it came here by ours.
+    `made_at_us` is what its author's clock said, `stored_at_us` when it came here by ours. One that is `void` changes
+    nothing: its author was removed before anybody knew of it. One of a `fork` proves that its author is not honest.
     """
 
     id: str
@@ -47,6 +48,8 @@ class HistoryEntry:
     stored_at_us: int
     parents: tuple[str, ...]
     manifest: str
+    void: bool = False
+    fork: bool = False
     mime: str | None = None
     text: str | None = None
     bytes: int = 0
@@ -93,7 +96,7 @@ def pick_operation(device: Device, group_id: GroupId, name: str) -> Operation:
 def entries(device: Device, manifest: GroupManifest, asked: Asked) -> Iterator[HistoryEntry]:
     """Yield what a person wants to see of a group's history, in the order that holds everywhere."""
     after = _before_the_last(device, manifest, asked) if asked.last else _BEGINNING
-    yield from _wanted(every_operation(device, manifest.group_id, after), manifest, asked)
+    yield from _wanted(device, every_operation(device, manifest.group_id, after), manifest, asked)
 
 
 def _before_the_last(device: Device, manifest: GroupManifest, asked: Asked) -> tuple[int, bytes]:
@@ -104,7 +107,7 @@ def _before_the_last(device: Device, manifest: GroupManifest, asked: Asked) -> t
         for stored in window:
             if wanted == 0:
                 return stored.height, stored.id
-            wanted -= sum(1 for _ in _wanted([stored], manifest, asked))
+            wanted -= sum(1 for _ in _wanted(device, [stored], manifest, asked))
         before = (window[-1].height, window[-1].id)
     return _BEGINNING
 
@@ -114,7 +117,7 @@ def entries_after(
 ) -> tuple[int, list[HistoryEntry]]:
     """Return what came after an operation, by when it came; and the last one to come."""
     window = device.store.operations.arrived_after(manifest.group_id, arrival, _WINDOW)
-    return (window[-1].arrival if window else arrival), list(_wanted(window, manifest, asked))
+    return (window[-1].arrival if window else arrival), list(_wanted(device, window, manifest, asked))
 
 
 def last_arrival(device: Device, manifest: GroupManifest) -> int:
@@ -130,7 +133,7 @@ def entry(device: Device, manifest: GroupManifest, name: str) -> HistoryEntry:
     """
     operation = pick_operation(device, manifest.group_id, name)
     stored_at_us = device.store.operations.stored_at_us(manifest.group_id, operation.id)
-    return as_entry(operation, stored_at_us, manifest)
+    return as_entry(device, manifest, operation, stored_at_us)
 
 
 def content(device: Device, manifest: GroupManifest, name: str) -> bytes:
@@ -146,17 +149,20 @@ def content(device: Device, manifest: GroupManifest, name: str) -> bytes:
     return body.content
 
 
-def _wanted(window: Iterable[StoredOperation], manifest: GroupManifest, asked: Asked) -> Iterator[HistoryEntry]:
+def _wanted(
+    device: Device, window: Iterable[StoredOperation], manifest: GroupManifest, asked: Asked
+) -> Iterator[HistoryEntry]:
     for stored in window:
         operation = read_operation(stored.raw, verify=False)
         if asked.author not in {None, operation.author} or operation.made_at_us < asked.since_us:
             continue
         if asked.kind in {None, KINDS[operation.kind]}:
-            yield as_entry(operation, stored.stored_at_us, manifest)
+            yield as_entry(device, manifest, operation, stored.stored_at_us)
 
 
-def as_entry(operation: Operation, stored_at_us: int, manifest: GroupManifest) -> HistoryEntry:
+def as_entry(device: Device, manifest: GroupManifest, operation: Operation, stored_at_us: int) -> HistoryEntry:
     """Return an operation as people read it."""
+    group_id = manifest.group_id
     member = manifest.member(operation.author)
     known = HistoryEntry(
         operation.id.hex(),
@@ -169,6 +175,8 @@ def as_entry(operation: Operation, stored_at_us: int, manifest: GroupManifest) -
         stored_at_us,
         tuple(each.hex() for each in operation.parents),
         operation.manifest.hex(),
+        operation.id in device.node.history.standing(group_id).void,
+        device.store.operations.numbered(group_id, operation.log, operation.number) > 1,
     )
     return _with_body(known, read_body(operation))
 

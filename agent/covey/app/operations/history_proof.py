@@ -31,6 +31,7 @@ class HistoryReport:
     versions: int
     first_version: int
     forks: int
+    void: int
     complaints: tuple[str, ...]
 
 
@@ -54,7 +55,13 @@ def verify_history(device: Device, manifest: GroupManifest) -> HistoryReport:
                 found.authors.add(operation.author)
                 found.forks += operations.numbered(group_id, operation.log, operation.number) == FORKS_OF_ONE
     return HistoryReport(
-        found.operations, len(found.authors), len(manifests), manifests[0].version, found.forks, tuple(found.complaints)
+        found.operations,
+        len(found.authors),
+        len(manifests),
+        manifests[0].version,
+        found.forks,
+        len(device.node.history.standing(group_id).void),
+        tuple(found.complaints),
     )
 
 

@@ -64,7 +64,9 @@ def sessions(device: Device, manifest: GroupManifest) -> list[SessionEntry]:
     """Return the sessions of a group, in the history's order; the first end of each holds."""
     found: dict[str, SessionEntry] = {}
     for stored in device.store.operations.of_kind(manifest.group_id, OperationKind.SESSION):
-        entry = as_entry(read_operation(stored.raw, verify=False), stored.stored_at_us, manifest)
+        entry = as_entry(device, manifest, read_operation(stored.raw, verify=False), stored.stored_at_us)
+        if entry.void:
+            continue
         assert entry.uri is not None, "of that kind"
         assert entry.started_at_us is not None, "likewise"
         if entry.about is None:

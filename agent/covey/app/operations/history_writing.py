@@ -7,7 +7,7 @@ from pathlib import Path
 from covey.app.device import Device
 from covey.app.operations.history import pick_operation
 from covey.core.group.manifest import GroupManifest
-from covey.core.history.bodies import Body, GroupProfile, Note, OperationKind, Picture, is_mime_type, read_profile
+from covey.core.history.bodies import Body, GroupProfile, Note, OperationKind, Picture, is_mime_type
 from covey.core.history.operation import Operation
 from covey.errors import LocalError, RemoteError, UsageError
 from covey.limits.history import MAXIMUM_AVATAR_BYTES
@@ -83,8 +83,8 @@ _IMAGES = {
 
 
 def group_profile(device: Device, manifest: GroupManifest) -> GroupProfile:
-    """Return how a group is described; empty where nobody has said anything."""
-    return read_profile(device.store.operations.last_of_kind(manifest.group_id, OperationKind.PROFILE))
+    """Return how a group is described; empty where nobody has said anything that counts."""
+    return device.node.history.profile(manifest.group_id)
 
 
 def write(device: Device, manifest: GroupManifest, body: Body) -> Operation:

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from covey.core.history.bodies import OperationKind, read_profile
 from covey.core.ids import DeviceKey, GroupId, device_name, printable
 from covey.core.link.records import CounterRecords
 from covey.core.membership.records import OpenInvite
@@ -55,13 +54,6 @@ class HostedInvites(Protocol):
         """Forget an invite that was not used."""
 
 
-class Descriptions(Protocol):
-    """How groups are described."""
-
-    def last_of_kind(self, group_id: GroupId, kind: int) -> bytes | None:
-        """Return the last operation of a kind."""
-
-
 class PairingStore(Transactions, Protocol):
     """The store as this role needs it."""
 
@@ -72,10 +64,6 @@ class PairingStore(Transactions, Protocol):
     @property
     def invites(self) -> HostedInvites:
         """This device's invites."""
-
-    @property
-    def operations(self) -> Descriptions:
-        """The histories of this device's groups."""
 
     @property
     def counters(self) -> CounterRecords:
@@ -226,8 +214,7 @@ class PairingHost:
         group = next((each for each in node.groups.joined() if each.group_id == group_id), None)
         if group is None:
             return None
-        profile = read_profile(self._store.operations.last_of_kind(group_id, OperationKind.PROFILE))
-        return preview_of(group, profile.title)
+        return preview_of(group, node.history.profile(group_id).title)
 
     def _meet(self, room: _Room, row: Pairing, invite: OpenInvite, node: Node, now: Now) -> None:
         machine = room.machine

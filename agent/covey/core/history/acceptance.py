@@ -10,8 +10,10 @@
    operation follows it.
 9. Of one author at most `LOGS_OF_ONE` logs and `MAXIMUM_AUTHOR_BYTES` are taken, and more only where another
    author's operation follows it; of a group `MAXIMUM_LOGS` and `MAXIMUM_HISTORY_BYTES`, and no more.
-10. Its body is of a kind that this device knows, and of that kind's shape. A merge follows several.
+10. Its body is of a kind that this device knows, and of that kind's shape.
 11. A profile is an admin's where the mode of the group knows admins.
+
+Whether what is taken counts (rule 12) is decided in `standing.py`.
 """
 
 from __future__ import annotations
@@ -111,8 +113,6 @@ class Acceptance:
                 raise MalformedError("an operation is higher than the one before it in its log")
         self._check_bounds(operation, wanted=wanted)
         read_body(operation)
-        if operation.kind == OperationKind.MERGE and len(operation.parents) < 2:
-            raise MalformedError("a merge follows several operations")
         if operation.kind == OperationKind.PROFILE and operation.author not in manifest.describers:
             raise NotAllowedError("a profile by a member that is no admin")
         return manifest

@@ -9,12 +9,15 @@
 3. Who asks says how far it has come in each log, and is answered with what comes after that, the lowest first, as
    much as one message carries. It asks again while that brings something, and otherwise not before
    `HISTORY_PULL_US` have passed.
-4. Where more operations than one may follow are heads, merges come first.
+4. Where more operations than one may follow are heads, merges come first. What is void is not followed.
+5. Who removes a member adds a merge in the same commit, under the manifest that removes it: what that follows of the
+   removed member's still counts, and nothing else does (`standing.py`).
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -22,10 +25,11 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest
 from covey.core.group.messages import GroupSend
 from covey.core.history.acceptance import Acceptance, Waits
-from covey.core.history.bodies import Body, Merge
+from covey.core.history.bodies import Body, GroupProfile, Merge, OperationKind, read_profile
 from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.history.records import HistoryRecords
+from covey.core.history.standing import Standing, weigh
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.groups import Groups
@@ -79,6 +83,7 @@ class History:
         self.generation = 0
         """Another number whenever a history has changed."""
         self._digests: dict[GroupId, bytes] = {}
+        self._standings: dict[GroupId, tuple[int, Standing]] = {}
 
     def refresh(self) -> None:
         """Take up what another process wrote."""
@@ -88,6 +93,7 @@ class History:
     def _changed(self) -> None:
         self.generation += 1
         self._digests.clear()
+        self._standings.clear()
 
     def digest(self, group_id: GroupId) -> bytes:
         """Return the digest of a history's heads (`wire/heads.py`)."""
@@ -95,7 +101,39 @@ class History:
             self._digests[group_id] = history_digest(self._records.operations.heads(group_id))
         return self._digests[group_id]
 
+    def standing(self, group_id: GroupId) -> Standing:
+        """Return which operations of a group are void, and what the next one follows (`standing.py`)."""
+        found = self._standings.get(group_id)
+        if found is None or found[0] != self._groups.generation:
+            trust = self._groups.trust_of(group_id)
+            members = trust.current.members if trust is not None and trust.current is not None else ()
+            writers = frozenset(member.keys.signing_public for member in members if not member.is_board)
+            standing = weigh(self._records.operations, group_id, writers, lambda each: self._named(group_id, each))
+            found = self._standings[group_id] = self._groups.generation, standing
+        return found[1]
+
+    def profile(self, group_id: GroupId) -> GroupProfile:
+        """Return how a group is described, by the last operation that does and counts; empty where none has."""
+        profiles = self._records.operations.of_kind(group_id, OperationKind.PROFILE, newest_first=True)
+        void = self.standing(group_id).void
+        return read_profile(next((each.raw for each in profiles if each.id not in void), None))
+
+    def _named(self, group_id: GroupId, manifest_hash: ManifestHash) -> tuple[int, frozenset[DeviceKey]]:
+        """Return version and writers of a manifest; one that was lost to damage shows nothing of anybody."""
+        found = self._acceptance.named(group_id, manifest_hash)
+        if found is not None:
+            return found.version, found.authors
+        return 0, frozenset(log.author for log, _ in self._records.operations.logs(group_id))
+
     # -- writing ------------------------------------------------------------------------------------------------------
+
+    def write_after_removals(self, removals: deque[GroupManifest], now: Now) -> None:
+        """Say, under each manifest by which this device removed somebody, what was known then (rule 5)."""
+        while removals:
+            try:
+                self._write(removals.popleft(), Merge(), now)
+            except LocalError:  # nobody keeps more of us: the removal stands all the same
+                self._records.counters.count("removals_not_written")
 
     def write(self, group_id: GroupId, body: Body, now: Now) -> Operation:
         """Add an operation of this device to a group's history, and queue it for the members.
@@ -106,7 +144,10 @@ class History:
         """
         if len(body.to_wire()) > MAXIMUM_OPERATION_BODY_BYTES:
             raise LocalError(f"an operation holds at most {MAXIMUM_OPERATION_BODY_BYTES} bytes")
-        manifest = self._manifest_to_name(group_id)
+        return self._write(self._manifest_to_name(group_id), body, now)
+
+    def _write(self, manifest: GroupManifest, body: Body, now: Now) -> Operation:
+        group_id = manifest.group_id
         heads = self._heads_to_follow(group_id, manifest)
         written: list[Operation] = []
         while len(heads) > MAXIMUM_PARENTS:  # rule 4
@@ -130,9 +171,9 @@ class History:
         )
 
     def _heads_to_follow(self, group_id: GroupId, manifest: GroupManifest) -> list[OperationId]:
-        """Return the heads that an operation under a manifest may follow (acceptance, rule 6)."""
+        """Return the heads, of what counts, that an operation under a manifest may follow (acceptance, rule 6)."""
         records = self._records.operations
-        heads = [(each, records.held(group_id, each)) for each in records.heads(group_id)]
+        heads = [(each, records.held(group_id, each)) for each in self.standing(group_id).heads]
         return [each for each, held in heads if held is not None and held.manifest_version <= manifest.version]
 
     def _append(
@@ -232,7 +273,7 @@ class History:
             RemoteError: malformed.
         """
         bundle = OperationBundle.from_wire(message.body)
-        taken = self._take(message.group_id, bundle.operations, now)
+        taken = self.take(message.group_id, bundle.operations, now)
         if taken.for_manifest:
             self._asks_later[message.group_id] = message.author
             self._look_at_us = now.monotonic_us + ANNOUNCE_US
@@ -240,7 +281,8 @@ class History:
             return taken, []
         return taken, self.ask(message.group_id, message.author, now, taken.missing, progressed=bool(taken.accepted))
 
-    def _take(self, group_id: GroupId, raws: Iterable[bytes], now: Now) -> Taken:
+    def take(self, group_id: GroupId, raws: Iterable[bytes], now: Now) -> Taken:
+        """Take operations, whoever brings them; each that is taken is stored."""
         taken = Taken()
         operations = []
         for raw in raws:

@@ -87,6 +87,12 @@ class OperationRecords(Protocol):
     def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
         """Return an operation's bytes."""
 
+    def of_kind(self, group_id: GroupId, kind: int, *, newest_first: bool = False) -> Iterator[StoredOperation]:
+        """Yield the operations of a kind, by height and id."""
+
+    def newest_first(self, group_id: GroupId, before: tuple[int, bytes] | None, most: int) -> list[StoredOperation]:
+        """Return the last operations before a (height, id), the highest first; None: the very last."""
+
     def add(self, operation: Operation, manifest_version: int, now_us: int) -> None:
         """Keep an accepted operation for good; what it follows is no head any more."""
 

@@ -9,7 +9,8 @@
    to its removal, and nothing later. Who shares nothing with this device is not heard at all.
 4. A report, a request and what rule 3 sends go no more often than `pacing.py` says, and not while a control message
    waits for the device: that one may be the news.
-5. Whoever is told of another history of the same group asks for what it lacks (`history/history.py`), and answers.
+5. Whoever is told of another history of the same group asks for what it lacks (`history/history.py`), after the
+   manifests that this may name, and answers.
 6. Members of whom nothing is known are sent a report that asks for theirs, one every ten minutes: so a member learns of
    a removal also where it speaks with nobody but the device that was removed.
 """
@@ -248,10 +249,9 @@ class HeadsExchange:
             return []
         if not self._lists(trust, device):
             return self._removal_for(head, device, now) if head.version < own.version else []
-        sends = self._ask_history(head, own, device, now)
-        if own.digest != head.digest and head.version >= own.version:
-            sends += self._ask(head, own, device, now)
-        return sends
+        differs = own.digest != head.digest and head.version >= own.version
+        manifests = self._ask(head, own, device, now) if differs else []
+        return [*manifests, *self._ask_history(head, own, device, now)]
 
     def _ask_history(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         """Ask for what a device has said that it knows of a history (rule 5)."""

@@ -46,12 +46,7 @@ from covey.core.membership.replay import Offered, offer_all, reopened
 from covey.core.pairing.group_uri import GroupUri
 from covey.core.pairing.invite import Invite, JoinRequest
 from covey.core.wire.message import Message, MessageType
-from covey.errors import (
-    GenesisError,
-    InviteError,
-    LocalError,
-    RemoteError,
-)
+from covey.errors import GenesisError, InviteError, LocalError, RemoteError
 from covey.limits.group import MAXIMUM_GROUPS, VOID_DEVICES
 from covey.limits.pairing import ADMISSION_US, INVITE_US
 
@@ -74,6 +69,8 @@ class Membership:
         self._public_joins = PublicJoins()
         self.unfinished: set[GroupId] = set()
         """Groups with manifests that can be taken, and were not for the bound of one turn's work."""
+        self.removals: deque[GroupManifest] = deque()
+        """What this device has just issued that does not list everybody who was listed, boards apart."""
         self.events: deque[GroupChanged | RemovedFromGroup | GroupDestroyed] = deque()
 
     # -- changing a group ---------------------------------------------------------------------------------------------
@@ -127,6 +124,9 @@ class Membership:
         manifest = sign_manifest(unsigned, self._identity)
         everybody = [member for each in (*trust.heads(), before) for member in each.members]
         audience = {member.keys.signing_public: member for member in everybody if not member.is_board}
+        listed = {member.keys.signing_public for member in manifest.members}
+        if self._own in listed and audience.keys() - listed:
+            self.removals.append(manifest)
         for void in trust.void_members():  # rule 5 has notified them
             audience.pop(void, None)
         try:

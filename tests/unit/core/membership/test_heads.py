@@ -311,8 +311,8 @@ def test_an_honest_pair_says_no_more_than_two_reports_and_a_request(make: Make) 
     went = _meet(world.ben, world.sam)
     unsequenced = [each for each in went if each.entry is None and each.recipient in {world.ben.key, world.sam.key}]
     messages = [each for each in went if each.entry is not None and each.recipient in {world.ben.key, world.sam.key}]
-    assert len(messages) == 3, "the blob, a request, the manifests"
-    assert len(unsequenced) <= 3 + 2, "an acknowledgement of each, and two reports"
+    assert len(messages) == 6, "the blob, a request, the manifests; two requests for histories, the operations of one"
+    assert len(unsequenced) <= 6 + 2, "an acknowledgement of each, and two reports"
 
 
 def test_a_member_learns_nothing_of_groups_that_it_is_not_in(make: Make) -> None:

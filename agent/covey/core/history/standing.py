@@ -1,0 +1,151 @@
+"""Which operations count, once members were removed (docs/protocol.md, "History"; rule 12).
+
+1. An operation by a member that the group lists counts. One by a former member is *void* where somebody wrote in
+   knowledge of its removal (under a manifest that does not list it, of no lower version than the one that it names),
+   and nothing that was written in such knowledge follows it. So what the remover did not know when it removed
+   changes nothing any more, whatever it names and whenever it comes.
+2. Knowledge is that of members, and of former members whose own operation no member's makes void: so a removal stands
+   also when the remover has left, and a former member removes nobody.
+3. What is void is kept, and shown as such. New operations follow what counts alone.
+
+It all rests on what operations name, and on who is listed now: whoever holds the same believes the same. It is found
+anew from the last operation down, twice, and only where a former member has written anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from covey.core.history.operation import Operation, read_operation
+from covey.core.history.records import OperationRecords
+from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
+
+_WINDOW = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Which operations of a group are void, and which that count no other one that counts follows."""
+
+    void: frozenset[OperationId]
+    heads: tuple[OperationId, ...]
+
+
+@dataclass(slots=True)
+class _Above:
+    """What is known of removals by what follows an operation, by members and by all; and what kinds do follow it."""
+
+    by_members: int = 0
+    by_all: int = 0
+    sound: bool = False
+    unvouched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Unvouched:
+    """An operation by a former member that nobody follows who knows of the removal."""
+
+    author: DeviceKey
+    version: int
+    parents: tuple[OperationId, ...]
+
+
+Named = Callable[[ManifestHash], tuple[int, frozenset[DeviceKey]]]
+"""Returns version and writers of a manifest that operations here name."""
+
+
+def weigh(operations: OperationRecords, group_id: GroupId, writers: frozenset[DeviceKey], named: Named) -> Standing:
+    """Return which operations of a group count, where `writers` are the members that it lists now, boards apart."""
+    former = sorted({log.author for log, _ in operations.logs(group_id)} - writers)
+    heads = operations.heads(group_id)
+    if not former:
+        return Standing(frozenset(), tuple(heads))
+    weighing = _Weighing(former, named)
+    weighing.weigh(lambda: _downwards(operations, group_id))
+    return weighing.outcome(heads)
+
+
+def _downwards(operations: OperationRecords, group_id: GroupId) -> Iterator[tuple[OperationId, Operation]]:
+    """Yield a group's operations, each after all that follow it."""
+    before: tuple[int, bytes] | None = None
+    while window := operations.newest_first(group_id, before, _WINDOW):
+        for stored in window:
+            yield stored.id, read_operation(stored.raw, verify=False)
+        before = (window[-1].height, window[-1].id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Knowledge:
+    """What writing under a manifest shows: its version, and which former members it does not list, as bits."""
+
+    version: int
+    lacking: int
+
+
+@dataclass(slots=True)
+class _Weighing:
+    """One look at a whole history."""
+
+    former: list[DeviceKey]
+    named: Named
+    manifests: dict[ManifestHash, _Knowledge] = field(default_factory=dict)
+    known: dict[DeviceKey, int] = field(default_factory=dict)
+    """By former member: the highest version under which a member wrote that does not list it."""
+    known_to_all: dict[DeviceKey, int] = field(default_factory=dict)
+    """The same for whatever counts (rule 2)."""
+    unvouched: dict[OperationId, _Unvouched] = field(default_factory=dict)
+    above_unvouched: list[OperationId] = field(default_factory=list)
+    """What only unvouched operations follow."""
+
+    def weigh(self, downwards: Callable[[], Iterator[tuple[OperationId, Operation]]]) -> None:
+        """Find what is unvouched, and who knows of which removal."""
+        bits = {author: 1 << place for place, author in enumerate(self.former)}
+        for _, operation in downwards():
+            if operation.author not in bits:
+                self._note(self.known, self._shown_by(operation))
+        above: dict[OperationId, _Above] = {}
+        for operation_id, operation in downwards():
+            found = above.pop(operation_id, None) or _Above()
+            self._judge(operation_id, operation, bits.get(operation.author, 0), found)
+            is_unvouched = operation_id in self.unvouched
+            for parent in operation.parents:
+                below = above.setdefault(parent, _Above())
+                below.by_members |= found.by_members
+                below.by_all |= found.by_all
+                below.unvouched |= is_unvouched
+                below.sound |= not is_unvouched
+
+    def outcome(self, heads: list[OperationId]) -> Standing:
+        """Return what that comes to, where `heads` are what nothing follows."""
+        void = {each for each, what in self.unvouched.items() if self.known_to_all.get(what.author, 0) >= what.version}
+        counting = (what for each, what in self.unvouched.items() if each not in void)
+        followed = {parent for what in counting for parent in what.parents}
+        return Standing(frozenset(void), tuple(sorted({*heads, *self.above_unvouched} - void - followed)))
+
+    def _judge(self, operation_id: OperationId, operation: Operation, bit: int, found: _Above) -> None:
+        """Note whether an operation is unvouched, and add to what is known above it what it knows itself."""
+        shown = self._shown_by(operation)
+        if found.unvouched and not found.sound:
+            self.above_unvouched.append(operation_id)
+        if bit and not found.by_all & bit:
+            self.unvouched[operation_id] = _Unvouched(operation.author, shown.version, operation.parents)
+        if not bit or found.by_members & bit or self.known.get(operation.author, 0) < shown.version:
+            found.by_all |= shown.lacking
+            self._note(self.known_to_all, shown)
+        if not bit:
+            found.by_members |= shown.lacking
+
+    def _note(self, known: dict[DeviceKey, int], shown: _Knowledge) -> None:
+        """Note whose removals are known in an operation."""
+        for place, author in enumerate(self.former):
+            if shown.lacking >> place & 1:
+                known[author] = max(shown.version, known.get(author, 0))
+
+    def _shown_by(self, operation: Operation) -> _Knowledge:
+        found = self.manifests.get(operation.manifest)
+        if found is None:
+            version, writers = self.named(operation.manifest)
+            lacking = sum(1 << place for place, each in enumerate(self.former) if each not in writers)
+            found = self.manifests[operation.manifest] = _Knowledge(version, lacking)
+        return found

@@ -1,0 +1,147 @@
+"""What a removed member has written counts as far as others built on it, and what comes late changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from covey.core.group.manifest import Member
+from covey.core.history.bodies import Note, read_body
+from covey.core.history.messages import OperationBundle
+from covey.core.history.operation import Operation, read_operation
+from covey.core.ids import GroupId
+from covey.core.wire.message import MessageType
+from tests.fleet import Device, carry, found
+
+Make = Callable[[str], Device]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    return lambda name: Device(name, tmp_path)
+
+
+def _write(device: Device, group_id: GroupId, text: str) -> Operation:
+    with device.store.transaction():
+        return device.node.history.write(group_id, Note("text/plain", text.encode()), device.now)
+
+
+def _remove(remover: Device, target: Device, group_id: GroupId) -> None:
+    with remover.store.transaction():
+        remover.node.actions.change(group_id, lambda draft, epoch: draft.removing(target.key, epoch), remover.now)
+
+
+def _hand_over(giver: Device, taker: Device, group_id: GroupId) -> None:
+    """Give a device everything that another one holds, by a member that means no harm."""
+    raws = [stored.raw for stored in giver.store.operations.in_order(group_id)]
+    with taker.store.transaction():
+        taker.node.history.take(group_id, raws, taker.now)
+
+
+def _notes(device: Device, group_id: GroupId) -> dict[str, bool]:
+    """Return what the notes say, and whether each counts."""
+    void = device.node.history.standing(group_id).void
+    operations = [read_operation(stored.raw) for stored in device.store.operations.in_order(group_id)]
+    notes = [(each, read_body(each)) for each in operations]
+    return {body.content.decode(): each.id not in void for each, body in notes if isinstance(body, Note)}
+
+
+def test_what_the_remover_knew_counts_and_what_comes_late_does_not(make: Make) -> None:  # accepts: 003.57
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    _write(mal, group_id, "known")
+    carry(ann, ben, mal)
+    _remove(ann, mal, group_id)
+    late = _write(mal, group_id, "late")
+    _hand_over(mal, ben, group_id)
+    assert _notes(ben, group_id) == {"known": True, "late": True}, "ben has not heard of it"
+    carry(ann, ben)
+    _hand_over(ben, ann, group_id)
+    for device in (ann, ben):
+        assert _notes(device, group_id) == {"known": True, "late": False}
+        assert late.id in device.store.operations.heads(group_id), "kept as a proof"
+    after = _write(ben, group_id, "after")
+    assert late.id not in after.parents
+
+
+def test_a_removal_holds_in_a_group_that_has_said_nothing_before(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    _remove(ann, mal, group_id)
+    carry(ann, ben)
+    backdated = _write(mal, group_id, "backdated")
+    _hand_over(mal, ben, group_id)
+    assert _notes(ben, group_id) == {"backdated": False}
+    assert backdated.id not in ben.node.history.standing(group_id).heads
+
+
+def test_what_a_member_had_built_upon_counts_once_those_who_know_build_upon_that(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    _remove(ann, mal, group_id)
+    _write(mal, group_id, "late")
+    _hand_over(mal, ben, group_id)
+    _write(ben, group_id, "about that, knowing nothing")
+    carry(ann, ben)
+    for device in (ann, ben):
+        assert _notes(device, group_id) == {"late": False, "about that, knowing nothing": True}
+    _write(ann, group_id, "all this")
+    carry(ann, ben)
+    for device in (ann, ben):
+        assert set(_notes(device, group_id).values()) == {True}
+
+
+def test_what_a_member_wrote_that_left_counts(make: Make) -> None:
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    _write(cem, group_id, "farewell")
+    carry(ann, ben, cem)
+    with cem.store.transaction():
+        cem.node.actions.leave(group_id, cem.now)
+    carry(ann, ben, cem)
+    assert _notes(ann, group_id) == {"farewell": True}
+    _write(ben, group_id, "she is gone")
+    carry(ann, ben)
+    assert _notes(ann, group_id) == _notes(ben, group_id) == {"farewell": True, "she is gone": True}
+
+
+def test_a_removal_stands_when_the_remover_has_left(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    _write(mal, group_id, "known")
+    carry(ann, ben, mal)
+    _remove(ann, mal, group_id)
+    carry(ann, ben)
+    with ann.store.transaction():
+        ann.node.actions.leave(group_id, ann.now)
+    carry(ann, ben)
+    _write(mal, group_id, "late")
+    _hand_over(mal, ben, group_id)
+    assert _notes(ben, group_id) == {"known": True, "late": False}
+
+
+def test_who_is_let_in_again_speaks_again(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    _remove(ann, mal, group_id)
+    _write(mal, group_id, "late")
+    _hand_over(mal, ann, group_id)
+    assert _notes(ann, group_id) == {"late": False}
+    with ann.store.transaction():
+        ann.node.actions.change(group_id, lambda draft, _: draft.adding(Member(mal.identity.keys, "mal")), ann.now)
+    assert _notes(ann, group_id) == {"late": True}
+
+
+def test_a_bundle_of_a_removed_member_itself_is_not_taken(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    _remove(ann, mal, group_id)
+    carry(ann, ben)
+    late = _write(mal, group_id, "late")
+    with mal.store.transaction():
+        body = OperationBundle((late.raw,)).to_wire()
+        mal.node._queue.queue(ann.key, MessageType.OPERATIONS, group_id, body, mal.now)
+    carry(mal, ann)
+    assert _notes(ann, group_id) == {}
