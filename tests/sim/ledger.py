@@ -72,9 +72,6 @@ class Ledger:
         self._link_sequences: set[tuple[DeviceKey, Incarnation, DeviceKey, LinkSeq]] = set()
         self._nonces: dict[bytes, bytes] = {}
         self.inboxes: dict[bytes, list[bytes]] = {}
-        self.repeated_landings: list[bytes] = []
-        """What a collector had landed, and lands once more, as it has lost its database since."""
-        self._landed_before_loss: set[tuple[bytes, bytes, int]] = set()
         self._came: set[tuple[bytes, bytes]] = set()
         self._excused: set[tuple[DeviceKey, bytes]] = set()
 
@@ -124,11 +121,7 @@ class Ledger:
         """Note that a vault manifest lists a segment with this message."""
         message = read_message(raw)
         key = (message.author, message.incarnation, message.seq)
-        if key in self._landed_before_loss:
-            check(self.landed[key] == raw, "another message has landed under a number")
-            self._landed_before_loss.remove(key)
-            self.repeated_landings.append(raw)
-            return
+        check(self.landed.get(key, raw) == raw, "another message has landed under a number")
         check(key not in self.landed, "a message landed twice")
         self.landed[key] = raw
         if message.type is MessageType.TELEMETRY:
@@ -196,9 +189,8 @@ class Ledger:
             del self._sequences[key]
 
     def lose(self, device: DeviceKey) -> None:
-        """Forget all that a collector has lost with its database; what had landed may come and land once more."""
+        """Forget all that a collector has lost with its database: all but what has landed."""
         self.restore(device, Backup(frozenset(), (), set(), set()), noticed=True)
-        self._landed_before_loss = set(self.landed)
 
     # -- the relay's eyes ---------------------------------------------------------------------------------------------
 

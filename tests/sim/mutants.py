@@ -16,6 +16,7 @@ from covey.adapters.sqlite.incarnations import Incarnations
 from covey.adapters.sqlite.outbox import Outbox
 from covey.adapters.sqlite.received import Received
 from covey.app.relays import Relays
+from covey.app.roles import collector as collector_module
 from covey.app.roles.collector import Collector
 from covey.app.runtime import Runtime
 from covey.core import receiver as receiver_module
@@ -259,7 +260,7 @@ def _eldest_attacker(counting: Any, stuck: Sequence[Step]) -> Step:
     return min(removing, key=lambda step: (len(counting._wishes.get(step.issuer, ())), step.version, step.hash))
 
 
-_OF_A_FORMER_MEMBER, _OF_AN_INSIDER, _OF_A_LOSS_AND_RIVALS = 4, 6, 161
+_OF_A_FORMER_MEMBER, _OF_AN_INSIDER, _OF_A_LOSS_AND_RIVALS, _OF_A_LOSS_AND_A_COPY = 4, 6, 161, 2_917
 
 
 def _nothing(*_arguments: object, **_named: object) -> None:
@@ -278,6 +279,11 @@ MUTANTS = (
     Mutant("forget before the delete commits", {(SendQueue, "free"): _forget_before_commit}, first_seed=862),
     Mutant("start over when the disk is full", {(Runtime, "_replace_node"): _start_over}),
     Mutant("finish before the manifest is put", {(Collector, "_land"): _acknowledge_before_landing}),
+    Mutant(
+        "a collector without its database does not ask its vault",
+        {(collector_module, "recall"): _nothing},
+        _OF_A_LOSS_AND_A_COPY,
+    ),
     Mutant("the plan is not committed", {(Collector, "_plan"): _plan_in_ram}),
     Mutant(
         "signatures are not verified",

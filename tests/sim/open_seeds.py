@@ -5,6 +5,4 @@ Each must go on failing as is said here; one that does not is to be taken off.
 
 from __future__ import annotations
 
-OPEN_SEEDS = {
-    2917: "another message has landed under a number",
-}
+OPEN_SEEDS: dict[int, str] = {}

@@ -13,6 +13,10 @@ SEGMENT_BYTES = 4 * MIB
 SEGMENT_US = 2_000_000
 """Age at which a collector closes a segment: bounds the latency to the tables and the sender's wait."""
 
+RECALLED_BYTES = 16 * SEGMENT_BYTES
+"""What a collector without its database reads of its vault before it begins: some seconds of a Pi; more messages than
+there are imprints of a link."""
+
 MAXIMUM_SEGMENT_RECORDS = 20_000
 """Messages in one segment: small ones reach this before the segment is full in bytes."""
 

@@ -21,6 +21,7 @@ from typing import Protocol
 
 from covey.app.roles.node_keys import NodeKeys
 from covey.app.roles.node_vault import ManifestFloor, NodeVault
+from covey.app.roles.recall import RecallStore, recall
 from covey.core.crypto import NONCE_BYTES, Identity
 from covey.core.ids import DeviceKey, Incarnation, Place
 from covey.core.link.records import CounterRecords
@@ -33,7 +34,7 @@ from covey.core.vault.landing import LandedMessage, LandingPlan
 from covey.core.wire.message import Message
 from covey.errors import ConflictError, StorageError
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS
-from covey.ports import ObjectStore, Report, Transactions
+from covey.ports import ObjectStore, Report
 
 _RETRY_US = 5_000_000
 _TRIES = 3
@@ -72,7 +73,7 @@ class PresentIncarnation(Protocol):
         """Return the 8 bytes of this device's present incarnation."""
 
 
-class LandingStore(Transactions, Protocol):
+class LandingStore(RecallStore, Protocol):
     """The store as this role needs it."""
 
     @property
@@ -108,7 +109,9 @@ class Collector:
         segment_us: int,
         report: Report,
     ) -> None:
-        """Take up the node's vault where it stands. The keys are asked for every segment: they may be rotated.
+        """Take up the node's vault where it stands, and what it knows that the database has lost (`recall.py`).
+
+        The keys are asked for every segment: they may be rotated.
 
         Raises:
             StorageError: the vault holds an older manifest than this device has published, or cannot be read.
@@ -124,6 +127,7 @@ class Collector:
         self._has_shown_itself = False
         self._deadline_us: int | None = None
         self._vault.load()
+        recall(self._vault, store)
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Close a segment if it is due; return when to be called next, in monotonic microseconds."""
