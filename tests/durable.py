@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from covey.adapters.sqlite.high_water import FallBack
 from covey.adapters.sqlite.salvage_report import SalvageReport
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
@@ -23,12 +24,17 @@ class DurableDevice(Device):
 
     def __init__(self, name: str, folder: Path, *, collects: bool = False) -> None:
         self.reports: list[SalvageReport] = []
+        self.fall_backs: list[FallBack] = []
         super().__init__(name, folder, collects=collects)
 
     def _open(self) -> SqliteStore:
         """Open the state, whatever has happened to it."""
         store, reports = StateFile(self.path).open(lambda: self.identity, self.outbox_bytes)
-        self.reports += reports
+        for each in reports:
+            if isinstance(each, FallBack):
+                self.fall_backs.append(each)
+            else:
+                self.reports.append(each)
         return store
 
     def make_node(self, state: LinkState | None = None) -> Node:

@@ -8,6 +8,7 @@ the standard library's sqlite3.
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from unittest.mock import patch
 import apsw
 
 _SECTOR = 512
+HIGH_WATER = "state.sqlite-high-water"
+"""Beside the database that is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,11 @@ class _Connection:
         return _Rows(list(self._database.execute(statement, tuple(parameters))))
 
     @property
+    def total_changes(self) -> int:
+        """How many rows have been changed."""
+        return self._database.total_changes()
+
+    @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open."""
         return bool(self._database.in_transaction)
@@ -175,6 +183,26 @@ class _Connection:
     def close(self) -> None:
         """Close it."""
         self._database.close()
+
+
+class _System:
+    """The module os, as `HighWaterFile` writes by it: one file, which it never synchronises."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def pwrite(self, descriptor: int, content: bytes, offset: int) -> int:
+        """Write."""
+        self._recording.events.append(Write(HIGH_WATER, offset, content))
+        return os.pwrite(descriptor, content, offset)
+
+    def ftruncate(self, descriptor: int, size: int) -> None:
+        """Cut."""
+        self._recording.events.append(Write(HIGH_WATER, size, None))
+        os.ftruncate(descriptor, size)
 
 
 @contextmanager
@@ -185,6 +213,7 @@ def recorded() -> Iterator[Recording]:
         with (
             patch("covey.adapters.sqlite.store.sqlite3", _Library(disk)),
             patch("covey.adapters.sqlite.store.synchronise", disk.recording.sync_folder),
+            patch("covey.adapters.sqlite.high_water_file.os", _System(disk.recording)),
         ):
             yield disk.recording
     finally:

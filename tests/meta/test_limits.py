@@ -48,6 +48,8 @@ _OUR_OWN = {
     "EXPIRED_AT_ONCE": "this device's rhythm",
     "EXPIRE_NEXT_US": "this device's rhythm",
     "RESERVED_BYTES": "this machine's disk",
+    "HIGH_WATER_RECIPIENTS": "this machine's disk",
+    "HIGH_WATER_AHEAD": "this machine's disk",
     "LOOKED_THROUGH_BYTES": "this machine's disk",
     "POISON_TRIES": "a sender's choice; its loss records name what went",
     "MESSAGE_OVERHEAD_BYTES": "an estimate for this machine's disk",

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covey.adapters.sqlite.high_water_file import HighWaterFile
 from covey.adapters.sqlite.inbox import Inbox
 from covey.adapters.sqlite.outbox import Outbox
 from covey.adapters.sqlite.received import Received
@@ -28,7 +29,7 @@ class SimOutbox(Outbox):
     """Tells the ledger what is queued, set aside and freed."""
 
     def __init__(self, store: SimStore, outbox_bytes: int) -> None:
-        super().__init__(store.database, store.losses, store.quarantine, store.counters, outbox_bytes)
+        super().__init__(store.database, store.losses, store.quarantine, store.counters, store.high_water, outbox_bytes)
         self._store = store
 
     def queue(self, *arguments: Any, **named: Any) -> Any:
@@ -103,8 +104,8 @@ class SimStore(SqliteStore):
         self._committed: list[Callable[[], None]] = []
         super().__init__(Path(os.devnull), new_incarnation, device.world.plan.outbox_bytes)
 
-    def _hold_tables(self, outbox_bytes: int) -> None:
-        super()._hold_tables(outbox_bytes)
+    def _hold_tables(self, outbox_bytes: int, high_water: HighWaterFile | None) -> None:
+        super()._hold_tables(outbox_bytes, high_water)
         self.ledger = self._device.world.ledger
         self.identity = self._device.identity
         self.outbox = SimOutbox(self, outbox_bytes)

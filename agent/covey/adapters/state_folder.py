@@ -6,7 +6,7 @@ state.sqlite     everything durable              relay.password   the broker's c
 vault.key        a collector's vault key         agent.lock       held while an agent runs
 relay-ca.pem     whom to trust at the broker, where an inviter told
 relays/          credentials for further brokers
-state.sqlite-…   its log, lock, mark, reserved    state.sqlite.damaged-…  what a damaged one was saved from
+state.sqlite-…   its log, lock, marks, reserved    state.sqlite.damaged-…  what a damaged one was saved from
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from covey.core.crypto import Identity, NoiseKey, wipe
 from covey.errors import ConfigurationError, LocalError
 
 if TYPE_CHECKING:
-    from covey.adapters.sqlite.salvage_report import SalvageReport
+    from covey.adapters.sqlite.state_file import Report
 
 SYSTEM_STATE = Path("/var/lib/covey")
 """The state of the machine's own agent, as the packaged units run it."""
@@ -197,17 +197,17 @@ class StateFolder:
         self,
         config: Config,
         identity: Identity | None = None,
-        saved: Callable[[SalvageReport], None] = lambda _: None,
+        report: Callable[[Report], None] = lambda _: None,
         moves: Callable[[], None] | None = None,
     ) -> SqliteStore:
-        """Open the database, made, migrated or saved where needed (`state_file.py`); `saved` is told of the latter.
+        """Open the database, made, migrated or saved where needed (`state_file.py`); `report` is told of what was lost.
 
         While that goes on, which may take minutes, `moves` is called again and again.
         """
         maximum = config.outbox.maximum_bytes
         store, reports = self.state_file.open(lambda: identity or self.identity(), maximum, moves)
         for each in reports:
-            saved(each)
+            report(each)
         return store
 
     def relay_password(self, config: Config) -> str:

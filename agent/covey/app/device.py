@@ -157,7 +157,7 @@ def device_on(folder: StateFolder, identity: Identity, config: Config) -> Iterat
         ConfigurationError: its database is a newer Covey's.
         StorageError: the database cannot be opened.
     """
-    store = folder.store(config, identity, lambda saved: report("error", saved.line()), _while_opening())
+    store = folder.store(config, identity, lambda seen: report("error", seen.line()), _while_opening())
     try:
         try:
             node = Node(identity, store, secrets.token_bytes, _jitter)

@@ -26,6 +26,12 @@ and may be written again. With 128 KiB a dozen acknowledgements came through (me
 LOOKED_THROUGH_BYTES = 4 * MIB
 """A state database up to here is looked through at every start, in a fraction of a second on a Pi."""
 
+HIGH_WATER_RECIPIENTS = 4_096
+"""Recipients of whose queues a file says how far they had come: it has 256 KiB then, and is read at each start."""
+
+HIGH_WATER_AHEAD = 2**28
+"""Numbers that a database may lack of what that file says: eight years' at one a second. What says more is no good."""
+
 INBOX_BYTES = 256 * MIB
 """Messages stored for the application before further ones stay at the relay."""
 

@@ -49,6 +49,7 @@ class Database:
         self._reserved = reserved
         self._flushes: list[Callable[[], None]] = []
         self._forgets: list[Callable[[], None]] = []
+        self._finals: list[Callable[[], None]] = []
         self._changes: list[Callable[[], None]] = []
 
     def remember(self, forget: Callable[[], None], flush: Callable[[], None] = _nothing) -> None:
@@ -58,6 +59,10 @@ class Database:
         """
         self._forgets.append(forget)
         self._flushes.append(flush)
+
+    def before_commit(self, final: Callable[[], None]) -> None:
+        """Let a table's class write at the very end of each transaction, when all others have written."""
+        self._finals.append(final)
 
     def after_commit(self, change: Callable[[], None]) -> None:
         """Make a change of memory once the open transaction is committed; never where it is rolled back.
@@ -79,6 +84,8 @@ class Database:
             try:
                 yield
                 self.flush()
+                for final in self._finals:
+                    final()
                 self.run("COMMIT")
             except BaseException as error:
                 if self.connection.in_transaction:

@@ -57,23 +57,27 @@ class Losses:
                 runs[-1] = replace(runs[-1], last=place)
             else:
                 runs.append(Gone(place, place, reason, number))
+        self.note_runs(recipient, runs)
+        ranges: list[Range] = []
+        for run in runs:
+            extend(ranges, run.first, run.last)
+        return ranges
+
+    def note_runs(self, recipient: DeviceKey, runs: Sequence[Gone]) -> None:
+        """Note runs of places that will never come, ascending."""
         peer = self._database.one("SELECT id FROM peer WHERE signing_public = ?", recipient)
         for run in runs:
             query = "SELECT first, number FROM untold_loss WHERE peer = ? AND last = ? AND reason = ?"
-            before = self._database.first(query, (peer, run.first - 1, reason))
+            before = self._database.first(query, (peer, run.first - 1, run.reason))
             if before is not None:
-                known = Gone(before[0], Place(run.first - 1), reason, before[1])
+                known = Gone(before[0], Place(run.first - 1), run.reason, before[1])
                 if _continues(known, run.first, run.number):
                     query = "UPDATE untold_loss SET last = ? WHERE peer = ? AND first = ?"
                     self._database.run(query, (run.last, peer, known.first))
                     continue
             self._database.run(
-                "INSERT INTO untold_loss VALUES (?, ?, ?, ?, ?)", (peer, run.first, run.last, reason, run.number)
+                "INSERT INTO untold_loss VALUES (?, ?, ?, ?, ?)", (peer, run.first, run.last, run.reason, run.number)
             )
-        ranges: list[Range] = []
-        for run in runs:
-            extend(ranges, run.first, run.last)
-        return ranges
 
     def forget(self, recipient: DeviceKey) -> None:
         """Forget what is gone of a recipient's queue: no loss record names it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from covey.adapters.sqlite.counters import Counters
 from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.high_water import HighWater
 from covey.adapters.sqlite.losses import Losses
 from covey.adapters.sqlite.quarantine import Quarantine
 from covey.adapters.sqlite.rows import LAST_PLACE, OF_PEER, OLDEST, PLACE_BITS, check_digest, digest, extend
@@ -66,12 +67,14 @@ class Outbox:
         losses: Losses,
         quarantine: Quarantine,
         counters: Counters,
+        high_water: HighWater,
         maximum_bytes: int = OUTBOX_BYTES,
     ) -> None:
         self._database = database
         self._losses = losses
         self._quarantine = quarantine
         self._counters = counters
+        self._high_water = high_water
         self._maximum_bytes = maximum_bytes
 
     # -- into it ------------------------------------------------------------------------------------------------------
@@ -84,6 +87,7 @@ class Outbox:
             "ON CONFLICT DO UPDATE SET next_place = next_place + 1 RETURNING next_place - 1 - base",
             recipient,
         )
+        self._high_water.queue_grew(recipient)
         return seq, LinkSeq(link_seq)
 
     def allocate_number(self) -> BatchNumber:

@@ -4,7 +4,8 @@
    (`note_damage`), and the next start saves what can be read (`salvage.py`). The damaged file is kept aside.
 2. Beside the file lies a mark that the file names (`copy_mark.py`). Where it is not as the file says, one of both was
    restored or copied: the device begins another incarnation.
-3. So it does where the write-ahead log holds commits that can no longer be read: the state fell back by itself.
+3. So it does where the state fell back by itself: the write-ahead log holds commits that can no longer be read, or the
+   database is behind what the file beside it says (`high_water.py`), which then tells what was lost, too.
 4. A full disk refuses the opening, too, where a process was killed: the log is read and folded. Then the reserved space
    goes, and the opening begins once more.
 """
@@ -23,6 +24,8 @@ from pathlib import Path
 from covey.adapters.files import remove_durably, storage_errors
 from covey.adapters.keys.key_file import write_secret
 from covey.adapters.sqlite.copy_mark import CopyMark
+from covey.adapters.sqlite.high_water import FallBack
+from covey.adapters.sqlite.high_water_file import HighWaterFile, HighWaterMark
 from covey.adapters.sqlite.inspection import verify
 from covey.adapters.sqlite.reserved_space import ReservedSpace
 from covey.adapters.sqlite.salvage_report import COMPLETE, SalvageReport
@@ -35,6 +38,9 @@ from covey.limits.storage import LOOKED_THROUGH_BYTES
 
 _PATIENCE_S = 10.0
 _LOOK_S = 0.05
+
+Report = SalvageReport | FallBack
+"""What a person is to know of an opening."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +59,8 @@ class StateFile:
 
     def open(
         self, identity: Callable[[], Identity], outbox_bytes: int, moves: Callable[[], None] | None = None
-    ) -> tuple[SqliteStore, list[SalvageReport]]:
-        """Open, made, migrated, saved or renewed where needed; return what was saved just now.
+    ) -> tuple[SqliteStore, list[Report]]:
+        """Open, made, migrated, saved or renewed where needed; return what was saved or lost just now.
 
         `moves` is called again and again while converting or saving goes on.
 
@@ -63,7 +69,7 @@ class StateFile:
             DamagedStateError: damaged, and another process has it open.
             StorageError: it cannot be read or written.
         """
-        reports: list[SalvageReport] = []
+        reports: list[Report] = []
         with storage_errors("open", self.beside("-lock")):
             lock = os.open(self.beside("-lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
@@ -90,7 +96,7 @@ class StateFile:
         identity: Callable[[], Identity],
         outbox_bytes: int,
         moves: Callable[[], None] | None,
-        reports: list[SalvageReport],
+        reports: list[Report],
         *,
         alone: bool,
     ) -> SqliteStore:
@@ -101,25 +107,30 @@ class StateFile:
                 reports.append(self._salvage(identity, outbox_bytes, moves))
         written = commits(self.beside("-wal")) if alone else []
         try:
-            return self._open(outbox_bytes, written, moves)
+            return self._open(outbox_bytes, written, moves, reports)
         except DamagedStateError:
             if not alone:
                 raise
             reports.append(self._salvage(identity, outbox_bytes, moves))
-            return self._open(outbox_bytes, [], moves)
+            return self._open(outbox_bytes, [], moves, reports)
 
     def _reserved(self) -> ReservedSpace:
         return ReservedSpace(self.beside("-ballast"))
 
-    def _open(self, outbox_bytes: int, written: list[int], moves: Callable[[], None] | None) -> SqliteStore:
+    def _open(
+        self, outbox_bytes: int, written: list[int], moves: Callable[[], None] | None, reports: list[Report]
+    ) -> SqliteStore:
         incarnation = Incarnation(secrets.token_bytes(INCARNATION_BYTES))
-        store = SqliteStore(self.path, incarnation, outbox_bytes, self._reserved(), moves)
+        high_water = HighWaterFile(self.beside("-high-water"))
+        store = SqliteStore(self.path, incarnation, outbox_bytes, self._reserved(), moves, high_water)
         try:
             unread = sum(frame > store.frames_read for frame in written)
             try:
-                self._renew_if_restored(store, unread)
+                lost = self._renew_if_restored(store, unread)
             except DiskFullError:  # which has dropped the reserved space
-                self._renew_if_restored(store, unread)
+                lost = self._renew_if_restored(store, unread)
+            if lost is not None:
+                reports.append(lost)
         except BaseException:
             store.close()
             raise
@@ -188,20 +199,35 @@ class StateFile:
 
     # -- restored copies ----------------------------------------------------------------------------------------------
 
-    def _renew_if_restored(self, store: SqliteStore, unread: int) -> None:
-        fell_back = unread > 1
-        if self._is_marked(store) and not fell_back:
-            return
+    def _renew_if_restored(self, store: SqliteStore, unread: int) -> FallBack | None:
+        """Begin another incarnation where the state is a copy, or has lost commits; return what went with these."""
+        said = store.high_water.said()
+
+        def is_sound() -> bool:
+            return self._is_marked(store) and unread <= 1 and not store.high_water.is_behind(said)
+
+        if said is not None and is_sound():
+            return None
         with store.transaction():
-            if self._is_marked(store) and not fell_back:  # another process was quicker
-                return
-            if store.device.mark() is not None:
-                store.incarnations.renew(Incarnation(secrets.token_bytes(INCARNATION_BYTES)))
-                store.counters.count(
-                    "unreadable_commits" if fell_back else "restored_states", unread if fell_back else 1
-                )
-            store.device.set_mark(self._mark().make())
+            lost = None if is_sound() else self._renew(store, said, unread)  # another process was quicker
+            store.high_water.begin()
         self._remove_other_marks(store)
+        return lost
+
+    def _renew(self, store: SqliteStore, said: HighWaterMark | None, unread: int) -> FallBack | None:
+        incarnation = Incarnation(secrets.token_bytes(INCARNATION_BYTES))
+        was_marked, lost = store.device.mark() is not None, None
+        if was_marked and not self._is_marked(store):
+            store.counters.count("restored_states")
+        if store.high_water.is_behind(said):
+            lost = store.high_water.recover(said, incarnation)
+        elif was_marked:
+            store.incarnations.renew(incarnation)
+        commits = max(unread if unread > 1 else 0, lost.commits if lost else 0)
+        if commits:
+            store.counters.count("unreadable_commits", commits)
+        store.device.set_mark(self._mark().make())
+        return lost
 
     def change_mark(self, store: SqliteStore) -> None:
         """Make earlier copies of the file show: the agent's start and end. A full disk leaves it as it is."""

@@ -23,6 +23,8 @@ from covey.adapters.sqlite.database import Database, translated
 from covey.adapters.sqlite.device import DeviceRow
 from covey.adapters.sqlite.groups import Departures, GroupTables, MessagesAhead, Votes
 from covey.adapters.sqlite.heads import PeerHeads
+from covey.adapters.sqlite.high_water import HighWater
+from covey.adapters.sqlite.high_water_file import HighWaterFile
 from covey.adapters.sqlite.idempotency import Idempotency
 from covey.adapters.sqlite.imprints import ImprintTable
 from covey.adapters.sqlite.inbox import Inbox
@@ -77,6 +79,7 @@ class SqliteStore:
         outbox_bytes: int = OUTBOX_BYTES,
         reserved: ReservedSpace | None = None,
         moves: Callable[[], None] | None = None,
+        high_water: HighWaterFile | None = None,
     ) -> None:
         assert len(new_incarnation) == INCARNATION_BYTES
         self._lock: int | None = None
@@ -93,9 +96,9 @@ class SqliteStore:
                 synchronise(path.parent)
             self._look_through()
         self._seen_version = self._data_version()
-        self._hold_tables(outbox_bytes)
+        self._hold_tables(outbox_bytes, high_water)
 
-    def _hold_tables(self, outbox_bytes: int) -> None:
+    def _hold_tables(self, outbox_bytes: int, high_water: HighWaterFile | None) -> None:
         database = self.database
         self.counters = Counters(database)
         self.conditions = Conditions(database)
@@ -103,7 +106,8 @@ class SqliteStore:
         self.quarantine = Quarantine(database)
         self.losses = Losses(database)
         self.incarnations = Incarnations(database, self.counters)
-        self.outbox = Outbox(database, self.losses, self.quarantine, self.counters, outbox_bytes)
+        self.high_water = HighWater(database, self.incarnations, self.losses, high_water)
+        self.outbox = Outbox(database, self.losses, self.quarantine, self.counters, self.high_water, outbox_bytes)
         self.received = Received(database)
         self.imprints = ImprintTable(database)
         self.inbox = Inbox(database, self.received)
@@ -186,6 +190,7 @@ class SqliteStore:
     def close(self) -> None:
         """Close the file; the last process folds the write-ahead log back into it."""
         self.database.connection.close()
+        self.high_water.close()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -126,7 +126,12 @@ def database(device: Examined) -> Iterator[Seen]:
             f"it was saved from a damaged file, {aside[-1].name}",
             "covey outbox verify says what was lost; delete the file when nothing is missed: it holds secrets",
         )
-    else:
+    lost = device.status.counters.get("unreadable_commits", 0)
+    if lost:
+        yield warning(
+            f"its disk has lost {count(lost, 'commit')} that were durable", "copy the state to another disk: see dmesg"
+        )
+    if not aside and not lost:
         yield ok("sound")
 
 

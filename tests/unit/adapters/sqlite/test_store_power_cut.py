@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.sqlite.high_water_file import HighWaterFile
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
@@ -19,7 +20,7 @@ from covey.core.wire.message import Message, MessageType
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.units import MIB
 from tests.fleet import identity
-from tests.powercut import Recording, recorded
+from tests.powercut import HIGH_WATER, Recording, recorded
 
 _ANN, _BEN = identity("ann"), DeviceKey(b"b" * 32)
 _STATES = 600
@@ -42,7 +43,9 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     chance = random.Random(1)
     path = tmp_path_factory.mktemp("life") / "state.sqlite"
     with recorded() as made:
-        store = SqliteStore(path, Incarnation(b"incarnat"))
+        store = SqliteStore(path, Incarnation(b"incarnat"), high_water=HighWaterFile(path.with_name(HIGH_WATER)))
+        with store.transaction():
+            store.high_water.begin()
         store.connection.execute("PRAGMA wal_autocheckpoint = 40")
         accepted = freed = received = 0
         for _ in range(_TURNS):
@@ -103,7 +106,7 @@ def _check(files: dict[str, bytes], promised: object, coming: object, folder: Pa
         (folder / name).write_bytes(content)
     store, reports = StateFile(folder / "state.sqlite").open(lambda: _ANN, 100 * MIB)
     try:
-        assert not reports
+        assert not reports, "nor does it seem to have lost anything"
         waiting = [link_seq for link_seq, _ in store.outbox.queued(_BEN, Place(0), 10_000, 100 * MIB)]
         freed, last = (waiting[0] - 1, waiting[-1]) if waiting else (coming.freed, coming.freed)
         assert promised.accepted <= max(last, freed) <= coming.accepted
