@@ -8,6 +8,7 @@
     relay      Relays and presence: how many, how often, and how long a silence means something.
     link_key   Link keys: when one is worth it, and when it ends.
     group      Groups: their manifests, members, votes and departures.
+    orders     Orders: what operators say, and how much of it a device looks at.
     heads      Heads: how often devices compare how their groups stand, and what they do where that differs.
     pairing    Joining a group: invites, ceremonies, requests.
     key        Keys of a device: retired ones, and what a passphrase costs.

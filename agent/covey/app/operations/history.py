@@ -10,14 +10,16 @@ from covey.core.group.manifest import GroupManifest
 from covey.core.history.bodies import (
     Body,
     GroupProfile,
+    Merge,
     Note,
-    OperationKind,
     Session,
     read_body,
 )
+from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES, Operation, read_operation
+from covey.core.history.orders import Approval, CommandOrder, OperatorChange, SettingOrder
 from covey.core.history.records import StoredOperation
-from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.ids import DeviceKey, GroupId, OperationId, device_name
 from covey.errors import LocalError
 
 KINDS = tuple(kind.name.lower() for kind in OperationKind)
@@ -202,7 +204,27 @@ def _with_body(known: HistoryEntry, body: Body) -> HistoryEntry:
             ended_at_us=body.ended_at_us,
             about=_hex(body.begun),
         )
-    return known
+    return known if isinstance(body, Merge) else replace(known, text=_order_text(body), about=_approved(body))
+
+
+def _order_text(body: OperatorChange | SettingOrder | CommandOrder | Approval) -> str:
+    """Return what an operator says; what is sealed stays so."""
+    sealed = " (and what is sealed)"
+    match body:
+        case OperatorChange():
+            return f"{device_name(body.key)} {body.label}".rstrip() + (" is added" if body.added else " is removed")
+        case SettingOrder():
+            value = "(sealed)" if body.sealed is not None else "(unset)" if body.value is None else str(body.value)
+            return f"{body.key} = {value} for {body.selector}"
+        case CommandOrder():
+            arguments = "".join(f" {name}={value}" for name, value in body.arguments.items())
+            return f"{body.action}{arguments}{sealed if body.sealed is not None else ''} for {body.selector}"
+        case Approval():
+            return "approved"
+
+
+def _approved(body: Body) -> str | None:
+    return _hex(body.order) if isinstance(body, Approval) else None
 
 
 def _hex(operation_id: OperationId | None) -> str | None:

@@ -8,7 +8,8 @@ from covey.app.device import Device
 from covey.app.operations.history import as_entry, pick_operation
 from covey.app.operations.history_writing import write
 from covey.core.group.manifest import GroupManifest
-from covey.core.history.bodies import OperationKind, Session
+from covey.core.history.bodies import Session
+from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.ids import OperationId
 from covey.errors import LocalError

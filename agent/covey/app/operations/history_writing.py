@@ -7,7 +7,8 @@ from pathlib import Path
 from covey.app.device import Device
 from covey.app.operations.history import pick_operation
 from covey.core.group.manifest import GroupManifest
-from covey.core.history.bodies import Body, GroupProfile, Note, OperationKind, Picture, is_mime_type
+from covey.core.history.bodies import Body, GroupProfile, Note, Picture, is_mime_type
+from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation
 from covey.errors import LocalError, RemoteError, UsageError
 from covey.limits.history import MAXIMUM_AVATAR_BYTES

@@ -22,7 +22,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from covey.core.group.manifest import Mode, Role, read_manifest
-from covey.core.history.bodies import OperationKind, read_body
+from covey.core.history.bodies import read_body
+from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation
 from covey.core.history.records import AcceptanceRecords
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId

@@ -1,13 +1,14 @@
-"""What operations say: one body for each kind (docs/protocol.md, "History")."""
+"""What operations say: one body for each kind (docs/protocol.md, "History"); those of operators: `orders.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import TypeAlias
 
+from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES, Operation, read_operation
+from covey.core.history.orders import Approval, CommandOrder, OperatorChange, SettingOrder
 from covey.core.ids import OperationId
 from covey.core.wire import cbor
 from covey.errors import MalformedError
@@ -21,15 +22,6 @@ from covey.limits.history import (
 )
 
 _MIME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$&-^_.+/;= ")
-
-
-class OperationKind(IntEnum):
-    """What an operation is."""
-
-    MERGE = 0
-    NOTE = 1
-    PROFILE = 2
-    SESSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +168,17 @@ class Session:
         return cls(uri, started_at_us, ended_at_us, begun)
 
 
-Body: TypeAlias = Merge | Note | GroupProfile | Session
+Body: TypeAlias = Merge | Note | GroupProfile | Session | OperatorChange | SettingOrder | CommandOrder | Approval
 
 _READERS: dict[int, Callable[[bytes], Body]] = {
     OperationKind.MERGE: Merge.from_wire,
     OperationKind.NOTE: Note.from_wire,
     OperationKind.PROFILE: GroupProfile.from_wire,
     OperationKind.SESSION: Session.from_wire,
+    OperationKind.OPERATOR: OperatorChange.from_wire,
+    OperationKind.SETTING: SettingOrder.from_wire,
+    OperationKind.COMMAND: CommandOrder.from_wire,
+    OperationKind.APPROVAL: Approval.from_wire,
 }
 
 

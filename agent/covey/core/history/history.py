@@ -25,7 +25,8 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest
 from covey.core.group.messages import GroupSend
 from covey.core.history.acceptance import Acceptance, Waits
-from covey.core.history.bodies import Body, GroupProfile, Merge, OperationKind, read_profile
+from covey.core.history.bodies import Body, GroupProfile, Merge, read_profile
+from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.history.records import HistoryRecords

@@ -1,0 +1,18 @@
+"""The kinds of operations (docs/protocol.md, "History")."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class OperationKind(IntEnum):
+    """What an operation is."""
+
+    MERGE = 0
+    NOTE = 1
+    PROFILE = 2
+    SESSION = 3
+    OPERATOR = 4
+    SETTING = 5
+    COMMAND = 6
+    APPROVAL = 7

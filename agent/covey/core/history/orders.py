@@ -1,0 +1,206 @@
+"""What operators say: who is one, what devices are to set and to do, and whom they agree with.
+
+Any member may write these, and all members take them: whether one counts is for each device to judge
+(`core/orders/authority.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import ID_BYTES
+from covey.core.ids import KEY_BYTES, DeviceKey, OperationId
+from covey.core.orders.selector import Selector
+from covey.core.wire import cbor
+from covey.errors import LimitError, MalformedError
+from covey.limits.group import MAXIMUM_LABEL_BYTES
+from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES
+from covey.limits.orders import (
+    MAXIMUM_ACTION_BYTES,
+    MAXIMUM_ARGUMENT_BYTES,
+    MAXIMUM_ARGUMENT_NAME_BYTES,
+    MAXIMUM_ARGUMENTS,
+    MAXIMUM_SEALED_BYTES,
+    MAXIMUM_SETTING_KEY_BYTES,
+    MAXIMUM_SETTING_VALUE_BYTES,
+)
+
+ONCE_BYTES = 16
+
+Scalar: TypeAlias = str | bool | int
+"""What a setting's value is on the wire; a number with a fraction is its decimal text, for there are no floats."""
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9_-]*[a-z0-9])?")
+_KEY = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorChange:
+    """A device becomes an operator, or stops to be one; `label` is what people call it."""
+
+    key: DeviceKey
+    label: str
+    added: bool
+    kind = OperationKind.OPERATOR
+
+    def to_wire(self) -> bytes:
+        """Return the body `[key, label, added]`."""
+        return cbor.encode([self.key, self.label, self.added])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> OperatorChange:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        return cls(
+            *cbor.record(
+                cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+                "operator",
+                cbor.octets(KEY_BYTES),
+                cbor.text(MAXIMUM_LABEL_BYTES),
+                cbor.boolean,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SettingOrder:
+    """What a setting is to be for those whom the selector names; None: what it is without this order.
+
+    A value that others must not read is `sealed` instead (`core/orders/sealing.py`).
+    """
+
+    selector: Selector
+    key: str
+    value: Scalar | None = field(default=None, repr=False)
+    sealed: bytes | None = field(default=None, repr=False)
+    kind = OperationKind.SETTING
+
+    def to_wire(self) -> bytes:
+        """Return the body `[selector, key, value / null, sealed / null]`."""
+        return cbor.encode([self.selector.to_wire(), self.key, self.value, self.sealed])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> SettingOrder:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        selector, key, value, sealed = cbor.record(
+            cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+            "setting",
+            Selector.from_wire,
+            cbor.text(MAXIMUM_SETTING_KEY_BYTES),
+            cbor.optional(_scalar),
+            cbor.optional(cbor.octets_to(MAXIMUM_SEALED_BYTES)),
+        )
+        if not _KEY.fullmatch(key):
+            raise MalformedError("a setting's key is small letters, digits, _ and -, with dots between them")
+        if value is not None and sealed is not None:
+            raise MalformedError("a setting's value is either open or sealed")
+        return cls(selector, key, value, sealed)
+
+
+def _scalar(value: object) -> Scalar:
+    if isinstance(value, str):
+        return cbor.text(MAXIMUM_SETTING_VALUE_BYTES)(value)
+    if isinstance(value, bool):
+        return value
+    return cbor.integer(value)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOrder:
+    """An action that those whom the selector names are to do, once.
+
+    `once` are 16 random bytes: a device does what carries them at most one time, in whatever group and operation it
+    hears them. After `deadline_us` (by its own clock) it does nothing. `sealed` holds arguments that others must not
+    read.
+    """
+
+    selector: Selector
+    action: str
+    arguments: Mapping[str, str] = field(repr=False)
+    once: bytes
+    deadline_us: int | None = None
+    sealed: bytes | None = field(default=None, repr=False)
+    kind = OperationKind.COMMAND
+
+    def to_wire(self) -> bytes:
+        """Return the body `[selector, action, {name: value}, once, deadline / null, sealed / null]`."""
+        arguments = dict(self.arguments)
+        return cbor.encode([self.selector.to_wire(), self.action, arguments, self.once, self.deadline_us, self.sealed])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> CommandOrder:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        fields: list[Any] = cbor.record(
+            cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+            "command",
+            Selector.from_wire,
+            _name(MAXIMUM_ACTION_BYTES),
+            arguments_from_wire,
+            cbor.octets(ONCE_BYTES),
+            cbor.optional(cbor.uint()),
+            cbor.optional(cbor.octets_to(MAXIMUM_SEALED_BYTES)),
+        )
+        return cls(*fields)
+
+
+def _name(maximum: int) -> cbor.Read[str]:
+    """Read a name of small letters, digits, _ and -."""
+    read_text = cbor.text(maximum)
+
+    def read(value: object) -> str:
+        name = read_text(value)
+        if not _NAME.fullmatch(name):
+            raise MalformedError("a name is small letters and digits, with _ and - between them")
+        return name
+
+    return read
+
+
+def arguments_from_wire(value: object) -> dict[str, str]:
+    """Read a command's arguments.
+
+    Raises:
+        RemoteError: malformed or beyond a bound.
+    """
+    if type(value) is not dict:
+        raise MalformedError("arguments are a map")
+    if len(value) > MAXIMUM_ARGUMENTS:
+        raise LimitError(f"more than {MAXIMUM_ARGUMENTS} arguments")
+    name, text = _name(MAXIMUM_ARGUMENT_NAME_BYTES), cbor.text(MAXIMUM_ARGUMENT_BYTES)
+    return {name(key): text(each) for key, each in value.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Its author agrees with an order, or with a change of operators."""
+
+    order: OperationId
+    kind = OperationKind.APPROVAL
+
+    def to_wire(self) -> bytes:
+        """Return the body `[order]`."""
+        return cbor.encode([self.order])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> Approval:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed.
+        """
+        return cls(*cbor.record(cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES), "approval", cbor.octets(ID_BYTES)))

@@ -1,0 +1,124 @@
+"""Whom an order is for: every device, those of a label or a capability, or devices by their keys.
+
+On the wire `[0]`, `[1, label]`, `[2, capability]` or `[3, [key, ...]]`, keys ascending and distinct. Label and
+capability are those of the manifest that holds when a device judges the order. Boards obey no orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from covey.core.group.manifest import Member
+from covey.core.ids import KEY_BYTES, DeviceKey, device_name, fingerprint
+from covey.core.wire import cbor
+from covey.errors import MalformedError, UsageError
+from covey.limits.group import MAXIMUM_CAPABILITY_BYTES, MAXIMUM_LABEL_BYTES
+from covey.limits.orders import MAXIMUM_SELECTED_DEVICES
+
+
+class SelectorKind(IntEnum):
+    """By what devices are selected."""
+
+    ALL = 0
+    LABEL = 1
+    CAPABILITY = 2
+    DEVICES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Whom an order is for: `name` is the label or the capability, `devices` are signing keys, ascending."""
+
+    kind: SelectorKind
+    name: str = ""
+    devices: tuple[DeviceKey, ...] = ()
+
+    def selects(self, member: Member) -> bool:
+        """Say whether an order is for a member of the group that it is given in."""
+        if member.is_board:
+            return False
+        if self.kind is SelectorKind.LABEL:
+            return member.label == self.name
+        if self.kind is SelectorKind.CAPABILITY:
+            return self.name in member.capabilities
+        return self.kind is SelectorKind.ALL or member.keys.signing_public in self.devices
+
+    def to_wire(self) -> list[object]:
+        """Return the selector's array."""
+        if self.kind is SelectorKind.ALL:
+            return [int(self.kind)]
+        return [int(self.kind), list(self.devices) if self.kind is SelectorKind.DEVICES else self.name]
+
+    @classmethod
+    def from_wire(cls, value: object) -> Selector:
+        """Parse a selector.
+
+        Raises:
+            RemoteError: malformed, of an unknown kind, or beyond a bound.
+        """
+        number = value[0] if isinstance(value, list) and value else None
+        if type(number) is not int or not (number == SelectorKind.ALL or number in _READERS):
+            raise MalformedError("a selector of no known kind")
+        if number == SelectorKind.ALL:
+            cbor.record(value, "selector", cbor.uint(255))
+            return EVERYBODY
+        _, selected = cbor.record(value, "selector", cbor.uint(255), _READERS[number])
+        if number != SelectorKind.DEVICES:
+            if not selected:
+                raise MalformedError("a selector of no name")
+            return cls(SelectorKind(number), name=selected)
+        if not selected or list(selected) != sorted(set(selected)):
+            raise MalformedError("selected devices are ascending and distinct, one at least")
+        return cls(SelectorKind.DEVICES, devices=selected)
+
+    def __str__(self) -> str:
+        """Return it as a person writes it; devices by their names."""
+        if self.kind is SelectorKind.ALL:
+            return "all"
+        if self.kind is SelectorKind.DEVICES:
+            return ",".join(device_name(each) for each in self.devices)
+        return f"{self.kind.name.lower()}:{self.name}"
+
+
+EVERYBODY = Selector(SelectorKind.ALL)
+
+_READERS: dict[int, cbor.Read[object]] = {
+    SelectorKind.LABEL: cbor.text(MAXIMUM_LABEL_BYTES),
+    SelectorKind.CAPABILITY: cbor.text(MAXIMUM_CAPABILITY_BYTES),
+    SelectorKind.DEVICES: cbor.many(cbor.octets(KEY_BYTES), MAXIMUM_SELECTED_DEVICES),
+}
+
+
+def read_selector(text: str, members: Iterable[Member]) -> Selector:
+    """Return what a person writes as a selector: `all`, `label:NAME`, `capability:NAME`, or devices between commas.
+
+    A device is written as its name, its fingerprint or its key in hexadecimal digits.
+
+    Raises:
+        UsageError: it is none, or nobody is selected by it.
+    """
+    present = [member for member in members if not member.is_board]
+    kind, colon, name = text.partition(":")
+    if text == "all":
+        return EVERYBODY
+    if colon and kind in {"label", "capability"}:
+        selector = Selector(SelectorKind[kind.upper()], name=name)
+        if not any(map(selector.selects, present)):
+            raise UsageError(f"no device of the group has the {kind} '{name[:64]}'", hint=_MEMBERS)
+        return selector
+    keys = {_device(each.strip(), present) for each in text.split(",")}
+    return Selector(SelectorKind.DEVICES, devices=tuple(sorted(keys)))
+
+
+def _device(text: str, members: Iterable[Member]) -> DeviceKey:
+    keys = [member.keys.signing_public for member in members]
+    found = [key for key in keys if text in {device_name(key), key.hex(), fingerprint(key)}]
+    if len(found) != 1:
+        wrong = "is no device of the group" if not found else "is the name of several devices"
+        raise UsageError(f"'{text[:70]}' {wrong}", hint=_MEMBERS if not found else "name it by its fingerprint")
+    return found[0]
+
+
+_MEMBERS = "all, label:NAME, capability:NAME, or devices by name; 'covey group members' shows them"

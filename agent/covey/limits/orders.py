@@ -1,0 +1,39 @@
+"""What operators say: who is one, what they set and order, and how much of it a device looks at."""
+
+from __future__ import annotations
+
+from covey.limits.units import KIB
+
+MAXIMUM_SELECTED_DEVICES = 1_000
+"""Devices that an order names one by one: those of a whole group; 34 kB of an operation."""
+
+MAXIMUM_SETTING_KEY_BYTES = 96
+"""A setting's key: section and name; a program's own, with some levels of its own."""
+
+MAXIMUM_SETTING_VALUE_BYTES = 16 * KIB
+"""A setting's value in UTF-8: a program's own may be a page of JSON."""
+
+MAXIMUM_ACTION_BYTES = 48
+"""An action's name: some words with hyphens between them."""
+
+MAXIMUM_ARGUMENTS = 16
+"""Arguments of one command: a definition with more is hard to write, and to check."""
+
+MAXIMUM_ARGUMENT_NAME_BYTES = 32
+"""An argument's name: a word or two."""
+
+MAXIMUM_ARGUMENT_BYTES = 1_024
+"""An argument's value in UTF-8: a path or a URL; all of them fit into one operation."""
+
+MAXIMUM_SEALED_BYTES = 40 * KIB
+"""What only those can read whom an order is for: some kilobytes, and 82 for each of 400 devices. Leaves room for the
+order itself."""
+
+OPERATOR_CHANGES = 256
+"""Additions and removals of operators, and approvals of these, that a device looks at in one group: the first ones in
+the history's order. A site whose staff changes every month comes there in twenty years, and what an operator's stolen
+key can cost a Pi stays at seconds."""
+
+WEIGHED_ORDERS = 4_096
+"""Orders of one kind, and approvals of them, that a device looks at in one group: the last ones in the history's
+order."""

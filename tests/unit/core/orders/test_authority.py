@@ -1,0 +1,102 @@
+"""`covey.core.orders.authority`: whose word counts, by the vectors; and its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from covey.adapters.sqlite.store import empty_history
+from covey.core.crypto import Identity
+from covey.core.history.bodies import read_body
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import Operation, read_operation
+from covey.core.ids import DeviceKey, OperationId
+from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
+from covey.errors import RemoteError
+from covey.limits.orders import OPERATOR_CHANGES, WEIGHED_ORDERS
+from tests.vectors import vectors
+from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID
+from tests.vectors.makers.history import FIRST
+from tests.vectors.makers.orders import adds, order, removes, said
+
+_BY_ALICE = Pins(frozenset({ALICE.signing_public}))
+_MEMBERS = frozenset(each.signing_public for each in (ALICE, BOB, CAROL))
+
+
+def _weighed(
+    operations: Iterable[Operation], pins: Pins = _BY_ALICE, members: frozenset[DeviceKey] = _MEMBERS, **void: Any
+) -> WeighedOrders:
+    with empty_history() as tables:
+        for operation in operations:
+            tables.add(operation, 1, 0)
+        return weigh_orders(tables, GROUP_ID, pins, members, kind=OperationKind.COMMAND, **void)
+
+
+def _counting(found: WeighedOrders) -> list[str]:
+    return sorted(each.id.hex() for each in found.orders if each.counts)
+
+
+@pytest.mark.parametrize("vector", vectors("orders", "judgements"))
+@pytest.mark.parametrize("step", [1, -1])
+def test_judgements(vector: dict[str, Any], step: int) -> None:
+    keys = frozenset(DeviceKey(bytes.fromhex(each)) for each in vector["pinned"])
+    members = frozenset(DeviceKey(bytes.fromhex(each)) for each in vector["members"])
+    operations = [read_operation(bytes.fromhex(raw)) for raw in vector["operations"]]
+    found = _weighed(operations[::step], Pins(keys, vector["threshold"]), members)
+    assert sorted(key.hex() for key in found.operators) == vector["operators"]
+    assert _counting(found) == vector["counts"]
+
+
+@pytest.mark.parametrize("vector", vectors("orders", "bodies"))
+def test_bodies(vector: dict[str, Any]) -> None:
+    kind, body = vector["kind"], bytes.fromhex(vector["body"])
+    operation = Operation(GROUP_ID, FIRST.log, 1, None, (), 1, FIRST.manifest, 0, kind, body)
+    if vector["code"] is None:
+        assert read_body(operation).to_wire() == body
+        return
+    with pytest.raises(RemoteError) as caught:
+        read_body(operation)
+    assert caught.value.code == vector["code"]
+
+
+def test_an_operator_is_called_what_its_last_addition_says() -> None:
+    first = said(ALICE, adds(BOB, "Frida"))
+    found = _weighed([first, said(ALICE, adds(BOB, "Frida, Werkstatt"), first)])
+    assert found.operators == {ALICE.signing_public: "", BOB.signing_public: "Frida, Werkstatt"}
+
+
+def test_what_is_void_signs_nothing() -> None:
+    bob = said(ALICE, adds(BOB))
+    by_bob = said(BOB, order(), bob)
+    assert _counting(_weighed([bob, by_bob])) == [by_bob.id.hex()]
+    void: frozenset[OperationId] = frozenset({bob.id})
+    assert _counting(_weighed([bob, by_bob], void=void)) == []
+
+
+def _chain(author: Identity, count: int, before: Operation) -> list[Operation]:
+    found = [before]
+    for number in range(count):
+        found.append(said(author, order(number), found[-1]))
+    return found
+
+
+def test_what_lies_between_makes_no_difference() -> None:
+    bob = said(ALICE, adds(BOB))
+    between = _chain(CAROL, 600, bob)
+    by_bob = said(BOB, order(), between[-1])
+    assert _counting(_weighed([*between, by_bob, said(ALICE, removes(BOB), by_bob)])) == [by_bob.id.hex()]
+
+
+def test_changes_beyond_a_number_are_not_looked_at() -> None:
+    changes = [said(ALICE, adds(BOB))]
+    for _ in range(OPERATOR_CHANGES - 1):
+        changes.append(said(ALICE, adds(BOB), changes[-1]))
+    found = _weighed([*changes, said(ALICE, adds(CAROL), changes[-1])])
+    assert found.operators.keys() == {ALICE.signing_public, BOB.signing_public}
+
+
+def test_the_last_orders_are_looked_at() -> None:
+    orders = _chain(ALICE, WEIGHED_ORDERS + 1, said(ALICE, adds(BOB)))[1:]
+    assert [each.id for each in _weighed(orders).orders] == [each.id for each in orders[1:]]

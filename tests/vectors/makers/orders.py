@@ -1,0 +1,203 @@
+"""orders.json: bodies of what operators say, then which orders of a history count, by what a device has pinned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from covey.core.crypto import Identity
+from covey.core.history.bodies import Body
+from covey.core.history.operation import Log, Operation, sign_operation
+from covey.core.history.orders import Approval, CommandOrder, OperatorChange, SettingOrder
+from covey.core.ids import Incarnation, OperationId
+from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
+from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY, NOW_US, cbor, keys, seeded
+from tests.vectors.makers.groups import WITH_CAROL
+
+_ONCE = seeded("once", 16)
+_DEVICES = Selector(SelectorKind.DEVICES, devices=tuple(sorted((ALICE.signing_public, BOB.signing_public))))
+_PUMPS = Selector(SelectorKind.LABEL, name="Pumpe 3")
+_REBOOT = CommandOrder(EVERYBODY, "reboot", {}, _ONCE)
+
+
+def said(author: Identity, body: Body, *parents: Operation, log: str = "") -> Operation:
+    """Return an operation that begins a log of its own, made of what it says, where, and `log`."""
+    height = 1 + max((parent.height for parent in parents), default=0)
+    ids = tuple(sorted(parent.id for parent in parents))
+    incarnation = Incarnation(seeded(f"{author.signing_public.hex()} {body.to_wire().hex()} {height} {log}", 8))
+    first = Log(author.signing_public, incarnation)
+    return sign_operation(
+        Operation(GROUP_ID, first, 1, None, ids, height, WITH_CAROL.hash, NOW_US, int(body.kind), body.to_wire()),
+        author,
+    )
+
+
+def adds(who: Identity, label: str = "") -> OperatorChange:
+    """Return the change that makes a device an operator."""
+    return OperatorChange(who.signing_public, label, added=True)
+
+
+def removes(who: Identity) -> OperatorChange:
+    """Return the change after which a device is none."""
+    return OperatorChange(who.signing_public, "", added=False)
+
+
+def order(number: int = 0) -> CommandOrder:
+    """Return a command."""
+    return CommandOrder(EVERYBODY, "reboot", {}, seeded(f"once {number}", 16))
+
+
+def _bodies() -> list[dict[str, Any]]:
+    arguments = {"unit": "sshd.service", "lines": "50"}
+    taken: dict[str, Body] = {
+        "an operator is added": adds(BOB, "Frida, Werkstatt"),
+        "an operator is removed": removes(BOB),
+        "a setting for everybody": SettingOrder(EVERYBODY, "telemetry.batch_seconds", "2.5"),
+        "a setting of a program": SettingOrder(_PUMPS, "app.pump.speed", 1_200),
+        "a setting is unset": SettingOrder(_DEVICES, "sensors.enabled"),
+        "a sealed setting": SettingOrder(_DEVICES, "app.pump.token", sealed=b"\x01"),
+        "a truth value": SettingOrder(Selector(SelectorKind.CAPABILITY, name="collector"), "sensors.enabled", False),
+        "a command": CommandOrder(_DEVICES, "journal", arguments, _ONCE, NOW_US + 3_600_000_000),
+        "a command without arguments": _REBOOT,
+        "an approval": Approval(OperationId(seeded("order"))),
+    }
+    everybody: list[object] = [0]
+    refused: dict[tuple[str, int, str], object] = {
+        ("an operator without a label", 4, "malformed"): [ALICE.signing_public, True],
+        ("an operator's key too short", 4, "malformed"): [b"key", "", True],
+        ("a selector of an unknown kind", 5, "malformed"): [[4, "x"], "a", 1, None],
+        ("a selector of no label", 5, "malformed"): [[1, ""], "a", 1, None],
+        ("a selector of no device", 5, "malformed"): [[3, []], "a", 1, None],
+        ("a device selected twice", 5, "malformed"): [[3, [bytes(32), bytes(32)]], "a", 1, None],
+        ("a setting's key with a space", 5, "malformed"): [everybody, "a b", 1, None],
+        ("a setting open and sealed", 5, "malformed"): [everybody, "a", 1, b"\x01"],
+        ("a setting that is a list", 5, "malformed"): [everybody, "a", [1], None],
+        ("a setting too long", 5, "limit"): [everybody, "a", "x" * 16_385, None],
+        ("an action that is a path", 6, "malformed"): [everybody, "../sh", {}, _ONCE, None, None],
+        ("an action of no name", 6, "malformed"): [everybody, "", {}, _ONCE, None, None],
+        ("an argument's name with a space", 6, "malformed"): [everybody, "a", {"a b": ""}, _ONCE, None, None],
+        ("an argument that is a number", 6, "malformed"): [everybody, "a", {"a": 1}, _ONCE, None, None],
+        ("seventeen arguments", 6, "limit"): [everybody, "a", {f"a{n}": "" for n in range(17)}, _ONCE, None, None],
+        ("a once-id too short", 6, "malformed"): [everybody, "a", {}, b"once", None, None],
+        ("an approval of nothing", 7, "malformed"): [None],
+    }
+    return [
+        *(
+            {"name": name, "code": None, "kind": int(body.kind), "body": body.to_wire().hex()}
+            for name, body in taken.items()
+        ),
+        *(
+            {"name": name, "code": code, "kind": kind, "body": cbor(body).hex()}
+            for (name, kind, code), body in refused.items()
+        ),
+    ]
+
+
+def _case(
+    name: str,
+    operators: tuple[Identity, ...],
+    counts: tuple[Operation, ...],
+    *written: Operation,
+    threshold: int = 1,
+    members: tuple[Identity, ...] = (ALICE, BOB, CAROL, MALLORY),
+) -> dict[str, Any]:
+    """Say who is an operator in the end, and which of the commands count, where Alice is pinned; by 2, Bob as well."""
+    pinned = (ALICE,) if threshold == 1 else (ALICE, BOB)
+    return {
+        "name": name,
+        "pinned": [each.signing_public.hex() for each in pinned],
+        "threshold": threshold,
+        "members": [each.signing_public.hex() for each in members],
+        "operations": [each.raw.hex() for each in written],
+        "operators": sorted(each.signing_public.hex() for each in operators),
+        "counts": sorted(each.id.hex() for each in counts),
+    }
+
+
+def _single() -> list[dict[str, Any]]:
+    by_alice, by_mallory = said(ALICE, order()), said(MALLORY, order())
+    self_made = said(MALLORY, adds(MALLORY))
+    bob = said(ALICE, adds(BOB, "Frida"))
+    by_bob, too_soon = said(BOB, order(), bob), said(BOB, order(1))
+    carol = said(BOB, adds(CAROL), bob)
+    bob_gone = said(ALICE, removes(BOB), bob, by_bob)
+    beside = said(BOB, order(2), bob)
+    late = said(BOB, order(3), bob_gone)
+    back = said(ALICE, adds(BOB), bob_gone)
+    readded = said(BOB, order(4), back)
+    accomplice = said(BOB, adds(MALLORY), bob)
+    by_accomplice = said(MALLORY, order(5), accomplice)
+    by_carol = said(CAROL, order(6), carol)
+    alice_gone = said(BOB, removes(ALICE), bob)
+    rival = said(ALICE, removes(BOB), bob)
+    revenge = said(BOB, removes(ALICE), rival)
+    return [
+        _case("by whoever is pinned", (ALICE,), (by_alice,), by_alice),
+        _case("by nobody of note", (ALICE,), (), by_mallory),
+        _case("by one that made itself an operator", (ALICE,), (), self_made, said(MALLORY, order(), self_made)),
+        _case("by one that was added", (ALICE, BOB), (by_bob,), bob, by_bob),
+        _case("by one that did not know yet", (ALICE, BOB), (), bob, too_soon),
+        _case("a chain of additions", (ALICE, BOB, CAROL), (by_carol,), bob, carol, by_carol),
+        _case("before the removal, and it knew", (ALICE,), (by_bob,), bob, by_bob, bob_gone),
+        _case("beside the removal", (ALICE,), (by_bob,), bob, by_bob, bob_gone, beside),
+        _case("after the removal", (ALICE,), (by_bob,), bob, by_bob, bob_gone, late),
+        _case("after it was added again", (ALICE, BOB), (by_bob, readded), bob, by_bob, bob_gone, late, back, readded),
+        _case(
+            "what it added stays",
+            (ALICE, CAROL),
+            (by_carol,),
+            bob,
+            carol,
+            by_carol,
+            said(ALICE, removes(BOB), by_carol),
+        ),
+        _case(
+            "what it added beside its removal does not",
+            *((ALICE,), (by_bob,)),
+            *(bob, by_bob, bob_gone, accomplice, by_accomplice),
+        ),
+        _case("two that remove each other", (), (), bob, alice_gone, rival, said(ALICE, order(), bob)),
+        _case("a removed one removes nobody", (ALICE,), (), bob, rival, revenge),
+        _case("by one that is no member any more", (ALICE, BOB), (), bob, by_bob, members=(ALICE, CAROL)),
+        _case("one that removes itself", (BOB,), (), bob, said(ALICE, removes(ALICE), bob)),
+    ]
+
+
+def _by_two() -> list[dict[str, Any]]:
+    one = said(ALICE, order())
+    approved = said(BOB, Approval(one.id), one)
+    by_stranger = said(MALLORY, Approval(one.id), one)
+    carol = said(ALICE, adds(CAROL))
+    carol_too = said(BOB, Approval(carol.id), carol)
+    by_carol = said(CAROL, order(1), carol_too)
+    carol_approved = said(ALICE, Approval(by_carol.id), by_carol)
+    draft = said(MALLORY, order(2))
+    both = said(ALICE, Approval(draft.id), draft), said(BOB, Approval(draft.id), draft)
+    bob_gone = said(ALICE, removes(BOB), one)
+    later_gone = said(ALICE, removes(BOB), one, carol_too)
+    carol_agrees = said(CAROL, Approval(later_gone.id), later_gone)
+    return [
+        _case("one of two", (ALICE, BOB), (), one, threshold=2),
+        _case("two of two", (ALICE, BOB), (one,), one, approved, threshold=2),
+        _case("one, twice", (ALICE, BOB), (), one, said(ALICE, Approval(one.id), one), threshold=2),
+        _case("one, and a stranger", (ALICE, BOB), (), one, by_stranger, threshold=2),
+        _case("a stranger's, approved by two", (ALICE, BOB), (), draft, *both, threshold=2),
+        _case("added by one of two", (ALICE, BOB), (), carol, by_carol, carol_approved, threshold=2),
+        _case(
+            "added by two of two",
+            *((ALICE, BOB, CAROL), (by_carol,)),
+            *(carol, carol_too, by_carol, carol_approved),
+            threshold=2,
+        ),
+        _case("removed by one of two", (ALICE, BOB), (one,), one, approved, bob_gone, threshold=2),
+        _case(
+            "removed by two, beside an approval",
+            *((ALICE, CAROL), ()),
+            *(one, approved, carol, carol_too, later_gone, carol_agrees),
+            threshold=2,
+        ),
+    ]
+
+
+def make() -> dict[str, Any]:
+    """Return the file."""
+    return {"keys": keys(), "group_id": GROUP_ID.hex(), "bodies": _bodies(), "judgements": [*_single(), *_by_two()]}
