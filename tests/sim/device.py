@@ -155,6 +155,9 @@ class Device:
             self._report("error", f"did not start: {error}")
             self._bury(5 * SECOND)
             return
+        except CrashError:
+            self._bury(world.random.randint(SECOND // 10, 30 * SECOND))
+            return
         for link in self.links:
             link.begin()
         self.wake(0)

@@ -29,6 +29,7 @@ from covey.core.group.messages import Bundle, GroupSend
 from covey.core.group.resolver import Step
 from covey.core.ids import DeviceKey, NoisePublic, Place
 from covey.core.link import sealer as sealer_module
+from covey.core.link import send_window as send_window_module
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.link_keys import LinkKey, SendingLinks
 from covey.core.link.receiver import Arrival, ReceiveLink
@@ -36,6 +37,7 @@ from covey.core.link.sealer import Outgoing, Sealer
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.send_window import InFlight, SendLink
 from covey.core.link.sender import Sender
+from covey.core.link.windows import Windows
 from covey.core.membership import authorisation
 from covey.core.membership.addresses import Addresses
 from covey.core.membership.membership import Membership
@@ -260,7 +262,18 @@ def _eldest_attacker(counting: Any, stuck: Sequence[Step]) -> Step:
     return min(removing, key=lambda step: (len(counting._wishes.get(step.issuer, ())), step.version, step.hash))
 
 
-_OF_A_FORMER_MEMBER, _OF_AN_INSIDER, _OF_A_LOSS_AND_RIVALS, _OF_A_LOSS_AND_A_COPY = 4, 6, 161, 2_917
+def _one_window(windows: Windows, recipient: DeviceKey) -> None:
+    windows._others.setdefault(recipient, SendLink(recipient)).queue_grew()
+
+
+def _control_or_not(outbox: Outbox, recipient: DeviceKey, after: Place, limit: int, size: int, **_control: Any) -> Any:
+    return _queued(outbox, recipient, after, limit, size)
+
+
+_queued = Outbox.queued
+
+
+_OF_A_FORMER_MEMBER, _OF_A_LOSS, _OF_AN_INSIDER, _OF_A_LOSS_AND_RIVALS, _OF_A_LOSS_AND_A_COPY = 4, 18, 6, 161, 2_917
 
 
 def _nothing(*_arguments: object, **_named: object) -> None:
@@ -307,6 +320,15 @@ MUTANTS = (
     Mutant("an answer goes by the preferred relay only", {(Relays, "note_received"): _nothing}),
     Mutant("a claim of losses is believed whatever it says", {(Loss, "last"): property(lambda _loss: 0)}),
     Mutant("who is a member is sent what is held", {(Membership, "let_in"): _what_is_held}, _OF_A_LOSS_AND_RIVALS),
+    Mutant(
+        "control messages wait behind the others",
+        {
+            (Windows, "queue_grew"): _one_window,
+            (Outbox, "queued"): _control_or_not,
+            (send_window_module, "LINK_WINDOW_MESSAGES"): 8,  # no world fills a whole one; 8 alone is no mistake
+        },
+        _OF_A_LOSS,
+    ),
     Mutant("acknowledge for ever", {(ReceiveLink, "answered"): _nothing}),
     Mutant("a vault key outlives its epoch", {(KeyFile, "is_outdated"): lambda *_: False}, 1),
     Mutant("a vault key is rotated after it was used", {(Collector, "_land"): _rotate_after_landing}, 1),
