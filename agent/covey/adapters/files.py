@@ -8,7 +8,7 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -31,13 +31,20 @@ def replace_durably(path: Path, content: bytes | bytearray | memoryview, mode: i
 def replace_file(
     path: Path, content: bytes | bytearray | memoryview, mode: int, like: os.stat_result | None = None
 ) -> None:
+    """Replace a file as `replace_by_parts` does, by content that is in memory."""
+    replace_by_parts(path, (content,), mode, like)
+
+
+def replace_by_parts(
+    path: Path, parts: Iterable[bytes | bytearray | memoryview], mode: int, like: os.stat_result | None = None
+) -> None:
     """Write a temporary file beside `path`, fsync it, rename it over `path`, and fsync the folder. Raises OSError.
 
     Temporary names begin with a dot and end in `.tmp`; a crash may leave one behind (`remove_leftovers`).
 
     Args:
         path: the file, which need not be there; its folder must be.
-        content: all of the new file.
+        parts: all of the new file, in order.
         mode: of the new file, less the umask.
         like: of a file whose owner, group and mode the new one gets instead.
     """
@@ -48,9 +55,10 @@ def replace_file(
             if like is not None:
                 os.fchown(descriptor, like.st_uid, like.st_gid)
                 os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
-            rest = memoryview(content)
-            while rest:
-                rest = rest[file.write(rest) :]
+            for part in parts:
+                rest = memoryview(part)
+                while rest:
+                    rest = rest[file.write(rest) :]
             os.fsync(descriptor)
         temporary.replace(path)
     except BaseException:

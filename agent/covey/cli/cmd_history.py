@@ -6,12 +6,14 @@ import argparse
 import sys
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations import history
 from covey.app.operations.groups import pick_member
 from covey.app.operations.history import Asked, HistoryEntry
+from covey.app.operations.history_files import export_history, import_history
 from covey.app.operations.history_proof import verify_history
 from covey.app.wording import count
 from covey.cli.device_options import on_device
@@ -37,9 +39,17 @@ def add_arguments(parser: Parser) -> None:
     show.add_argument("id", metavar="ID", help="the beginning of its id")
     show.add_argument("--raw", action="store_true", help="write what a note holds to stdout, byte for byte")
     actions.add("verify", on_device(_verify), "judge all of it anew, from the first version of the group on")
+    export = actions.add("export", on_device(_export), "write all of it into a file, to be carried on a stick")
+    export.add_argument("file", metavar="FILE", help="the file to write; only members can read it")
+    export.add_argument(
+        "--for", dest="members", nargs="+", default=[], metavar="DEVICE", help="only these members (default: all)"
+    )
+    import_ = actions.add("import", on_device(_import), "take what a file holds, as if members had sent it")
+    import_.add_argument("file", metavar="FILE", help="what 'covey history export' has written")
     for action in dict.fromkeys(parser.actions.values()):
-        group_option(action)
         json_option(action)
+        if action is not import_:  # a file says which group it is of
+            group_option(action)
 
 
 _LOG_EXAMPLES = ("covey history log --last 20 --follow", "covey history --author greenhouse --since 7d --json")
@@ -141,3 +151,26 @@ def _verify(device: Device, options: argparse.Namespace) -> int:
             f"{count(found.versions, 'version')} of the group from version {found.first_version} on: {holds}{remarks}"
         )
     return 1 if found.complaints else 0
+
+
+def _export(device: Device, options: argparse.Namespace) -> None:
+    written = export_history(device, device.pick_group(options.group), Path(options.file), options.members)
+    if options.json:
+        print_json(to_json(written))
+    else:
+        what = f"{count(written.operations, 'operation')} and {count(written.versions, 'version')} of the group"
+        print(f"{what} in {options.file}, which {count(written.members, 'member')} can read")
+
+
+def _import(device: Device, options: argparse.Namespace) -> int:
+    found = import_history(device, Path(options.file))
+    if options.json:
+        print_json(to_json(found))
+    else:
+        print(
+            f"group {found.group_id[:8]}: {count(found.taken, 'new operation')}, {found.known} known, "
+            f"{found.refused} refused, {found.waiting} resting on what is not here"
+        )
+    if found.complaint:
+        print(f"error: {found.complaint}", file=sys.stderr)
+    return 1 if found.complaint or found.refused else 0

@@ -19,6 +19,7 @@ from covey.core.export import Export
 from covey.core.group_actions import GroupActions
 from covey.core.group_messages import GroupMessages
 from covey.core.history.history import History
+from covey.core.history_import import HistoryImport
 from covey.core.history_messages import HistoryMessages
 from covey.core.ids import DeviceKey, GroupId, NoisePublic, Place
 from covey.core.landing import TelemetryLanding
@@ -122,6 +123,7 @@ class Node:
             self.routes,
         )
         history_messages = HistoryMessages(history, self.membership, self._group_maintenance, records.counters)
+        self.history_import = HistoryImport(self.membership, past, history, self.actions, records.counters)
         handlers = {**group_messages.handlers(), **history_messages.handlers(), **self.landing.handlers()}
         self._receiver = Receiver(identity, records, rng, parts, self._events, handlers)
         self.export = Export(self.groups, records, queue, sender, sealer, self.heads, imprints, self._receiver)

@@ -61,3 +61,6 @@ ANNOUNCE_US = 2_000_000
 
 HISTORY_PULL_US = 15_000_000
 """Between two requests to one member, unless the one before brought something."""
+
+HISTORY_FILE_PART_BYTES = 640 * KIB
+"""A part of a history in a file: what one message carries of operations, or of manifests, and one more of them."""

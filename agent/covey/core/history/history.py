@@ -57,7 +57,7 @@ class Taken:
     accepted: list[Operation] = field(default_factory=list)
     missing: set[OperationId] = field(default_factory=set)
     """Operations that accepted or waiting ones follow, and that are not here."""
-    waits: bool = False
+    waiting: int = 0
     for_manifest: bool = False
     refused: list[RemoteError] = field(default_factory=list)
 
@@ -278,7 +278,7 @@ class History:
         if taken.for_manifest:
             self._asks_later[message.group_id] = message.author
             self._look_at_us = now.monotonic_us + ANNOUNCE_US
-        if not (taken.waits or bundle.more):
+        if not (taken.waiting or bundle.more):
             return taken, []
         return taken, self.ask(message.group_id, message.author, now, taken.missing, progressed=bool(taken.accepted))
 
@@ -307,7 +307,7 @@ class History:
             return
         judged = self._acceptance.judge(operation, wanted=wanted)
         if isinstance(judged, Waits):
-            taken.waits = True
+            taken.waiting += 1
             if judged.manifest:
                 taken.for_manifest = True
                 self._missing_manifests[group_id] = operation.manifest

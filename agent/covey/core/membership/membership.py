@@ -69,8 +69,7 @@ class Membership:
         self._public_joins = PublicJoins()
         self.unfinished: set[GroupId] = set()
         """Groups with manifests that can be taken, and were not for the bound of one turn's work."""
-        self.removals: deque[GroupManifest] = deque()
-        """What this device has just issued that does not list everybody who was listed, boards apart."""
+        self.removals: deque[GroupManifest] = deque()  # issued just now, not listing all who were, boards apart
         self.events: deque[GroupChanged | RemovedFromGroup | GroupDestroyed] = deque()
 
     # -- changing a group ---------------------------------------------------------------------------------------------
@@ -124,8 +123,7 @@ class Membership:
         manifest = sign_manifest(unsigned, self._identity)
         everybody = [member for each in (*trust.heads(), before) for member in each.members]
         audience = {member.keys.signing_public: member for member in everybody if not member.is_board}
-        listed = {member.keys.signing_public for member in manifest.members}
-        if self._own in listed and audience.keys() - listed:
+        if manifest.member(self._own) and not all(map(manifest.member, audience)):
             self.removals.append(manifest)
         for void in trust.void_members():  # rule 5 has notified them
             audience.pop(void, None)
@@ -333,13 +331,17 @@ class Membership:
         group_id, author = message.group_id, message.author
         pending = self.invitations.awaited(group_id, author)
         if group_id in {group.group_id for group in self.groups.joined()} or pending is None:
-            sends = self._take(self.groups.trust(group_id), taken_at_once(bundle.manifests), now_us)
+            sends = self.take(group_id, bundle.manifests, now_us)
         elif pending.label is None:
             sends = self._enter(group_id, author, bundle, now_us)
         else:
             sends = self._let_itself_in(pending, bundle, now_us)
         self._keep_secrets(self.groups.trust(group_id), bundle.secrets, now_us)
         return sends
+
+    def take(self, group_id: GroupId, raws: tuple[bytes, ...], now_us: int) -> list[GroupSend]:
+        """Take manifests of a group that is held, whoever brings them, as `receive_manifests` does."""
+        return self._take(self.groups.trust(group_id), taken_at_once(raws), now_us)
 
     def _enter(self, group_id: GroupId, inviter: DeviceKey, bundle: Bundle, now_us: int) -> list[GroupSend]:
         """Take the group that an inviter has let this device into.

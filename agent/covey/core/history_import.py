@@ -1,0 +1,49 @@
+"""What a group says, brought by hand instead of by a member (docs/protocol.md, "Export files").
+
+Every document is judged as if a relay had brought it; who carried it counts for nothing.
+"""
+
+from __future__ import annotations
+
+from covey.core.group_actions import GroupActions
+from covey.core.history.history import History, Taken
+from covey.core.ids import GroupId
+from covey.core.link.records import CounterRecords
+from covey.core.membership.membership import Membership
+from covey.core.membership.past import Past
+from covey.core.now import Now
+from covey.errors import RemoteError
+
+
+class HistoryImport:
+    """Takes manifests and operations from a file. Every call writes, so it belongs inside a transaction."""
+
+    def __init__(
+        self, membership: Membership, past: Past, history: History, actions: GroupActions, counters: CounterRecords
+    ) -> None:
+        self._membership = membership
+        self._past = past
+        self._history = history
+        self._actions = actions
+        self._counters = counters
+
+    def take_manifests(self, group_id: GroupId, raws: tuple[bytes, ...], now: Now) -> None:
+        """Take manifests of a group that is held, each after what it follows; queue what others have to hear of it.
+
+        Raises:
+            UnknownGroupError: this device knows nothing of the group.
+        """
+        self._past.take(group_id, raws, now)
+        try:
+            sends = self._membership.take(group_id, raws, now.wall_us)
+        except RemoteError as error:
+            self._counters.count(f"dropped_manifest_{error.code}")
+        else:
+            self._actions.queue_sends(sends, now)
+
+    def take_operations(self, group_id: GroupId, raws: tuple[bytes, ...], now: Now) -> Taken:
+        """Take operations, each after what it follows; those that break a rule are counted, and left out."""
+        taken = self._history.take(group_id, raws, now)
+        for error in taken.refused:
+            self._counters.count(f"dropped_operation_{error.code}")
+        return taken

@@ -1,0 +1,122 @@
+"""A history carried on a stick: for whom it is, whatever became of the stick on the way."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covey.app.device import find_state, open_device
+from covey.core.group.manifest import GroupManifest, Member
+from covey.core.history.bodies import Note
+from tests.command import Here
+
+
+def _add(here: Here, other: Here) -> None:
+    """Let a device into the group as if it had joined long ago."""
+    with open_device(find_state(str(other.state))) as joiner:
+        keys = joiner.node.identity.keys
+    with open_device(find_state(str(here.state))) as device, device.store.transaction():
+        group_id = device.pick_group(None).group_id
+        device.node.actions.change(group_id, lambda draft, _: draft.adding(Member(keys, "other")), device.now())
+        manifest = device.pick_group(None)
+        secret = device.node.groups.secret(group_id)
+        assert secret is not None
+    _hold(other, manifest, secret)
+
+
+def _hold(other: Here, manifest: GroupManifest, secret: bytes) -> None:
+    with open_device(find_state(str(other.state))) as joiner, joiner.store.transaction():
+        groups = joiner.store.groups
+        groups.save_manifest(manifest.group_id, manifest.hash, manifest.version, manifest.raw, 0)
+        groups.save_secret(manifest.group_id, manifest.epoch_id, secret, 0)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Here, Here]:
+    """Two devices of one group that have said nothing to each other yet."""
+    ann, ben = Here(tmp_path, "ann"), Here(tmp_path, "ben")
+    ann.ok("group", "create")
+    _add(ann, ben)
+    return ann, ben
+
+
+def _texts(device: Here) -> list[str]:
+    return [json.loads(line)["text"] for line in device.ok("history", "log", "--json").splitlines()]
+
+
+def _imported(device: Here, file: Path) -> Any:
+    return device.json("history", "import", str(file))
+
+
+def test_a_stick_brings_a_history_whole_and_does_no_harm_again(  # accepts: 003.82
+    pair: tuple[Here, Here], tmp_path: Path
+) -> None:
+    ann, ben = pair
+    stick, old = tmp_path / "stick", tmp_path / "old"
+    ann.ok("note", "one")
+    ann.ok("history", "export", str(old))
+    _note_many(ann, 600)
+    written = ann.json("history", "export", str(stick))
+    assert (written["operations"], written["members"]) == (601, 2)
+    assert stat.S_IMODE(stick.stat().st_mode) == 0o600
+    assert b"one" not in stick.read_bytes()
+    assert _imported(ben, stick)["taken"] == 601
+    assert _texts(ben) == _texts(ann)
+    for file in (stick, old):
+        assert _imported(ben, file)["taken"] == 0, "an old stick, or the same again, changes nothing"
+    assert ben.ok("history", "verify").startswith("601 operations by 1 author, and 2 versions")
+    ben.ok("note", "answer")
+    ben.ok("history", "export", str(stick), "--for", "ann")
+    assert _imported(ann, stick)["taken"] == 1
+    assert _texts(ann)[-1] == "answer"
+
+
+def _note_many(here: Here, notes: int) -> None:
+    with open_device(find_state(str(here.state))) as device, device.store.transaction():
+        group_id = device.pick_group(None).group_id
+        for number in range(notes):
+            device.node.history.write(group_id, Note("text/plain", f"note {number}".encode()), device.now())
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda raw: raw[: len(raw) * 2 // 3], "the file was cut off"),
+        (lambda raw: raw[:-200] + bytes([raw[-200] ^ 1]) + raw[-199:], "was changed, or is missing"),
+        (lambda raw: raw[:0], "the file is empty"),
+        (lambda raw: b"%PDF-1.7" + raw, "not a part of a history"),
+    ],
+)
+def test_of_a_damaged_stick_what_is_whole_is_taken(
+    pair: tuple[Here, Here], tmp_path: Path, damage: Callable[[bytes], bytes], complaint: str
+) -> None:
+    ann, ben = pair
+    _note_many(ann, 300)
+    stick = tmp_path / "stick"
+    ann.ok("history", "export", str(stick))
+    stick.write_bytes(damage(stick.read_bytes()))
+    ended = ben.covey("history", "import", str(stick))
+    assert ended.code == 1
+    assert complaint in ended.stderr
+    assert _texts(ben) == _texts(ann)[: len(_texts(ben))]
+    ann.ok("history", "export", str(stick))
+    assert ben.covey("history", "import", str(stick)).code == 0, "a whole one mends it"
+    assert _texts(ben) == _texts(ann)
+
+
+def test_nobody_else_can_read_it_and_a_stranger_is_told_what_to_do(pair: tuple[Here, Here], tmp_path: Path) -> None:
+    ann, ben = pair
+    stick = tmp_path / "stick"
+    ann.ok("history", "export", str(stick), "--for", "ann")
+    assert "sealed for others" in ben.fails("history", "import", str(stick), code=1)
+    ann.ok("history", "export", str(stick))
+    with open_device(find_state(str(ben.state))) as device, device.store.transaction():
+        device.store.groups.forget(device.pick_group(None).group_id)
+    complaint = ben.fails("history", "import", str(stick), code=1)
+    assert "this device is not in group" in complaint
+    assert "ask one of its members for an invite" in complaint
