@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from covey.core.crypto import NoiseKey
-from covey.core.group.manifest import GroupManifest, sign_manifest
+from covey.core.group.manifest import GroupManifest, Mode, sign_manifest
 from covey.core.group.messages import Bundle, GroupSend
+from covey.core.membership import maintenance
 from covey.core.membership.events import RemovedFromGroup
 from covey.core.membership.heads import HeadsExchange
+from covey.core.membership.public_joins import PublicJoins
+from covey.core.pairing.group_uri import GroupUri
 from covey.core.wire.heads import HeadsReport
 from covey.core.wire.message import NO_GROUP, MessageType
 from covey.errors import LocalError, RemoteError
@@ -30,15 +33,16 @@ def _seeds(count: int) -> list[object]:
 class World:
     """A group on a bad network."""
 
-    def __init__(self, folder: Path, seed: int, count: int) -> None:
+    def __init__(self, folder: Path, seed: int, count: int, *, public: bool = False) -> None:
         self._folder, self._chance = folder, random.Random(seed)
         first, *others = self.devices = [self.device(f"node {number}") for number in range(count)]
         self.network = SplitNetwork(self.devices, self._chance, loss=0.2)
         self.run = self.network.run
         with first.store.transaction():
-            self.group_id = first.node.membership.create("node 0", (), first.now.wall_us).group_id
+            mode = Mode.PUBLIC if public else Mode.INVITES_ONLY
+            self.group_id = first.node.membership.create("node 0", (), first.now.wall_us, mode).group_id
         for device in others:
-            self.pair(first, device)
+            (self.visit if public else self.pair)(first, device)
         self.run(lambda: self.agreed(self.devices))
 
     def device(self, name: str) -> Device:
@@ -55,6 +59,12 @@ class World:
             invite = inviter.node.membership.invite(self.group_id, (), "", inviter.now.wall_us)
         with joiner.store.transaction():
             joiner.node.actions.request_join(invite, "", joiner.now)
+
+    def visit(self, contact: Device, visitor: Device) -> None:
+        """Let a device ask a member for the manifest of a public group, to let itself in."""
+        uri = GroupUri(self.group_id, (contact.identity.keys,), "")
+        with visitor.store.transaction():
+            visitor.node.actions.request_visit(uri, visitor.name, visitor.now)
 
     def change(self, device: Device, verb: str, target: Device) -> bool:
         """Let a device issue a change, if it may think itself a member."""
@@ -142,6 +152,52 @@ def test_a_group_that_was_split_converges(tmp_path: Path, seed: int) -> None:  #
         return world.agreed(inside) and listed == {device.identity.keys for device in inside}
 
     world.run(settled)
+
+
+def _come_and_go(folder: Path, seed: int) -> None:
+    """Let devices of a public group leave it, rotate keys, and let themselves in again, while they are in two camps."""
+    world, chance = World(folder, seed, 5, public=True), random.Random(seed)
+    world.network.apart = set(chance.sample(world.devices, 2))
+    left: list[Device] = []
+    for _ in range(4):
+        world.rotate(chance.choice(world.devices))
+        leaver = chance.choice(world.devices)
+        if leaver not in left and len(left) < 2 and world.change(leaver, "leave", leaver):
+            left.append(leaver)
+        for _ in range(chance.randint(0, 6)):
+            world.network.step()
+        chance.choice(world.devices).restart()
+    world.network.apart = set()
+    inside = [device for device in world.devices if device not in left]
+    world.run(lambda: world.agreed(inside))
+    for device in left:
+        world.visit(chance.choice(inside), device)
+    world.run(lambda: world.agreed(world.devices))
+    listed = {member.keys for member in world.devices[0].node.groups.group(world.group_id).members}
+    assert listed == {device.identity.keys for device in world.devices}
+
+
+@pytest.mark.parametrize("seed", _seeds(4))
+def test_a_public_group_is_left_and_joined_while_keys_rotate(tmp_path: Path, seed: int) -> None:
+    # accepts: 003.05, 003.07, 003.09, 003.51
+    _come_and_go(tmp_path, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("owner", "attribute", "mistake"),
+    [
+        (PublicJoins, "answers", lambda *_: False),
+        (PublicJoins, "lets_wait", lambda *_: True),
+        (maintenance, "outdated", lambda *_: []),
+    ],
+)
+def test_a_mistake_in_joining_or_rotating_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, attribute: str, mistake: Callable[..., object]
+) -> None:
+    monkeypatch.setattr(owner, attribute, mistake)
+    with pytest.raises(AssertionError):
+        _come_and_go(tmp_path, 0)
 
 
 def _flood(world: World, held: GroupManifest, issuer: Device, victim: Device, mark: int) -> None:
