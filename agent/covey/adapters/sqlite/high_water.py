@@ -8,7 +8,8 @@ what was accepted since is gone. Rules:
     2. A state that is behind goes on in another incarnation, with the numbers that come after all that were ever given.
     3. The places between are noted as lost, each in its incarnation: loss records tell their recipients, as of any
        damage. What has come all the same counts as come there.
-    4. Then the file begins anew, under another lineage: row ids may have changed.
+    4. What the file says stays true: a disk may lose the commit that notes all this, too. Row ids may change; then a
+       recipient has two records, and the further one counts.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class HighWater:
         self._grown |= {row[0] for row in self._database.run("SELECT signing_public FROM peer")}
 
     def recover(self, said: HighWaterMark, incarnation: Incarnation) -> FallBack:
-        """Go on behind what was lost, in another incarnation, and note what is to be told (rules 2 to 4).
+        """Go on behind what was lost, in another incarnation, and note what is to be told (rules 2 and 3).
 
         Writes, so inside a transaction; only where the database is behind. The file is to `begin`.
         """
@@ -145,7 +146,7 @@ class HighWater:
                 self._end(each)
         self._database.run(
             "UPDATE device SET commits = max(commits, ?), next_seq = max(next_seq, ?), "
-            "next_number = max(next_number, ?), lineage = NULL",
+            "next_number = max(next_number, ?)",
             _numbers(said),
         )
         return FallBack(max(0, said.commits - commits), messages)
@@ -154,7 +155,8 @@ class HighWater:
         """Yield the places that queues had and lack here; those before an incarnation's first are the present one's."""
         present = self._incarnations.present()
         here = dict(self._database.run("SELECT signing_public, next_place FROM peer"))
-        for end in said.queues.values():
+        ends = sorted(said.queues.values(), key=lambda end: end.next_place)
+        for end in {each.recipient: each for each in ends}.values():
             first = here.get(end.recipient, 1)
             if end.next_place - first > HIGH_WATER_AHEAD:
                 continue

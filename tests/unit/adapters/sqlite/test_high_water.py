@@ -6,8 +6,10 @@ import fcntl
 import hashlib
 import random
 import shutil
+import sqlite3
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,41 @@ def test_it_is_told_once(pair: tuple[DurableDevice, DurableDevice, GroupId]) -> 
     assert _lost(ben) == 1
     assert ann.store.incarnations.present() == incarnation
     assert len(ann.fall_backs) == 1
+
+
+def test_a_disk_may_lose_the_same_commits_again_and_the_one_that_noted_it(
+    pair: tuple[DurableDevice, DurableDevice, GroupId],
+) -> None:
+    ann, ben, group_id = pair
+    earlier = {name: content for name, content in ann.files().items() if not name.endswith("-high-water")}
+    ann.blob(group_id, b"accepted")
+    for _ in range(3):
+        said = _mark(ann).read_bytes()
+        ann.stop()
+        ann.put_files({**earlier, _mark(ann).name: said}, in_place=True)
+        ann.restart()
+        _report_losses(ann, ben)
+    assert len(ann.fall_backs) == 3
+    assert _lost(ben) >= 1
+    ann.blob(group_id, b"later")
+    carry(ann, ben)
+    assert ben.inbox() == [b"later"]
+    assert ann.store.outbox.totals()[0] == 0
+
+
+def test_row_ids_may_change(pair: tuple[DurableDevice, DurableDevice, GroupId]) -> None:
+    """Of two records for one recipient the further one counts."""
+    ann, ben, group_id = pair
+    size = _mark(ann).stat().st_size
+    ann.stop()
+    with closing(sqlite3.connect(ann.path)) as database, database:
+        database.execute("UPDATE peer SET id = id + 7")
+    ann.restart()
+    ann.blob(group_id, b"kept")
+    assert _mark(ann).stat().st_size > size
+    _lose_commits(ann, lambda: ann.blob(group_id, b"lost"))
+    _report_losses(ann, ben)
+    assert (ben.inbox(), _lost(ben)) == ([b"kept"], 1)
 
 
 def test_what_came_before_its_commit_was_lost_counts_as_come(
