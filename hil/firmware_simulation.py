@@ -5,13 +5,14 @@ clock: what a board writes is the same on CPython and on every runtime, byte for
 """
 
 try:
-    from covey_boards.device import core
+    from covey_boards.device import core, identity
     from covey_boards.shared import cbor, link_machine, messages
     from covey_boards.shared import tweetnacl as nacl
     from hil.link_simulation import Random, damage
 except ImportError:
     import cbor
     import core
+    import identity
     import link_machine
     import messages
     import tweetnacl as nacl
@@ -241,7 +242,9 @@ class World:
     def boot(self):
         """Start the board anew, with its flash."""
         self.booted_us = self.now_us
-        self.board = core.Core(self.files, [self.sensor], core.Settings(**self.settings))
+        self.board = core.Core(
+            identity.load_identity(self.files), self.files, [self.sensor], core.Settings(**self.settings)
+        )
 
     def run(self, seconds, until=None):
         """Let time pass."""
@@ -269,6 +272,7 @@ class World:
         self.board._settings.samples = self.board._samples  # noqa: SLF001
         self.run(seconds, lambda: not self.board.outbox.entries and not self.board._batch.count)  # noqa: SLF001
         assert not self.board.outbox.entries, "not delivered"
+        assert not self.board.counters["errors"], "an error"
 
 
 def simulate(seed, permille, seconds=40, restarts=0):

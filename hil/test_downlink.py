@@ -114,7 +114,8 @@ def test_settings_come_from_the_collector() -> None:
         "interval_seconds": 60,
         "batch_seconds": 600,
     }
-    assert downlink.world.board.restart_wanted
+    assert downlink.world.board._settings.interval_us == 60_000_000, "without a restart"  # noqa: SLF001
+    assert not downlink.world.board.restart_wanted
 
 
 @pytest.mark.parametrize("seed", range(3))

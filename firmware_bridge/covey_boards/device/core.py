@@ -9,6 +9,9 @@
    While the line is up, closing batches and sending go by turns: who cannot keep up samples less, and drops nothing.
 6. Time is the gateway's word, with its doubts: without a TIME, or an hour after it, batches say UNSYNCHRONISED.
 7. What arrives can neither raise nor grow anything beyond the bounds of `link_machine` and `outbox`.
+8. An error that nobody foresaw ends the step under way and nothing else, and is counted; ten with nothing taken by the
+   line in between, and the board restarts.
+9. A restart that is asked for waits until the gateway has what was measured, as long as it takes something.
 """
 
 try:
@@ -29,15 +32,13 @@ except ImportError:
     const = int
 
 SOFTWARE = "covey-board 0.1.0"
-IDENTITY_FILE = "identity.key"
 SYNCHRONISED_US = 3_600_000_000  # section 18
 _BUSY_MS = const(4_000)  # verifying a signature on a Cortex-M0, twice over
 _WAIT_US = const(1_000_000)  # before the line's full queue is tried again
-_OUT_OF_MEMORY_MAX = const(10)
+_STUMBLES_MAX = const(10)
 _AHEAD = const(2)  # batches closed before the line has taken one
 _TURN_US = const(10_000_000)  # a gateway that takes nothing for so long stops no batch
 _NOBODY = bytes(32)
-_DRAWN = const(256)  # random bytes for a secret of 32: a poor source gets eight chances
 
 
 class Settings:
@@ -73,46 +74,23 @@ def _link_keys():
     return LinkKeys()
 
 
-def draw_secret():
-    """Return 32 random bytes, out of many more.
-
-    Raises:
-        CryptoError: there is no random source, or it is a constant.
-    """
-    drawn = nacl.randombytes(_DRAWN)
-    if len(set(drawn)) < 64:  # of 256 fair bytes, 128 to 195 differ
-        raise nacl.CryptoError("the random source repeats itself")
-    return nacl.crypto_hash(drawn)[:32]
-
-
-def load_identity(storage):
-    """Return the board's identity, drawn at the first start. A damaged file is none: its board is enrolled again."""
-    raw = storage.read(IDENTITY_FILE)
-    if raw is not None:
-        try:
-            return messages.identity_from_file(raw)
-        except cbor.WireError:
-            storage.write(messages.COLLECTOR_FILE, b"")
-    identity = messages.Identity(draw_secret(), draw_secret())
-    storage.write(IDENTITY_FILE, identity.to_file())
-    return identity
-
-
 class Core:
     """The firmware.
 
     Args:
+        identity: as `identity.load_identity` gives it.
         storage: `read(name)` gives bytes or None, `write(name, bytes)` is atomic.
         sensors: objects whose `read()` gives an iterable of (name, unit, scale, value), as `batch.Batch.add` takes them.
         settings: a `Settings`.
     """
 
-    def __init__(self, storage, sensors, settings):
+    def __init__(self, identity, storage, sensors, settings):
         self.restart_wanted = False
-        self.identity = load_identity(storage)
+        self.identity = identity
         self.outbox = Outbox(settings.outbox_bytes, _between)
         self.link = link_machine.Link(nacl.randombytes(8), mtu=settings.mtu)
         self.counters = {"readings": 0, "sensor_errors": 0, "refused": 0, "acknowledgements": 0, "out_of_memory": 0}
+        self.counters["errors"] = 0
         self._storage, self._sensors, self._settings = storage, sensors, settings
         self._collector = self._stored_collector()
         self._incarnation, self._boot_id = nacl.randombytes(8), nacl.randombytes(8)
@@ -135,7 +113,8 @@ class Core:
         self._inbox = None
         self._announced = False
         self._event = None  # of the line, under way
-        self._starved = 0  # times that the heap ended since the line took something
+        self._stumbles = 0  # errors, and times that the heap ended, since the line took something
+        self._restarting = None  # what a restart that was asked for waits for
 
     def _stored_collector(self):
         """Return [group id, signing key, noise key], or None."""
@@ -154,7 +133,20 @@ class Core:
         self.link.receive_bytes(raw, now_us // 1000)
 
     def tick(self, now_us):
-        """Do what is due, and return the bytes for the line. Call it after `feed`, and every few milliseconds."""
+        """Do what is due, and return the bytes for the line. Call it after `feed`, and every few milliseconds.
+
+        Raises:
+            MemoryError: the heap has ended; call `out_of_memory`, and go on.
+        """
+        try:
+            self._turn(now_us)
+        except MemoryError:
+            raise
+        except Exception:  # rule 8
+            self._failed()
+        return self.link.bytes_to_send(now_us // 1000)
+
+    def _turn(self, now_us):
         now = now_us // 1000
         deadline = self.link.next_deadline()
         if deadline is not None and now >= deadline:
@@ -167,17 +159,46 @@ class Core:
         self._sample(now_us)
         self._speak(now_us)
         self._work(now_us)
-        return self.link.bytes_to_send(now)
+        if self._restarting is not None:
+            self.restart_wanted = self._restarting.due(self, now_us)
 
     def out_of_memory(self):
         """Count a MemoryError, and give up the oldest message, which is told as lost. Some in a row: start anew."""
         self.counters["out_of_memory"] += 1
-        self._starved += 1
-        self.restart_wanted = self.restart_wanted or self._starved >= _OUT_OF_MEMORY_MAX
+        self._stumble()
         try:
             self.outbox.drop_oldest()
         except MemoryError:
             pass  # the next time
+
+    def restart(self, now_us):
+        """Restart once the gateway has what was measured (rule 9)."""
+        if self._restarting is None:
+            try:
+                from .restarting import Restarting
+            except ImportError:
+                from restarting import Restarting
+            self._restarting = Restarting(now_us)
+
+    def sample_now(self):
+        """Begin anew with how often the sensors are read."""
+        self._sample_at_us = 0
+
+    def is_at_gateway(self):
+        """Say whether all that was measured has been taken by the gateway."""
+        waits = self._readings or self._batch.count or self._closed is not None or self._reply or self._carry
+        return not waits and all([entry.times for entry in self.outbox.entries])
+
+    def _failed(self):
+        self.counters["errors"] += 1
+        self._stumble()
+        event, self._event = self._event, None
+        if isinstance(event, link_machine.Message):
+            self.link.acknowledge(event.token)  # or it would come again, and fail again, for good
+
+    def _stumble(self):
+        self._stumbles += 1
+        self.restart_wanted = self.restart_wanted or self._stumbles >= _STUMBLES_MAX
 
     # The line
 
@@ -197,7 +218,9 @@ class Core:
             self._receive(event, now_us)
 
     def _note_delivered(self, number, now_us):
-        self._starved = 0
+        self._stumbles = 0
+        if self._restarting is not None:
+            self._restarting.taken(now_us)
         if number == self._identify_number:
             self._identify_number = None
         if self._carry is not None and number == self._carry[0]:
@@ -222,15 +245,15 @@ class Core:
         elif kind == messages.ENROL:
             self._enrol(fields[1:])
         elif kind == messages.RESTART:
-            self.restart_wanted = True
+            self.restart(now_us)
         self.link.acknowledge(event.token)
 
     def _enrol(self, collector):
         """Rule 3. A gateway cannot have us speak to somebody new: the file has to be removed first."""
-        self._identify_due = True
         if self._collector is None:
             self._storage.write(messages.COLLECTOR_FILE, cbor.encode([1] + collector))
             self._collector = collector
+        self._identify_due = True
 
     def _say(self, message):
         """Queue a message for the gateway; return its number, or None where there is no room."""
@@ -266,7 +289,8 @@ class Core:
         """Read the sensors when it is time, and move readings into the batch as far as it takes them."""
         if self._collector is None:
             return
-        if now_us >= self._sample_at_us and not self._readings and self._samples != self._settings.samples:
+        due = now_us >= self._sample_at_us and not self._readings and self._restarting is None
+        if due and self._samples != self._settings.samples:
             self._samples += 1
             self._sample_at_us += self._settings.interval_us
             if self._sample_at_us <= now_us:  # what a long computation kept us from is not caught up with
@@ -290,6 +314,8 @@ class Core:
             self._readings.pop(0)
 
     def _batch_is_due(self, now_us):
+        if self._restarting is not None and (self._closed is not None or self._batch.count):
+            return True
         if self._up and self._ahead >= _AHEAD and now_us < self._turn_us:
             return False
         if self._closed is not None:
@@ -336,7 +362,7 @@ class Core:
             try:
                 job(now_us)
                 if not self._up:
-                    self._starved = 0
+                    self._stumbles = 0
             except MemoryError:
                 self._carry_at_us = now_us + _WAIT_US
                 self.out_of_memory()
@@ -415,7 +441,7 @@ class Core:
         if kind == messages.ACK:
             self._acknowledged(body, now_us)
         else:
-            self._reply = self._take(kind, message[4], message[6], body)
+            self._reply = self._take(kind, message[4], message[6], body, now_us)
 
     def _take(self, *message):
         """Leave what is no acknowledgement to `inbox`, which most boards never need, and so load it late."""
@@ -424,7 +450,7 @@ class Core:
                 from .inbox import Inbox
             except ImportError:
                 from inbox import Inbox
-            self._inbox = Inbox(self, self._storage, self.counters)
+            self._inbox = Inbox(self, self._storage, self._settings, self.counters)
         return self._inbox.take(*message)
 
     def believe(self, noise_public):

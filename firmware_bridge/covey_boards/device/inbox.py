@@ -47,14 +47,14 @@ class Inbox:
     """What has been heard of the collector.
 
     Args:
-        board: is told of the collector's new key by `believe`, of messages that come again by `hear_again`, and
-            `restart_wanted` where new settings ask for it.
-        storage: as `core.Core` has it.
+        board: is told of the collector's new key by `believe`, of messages that come again by `hear_again`, of new
+            settings by `sample_now`, and where they ask for it to `restart`.
+        storage, settings: as `core.Core` has them.
         counters: of the board; `blobs` and `blobs_failed` join them.
     """
 
-    def __init__(self, board, storage, counters):
-        self._board, self._storage, self._counters = board, storage, counters
+    def __init__(self, board, storage, settings, counters):
+        self._board, self._storage, self._settings, self._counters = board, storage, settings, counters
         counters["blobs"] = counters["blobs_failed"] = 0
         self._incarnation, self._upto = self._stored()
 
@@ -67,7 +67,7 @@ class Inbox:
                 pass  # then the collector's messages come once more
         return [bytes(8), 0]
 
-    def take(self, kind, incarnation, link_seq, body):
+    def take(self, kind, incarnation, link_seq, body, now_us):
         """Deal with a message of the collector's; return (kind, body) of an answer, or None.
 
         Raises:
@@ -86,7 +86,7 @@ class Inbox:
                     self._upto = last
         if link_seq == self._upto + 1:
             if kind == messages.BLOB:
-                self._deal_with(body)
+                self._deal_with(body, now_us)
             elif kind == messages.COLLECTOR_KEY:
                 self._change_key(body)
             self._upto = link_seq
@@ -96,13 +96,23 @@ class Inbox:
             return None
         return messages.ACK, cbor.encode([self._incarnation, [self._upto, []]])
 
-    def _deal_with(self, content):
+    def _deal_with(self, content, now_us):
         try:
-            if received.received(content, self._storage):
-                self._board.restart_wanted = True
+            wanted = received.received(content, self._storage)
+            if isinstance(wanted, dict):
+                self._follow(wanted)
+            elif wanted:
+                self._board.restart(now_us)
             self._counters["blobs"] += 1
         except Exception:  # a blob that cannot be used must not come back for ever
             self._counters["blobs_failed"] += 1
+
+    def _follow(self, settings):
+        for name in ("interval", "batch", "report"):
+            seconds = settings.get(name + "_seconds")
+            if seconds is not None:
+                setattr(self._settings, name + "_us", int(1_000_000 * seconds))
+        self._board.sample_now()
 
     def _change_key(self, noise_public):
         """Believe a usable key; another would make the collector deaf to us, and is refused as often as it comes."""

@@ -125,6 +125,23 @@ def run(board, line, clock, watchdog=None, seconds=None):
             watchdog.feed()
 
 
+def load_identity(files):
+    """Return the board's identity; what draws and reads it is let go of, as the heap is small."""
+    import identity
+
+    del sys.modules["identity"]
+    return identity.load_identity(files)
+
+
+def _watchdog():
+    try:
+        from machine import WDT
+
+        return WDT(timeout=_WATCHDOG_MS)
+    except (ImportError, ValueError):
+        return None  # this port has none, or none for so long
+
+
 def main(seconds=None):
     """Start the firmware; it ends only if the prompt is asked for, or after so many seconds."""
     settings = read_settings()
@@ -151,12 +168,11 @@ def main(seconds=None):
         line = Console(limits.mtu)
         if wants_prompt(line, clock, settings.get("prompt_seconds", 1.5)):
             return
-    board = core.Core(Files(), sensors.open_sensors(settings.get("sensors", SENSORS)), limits)
-    watchdog = None
-    if settings.get("watchdog"):
-        from machine import WDT
-
-        watchdog = WDT(timeout=_WATCHDOG_MS)
+    files = Files()
+    opened, failed = sensors.open_sensors(settings.get("sensors", SENSORS))
+    board = core.Core(load_identity(files), files, opened, limits)
+    board.counters["sensor_errors"] += failed
+    watchdog = _watchdog() if seconds is None and settings.get("watchdog", True) else None
     run(board, line, clock, watchdog, seconds)
     if seconds is None:
         import machine

@@ -14,7 +14,7 @@ def received(content, storage):
     """Take what the collector sent. Runs once for each blob, and once more after a power cut at the wrong moment.
 
     Returns:
-        Whether the board should start anew.
+        Settings that the board follows from now on; or True where it should start anew.
 
     Raises:
         ValueError: the content is none of ours; nothing changes.
@@ -29,4 +29,4 @@ def received(content, storage):
     settings = json.loads((storage.read(SETTINGS_FILE) or b"{}").decode())
     settings.update(changes)
     storage.write(SETTINGS_FILE, json.dumps(settings).encode())
-    return True
+    return changes

@@ -43,12 +43,17 @@ SENSORS = {"counter": Counter, "memory": Memory}
 
 
 def open_sensors(wanted):
-    """Return the sensors of a list of [kind, {argument: value}].
-
-    Raises:
-        KeyError, TypeError, ImportError: there is no such kind, it takes no such argument, or this board lacks it.
-    """
-    return [_kind(name)(**arguments) for name, arguments in wanted]
+    """Return the sensors of a list of [kind, {argument: value}] that can be opened, and how many others there are."""
+    opened, failed = [], 0
+    for entry in wanted:
+        try:
+            name, arguments = entry
+            opened.append(_kind(name)(**arguments))
+        except MemoryError:
+            raise
+        except Exception:  # no such kind or argument, not on this board, or not connected
+            failed += 1
+    return opened, failed
 
 
 def _kind(name):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from covey.core.ids import Incarnation
-from covey_boards.device import core, outbox
+from covey_boards.device import core, identity, outbox
 from covey_boards.shared import cbor, messages
 from covey_boards.shared import tweetnacl as nacl
 from hil import firmware_simulation as simulation
@@ -33,11 +33,11 @@ def test_lives_on_damaged_lines_lose_and_double_nothing(seed: int) -> None:
 def test_the_identity_is_drawn_once_and_stays() -> None:
     world = simulation.World(3, **QUICK)
     public = world.board.identity.signing_public
-    stored = world.files.held[core.IDENTITY_FILE]
+    stored = world.files.held[identity.IDENTITY_FILE]
     world.boot()
     assert world.board.identity.signing_public == public
-    assert world.files.held[core.IDENTITY_FILE] == stored
-    world.files.write(core.IDENTITY_FILE, stored[:-1])
+    assert world.files.held[identity.IDENTITY_FILE] == stored
+    world.files.write(identity.IDENTITY_FILE, stored[:-1])
     world.files.write(messages.COLLECTOR_FILE, b"\x01")
     world.boot()
     assert world.board.identity.signing_public != public
@@ -47,7 +47,7 @@ def test_the_identity_is_drawn_once_and_stays() -> None:
 def test_a_constant_random_source_draws_no_identity() -> None:
     nacl.set_randombytes(lambda count: b"\x2a" * count)
     with pytest.raises(nacl.CryptoError):
-        core.draw_secret()
+        identity.draw_secret()
 
 
 def test_nothing_is_sampled_before_somebody_is_named_and_nobody_else_is_taken() -> None:
@@ -145,7 +145,73 @@ def test_a_restart_is_acknowledged_first() -> None:
     world.gateway.link.send(messages.to_line(messages.RESTART))
     world.run(2, lambda: world.board.restart_wanted)
     world.run(0.01)
-    assert world.gateway.link.statistics.messages_sent == sent + 1
+    assert world.gateway.link.statistics.messages_sent > sent
+
+
+def test_a_planned_restart_takes_nothing_that_was_measured_along() -> None:
+    world = simulation.World(31, batch_us=60_000_000, interval_us=500_000)
+    world.run(20)
+    assert world.collector.values() == [], "still in the batch"
+    world.gateway.link.send(messages.to_line(messages.RESTART))
+    world.run(30, lambda: world.board.restart_wanted)
+    measured = world.sensor.count
+    world.run(1)
+    world.boot()
+    world.run(2)
+    assert world.collector.values()[:measured] == list(range(1, measured + 1))
+
+
+def test_a_gateway_that_takes_nothing_keeps_no_board_from_its_restart() -> None:
+    world = simulation.World(32, **QUICK)
+    world.run(5)
+    world.gateway.link.send(messages.to_line(messages.RESTART))
+    world.run(0.1)
+    world.absent = True
+    world.run(10, lambda: world.board.restart_wanted)
+    assert world.board.restart_wanted
+
+
+def test_new_settings_hold_at_once_and_cost_no_reading() -> None:
+    world = simulation.World(33, interval_us=10_000_000, batch_us=60_000_000)
+    world.run(25)
+    world.board._settings.interval_us, world.board._settings.batch_us = 500_000, 2_000_000
+    world.board.sample_now()
+    world.run(10)
+    world.settle()
+    assert world.sensor.count > 15
+    assert world.collector.values() == list(range(1, world.sensor.count + 1))
+    assert len(world.collector.links) == 1, "the board never restarted"
+
+
+def test_a_full_flash_stops_nothing_but_what_needs_it_(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = simulation.World(34, **QUICK)
+    real = world.files.write
+
+    def full(_name: str, _data: bytes) -> None:
+        raise OSError(28)
+
+    monkeypatch.setattr(world.files, "write", full)
+    world.run(3)
+    assert world.board.counters["errors"] == 1
+    assert world.sensor.count == 0, "nobody is named"
+    monkeypatch.setattr(world.files, "write", real)
+    keys = world.collector.identity
+    world.gateway.link.send(messages.to_line(messages.ENROL, simulation.GROUP, keys.signing_public, keys.noise_public))
+    world.run(10)
+    assert world.collector.values()
+
+
+def test_an_error_in_each_turn_restarts_the_board_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = simulation.World(35, **QUICK)
+    world.run(5)
+
+    def broken(_now_us: int) -> None:
+        raise ValueError("odd")
+
+    monkeypatch.setattr(world.board, "_sample", broken)
+    world.run(60, lambda: world.board.restart_wanted)
+    assert world.board.restart_wanted
+    assert world.board.counters["errors"] >= 10
 
 
 @pytest.mark.parametrize("seed", range(6))

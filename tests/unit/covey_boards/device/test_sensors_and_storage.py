@@ -27,11 +27,17 @@ def test_sensors_are_found_by_kind_and_a_persons_own_come_first(monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "my_sensors", own)
     monkeypatch.setitem(sys.modules, "hardware", hardware)
     wanted = [["counter", {"name": "c"}], ["own", {"name": "a"}], ["temperature", {"name": "b"}]]
-    assert [sensor.read()[0][:1] for sensor in open_sensors(wanted)] == [("c",), ("a",), ("b",)]
-    with pytest.raises(KeyError):
-        open_sensors([["nothing", {}]])
-    with pytest.raises(TypeError):
-        open_sensors([["counter", {"colour": 1}]])
+    opened, failed = open_sensors(wanted)
+    assert [sensor.read()[0][:1] for sensor in opened] == [("c",), ("a",), ("b",)]
+    assert failed == 0
+
+
+def test_a_sensor_that_cannot_be_opened_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hardware", hardware)
+    wanted = [["nothing", {}], ["counter", {"colour": 1}], 5, ["counter"], ["temperature", {}], ["counter", {}]]
+    [sensor], failed = open_sensors(wanted)
+    assert sensor.read() == [("board:counter", "", 0, 1)]
+    assert failed == 5
 
 
 @pytest.mark.parametrize(("volts", "hundredths"), [(0.706, 2700), (0.706 - 0.001721 * 10, 3700), (0.8781, -7300)])

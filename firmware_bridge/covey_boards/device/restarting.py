@@ -1,0 +1,23 @@
+"""A restart that was asked for waits until the gateway has what was measured. Loaded when one is."""
+
+try:
+    from micropython import const
+except ImportError:
+    const = int
+
+FLUSH_US = const(3_000_000)  # a gateway that takes nothing for so long keeps no board from its restart
+
+
+class Restarting:
+    """What a restart waits for, since `now_us`."""
+
+    def __init__(self, now_us):
+        self._at_us = now_us + FLUSH_US
+
+    def taken(self, now_us):
+        """Wait on, as the gateway takes what it is sent."""
+        self._at_us = now_us + FLUSH_US
+
+    def due(self, board, now_us):
+        """Say whether there is nothing that the gateway lacks, or it takes nothing any more."""
+        return now_us >= self._at_us or board.is_at_gateway()
