@@ -55,6 +55,22 @@ class Blob:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramSetting:
+    """A setting that an operator gave this device: the value that is to hold, None for the program's own again.
+
+    A number with a fraction is its decimal text. `state` is "handed_over" until the program has said what it made of it
+    (`report_setting`). `by` names the device that asks for it, `operation` the entry in the group's history, in hex.
+    """
+
+    key: str
+    value: str | bool | int | None
+    state: str
+    by: str
+    operation: str
+    group_id: str
+
+
 class Client:
     """One agent, by its socket.
 
@@ -147,6 +163,35 @@ class Client:
             while line := self._read(answer.readline):
                 if line.strip():  # an empty one is a sign of life
                     yield _blob(line)
+
+    def settings(self, prefix: str = "app.", follow_s: int = 0) -> Generator[ProgramSetting, None, None]:
+        """Yield the settings that operators gave this device, then their changes in the next seconds.
+
+        `prefix`: only those whose keys begin so. A setting comes again whenever something of it has changed, so a
+        program that follows them acts on those of state "handed_over", and reports.
+        """
+        query = {"prefix": prefix, "follow": follow_s}
+        with closing(_Connection(self._path)) as connection:
+            answer = connection.ask("GET", "/v1/settings", query)
+            while line := self._read(answer.readline):
+                if line.strip():
+                    yield _setting(line)
+
+    def report_setting(
+        self,
+        setting: ProgramSetting,
+        value: str | bool | float | None = None,
+        *,
+        refused: str = "",
+    ) -> bool:
+        """Say that a program has applied a setting of its own, or why it refused it; operators are told.
+
+        `value`: what it has now. Return False where another operation asks for the setting by now.
+        """
+        state = "refused" if refused else "applied"
+        content = {"key": setting.key, "operation": setting.operation, "state": state, "value": value, "why": refused}
+        answer = self._json("POST", "/v1/settings/report", None, json.dumps(content).encode(), "application/json")
+        return bool(answer.get("reported"))
 
     def forget(self, identifier: int) -> None:
         """Take a blob out of the inbox, for good."""
@@ -259,6 +304,15 @@ def _blob(line: bytes) -> Blob:
         raise AgentVersionError.lacking(str(error.args[0])) from error
     except (ValueError, TypeError) as error:
         raise AgentVersionError.lacking("a body") from error
+
+
+def _setting(line: bytes) -> ProgramSetting:
+    """Read a line of the settings; what only a later version says is left out."""
+    found = _document(line)
+    try:
+        return ProgramSetting(**{each.name: found[each.name] for each in fields(ProgramSetting)})
+    except KeyError as error:
+        raise AgentVersionError.lacking(str(error.args[0])) from error
 
 
 def _refused(content: bytes) -> CoveyError:

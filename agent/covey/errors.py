@@ -166,6 +166,16 @@ class ConfigurationError(LocalError):
     exit_code = 78
 
 
+class SettingError(LocalError):
+    """A setting that may not be given; `code` says why not (docs/protocol.md, "Settings")."""
+
+    code = "setting"
+
+    def __init__(self, message: str, code: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
 class GroupDestroyedError(LocalError):
     """The only group of this device was destroyed: it is a new device at its next start (000.23)."""
 

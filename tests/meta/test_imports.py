@@ -18,7 +18,7 @@ _LEAVES = ("covey.core.group", "covey.core.pairing", "covey.core.telemetry", "co
 _LINK = (*_WIRE, *_LEAVES, "covey.core.link", "covey.core.presence.status")
 _MACHINES = (
     *(*_LINK, "covey.core.membership", "covey.core.presence", "covey.core.history"),
-    *("covey.core.routing", "covey.core.collectors"),
+    *("covey.core.routing", "covey.core.collectors", "covey.core.settings"),
 )
 _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.errors": (),
@@ -40,6 +40,10 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.core.history": (*_LINK, "covey.core.membership", "covey.core.orders.selector", "covey.core.history"),
     "covey.core.orders.selector": _LINK,
     "covey.core.orders": (*_LINK, "covey.core.membership", "covey.core.history", "covey.core.orders"),
+    "covey.core.settings": (
+        *_LINK,
+        *("covey.core.membership", "covey.core.history", "covey.core.orders", "covey.core.settings"),
+    ),
     "covey.core.routing": (*_LINK, "covey.core.membership", "covey.core.routing"),
     "covey.core.collectors": (*_LINK, "covey.core.membership", "covey.core.records"),
     "covey.core": _CORE,

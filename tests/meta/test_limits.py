@@ -104,6 +104,11 @@ _OUR_OWN = {
     "COLLECTOR_SILENT_US": "a sender's patience",
     "COLLECTOR_CHECK_US": "this device's rhythm",
     "REDIRECTED_AT_ONCE": "this device's rhythm",
+    "MAXIMUM_ALLOWED_SETTINGS": "this device's own list",
+    "MAXIMUM_ORDERED_BYTES": "this device's own file",
+    "SETTING_TRIES": "this device's patience",
+    "RELAY_TRIAL_US": "this device's patience",
+    "SETTINGS_RESTART_US": "this device's rhythm",
 }
 """Limits that no peer needs to know, and why."""
 

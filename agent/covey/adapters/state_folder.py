@@ -5,7 +5,7 @@ noise.keys       the noise secrets, mode 0600
 state.sqlite     everything durable              relay.password   the broker's credential, mode 0600
 vault.key        a collector's vault key         agent.lock       held while an agent runs
 relay-ca.pem     whom to trust at the broker, where an inviter told
-relays/          credentials for further brokers
+relays/          credentials for further brokers  ordered.json     what operators have set, mode 0600
 state.sqlite-…   its log, lock, marks, reserved    state.sqlite.damaged-…  what a damaged one was saved from
 """
 
@@ -36,6 +36,7 @@ from covey.config.file import Configuration, changed_text, config_text, read_con
 from covey.config.settings import Config, Value
 from covey.core.crypto import Identity, NoiseKey, wipe
 from covey.errors import ConfigurationError, LocalError
+from covey.limits.settings import MAXIMUM_ORDERED_BYTES
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.state_file import Report
@@ -44,6 +45,7 @@ SYSTEM_STATE = Path("/var/lib/covey")
 """The state of the machine's own agent, as the packaged units run it."""
 
 _MAXIMUM_PASSWORD_BYTES = 1024
+_SECRETS = ("identity.key", "noise.keys", "relay.password", "relay.pem", "ordered.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class StateFolder:
         remove_durably(self._wiped_path)
 
     def _remove_everything(self) -> None:
-        secrets = [self.path / name for name in ("identity.key", "noise.keys", "relay.password", "relay.pem")]
+        secrets = [self.path / name for name in _SECRETS]
         further = sorted((self.path / "relays").glob("*/*"))
         for path in (*secrets, *further, *self.state_file.companions()):
             remove_durably(path)
@@ -166,7 +168,22 @@ class StateFolder:
         Raises:
             ConfigurationError: see `read_configuration`.
         """
-        return read_configuration(self.config_files(), os.environ)
+        return read_configuration(self.config_files(), os.environ, self.ordered())
+
+    def ordered(self) -> str:
+        """Return the layer of what operators have set, as it was written; empty where there is none to be read."""
+        try:
+            return read_secret(self._ordered_path, MAXIMUM_ORDERED_BYTES).decode()
+        except (ConfigurationError, UnicodeDecodeError):
+            return ""
+
+    def write_ordered(self, text: str) -> None:
+        """Replace the layer of what operators have set.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        write_secret(self._ordered_path, text.encode())
 
     def config_files(self) -> list[Path]:
         """Return the configuration's files: what commands write, then the machine's, fragments by name in each."""
@@ -223,6 +240,10 @@ class StateFolder:
     def write_relay_password(self, password: str) -> None:
         """Keep the broker's credential where the configuration says."""
         write_secret(self.path / self.config().relay.password_file, password.encode())
+
+    @property
+    def _ordered_path(self) -> Path:
+        return self.path / "ordered.json"
 
     @property
     def _wiped_path(self) -> Path:

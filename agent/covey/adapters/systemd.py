@@ -28,6 +28,7 @@ class Systemd:
             self._address = "\0" + self._address[1:]
         self._every_s = _watchdog_s(environment) / 4  # three may be lost
         self._ready = False
+        self._stays = False
         self._said_alive_at = 0.0
         self._asked_for_time_at = float("-inf")
 
@@ -53,9 +54,14 @@ class Systemd:
         """Give `systemctl status` a line to show."""
         self._send("STATUS=" + line.replace("\n", " "))
 
+    def stays(self) -> None:
+        """Note that the end at hand is none: the agent begins anew in this process."""
+        self._stays = True
+
     def stopping(self) -> None:
         """Say that the end was asked for."""
-        self._send("STOPPING=1")
+        if not self._stays:
+            self._send("STOPPING=1")
 
     def _send(self, state: str) -> None:
         if not self._address:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.app.roles.collector import Collector
     from covey.app.runtime import AgentRole
+    from covey.config.settings import Config
     from covey_boards.bridge import Bridge
 
 
@@ -32,7 +33,16 @@ def sensor_roles(device: Device) -> list[AgentRole]:
 
     sensors, firmware = HostSensors(device.folder.path), Firmware(device.store.boards.all)
     interval_us = int(device.config.sensors.interval_seconds * 1e6)
-    return [Sensors(lambda: [*sensors.sample(), *firmware.sample()], device.publisher(), interval_us, report)]
+    publisher = device.publisher()
+    role = Sensors(lambda: [*sensors.sample(), *firmware.sample()], publisher, interval_us, report)
+
+    def follow(config: Config) -> None:
+        role.interval_us = int(config.sensors.interval_seconds * 1e6)
+        publisher.batch_us = int(config.telemetry.batch_seconds * 1e6)
+        publisher.batch_readings = config.telemetry.batch_readings
+
+    device.live.follow(("sensors.interval_seconds", "telemetry.batch_seconds", "telemetry.batch_readings"), follow)
+    return [role]
 
 
 def board_roles(device: Device) -> list[AgentRole]:

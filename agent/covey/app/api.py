@@ -20,12 +20,22 @@ from covey.adapters.local_api.routes import Answer, Request, Route, Text
 from covey.adapters.local_api.server import LocalApi
 from covey.app.api_operations import OPERATIONS, api_description
 from covey.app.device import Device, device_on
-from covey.app.documents import ArrivedBlob, Forgotten, QueuedBlob, QueuedReadings, to_json
+from covey.app.documents import (
+    ArrivedBlob,
+    Forgotten,
+    OrderedSettingDocument,
+    QueuedBlob,
+    QueuedReadings,
+    ReportedSettingDocument,
+    to_json,
+)
 from covey.app.metrics import FORMS
 from covey.app.opened_device import OpenedDevice, blob_of
+from covey.app.operations.program_settings import ordered_settings, read_report, report_setting
 from covey.errors import UsageError
 from covey.limits.message import MAXIMUM_BLOB_BYTES
 from covey.limits.telemetry import MAXIMUM_PUBLISH_BYTES
+from covey.limits.units import KIB
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +43,7 @@ if TYPE_CHECKING:
     from covey.app.openapi import Endpoint
     from covey.client import Blob
 
-_BODY_BYTES = {"publish": MAXIMUM_PUBLISH_BYTES, "send": MAXIMUM_BLOB_BYTES}
+_BODY_BYTES = {"publish": MAXIMUM_PUBLISH_BYTES, "send": MAXIMUM_BLOB_BYTES, "report_setting": 8 * KIB}
 """The others have no body."""
 _LOOK_S = 0.1
 _KEEPALIVE_S = 15.0
@@ -73,6 +83,8 @@ class _Answers:
             "send": self._send,
             "inbox": self._inbox,
             "forget": self._forget,
+            "settings": self._settings,
+            "report_setting": self._report_setting,
         }
         return tuple(
             Route(
@@ -151,6 +163,34 @@ class _Answers:
                     and time.monotonic() < min(deadline, spoken_at + _KEEPALIVE_S)
                 ):
                     time.sleep(_LOOK_S)
+
+    def _settings(self, request: Request) -> Answer:
+        return self._setting_lines(request.query.get("prefix", ""), int(request.query.get("follow", 0)))
+
+    def _setting_lines(self, prefix: str, follow_s: int) -> Iterator[dict[str, Any] | None]:
+        shown: dict[str, OrderedSettingDocument] = {}
+        deadline = time.monotonic() + follow_s
+        spoken_at = time.monotonic()
+        with self._opened() as device:
+            while True:
+                found = [each for each in ordered_settings(device) if each.key.startswith(prefix)]
+                for each in (each for each in found if shown.get(each.key) != each):
+                    spoken_at = time.monotonic()
+                    yield _document(each)
+                shown = {each.key: each for each in found}
+                if time.monotonic() >= deadline:
+                    return
+                if time.monotonic() - spoken_at >= _KEEPALIVE_S:
+                    spoken_at = time.monotonic()
+                    yield None
+                while not device.store.changed_elsewhere() and time.monotonic() < min(
+                    deadline, spoken_at + _KEEPALIVE_S
+                ):
+                    time.sleep(_LOOK_S)
+
+    def _report_setting(self, request: Request) -> Answer:
+        with self._opened() as device:
+            return _document(ReportedSettingDocument(report_setting(device, read_report(request.body))))
 
     def _forget(self, request: Request) -> Answer:
         with self._opened() as device:

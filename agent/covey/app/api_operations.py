@@ -7,13 +7,17 @@ from typing import Any
 from covey.app.documents import (
     ArrivedBlob,
     Forgotten,
+    OrderedSettingDocument,
     Outbox,
     QueuedBlob,
     QueuedReadings,
+    ReportedSettingDocument,
     Status,
 )
 from covey.app.metrics import FORMS
 from covey.app.openapi import Endpoint, Parameter, Schema, description
+from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
+from covey.limits.settings import MAXIMUM_REPORTED_VALUE_BYTES, MAXIMUM_SETTING_WHY_BYTES
 from covey.limits.storage import IDEMPOTENCY_KEY_LENGTH, IDEMPOTENCY_KEYS
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 
@@ -90,6 +94,23 @@ _KEY = Parameter(
     f"drawn for this request: tried again with it, it queues nothing more. The latest {IDEMPOTENCY_KEYS:,} are kept",
     "header",
 )
+
+_SETTING_REPORT: Schema = {
+    "type": "object",
+    "required": ["key", "operation", "state"],
+    "additionalProperties": False,
+    "properties": {
+        "key": {"type": "string", "pattern": "^app\\.", "maxLength": MAXIMUM_SETTING_KEY_BYTES},
+        "operation": {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "as it came with the setting"},
+        "state": {"enum": ["applied", "refused"]},
+        "value": {
+            "type": ["string", "boolean", "integer", "number", "null"],
+            "description": f"what it now has: a text of at most {MAXIMUM_REPORTED_VALUE_BYTES} bytes, for example",
+        },
+        "why": {"type": "string", "description": f"for people, at most {MAXIMUM_SETTING_WHY_BYTES} bytes"},
+    },
+}
+_SETTING_REPORT_EXAMPLE = {"key": "app.mode", "operation": "5f" * 32, "state": "applied", "value": "eco"}
 
 OPERATIONS = (
     Endpoint(
@@ -207,6 +228,34 @@ OPERATIONS = (
         {_JSON: Forgotten},
         (Parameter("id", {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}, where="path"),),
         refusals=("NoStorage", "NotHere"),
+    ),
+    Endpoint(
+        "settings",
+        "GET",
+        "/v1/settings",
+        "The settings that operators gave this device, then their changes",
+        "a setting in each line",
+        {"application/x-ndjson": OrderedSettingDocument},
+        (
+            Parameter(
+                "prefix",
+                {"type": "string", "maxLength": MAXIMUM_SETTING_KEY_BYTES},
+                "only settings whose keys begin so, as `app.` for those of programs",
+            ),
+            _number("follow", 0, _FOLLOW_S_MAX, "go on for so many seconds"),
+        ),
+        description="One JSON document a line; a setting comes again whenever something of it has changed. "
+        "An empty line is a sign of life.",
+    ),
+    Endpoint(
+        "report_setting",
+        "POST",
+        "/v1/settings/report",
+        "Say what a program has made of a setting of its own (`app.…`), durably: operators are told",
+        "kept",
+        {_JSON: ReportedSettingDocument},
+        body={_JSON: {"schema": _SETTING_REPORT, "example": _SETTING_REPORT_EXAMPLE}},
+        refusals=("NoLength", "NoStorage"),
     ),
 )
 

@@ -1,4 +1,9 @@
-"""A device's agent: one process at a time, with its roles and its local API, until a signal ends it."""
+"""A device's agent: one process at a time, with its roles and its local API, until a signal ends it.
+
+Where a setting that an operator gave needs a start of the agent, it begins anew in the same process: what is open is
+brought to an end as at a signal, but the locks and the identity stay, so that nobody comes between, and nobody is asked
+for a passphrase. A service manager notices nothing of it.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +13,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from covey.adapters.journal import report
 from covey.adapters.systemd import Systemd
+from covey.app.device import device_on
 from covey.app.relay_loop import speak_with_relay, stop_signals
-from covey.errors import LocalError
+from covey.app.setting_orders import give_back, settings_role, write_layer_at_start
+from covey.errors import ConfigurationError, LocalError
 
 if TYPE_CHECKING:
+    from covey.adapters.state_folder import StateFolder
     from covey.app.device import Device
     from covey.app.runtime import AgentRole
+    from covey.core.crypto import Identity
 
 _POLL_S = 0.1
 _PROBE_S = 0.5
@@ -23,24 +33,80 @@ _YIELD_S = 10.0
 """A command that waits notices a starting agent within a second; then it lets go of the relay."""
 
 
-def run_agent(device: Device, roles: Sequence[AgentRole], *, lands_telemetry: bool = False) -> None:
-    """Be the agent on this state until SIGTERM or Ctrl-C.
+def run_agent(
+    folder: StateFolder, roles: Callable[[Device], Sequence[AgentRole]], *, lands_telemetry: bool = False
+) -> None:
+    """Be the agent on this state until SIGTERM or Ctrl-C, with these roles on the device each time that it is opened.
 
     Raises:
-        ConfigurationError: no relay is set, or the local API's socket cannot be there.
+        ConfigurationError: no device here, no relay is set, or the local API's socket cannot be there.
         LocalError: an agent runs already on this state.
+        StorageError: the database cannot be opened.
     """
-    agent_lock = _lock_within(device.folder.lock_agent, _PROBE_S)
+    identity = folder.identity()
+    try:
+        with _agent_locks(folder):
+            while _ran_until_restart(folder, identity, roles, lands_telemetry=lands_telemetry):
+                report("notice", "begins anew, with the settings that operators gave")
+    finally:
+        identity.wipe()
+
+
+def _ran_until_restart(
+    folder: StateFolder, identity: Identity, roles: Callable[[Device], Sequence[AgentRole]], *, lands_telemetry: bool
+) -> bool:
+    """Be the agent; return whether it is to begin anew instead of ending."""
+    with device_on(folder, identity, folder.config()) as device:
+        if write_layer_at_start(device):
+            return True
+        try:
+            return _run(device, roles, lands_telemetry=lands_telemetry)
+        except ConfigurationError as error:
+            if not give_back(device, str(error)):
+                raise
+            report("error", f"{error}; what operators set before this holds again")
+            return True
+
+
+def _run(device: Device, roles: Callable[[Device], Sequence[AgentRole]], *, lands_telemetry: bool) -> bool:
+    restart = _Restart(Systemd())
+    with stop_signals() as early, _local_api(device):
+        device.folder.state_file.change_mark(device.store)
+        ended = speak_with_relay(
+            device,
+            [*roles(device), settings_role(device, restart.ask)],
+            lambda: bool(early) or restart.asked,
+            lands_telemetry=lands_telemetry,
+            supervisor=restart.supervisor,
+        )
+        device.folder.state_file.change_mark(device.store)
+    return restart.asked and not (ended or early)
+
+
+class _Restart:
+    """Whether a setting asks for a start of the agent; the service manager then hears of no end."""
+
+    def __init__(self, supervisor: Systemd) -> None:
+        self.supervisor = supervisor
+        self.asked = False
+
+    def ask(self) -> None:
+        self.asked = True
+        self.supervisor.stays()
+
+
+@contextmanager
+def _agent_locks(folder: StateFolder) -> Iterator[None]:
+    """Hold the locks of the one agent, and of whoever speaks with the relay."""
+    agent_lock = _lock_within(folder.lock_agent, _PROBE_S)
     if agent_lock is None:
         raise LocalError("an agent runs already on this state", hint="'covey status' shows what it does")
-    relay_lock = _lock_within(device.folder.lock_relay, _YIELD_S)
+    relay_lock = _lock_within(folder.lock_relay, _YIELD_S)
     if relay_lock is None:
+        os.close(agent_lock)
         raise LocalError("another covey command does not let go of the relay", hint="end it, then start again")
     try:
-        with stop_signals() as early, _local_api(device):
-            device.folder.state_file.change_mark(device.store)
-            speak_with_relay(device, roles, lambda: bool(early), lands_telemetry=lands_telemetry, supervisor=Systemd())
-            device.folder.state_file.change_mark(device.store)
+        yield
     finally:
         os.close(relay_lock)
         os.close(agent_lock)

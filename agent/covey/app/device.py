@@ -16,6 +16,7 @@ from covey.adapters.journal import notify_person, report
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_folder import SYSTEM_STATE, StateFolder
 from covey.adapters.systemd import Systemd
+from covey.app.live_settings import LiveSettings
 from covey.app.roles.publisher import Publisher, telemetry_group
 from covey.config.settings import Config
 from covey.core.group.manifest import GroupManifest
@@ -38,11 +39,16 @@ class Device:
     """One device, opened. A fresh account is one that the relay may have to hear of yet."""
 
     folder: StateFolder
-    config: Config
+    live: LiveSettings
     store: SqliteStore
     clock: Clock
     node: Node
     fresh_account: bool = False
+
+    @property
+    def config(self) -> Config:
+        """The settings as they hold."""
+        return self.live.config
 
     def now(self) -> Now:
         """Return both clocks."""
@@ -164,7 +170,7 @@ def device_on(folder: StateFolder, identity: Identity, config: Config) -> Iterat
             node.telemetry.keep(config.telemetry.keep_days)
         except (RemoteError, ValueError) as error:  # what was checked when it was stored
             raise DamagedStateError(f"the state database is damaged: {error}") from error
-        yield Device(folder, config, store, SystemClock(), node)
+        yield Device(folder, LiveSettings(config), store, SystemClock(), node)
     except DamagedStateError as error:
         folder.state_file.note_damage()
         raise DamagedStateError(str(error), hint="the next start saves what can be read") from error

@@ -116,7 +116,9 @@ def _generic(origin: Any, inner: tuple[Any, ...], types: set[type]) -> Schema:
         return {"type": "array", "items": schema_of(inner[0], types)}
     if origin is dict:
         return {"type": "object", "additionalProperties": schema_of(inner[1], types)}
-    (some,) = (each for each in inner if each is not NoneType)  # what is left is an optional value
+    if len(inner) > 2:  # what is left is one of some plain values, or an optional value
+        return {"type": [_PRIMITIVES[each] for each in inner]}
+    (some,) = (each for each in inner if each is not NoneType)
     found = schema_of(some, types)
     return found | {"type": [found["type"], "null"]} if "type" in found else {"anyOf": [found, {"type": "null"}]}
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from covey.app.agent_roles import collector_role, configured_roles
 from covey.app.daemon import run_agent
-from covey.cli.device_options import open_device
+from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser
+
+if TYPE_CHECKING:
+    from covey.app.device import Device
+    from covey.app.runtime import AgentRole
 
 
 def add_arguments(parser: Parser) -> None:
@@ -18,7 +23,9 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run until SIGTERM or Ctrl-C."""
-    with open_device(options) as device:
-        roles = [collector_role(device, options.vault), *configured_roles(device, sensors=not options.no_sensors)]
-        run_agent(device, roles, lands_telemetry=True)
+
+    def roles(device: Device) -> list[AgentRole]:
+        return [collector_role(device, options.vault), *configured_roles(device, sensors=not options.no_sensors)]
+
+    run_agent(state_folder(options), roles, lands_telemetry=True)
     return 0

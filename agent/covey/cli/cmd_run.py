@@ -6,7 +6,7 @@ import argparse
 
 from covey.app.agent_roles import configured_roles
 from covey.app.daemon import run_agent
-from covey.cli.device_options import open_device
+from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser
 
 
@@ -17,6 +17,5 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run until SIGTERM or Ctrl-C."""
-    with open_device(options) as device:
-        run_agent(device, configured_roles(device, sensors=not options.no_sensors))
+    run_agent(state_folder(options), lambda device: configured_roles(device, sensors=not options.no_sensors))
     return 0

@@ -26,6 +26,7 @@ _COMMANDS = {
     "recv": ("recv", "take blobs that have arrived"),
     "note": ("note", "say something to a group, for good"),
     "history": ("history", "what a group's members have said, and the proof of it"),
+    "setting": ("setting", "change a setting everywhere, and see what became of it"),
     "session": ("session", "where people meet to work on the fleet, and when they did"),
     "outbox": ("outbox", "the messages that wait: list, verify, carry on a stick, quarantine"),
     "publish": ("publish", "publish readings: SenML or NDJSON from a file or stdin"),

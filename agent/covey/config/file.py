@@ -1,6 +1,7 @@
 """Configuration as it is written: TOML files and the environment into `config.py`'s settings, and back into a file.
 
-1. Later sources win: defaults, `config.toml`, further files and `conf.d/*.toml` in the order given, the environment.
+1. Later sources win: defaults, `config.toml`, further files and `conf.d/*.toml` in the order given, what operators have
+   set (`ordered.py`), the environment.
 2. A section of the environment's names is ours as soon as its prefix is: `COVEY_RELAY_URLL` is a mistake, not somebody
    else's variable.
 3. A file that is changed keeps its comments, and everything else that somebody wrote into it.
@@ -14,8 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from covey.config.ordered import ordered_values
 from covey.config.settings import SECTIONS, Config, Setting, Value, nearest, setting, settings, toml_value
 from covey.errors import ConfigurationError
+
+ORDERED_BY = "set by "
+"""How the origin of what an operator has set begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +37,10 @@ class Configuration:
         return found
 
 
-def read_configuration(files: Sequence[Path], environment: Mapping[str, str]) -> Configuration:
+def read_configuration(files: Sequence[Path], environment: Mapping[str, str], ordered: str = "") -> Configuration:
     """Read and check the files, later ones over earlier ones, and the environment over them all.
+
+    `ordered` is the text of what operators have set.
 
     Raises:
         ConfigurationError: unreadable, not TOML, an unknown key, or a value of the wrong type or out of bounds.
@@ -44,11 +51,13 @@ def read_configuration(files: Sequence[Path], environment: Mapping[str, str]) ->
         for key, value in parse(read_text(path), str(path)).items():
             values[key] = value
             origins[key] = str(path)
-    for name, text in environment.items():
-        if (found := _variable(name)) is not None:
-            values[found.key] = found.read(text, f"${name}")
-            origins[found.key] = f"${name}"
-    return Configuration(_config(values), origins)
+    named = [(found, name) for name in environment if (found := _variable(name)) is not None]
+    spoken = {found.key: found.read(environment[name], f"${name}") for found, name in named}
+    allow = _config(values | spoken).operations.settings
+    for key, entry in ordered_values(ordered, allow).items():
+        values[key] = entry.value
+        origins[key] = f"{ORDERED_BY}{entry.by}"
+    return Configuration(_config(values | spoken), origins | {found.key: f"${name}" for found, name in named})
 
 
 def read_text(path: Path) -> str:

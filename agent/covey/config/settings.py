@@ -4,6 +4,7 @@
    `covey config`, error messages and the manual are drawn from it.
 2. An unknown key is refused with the nearest known name, wherever it stands.
 3. No setting is a secret. Passwords and keys are files of their own; the environment never carries one.
+4. A setting that is `local` is its owner's alone: no operator sets it, whatever `operations.settings` allows.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from covey.errors import ConfigurationError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.limits.pairing import MAXIMUM_RELAY_URL_BYTES
 from covey.limits.relay import COLLECTOR_SILENT_US, MAXIMUM_RELAYS
+from covey.limits.settings import MAXIMUM_ALLOWED_SETTINGS
 from covey.limits.storage import OUTBOX_BYTES
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 from covey.limits.units import MIB
@@ -26,13 +28,18 @@ Value = str | bool | int | float | tuple[str, ...]
 
 
 def _setting(
-    default: Value, meaning: str, example: Value, unit: str = "", low: float | None = None, high: float | None = None
+    default: Value,
+    meaning: str,
+    example: Value,
+    unit: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    local: bool = False,
 ) -> Any:
     """Declare a setting: its type is its default's; bounds are on a number's value, a text's bytes, a list's length."""
-    return field(
-        default=default,
-        metadata={"default": default, "meaning": meaning, "example": example, "unit": unit, "bounds": (low, high)},
-    )
+    about = {"default": default, "meaning": meaning, "example": example, "unit": unit, "bounds": (low, high)}
+    return field(default=default, metadata={**about, "local": local})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +57,27 @@ class RelayConfig:
         "relay.password",
         "file with this device's broker password, mode 0600; relative to the state folder",
         "/etc/covey/relay.password",
+        local=True,
     )
     ca_file: str = _setting(
-        "", "PEM file of the authority that signed the broker's certificate; empty: the system's", "/etc/covey/ca.pem"
+        "",
+        "PEM file of the authority that signed the broker's certificate; empty: the system's",
+        "/etc/covey/ca.pem",
+        local=True,
     )
     client_certificate: str = _setting(
         "",
         "PEM file of this device's certificate, for a broker that asks for one; relative to the state folder",
         "relay.pem",
+        local=True,
     )
     client_key: str = _setting(
         "",
         "PEM file of the certificate's private key, mode 0600; empty: it stands in the certificate's file",
         "/etc/covey/relay.key",
+        local=True,
     )
-    allow_tls12: bool = _setting(False, "speak TLS 1.2, too, with brokers that have no TLS 1.3", True)
+    allow_tls12: bool = _setting(False, "speak TLS 1.2, too, with brokers that have no TLS 1.3", True, local=True)
     also: tuple[str, ...] = _setting(
         (),
         "further brokers at the same time, used in this order after the first; see 'covey relay add'",
@@ -80,13 +93,22 @@ class BrokerConfig:
     """[broker]: this device's authority over the broker, if it is to let new devices in."""
 
     password_file: str = _setting(
-        "", "mosquitto's password file, to which a pairing adds the joiner; empty: none", "/srv/mosquitto/passwords"
+        "",
+        "mosquitto's password file, to which a pairing adds the joiner; empty: none",
+        "/srv/mosquitto/passwords",
+        local=True,
     )
     pid_file: str = _setting(
-        "", "mosquitto's pid file, to have it read its passwords again; empty: others see to that", "/run/mosquitto.pid"
+        "",
+        "mosquitto's pid file, to have it read its passwords again; empty: others see to that",
+        "/run/mosquitto.pid",
+        local=True,
     )
     ca_folder: str = _setting(
-        "", "folder of a fleet CA, which issues certificates instead of passwords; empty: none", "/srv/covey/ca"
+        "",
+        "folder of a fleet CA, which issues certificates instead of passwords; empty: none",
+        "/srv/covey/ca",
+        local=True,
     )
 
 
@@ -175,10 +197,39 @@ class ApiConfig:
     """[api]: the local API."""
 
     socket: str = _setting(
-        "", "Unix socket of the local API, relative to the state folder; empty: none", "/run/covey/api.sock"
+        "", "Unix socket of the local API, relative to the state folder; empty: none", "/run/covey/api.sock", local=True
     )
     group: str = _setting(
-        "", "group whose members may use the local API; empty: the group that the agent runs as", "covey", "", high=32
+        "",
+        "group whose members may use the local API; empty: the group that the agent runs as",
+        "covey",
+        "",
+        high=32,
+        local=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OperationsConfig:
+    """[operations]: what operators may tell this device."""
+
+    operators: tuple[str, ...] = _setting(
+        (),
+        "keys of the devices whose orders this device obeys",
+        ("covey-sign-mfrggzdfmztwq2lknnwg23tpoa",),
+        "signing keys as 'covey key show' prints them, with commas between them where they are not TOML",
+        0,
+        64,
+        local=True,
+    )
+    settings: tuple[str, ...] = _setting(
+        ("app.*", "presence.*", "sensors.*", "telemetry.batch_*"),
+        "settings that operators may change; * stands for anything; what is this device's alone stays so",
+        ("app.*", "sensors.interval_seconds", "relay.url"),
+        "names of settings, with commas between them where they are not TOML",
+        0,
+        MAXIMUM_ALLOWED_SETTINGS,
+        local=True,
     )
 
 
@@ -199,6 +250,7 @@ class Config:
     vault: VaultConfig = field(default_factory=VaultConfig)
     bridge: BridgeConfig = field(default_factory=BridgeConfig)
     api: ApiConfig = field(default_factory=ApiConfig)
+    operations: OperationsConfig = field(default_factory=OperationsConfig)
 
 
 SECTIONS: dict[str, type] = {
@@ -212,6 +264,7 @@ SECTIONS: dict[str, type] = {
     "vault": VaultConfig,
     "bridge": BridgeConfig,
     "api": ApiConfig,
+    "operations": OperationsConfig,
 }
 """By their names in a file."""
 
@@ -227,6 +280,7 @@ class Setting:
     unit: str
     low: float | None
     high: float | None
+    local: bool
 
     @property
     def variable(self) -> str:
@@ -296,8 +350,16 @@ def settings() -> dict[str, Setting]:
             if each.name not in SECTIONS:
                 key = f"{section}.{each.name}".lstrip(".")
                 about = each.metadata
+                low, high = about["bounds"]
                 found[key] = Setting(
-                    key, about["default"], about["meaning"], about["example"], about["unit"], *about["bounds"]
+                    key,
+                    about["default"],
+                    about["meaning"],
+                    about["example"],
+                    about["unit"],
+                    low,
+                    high,
+                    local=about["local"],
                 )
     return found
 

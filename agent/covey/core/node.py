@@ -44,6 +44,8 @@ from covey.core.receiver import Receiver, ReceivingParts
 from covey.core.records import Records
 from covey.core.routing.forwarding import BoardRoutes, Forward, blob_recipients, board_member, check_forward
 from covey.core.routing.routes import Routing, address, may_link
+from covey.core.setting_messages import SettingMessages
+from covey.core.settings.reporting import SettingReporting
 from covey.core.wire.message import Acknowledgement, MessageType
 from covey.errors import LocalError, OutboxFullError
 from covey.limits.board import MAXIMUM_BOARD_BLOB_BYTES
@@ -58,7 +60,7 @@ class Node:
 
     `actions` changes groups, `history` is what they say, `telemetry` publishes, `landing` answers for a collector,
     `export` carries by hand.
-    `heads` compares how groups stand elsewhere.
+    `heads` compares how groups stand elsewhere, `setting_reports` tells what became of settings that were given.
 
     `lands_telemetry` says whether a collector empties the landing; without one, telemetry stays at its sender.
     `silent_us` is how long a collector may acknowledge nothing before new telemetry goes to the next one.
@@ -124,7 +126,13 @@ class Node:
         )
         history_messages = HistoryMessages(history, self.membership, self._group_maintenance, records.counters)
         self.history_import = HistoryImport(self.membership, past, history, self.actions, records.counters)
-        handlers = {**group_messages.handlers(), **history_messages.handlers(), **self.landing.handlers()}
+        self.setting_reports = SettingReporting(records.setting_reports, queue)
+        handlers = {
+            **group_messages.handlers(),
+            **history_messages.handlers(),
+            **SettingMessages(self.setting_reports).handlers(),
+            **self.landing.handlers(),
+        }
         self._receiver = Receiver(identity, records, rng, parts, self._events, handlers)
         self.export = Export(self.groups, records, queue, sender, sealer, self.heads, imprints, self._receiver)
         self.refresh()

@@ -38,6 +38,7 @@ from covey.core.membership.records import (
 )
 from covey.core.presence.heartbeat import PresenceRecords
 from covey.core.routing.forwarding import RouteRecords
+from covey.core.settings.reporting import SettingReportRecords
 from covey.core.wire.message import Message
 from covey.core.wire.sequences import Range, SequenceSet
 
@@ -144,6 +145,10 @@ class Records(Protocol):
     @property
     def announcements(self) -> AnnouncementRecords:
         """How much of this device's own operations each member has been sent."""
+
+    @property
+    def setting_reports(self) -> SettingReportRecords:
+        """What was reported of settings, and to whom."""
 
     @property
     def votes(self) -> VoteRecords:

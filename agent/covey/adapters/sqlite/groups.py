@@ -5,6 +5,7 @@ from __future__ import annotations
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.operations import OperationTables
 from covey.adapters.sqlite.rows import OLDEST
+from covey.adapters.sqlite.settings import SettingReports
 from covey.core.group.manifest import manifest_hash, read_manifest
 from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic
 from covey.core.wire.message import Message
@@ -24,9 +25,10 @@ _OPEN, _EARLY, _SETTLED = 0, 1, 2
 class GroupTables:
     """The manifests and secrets of this device's groups."""
 
-    def __init__(self, database: Database, operations: OperationTables) -> None:
+    def __init__(self, database: Database, operations: OperationTables, setting_reports: SettingReports) -> None:
         self._database = database
         self._operations = operations
+        self._setting_reports = setting_reports
 
     def manifests(self) -> list[tuple[GroupId, ManifestHash, bytes]]:
         """Return (group_id, hash, manifest) of what is open, by group, version and hash."""
@@ -166,6 +168,7 @@ class GroupTables:
         self._database.run("DELETE FROM vote WHERE group_id = ?", (group_id,))
         self._database.run("DELETE FROM ahead WHERE group_id = ?", (group_id,))
         self._operations.forget(group_id)
+        self._setting_reports.forget(group_id)
         self._database.run("PRAGMA secure_delete = FAST")
 
     def revocations(self) -> list[tuple[GroupId, int]]:

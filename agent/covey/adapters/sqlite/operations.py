@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import PLACE_BITS
@@ -182,6 +182,12 @@ class OperationTables:
     def last_arrival(self, group_id: GroupId) -> int:
         """Return which operation was the last to come, 0 where none has."""
         return self._database.one("SELECT coalesce(max(arrival), 0) FROM operation WHERE group_id = ?", group_id)
+
+    def last_arrival_of(self, group_id: GroupId, kinds: Sequence[int]) -> int:
+        """Return which operation of some kinds was the last to come, 0 where none has."""
+        marks = ", ".join("?" * len(kinds))
+        statement = f"SELECT coalesce(max(arrival), 0) FROM operation WHERE group_id = ? AND kind IN ({marks})"  # noqa: S608
+        return self._database.one(statement, group_id, *kinds)
 
     def stored_at_us(self, group_id: GroupId, operation_id: OperationId) -> int:
         """Return when an operation that is here came."""

@@ -26,11 +26,13 @@ from covey.adapters.sqlite.rows import check_digest
 from covey.adapters.sqlite.salvage_queue import Queue
 from covey.adapters.sqlite.salvage_report import COMPLETE, SalvageReport
 from covey.adapters.sqlite.salvage_source import Row, Source
+from covey.adapters.sqlite.settings import ordered_setting
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
 from covey.core.group.manifest import read_manifest, secret_id
 from covey.core.history.operation import read_operation
 from covey.core.ids import KEY_BYTES, Incarnation
+from covey.core.settings.states import SettingReport
 from covey.core.wire.message import read_message
 from covey.errors import CoveyError, MalformedError, StorageError
 
@@ -144,6 +146,14 @@ def _sound_operation(row: Row) -> None:
         raise MalformedError("not the log that the row speaks of")
 
 
+def _sound_ordered_setting(row: Row) -> None:
+    ordered_setting(row)
+
+
+def _sound_report(row: Row) -> None:
+    SettingReport.from_wire(row["body"])
+
+
 def _sound_secret(row: Row) -> None:
     if secret_id(row["secret"]) != row["epoch_id"]:
         raise MalformedError("not the epoch's secret")
@@ -202,6 +212,8 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "group_manifest": (("group_id", "version", "hash"), _sound_manifest),
     "epoch_secret": (("group_id", "epoch_id"), _sound_secret),
     "operation": (("arrival",), _sound_operation),
+    "ordered_setting": (("key",), _sound_ordered_setting),
+    "reported_setting": (("group_id", "device"), _sound_report),
     "vote": (("group_id", "raw"), _anything),
     "ahead": (("id",), _anything),
     "revocation": (("group_id",), _anything),

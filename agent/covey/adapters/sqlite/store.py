@@ -41,6 +41,7 @@ from covey.adapters.sqlite.progress import moving
 from covey.adapters.sqlite.quarantine import Quarantine
 from covey.adapters.sqlite.received import Received
 from covey.adapters.sqlite.reserved_space import ReservedSpace
+from covey.adapters.sqlite.settings import OrderedSettingTable, SettingReports
 from covey.core.ids import INCARNATION_BYTES, Incarnation
 from covey.limits.storage import LOG_BYTES, OUTBOX_BYTES
 
@@ -118,7 +119,9 @@ class SqliteStore:
         self.collectors = SilentCollectors(database)
         self.operations = OperationTables(database)
         self.announcements = Announcements(database)
-        self.groups = GroupTables(database, self.operations)
+        self.ordered_settings = OrderedSettingTable(database)
+        self.setting_reports = SettingReports(database)
+        self.groups = GroupTables(database, self.operations, self.setting_reports)
         self.votes = Votes(database)
         self.ahead = MessagesAhead(database)
         self.departures = Departures(database)

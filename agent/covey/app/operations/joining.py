@@ -13,6 +13,7 @@ from covey.adapters.journal import report
 from covey.adapters.keys.key_file import write_secret
 from covey.adapters.mqtt.settings import parse_url
 from covey.app.device import Device
+from covey.app.live_settings import LiveSettings
 from covey.app.relay_access import lacks_account
 from covey.app.relay_loop import stop_signals, wait_until
 from covey.core.crypto import DeviceKeys
@@ -145,7 +146,7 @@ def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tu
     if meeting is not None:
         witness.looking()
         invite = _meet(device, meeting, terms, witness).invite
-        return replace(device, config=device.folder.config(), fresh_account=True), invite.group_id
+        return replace(device, live=LiveSettings(device.folder.config()), fresh_account=True), invite.group_id
     assert invite is not None
     with device.store.transaction():
         device.node.actions.request_join(invite, device.config.label, device.now())
@@ -178,7 +179,7 @@ def _on_relay(device: Device, url: str, witness: Witness, *, taken: bool) -> Dev
     if not taken:
         return device
     witness.relay_taken(url)
-    return replace(device, config=device.folder.config())
+    return replace(device, live=LiveSettings(device.folder.config()))
 
 
 def _read(device: Device, text: str, terms: Terms) -> tuple[_Meeting | None, Invite | None]:

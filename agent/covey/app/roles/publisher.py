@@ -23,7 +23,10 @@ def _always(work: Callable[[], int]) -> int:
 
 
 class Publisher:
-    """Collects readings of one device. Call `flush` when `add` or `due` says so."""
+    """Collects readings of one device. Call `flush` when `add` or `due` says so.
+
+    `batch_us` is the longest time that a reading waits, `batch_readings` how many one message holds at most.
+    """
 
     def __init__(
         self,
@@ -36,8 +39,8 @@ class Publisher:
         self._clock = clock
         self._store = store
         self._group = group
-        self._batch_us = batch_us
-        self._batch_readings = batch_readings
+        self.batch_us = batch_us
+        self.batch_readings = batch_readings
         self._timed_here = BatchBuilder()
         self._asserted = BatchBuilder()
         self._closed: list[tuple[bytes, int]] = []
@@ -58,7 +61,7 @@ class Publisher:
         builder.add(name, unit, time_us, value)
         if self._opened_us is None:
             self._opened_us = self._clock.monotonic_us()
-        if builder.count >= self._batch_readings or builder.full:
+        if builder.count >= self.batch_readings or builder.full:
             self._close(builder)
         return len(self._closed) >= PUBLISH_BATCHES
 
@@ -69,7 +72,7 @@ class Publisher:
 
     def due(self) -> int | None:
         """Return the monotonic time at which the open batches are old enough."""
-        return None if self._opened_us is None else self._opened_us + self._batch_us
+        return None if self._opened_us is None else self._opened_us + self.batch_us
 
     def flush(self, node: Node, once: Callable[[Callable[[], int]], int] = _always) -> int:
         """Put everything into the outbox, in one commit; return how many readings that were.

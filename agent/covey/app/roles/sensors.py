@@ -16,7 +16,7 @@ _COMPLAIN_EVERY_US = 600_000_000
 
 
 class Sensors:
-    """Samples at an interval; while nobody can be sent to or the outbox is full, samples are not taken."""
+    """Samples each `interval_us`; while nobody can be sent to or the outbox is full, samples are not taken."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Sensors:
     ) -> None:
         self._sample = sample
         self._publisher = publisher
-        self._interval_us = interval_us
+        self.interval_us = interval_us
         self._report = report
         self._next_us: int | None = None
         self._quiet_until_us = 0
@@ -36,8 +36,8 @@ class Sensors:
         """Sample and flush what is due; return when to be called next, in monotonic microseconds."""
         if self._next_us is None or now.monotonic_us >= self._next_us:
             start = self._next_us if self._next_us is not None else now.monotonic_us
-            missed = (now.monotonic_us - start) // self._interval_us
-            self._next_us = start + (missed + 1) * self._interval_us
+            missed = (now.monotonic_us - start) // self.interval_us
+            self._next_us = start + (missed + 1) * self.interval_us
             if self._take_sample(node):
                 self._flush(node, now)
         due = self._publisher.due()

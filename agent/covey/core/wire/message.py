@@ -54,6 +54,7 @@ class MessageType(IntEnum):
     OPERATIONS = 0x13
     HISTORY_PULL = 0x14
     HEADS = 0x15
+    SETTING_REPORT = 0x16
 
 
 _UNSEQUENCED = frozenset({MessageType.ACK, MessageType.RESUME, MessageType.PRESENCE, MessageType.HEADS})

@@ -1,0 +1,188 @@
+"""What an operator does about settings: give them, see what was given and by whom, and what has become of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covey.app.operations.history_writing import write
+from covey.app.owner_rules import check_setting
+from covey.app.setting_orders import group_settings
+from covey.config.settings import settings
+from covey.core.history.kinds import OperationKind
+from covey.core.history.orders import Scalar, SettingOrder
+from covey.core.ids import device_name
+from covey.core.orders.selector import Selector, read_selector
+from covey.core.settings.desired import GivenOrder, read_order
+from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
+from covey.errors import SettingError
+
+if TYPE_CHECKING:
+    from covey.app.device import Device
+    from covey.core.group.manifest import GroupManifest, Member
+    from covey.core.history.operation import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class SettingDifference:
+    """What operators want of one device, and what it says: `state` is None where it has not said anything yet.
+
+    `wanted` is None where the device's own value is to hold. `agrees` says that it has done what is wanted of it.
+    """
+
+    device: str
+    name: str
+    label: str
+    key: str
+    wanted: Scalar | None
+    sealed: bool
+    operation: str
+    by: str
+    state: str | None
+    value: Scalar | None
+    code: str
+    why: str
+    reported_at_us: int | None
+    agrees: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SettingEntry:
+    """One order of the history: who wanted what of whom, when, by the author's clock, and whether it counts here."""
+
+    id: str
+    author: str
+    label: str
+    made_at_us: int
+    selector: str
+    key: str
+    value: Scalar | None
+    sealed: bool
+    counts: bool
+
+
+def read_value(key: str, text: str) -> Scalar:
+    """Return what a person wrote as a value: by the setting's type; of a program's, as JSON, else as it is.
+
+    Raises:
+        SettingError: there is no such setting, or it is no value of it.
+    """
+    about = settings().get(key)
+    found: object = text
+    if about is None or isinstance(about.default, bool | int | float):
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = text
+    value = found if isinstance(found, str | bool | int) else text  # a fraction travels as its text
+    check_setting(key, value)
+    return value
+
+
+def give_setting(
+    device: Device, manifest: GroupManifest, key: str, value: Scalar | None, selector: str
+) -> tuple[Operation, int]:
+    """Want a value of a key from those whom a selector names; None: their own. Return for how many devices that is.
+
+    Raises:
+        SettingError: by a device that is no operator, or no such setting or value.
+        UsageError: the selector is none, or names nobody.
+    """
+    check_setting(key, value)
+    wanted = read_selector(selector, manifest.members)
+    _check_operator(device, manifest)
+    operation = write(device, manifest, SettingOrder(wanted, key, value))
+    return operation, len(_selected(manifest, wanted))
+
+
+def _check_operator(device: Device, manifest: GroupManifest) -> None:
+    found = group_settings(device, manifest)
+    if device.node.identity.signing_public not in found.weighed.operators:
+        raise SettingError(
+            "this device is no operator, so nobody would obey it",
+            "not_operator",
+            hint="an owner pins one by its key: covey config set operations.operators KEY",
+        )
+
+
+def _selected(manifest: GroupManifest, selector: Selector) -> list[Member]:
+    return [member for member in manifest.members if selector.selects(member)]
+
+
+def differences(device: Device, manifest: GroupManifest, selector: str, key: str = "") -> list[SettingDifference]:
+    """Return for every device that a selector names, and every key, what is wanted of it and what it says.
+
+    Raises:
+        UsageError: the selector is none, or names nobody.
+    """
+    members = _selected(manifest, read_selector(selector, manifest.members))
+    wanted = group_settings(device, manifest).of(members)
+    found = []
+    for member in members:
+        reported, at_us = _reported(device, manifest, member)
+        for each, given in sorted(wanted[member.keys.signing_public].items()):
+            if each.startswith(key):
+                found.append(_difference(member, given, reported.get(each), at_us))
+    return found
+
+
+def _reported(device: Device, manifest: GroupManifest, member: Member) -> tuple[dict[str, ReportedSetting], int | None]:
+    """Return what a member has last said, by key, and when that came."""
+    if member.keys.signing_public == device.node.identity.signing_public:
+        own = [each for each in device.store.ordered_settings.all() if each.group_id == manifest.group_id]
+        return {each.key: each.reported for each in own}, device.now().wall_us
+    kept = device.store.setting_reports.of(manifest.group_id, member.keys.signing_public)
+    if kept is None:
+        return {}, None
+    return {each.key: each for each in SettingReport.from_wire(kept.body).settings}, kept.received_at_us
+
+
+def _difference(
+    member: Member, given: GivenOrder, reported: ReportedSetting | None, at_us: int | None
+) -> SettingDifference:
+    current = reported is not None and reported.operation == given.operation.id
+    key = member.keys.signing_public
+    return SettingDifference(
+        device=key.hex(),
+        name=device_name(key),
+        label=member.label,
+        key=given.order.key,
+        wanted=given.order.value,
+        sealed=given.order.sealed is not None,
+        operation=given.operation.id.hex(),
+        by=device_name(given.operation.author),
+        state=reported.state.name.lower() if reported is not None and current else None,
+        value=reported.value if reported is not None and current else None,
+        code=reported.code if reported is not None and current else "",
+        why=reported.why if reported is not None and current else "",
+        reported_at_us=at_us,
+        agrees=reported is not None and current and reported.state is SettingState.APPLIED,
+    )
+
+
+def setting_history(device: Device, manifest: GroupManifest, key: str) -> list[SettingEntry]:
+    """Return the orders for a key, in the history's order."""
+    found = group_settings(device, manifest)
+    counting = {each.id for each in found.weighed.orders if each.counts}
+    entries = []
+    for stored in device.store.operations.of_kind(manifest.group_id, OperationKind.SETTING):
+        given = read_order(stored.raw)
+        operation, order = given.operation, given.order
+        if order.key != key:
+            continue
+        member = manifest.member(operation.author)
+        entries.append(
+            SettingEntry(
+                id=operation.id.hex(),
+                author=operation.author.hex(),
+                label="" if member is None else member.label,
+                made_at_us=operation.made_at_us,
+                selector=str(order.selector),
+                key=order.key,
+                value=order.value,
+                sealed=order.sealed is not None,
+                counts=operation.id in counting,
+            )
+        )
+    return entries

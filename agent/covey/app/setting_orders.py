@@ -1,0 +1,145 @@
+"""Joins what operators want of a device, the layer of its configuration that they make, and the agent's role."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from covey.adapters.journal import report
+from covey.adapters.keys.relay_credential import place
+from covey.app.owner_rules import OwnerRules, write_layer
+from covey.app.roles.ordered_settings import OrderedSettings
+from covey.config.settings import settings
+from covey.core.group.manifest import COLLECTOR, GroupManifest
+from covey.core.history.kinds import OperationKind
+from covey.core.ids import DeviceKey, GroupId, key_from_text
+from covey.core.orders.authority import Pins
+from covey.core.settings.desired import GivenOrder, GroupSettings, desired
+from covey.core.settings.obedience import NOT_STARTED, Desired, Obedience, Objection
+from covey.errors import ConfigurationError, MalformedError
+
+if TYPE_CHECKING:
+    from covey.app.device import Device
+    from covey.config.settings import Config
+    from covey.core.node import Node
+
+_KINDS = (OperationKind.OPERATOR, OperationKind.SETTING, OperationKind.APPROVAL)
+
+_UP = "up"
+
+
+def settings_role(device: Device, restart: Callable[[], None]) -> OrderedSettings:
+    """Return the role that does what operators have told a device to set; `restart` has the agent begin anew."""
+    obedience = _obedience(device)
+    return OrderedSettings(
+        device.store,
+        device.store.ordered_settings,
+        obedience,
+        PinnedOperators(device),
+        ConfiguredLayer(device),
+        restart,
+        report,
+    )
+
+
+class PinnedOperators:
+    """What the operators want whom a device's owner has pinned; implements `ordered_settings.Orders`.
+
+    It is found anew only where operators have said something since, or a manifest has changed.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._found: dict[GroupId, tuple[object, GroupSettings]] = {}
+
+    def _of(self, node: Node, group: GroupManifest) -> GroupSettings:
+        operations, void = self._device.store.operations, node.history.standing(group.group_id).void
+        stamp = (group.hash, operations.last_arrival_of(group.group_id, _KINDS), void)
+        found = self._found.get(group.group_id)
+        if found is None or found[0] != stamp:
+            found = stamp, GroupSettings(operations, group, pins(self._device.config), void)
+            self._found[group.group_id] = found
+        return found[1]
+
+    def desired(self, node: Node) -> list[Desired]:
+        """Return what is wanted of this device, each key once."""
+        own = node.identity.signing_public
+        given: list[GivenOrder] = []
+        for group in node.groups.joined():
+            member = group.member(own)
+            if member is not None:
+                given += self._of(node, group).of([member])[own].values()
+        return desired(given)
+
+    def hearers(self, node: Node, group_id: GroupId) -> list[DeviceKey]:
+        """Return who is to know what became of it: operators, and collectors."""
+        group, own = node.groups.group(group_id), node.identity.signing_public
+        operators = self._of(node, group).weighed.operators
+        return [
+            member.keys.signing_public
+            for member in group.members
+            if member.keys.signing_public != own
+            and not member.is_board
+            and (member.keys.signing_public in operators or COLLECTOR in member.capabilities)
+        ]
+
+
+def group_settings(device: Device, group: GroupManifest) -> GroupSettings:
+    """Return what operators want in a group, by what this device knows."""
+    void = device.node.history.standing(group.group_id).void
+    return GroupSettings(device.store.operations, group, pins(device.config), void)
+
+
+def pins(config: Config) -> Pins:
+    """Return whom a device's owner has pinned.
+
+    Raises:
+        ConfigurationError: what stands there is no key.
+    """
+    operations = config.operations
+    try:
+        return Pins(frozenset(DeviceKey(key_from_text("sign", each)) for each in operations.operators))
+    except MalformedError as error:
+        raise ConfigurationError(
+            f"operations.operators: {error}", hint="a signing key as 'covey key show' prints it: covey-sign-…"
+        ) from error
+
+
+def write_layer_at_start(device: Device) -> bool:
+    """Count the start for what has to prove itself; return whether the configuration was not what it should be."""
+    with device.store.transaction():
+        _obedience(device).begin(device.clock.wall_us())
+    return write_layer(device.folder, device.store)
+
+
+def give_back(device: Device, why: str) -> bool:
+    """Let what held before hold again in place of what has not proved itself; return whether there was any."""
+    with device.store.transaction():
+        given_back = _obedience(device).revert(Objection(NOT_STARTED, why), device.clock.wall_us())
+    return write_layer(device.folder, device.store) and bool(given_back)
+
+
+def _obedience(device: Device) -> Obedience:
+    return Obedience(device.store.ordered_settings, OwnerRules(device.folder, device.live))
+
+
+class ConfiguredLayer:
+    """The layer of one device; implements `ordered_settings.Layer`."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def write(self) -> bool:
+        """Have it be what is stored; return whether it was not."""
+        return write_layer(self._device.folder, self._device.store)
+
+    def take_up(self, keys: Iterable[str]) -> bool:
+        """Let changed keys hold in this process; return whether it needs a restart."""
+        device, keys = self._device, [key for key in keys if key in settings()]
+        device.live.change(device.folder.config(), keys)
+        return not all(device.live.follows(key) for key in keys)
+
+    def relays_answer(self) -> bool:
+        """Say whether every configured relay is reached."""
+        relay, conditions = self._device.config.relay, self._device.store.conditions.values()
+        return all(conditions.get(f"relay {place(url)}", ("",))[0] == _UP for url in (relay.url, *relay.also))

@@ -1,0 +1,134 @@
+"""`covey setting`: change a setting of many devices at once, and see what became of it."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from covey.app.device import Device
+from covey.app.operations import setting_orders
+from covey.app.operations.program_settings import ordered_settings
+from covey.cli.device_options import on_device
+from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.quantities import date_text
+from covey.cli.terminal import print_json, print_table
+from covey.config.settings import toml_value
+from covey.core.ids import printable
+
+_SHOWN = 40
+"""Characters of a value in a table."""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions(default="get")
+    set_ = actions.add(
+        "set",
+        on_device(_set),
+        "have devices of the group use a value",
+        examples=(
+            "covey setting set telemetry.batch_seconds 10 --for label:greenhouse",
+            "covey setting set app.mode eco",
+        ),
+    )
+    unset = actions.add("unset", on_device(_unset), "have devices use their own value again")
+    get = actions.add("get", on_device(_get), "show what operators have set on this device")
+    diff = actions.add("diff", on_device(_diff), "show what devices were told to use, and what they say")
+    history = actions.add("history", on_device(_history), "show who set what for whom, and when")
+    for action in (set_, unset, history):
+        action.add_argument("setting", metavar="SETTING", help="a setting, or a program's own: app.NAME")
+    set_.add_argument("value", metavar="VALUE", help="the new value, without TOML's quotes")
+    for action in (get, diff):
+        action.add_argument("setting", nargs="?", default="", metavar="SETTING", help="the beginning of its name")
+    for action in (set_, unset, diff):
+        action.add_argument(
+            "--for",
+            dest="selector",
+            default="all",
+            metavar="WHOM",
+            help="all, label:NAME, capability:NAME, or devices by name with commas between them (default: all)",
+        )
+    diff.add_argument("--all", action="store_true", help="show those that agree, too")
+    for action in (set_, unset, diff, history):
+        group_option(action)
+    for action in (set_, unset, get, diff, history):
+        json_option(action)
+
+
+def _set(device: Device, options: argparse.Namespace) -> None:
+    _give(device, options, setting_orders.read_value(options.setting, options.value))
+
+
+def _unset(device: Device, options: argparse.Namespace) -> None:
+    _give(device, options, None)
+
+
+def _give(device: Device, options: argparse.Namespace, value: str | bool | int | None) -> None:
+    manifest = device.pick_group(options.group)
+    operation, devices = setting_orders.give_setting(device, manifest, options.setting, value, options.selector)
+    if options.json:
+        print_json({"id": operation.id.hex(), "devices": devices})
+    else:
+        whom = "1 device" if devices == 1 else f"{devices} devices"
+        print(f"ordered as {operation.id.hex()[:8]} for {whom}; 'covey setting diff' shows what becomes of it")
+
+
+def _get(device: Device, options: argparse.Namespace) -> None:
+    found = [each for each in ordered_settings(device) if each.key.startswith(options.setting)]
+    if options.json:
+        print_json([asdict(each) for each in found])
+        return
+    if not found:
+        print("no operator has set anything on this device")
+        return
+    rows = [(each.key, _value(each.value), each.state, each.by, printable(each.why)) for each in found]
+    print_table(["setting", "value", "state", "by", "why"], rows)
+
+
+def _diff(device: Device, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    found = setting_orders.differences(device, manifest, options.selector, options.setting)
+    shown = [each for each in found if options.all or not each.agrees]
+    if options.json:
+        print_json([asdict(each) for each in shown])
+        return
+    if shown:
+        rows = [
+            (
+                f"{each.name} {printable(each.label, 24)}".rstrip(),
+                each.key,
+                "(sealed)" if each.sealed else _value(each.wanted),
+                each.state or "not heard yet",
+                printable(each.why),
+            )
+            for each in shown
+        ]
+        print_table(["device", "setting", "wanted", "state", "why"], rows)
+    agree = sum(each.agrees for each in found)
+    print(f"{agree} of {len(found)} agree" if found else "nothing is set for these devices")
+
+
+def _history(device: Device, options: argparse.Namespace) -> None:
+    found = setting_orders.setting_history(device, device.pick_group(options.group), options.setting)
+    if options.json:
+        print_json([asdict(each) for each in found])
+        return
+    rows = [
+        (
+            each.id[:8],
+            date_text(each.made_at_us),
+            f"{each.author[:8]} {printable(each.label, 24)}".rstrip(),
+            printable(each.selector, 32),
+            "(sealed)" if each.sealed else _value(each.value),
+            "" if each.counts else "nobody obeys it",
+        )
+        for each in found
+    ]
+    if rows:
+        print_table(["order", "made", "by", "for", "value", ""], rows)
+    else:
+        print("nobody has ever set it")
+
+
+def _value(value: str | bool | int | None) -> str:
+    return "(its own)" if value is None else printable(value if isinstance(value, str) else toml_value(value), _SHOWN)

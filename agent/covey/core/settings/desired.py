@@ -1,0 +1,100 @@
+"""What operators want of devices: for each key the last order that is for one (docs/protocol.md, "Settings").
+
+1. Of the orders of one group for one key, that counts which stands last in the history's order (by height, then id)
+   among those that are for the device, and that it obeys (`orders/authority.py`). So an order that follows another one
+   takes its place, and of two that were given at the same time all devices take the same one.
+2. Of several groups the order counts that says it was given last, by its time, then its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from covey.core.group.manifest import GroupManifest, Member
+from covey.core.history.bodies import read_body
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import Operation, read_operation
+from covey.core.history.orders import SettingOrder
+from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.orders.authority import OrderedOperations, Pins, WeighedOrders, weigh_orders
+from covey.core.settings.obedience import Desired
+
+
+class SettingOperations(OrderedOperations, Protocol):
+    """A group's operations, as they are read here."""
+
+    def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
+        """Return an operation's bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenOrder:
+    """An operation that sets a key, and what it says."""
+
+    operation: Operation
+    order: SettingOrder
+
+
+class GroupSettings:
+    """What operators want in one group, by what a device that has pinned some of them knows."""
+
+    def __init__(
+        self, operations: SettingOperations, group: GroupManifest, pins: Pins, void: Collection[OperationId]
+    ) -> None:
+        self._operations = operations
+        self._group = group
+        members = {member.keys.signing_public for member in group.members}
+        self.weighed: WeighedOrders = weigh_orders(
+            operations, group.group_id, pins, members, void, kind=OperationKind.SETTING
+        )
+
+    def newest_first(self) -> Iterator[GivenOrder]:
+        """Yield the orders that count, the last one first."""
+        for weighed in reversed(self.weighed.orders):
+            raw = self._operations.raw(self._group.group_id, weighed.id) if weighed.counts else None
+            if raw is not None:
+                yield read_order(raw)
+
+    def of(self, members: Iterable[Member]) -> dict[DeviceKey, dict[str, GivenOrder]]:
+        """Return by member and key the orders that count for these members (rule 1)."""
+        found: dict[DeviceKey, dict[str, GivenOrder]] = {member.keys.signing_public: {} for member in members}
+        present = [member for member in self._group.members if member.keys.signing_public in found]
+        for given in self.newest_first():
+            for member in present:
+                if given.order.selector.selects(member):
+                    found[member.keys.signing_public].setdefault(given.order.key, given)
+        return found
+
+
+def desired(given: Iterable[GivenOrder]) -> list[Desired]:
+    """Return what is wanted of a device by the orders that count for it, each key once (rule 2)."""
+    last: dict[str, GivenOrder] = {}
+    for each in given:
+        rival = last.get(each.order.key)
+        if rival is None or _given_at(rival) < _given_at(each):
+            last[each.order.key] = each
+    return [
+        Desired(
+            key,
+            each.operation.group_id,
+            each.operation.id,
+            each.operation.author,
+            each.order.value,
+            sealed=each.order.sealed is not None,
+        )
+        for key, each in sorted(last.items())
+    ]
+
+
+def _given_at(given: GivenOrder) -> tuple[int, OperationId]:
+    return given.operation.made_at_us, given.operation.id
+
+
+def read_order(raw: bytes) -> GivenOrder:
+    """Read an accepted operation that sets a key."""
+    operation = read_operation(raw, verify=False)
+    order = read_body(operation)
+    assert isinstance(order, SettingOrder), "of that kind"
+    return GivenOrder(operation, order)

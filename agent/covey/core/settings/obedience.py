@@ -1,0 +1,230 @@
+"""What a device does with the settings that operators give it (docs/protocol.md, "Settings").
+
+1. What its owner's configuration does not allow, or what is not valid, is refused; what held before goes on.
+2. A value is taken up at once where a running part can, else at a start of the agent, which is then at hand.
+3. What needs a start has to prove itself: the agent starts with it, within `SETTING_TRIES`; of a relay, besides, that
+   it answers within `RELAY_TRIAL_US` of running. Else what held before holds again. Tries are durable, so a crash and a
+   power cut count as one.
+4. What is for a program of the owner's is handed over, and the program says what it made of it.
+5. An order that nothing asks for any more is forgotten, and what is unset goes back to the device's own files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from typing import Protocol
+
+from covey.core.history.orders import Scalar
+from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.settings.states import ReportedSetting, SettingState
+from covey.errors import LocalError
+from covey.limits.settings import (
+    MAXIMUM_REPORTED_SETTINGS,
+    MAXIMUM_REPORTED_VALUE_BYTES,
+    MAXIMUM_SETTING_WHY_BYTES,
+    SETTING_TRIES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """What operators want of this device: a value of a key, or its own one again (None)."""
+
+    key: str
+    group_id: GroupId
+    operation: OperationId
+    author: DeviceKey
+    value: Scalar | None = field(repr=False)
+    sealed: bool = False
+    """Whether the value can be read by some only, and not by this device."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldValue:
+    """A value that holds, and whose it is."""
+
+    value: Scalar = field(repr=False)
+    author: DeviceKey
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedSetting:
+    """A setting that operators gave this device, and what has become of it.
+
+    `held` is what holds of theirs, None where it is the device's own value; `before` is what holds again unless it
+    proves itself; `own` what the program whose setting it is says of it.
+    """
+
+    key: str
+    group_id: GroupId
+    operation: OperationId
+    author: DeviceKey
+    state: SettingState
+    held: HeldValue | None
+    before: HeldValue | None = None
+    code: str = ""
+    why: str = ""
+    tries: int = 0
+    own: Scalar | None = field(default=None, repr=False)
+
+    @property
+    def unproven(self) -> bool:
+        """Whether it goes back unless it proves itself."""
+        return self.state in {SettingState.RESTARTING, SettingState.TRIED}
+
+    @property
+    def reported(self) -> ReportedSetting:
+        """Return it as it is told to others."""
+        value = self.own
+        if self.state in {SettingState.REFUSED, SettingState.REVERTED} and value is None and self.held is not None:
+            value = self.held.value
+        if isinstance(value, str) and len(value.encode()) > MAXIMUM_REPORTED_VALUE_BYTES:
+            value = None
+        return ReportedSetting(self.key, self.operation, self.state, value, self.code, self.why)
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """What stands against a setting: a code for programs, and a sentence for people."""
+
+    code: str
+    why: str
+
+
+NOT_STARTED = "not_started"
+RELAY_SILENT = "relay_silent"
+REFUSED_BY_PROGRAM = "program"
+SEALED = "setting_sealed"
+
+
+class Effect(Enum):
+    """How a value takes effect."""
+
+    AT_ONCE = auto()
+    AT_A_START = auto()
+    ON_TRIAL = auto()
+    BY_A_PROGRAM = auto()
+
+
+class OrderedSettingRecords(Protocol):
+    """The settings that operators gave this device."""
+
+    def all(self) -> list[OrderedSetting]:
+        """Return them by key."""
+
+    def put(self, given: OrderedSetting, now_us: int) -> None:
+        """Keep what has become of one."""
+
+    def forget(self, key: str) -> None:
+        """Forget one."""
+
+
+class Owner(Protocol):
+    """What the device's owner has laid down."""
+
+    def check(self, key: str, value: Scalar | None) -> None:
+        """Check that operators may set a key, and that the value is one.
+
+        Raises:
+            LocalError: why not.
+        """
+
+    def effect(self, key: str) -> Effect:
+        """Return how a value of a key takes effect."""
+
+
+class Obedience:
+    """The rules, over what is stored. All of it happens inside of a transaction."""
+
+    def __init__(self, records: OrderedSettingRecords, owner: Owner) -> None:
+        self._records = records
+        self._owner = owner
+
+    def begin(self, now_us: int) -> None:
+        """Count a start of the agent as a try of what has to prove itself (rule 3)."""
+        for given in self._records.all():
+            if not given.unproven:
+                continue
+            if given.tries >= SETTING_TRIES:
+                why = f"the agent has not come up with it in {given.tries} starts"
+                self._revert(given, Objection(NOT_STARTED, why), now_us)
+            else:
+                self._records.put(replace(given, tries=given.tries + 1), now_us)
+
+    def revert(self, why: Objection, now_us: int, states: Iterable[SettingState] = tuple(SettingState)) -> list[str]:
+        """Give back what has not proved itself; return the keys."""
+        given_back = [given for given in self._records.all() if given.unproven and given.state in states]
+        for given in given_back:
+            self._revert(given, why, now_us)
+        return [given.key for given in given_back]
+
+    def prove(self, now_us: int, states: Iterable[SettingState]) -> list[str]:
+        """Note that what is in these states has proved itself; return the keys."""
+        proven = [given for given in self._records.all() if given.unproven and given.state in states]
+        for given in proven:
+            self._records.put(replace(given, state=SettingState.APPLIED, before=None, tries=0), now_us)
+        return [given.key for given in proven]
+
+    def obey(self, desired: Iterable[Desired], now_us: int, *, rejudge: bool = False) -> list[str]:
+        """Take up what operators want; return the keys of which something has changed.
+
+        `rejudge` judges what was judged before once more: the owner may have laid down something else since.
+        """
+        wanted = {each.key: each for each in sorted(desired, key=lambda each: each.key)[:MAXIMUM_REPORTED_SETTINGS]}
+        known = {given.key: given for given in self._records.all()}
+        changed = [key for key in known if key not in wanted]
+        for key in changed:
+            self._records.forget(key)  # rule 5
+        for key, each in wanted.items():
+            given = known.get(key)
+            if given is None or given.operation != each.operation or (rejudge and self._judged_otherwise(given, each)):
+                self._records.put(self._taken_up(each, given), now_us)
+                changed.append(key)
+        return changed
+
+    def _judged_otherwise(self, given: OrderedSetting, desired: Desired) -> bool:
+        objection = self._objection(desired)
+        if given.state is SettingState.REVERTED or given.code == REFUSED_BY_PROGRAM:
+            return given.code == REFUSED_BY_PROGRAM and objection is not None
+        if given.state is not SettingState.REFUSED:
+            return objection is not None
+        return objection is None or objection.code != given.code
+
+    def _objection(self, desired: Desired) -> Objection | None:
+        if desired.sealed:
+            return Objection(SEALED, "its value is sealed, and not for this device to open")
+        try:
+            self._owner.check(desired.key, desired.value)
+        except LocalError as error:
+            return Objection(error.code, str(error))
+        return None
+
+    def _taken_up(self, desired: Desired, given: OrderedSetting | None) -> OrderedSetting:
+        held = None if given is None else given.before if given.unproven else given.held
+        found = OrderedSetting(
+            desired.key, desired.group_id, desired.operation, desired.author, SettingState.APPLIED, held
+        )
+        if objection := self._objection(desired):
+            judged_before = given is not None and given.operation == desired.operation
+            found = replace(found, held=None if judged_before else held)
+            return replace(found, state=SettingState.REFUSED, code=objection.code, why=_short(objection.why))
+        new = None if desired.value is None else HeldValue(desired.value, desired.author)
+        effect = self._owner.effect(desired.key)
+        if effect is Effect.BY_A_PROGRAM:
+            return replace(found, state=SettingState.HANDED_OVER, held=new)
+        same = (held and held.value) == (new and new.value)
+        if same or effect is Effect.AT_ONCE:
+            return replace(found, held=new)
+        state = SettingState.TRIED if effect is Effect.ON_TRIAL else SettingState.RESTARTING
+        return replace(found, state=state, held=new, before=held)
+
+    def _revert(self, given: OrderedSetting, objection: Objection, now_us: int) -> None:
+        given_back = replace(given, state=SettingState.REVERTED, held=given.before, before=None, tries=0)
+        self._records.put(replace(given_back, code=objection.code, why=_short(objection.why)), now_us)
+
+
+def _short(text: str) -> str:
+    """Return a text, cut to what a report holds."""
+    return text.encode()[:MAXIMUM_SETTING_WHY_BYTES].decode(errors="ignore")

@@ -1,0 +1,160 @@
+"""What a device takes up of what operators want, what it refuses, and what goes back by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.sqlite.settings import OrderedSettingTable
+from covey.core.history.orders import Scalar
+from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
+from covey.core.settings.obedience import NOT_STARTED, RELAY_SILENT, Desired, Effect, Obedience, Objection
+from covey.core.settings.states import SettingState
+from covey.errors import SettingError
+from covey.limits.settings import MAXIMUM_REPORTED_SETTINGS, MAXIMUM_SETTING_WHY_BYTES, SETTING_TRIES
+from tests.fleet import open_store
+
+_GROUP = GroupId(bytes(32))
+_KIM = DeviceKey(bytes([7]) * 32)
+
+
+class _Owner:
+    """Lets operators set a few keys."""
+
+    def __init__(self) -> None:
+        self.effects = {
+            "quick": Effect.AT_ONCE,
+            "slow": Effect.AT_A_START,
+            "relay": Effect.ON_TRIAL,
+            "app.mode": Effect.BY_A_PROGRAM,
+        }
+        self.allowed = set(self.effects)
+
+    def check(self, key: str, value: Scalar | None) -> None:
+        if key not in self.allowed:
+            raise SettingError(f"{key} may not be set", "setting_not_allowed")
+        if value == "wrong":
+            raise SettingError("no value " + "x" * 1000, "setting_value")
+
+    def effect(self, key: str) -> Effect:
+        return self.effects.get(key, Effect.AT_ONCE)
+
+
+class Site:
+    """One device's rules over its real table."""
+
+    def __init__(self, table: OrderedSettingTable) -> None:
+        self.table, self.owner = table, _Owner()
+        self.obedience = Obedience(table, self.owner)
+        self._orders = 0
+        self.wanted: dict[str, Desired] = {}
+
+    def order(self, key: str, value: Scalar | None) -> list[str]:
+        """Have an operator want something; return what changed."""
+        self._orders += 1
+        operation = OperationId(self._orders.to_bytes(32, "big"))
+        self.wanted[key] = Desired(key, _GROUP, operation, _KIM, value)
+        return self.obey()
+
+    def obey(self, *, rejudge: bool = False) -> list[str]:
+        return self.obedience.obey(self.wanted.values(), 1, rejudge=rejudge)
+
+    def state(self, key: str) -> tuple[str, Scalar | None]:
+        """Return (state, value that holds of the operators')."""
+        [found] = [each for each in self.table.all() if each.key == key]
+        return found.state.name, None if found.held is None else found.held.value
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with closing(open_store(tmp_path / "state", Incarnation(bytes(8)))) as store:
+        yield Site(store.ordered_settings)
+
+
+def test_what_can_be_taken_up_at_once_is(site: Site) -> None:
+    assert site.order("quick", 5) == ["quick"]
+    assert site.state("quick") == ("APPLIED", 5)
+    assert site.obey() == [], "nothing has changed"
+    site.order("quick", None)
+    assert site.state("quick") == ("APPLIED", None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code"), [("x", 1, "setting_not_allowed"), ("quick", "wrong", "setting_value")]
+)
+def test_what_may_not_be_is_refused_and_what_held_goes_on(site: Site, key: str, value: Scalar, code: str) -> None:
+    site.order("quick", 5)
+    site.order(key, value)
+    [refused] = [each.reported for each in site.table.all() if each.key == key]
+    assert (refused.state, refused.code) == (SettingState.REFUSED, code)
+    assert 0 < len(refused.why.encode()) <= MAXIMUM_SETTING_WHY_BYTES
+    assert site.state("quick")[1] == 5
+
+
+def test_an_owner_who_thinks_better_of_it_is_heeded_at_the_next_start(site: Site) -> None:
+    site.order("quick", 5)
+    site.owner.allowed.clear()
+    assert site.obey() == []
+    assert site.obey(rejudge=True) == ["quick"]
+    assert site.state("quick") == ("REFUSED", None)
+    site.owner.allowed.add("quick")
+    assert site.obey(rejudge=True) == ["quick"]
+    assert site.state("quick") == ("APPLIED", 5)
+
+
+def test_what_needs_a_start_holds_once_the_agent_has_started(site: Site) -> None:
+    site.order("slow", 5)
+    assert site.state("slow") == ("RESTARTING", 5)
+    site.obedience.begin(2)
+    assert site.obedience.prove(2, (SettingState.RESTARTING,)) == ["slow"]
+    assert site.state("slow") == ("APPLIED", 5)
+
+
+@pytest.mark.parametrize("key", ["slow", "relay"])
+def test_what_the_agent_does_not_come_up_with_goes_back(site: Site, key: str) -> None:
+    site.order(key, 4)
+    site.obedience.prove(1, tuple(SettingState))
+    site.order(key, 5)
+    for _ in range(SETTING_TRIES):  # power cuts, or crashes: nothing says that it was well
+        site.obedience.begin(2)
+        assert site.state(key)[1] == 5
+    site.obedience.begin(2)
+    assert site.state(key) == ("REVERTED", 4)
+    assert [each.code for each in site.table.all()] == [NOT_STARTED]
+    assert site.obey(rejudge=True) == [], "the same order is not tried for ever"
+    site.order(key, 6)
+    assert site.state(key)[1] == 6
+
+
+def test_a_relay_that_does_not_answer_goes_back_to_the_one_before(site: Site) -> None:
+    site.order("relay", "here")
+    site.obedience.begin(2)
+    assert site.obedience.prove(2, (SettingState.RESTARTING,)) == [], "that the agent started is not enough"
+    assert site.obedience.prove(3, (SettingState.TRIED,)) == ["relay"]
+    site.order("relay", "there")
+    site.order("relay", "elsewhere")
+    why = Objection(RELAY_SILENT, "no answer")
+    assert site.obedience.revert(why, 4, (SettingState.TRIED,)) == ["relay"]
+    assert site.state("relay") == ("REVERTED", "here"), "which is the last that has answered"
+
+
+def test_what_nothing_asks_for_any_more_is_forgotten(site: Site) -> None:
+    site.order("quick", 5)
+    site.wanted.clear()
+    assert site.obey() == ["quick"]
+    assert site.table.all() == []
+
+
+def test_a_programs_setting_is_handed_over(site: Site) -> None:
+    site.order("app.mode", "eco")
+    assert site.state("app.mode") == ("HANDED_OVER", "eco")
+
+
+def test_a_device_bears_only_so_many(site: Site) -> None:
+    site.owner.allowed |= {f"k{number:04}" for number in range(MAXIMUM_REPORTED_SETTINGS * 2)}
+    for number in range(MAXIMUM_REPORTED_SETTINGS + 5):
+        site.order(f"k{number:04}", number)
+    assert len(site.table.all()) == MAXIMUM_REPORTED_SETTINGS
