@@ -6,7 +6,7 @@ A row holds 64 consecutive numbers. Within a transaction nobody else writes, so 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from covey.adapters.sqlite.database import Database
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
@@ -61,14 +61,18 @@ class ImprintTable:
         """Return what is kept of the nearest lower number."""
         block, place = divmod(link_seq, _NUMBERS)
         lower = self._nearest("max(block)", "<", author, incarnation, block)
-        rows = (((author, incarnation, block), place), *(((author, incarnation, each), _NUMBERS) for each in lower))
+        rows = chain(
+            (((author, incarnation, block), place),), (((author, incarnation, each), _NUMBERS) for each in lower)
+        )
         return next((each for row, end in rows for each in self._entries(row, range(end - 1, -1, -1))), None)
 
     def after(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
         """Return what is kept of the nearest higher number."""
         block, place = divmod(link_seq, _NUMBERS)
         higher = self._nearest("min(block)", ">", author, incarnation, block)
-        rows = (((author, incarnation, block), place + 1), *(((author, incarnation, each), 0) for each in higher))
+        rows = chain(
+            (((author, incarnation, block), place + 1),), (((author, incarnation, each), 0) for each in higher)
+        )
         return next((each for row, start in rows for each in self._entries(row, range(start, _NUMBERS))), None)
 
     def newest(self, author: DeviceKey, incarnation: Incarnation, limit: int) -> list[Imprint]:

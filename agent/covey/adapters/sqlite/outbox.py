@@ -76,6 +76,7 @@ class Outbox:
         self._counters = counters
         self._high_water = high_water
         self._maximum_bytes = maximum_bytes
+        self._peers: dict[DeviceKey, int] = {}
 
     # -- into it ------------------------------------------------------------------------------------------------------
 
@@ -302,9 +303,21 @@ class Outbox:
 
     def _places(self, recipient: DeviceKey, first: int = 0, last: int = LAST_PLACE) -> tuple[int, int]:
         """Return the keys of a queue's places, both ends included; none are there where nothing was ever queued."""
-        row = self._database.first("SELECT id FROM peer WHERE signing_public = ?", (recipient,))
-        base = (row[0] if row else 0) << PLACE_BITS
+        base = self._peer(recipient) << PLACE_BITS
         return base + max(0, first), base + min(last, LAST_PLACE)
+
+    def _peer(self, recipient: DeviceKey) -> int:
+        """Return a recipient's number, which stays its own; 0 where nothing was ever queued for it.
+
+        What an open transaction has read may be rolled back, and the number be another recipient's then.
+        """
+        known = self._peers.get(recipient)
+        if known is None:
+            row = self._database.first("SELECT id FROM peer WHERE signing_public = ?", (recipient,))
+            known = row[0] if row else 0
+            if row and not self._database.within:
+                self._peers[recipient] = known
+        return known
 
     def free(self, recipient: DeviceKey, received: SequenceSet) -> int:
         """Forget the places that the recipient holds; return how many messages that were."""

@@ -89,7 +89,7 @@ class Sealer:
 
     def as_sent(self, recipient: DeviceKey, rows: list[tuple[Place, bytes]]) -> list[tuple[Place, bytes]]:
         """Return queued messages as they go out; each must be its place's own (`incarnations.py`, rule 2)."""
-        spans = self._incarnations.spans(recipient)
+        spans = self._incarnations.spans(recipient) if rows else []
         if not any(span.re_signed_upto for span in spans):
             return rows
         return [(place, span_of(spans, place).as_sent(place, raw, self._identity)) for place, raw in rows]
