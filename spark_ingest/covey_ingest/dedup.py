@@ -1,12 +1,15 @@
 """Messages that a vault holds more than once: landed by two collectors, or imported again.
 
-A message is known by its author, incarnation and `seq`. Those that are there stand in one small file beside the tables,
+A message is known by its author, incarnation and `seq`; where these are in the table, also by its boot and number.
+Those that are there stand in one small file beside the tables,
 replaced whole after each micro-batch: for each author and incarnation the ranges of `seq` whose readings are in the
 table. Its size depends on the number of devices and on the holes in their sequences, of which it keeps 16 for each;
 `bench/ingest.py` measures it, and what comparing costs, for 100,000 devices. A micro-batch is compared with it by one
 row for each message, in numpy; no reading is shuffled (but those of messages that it holds twice).
 
-1. Beyond `unsure_upto` the ranges are exact: what is in them is a repeat, what is not is new.
+1. Beyond `unsure_upto` the ranges are exact: what is not in them is new. What is in them is a repeat if the table has
+   it with the same boot and batch number. Else it is another message: of a device whose state was written back bit for
+   bit, which gave a number to one collector before, and to another one after.
 2. More than `EXACT_RANGES` ranges are not kept: the oldest are forgotten, and `unsure_upto` is their end. What lies up
    to there may be a repeat or late; the table itself is asked. So the file is bounded, and still nothing is lost.
 3. A batch that is committed and not in the file yet is taken in from the table before the next one is compared. So
@@ -18,8 +21,10 @@ row for each message, in numpy; no reading is shuffled (but those of messages th
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +49,11 @@ SCHEMA = pa.schema(
 )
 
 _LINK = ["author", "incarnation"]
+MESSAGE = [*_LINK, "seq", "boot", "batch_number"]
+"""What no two messages have in common, even of two lives of a device."""
+
+MessageKey: TypeAlias = tuple[str, str, int, str, int]
+_Number: TypeAlias = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +178,7 @@ class Messages:
         counts = np.diff(np.append(np.flatnonzero(first), len(order)))
         return cls(links, owners[first], numbers[first], counts)
 
-    def keys(self, mask: npt.NDArray[np.bool_]) -> list[tuple[str, str, int]]:
+    def keys(self, mask: npt.NDArray[np.bool_]) -> list[_Number]:
         """Return some of them by name, sorted."""
         links = self.links.take(pa.array(self.owners[mask]))
         return sorted(zip(*(links[name].to_pylist() for name in _LINK), self.numbers[mask].tolist(), strict=True))
@@ -176,11 +186,11 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """What of a micro-batch is there more often than once, as rows of author, incarnation and `seq`."""
+    """What of a micro-batch is there more often than once, as rows of `MESSAGE`."""
 
-    known: list[tuple[str, str, int]]
+    known: list[MessageKey]
     """In the table already."""
-    doubled: list[tuple[str, str, int]]
+    doubled: list[MessageKey]
     """Not in the table, but more than once in this micro-batch."""
     copies: int
     """Messages to leave out, in all."""
@@ -214,14 +224,14 @@ def find(tables: Path, staged: Path) -> Repeats:
     seen = SeenMessages.of(update(tables))
     owners = rows_of(seen.links, messages.links)[messages.owners]
     unsure = (owners >= 0) & (messages.numbers <= np.append(seen.unsure_upto, 0)[owners])
-    held = seen.ranges.hold(owners, messages.numbers) & ~unsure
-    known = messages.keys(held)
-    if unsure.any():
-        known += _in_table(tables, messages.keys(unsure))
-    twice = messages.counts > 1
-    fresh = sorted(set(messages.keys(twice)).difference(known)) if twice.any() else []
-    copies = int((messages.counts - 1)[twice].sum()) + len(known)
-    return Repeats(known, fresh, copies)
+    asked = seen.ranges.hold(owners, messages.numbers) | unsure
+    suspects = asked | (messages.counts > 1)
+    there = Counter(_whole(staged, messages.keys(suspects)))
+    in_table = set(_whole(tables / "readings", messages.keys(asked)))
+    known = sorted(there.keys() & in_table)
+    doubled = sorted(key for key, count in there.items() if count > 1 and key not in in_table)
+    copies = sum(there[key] for key in known) + sum(there[key] - 1 for key in doubled)
+    return Repeats(known, doubled, copies)
 
 
 def _messages(folder: Path) -> Messages:
@@ -231,19 +241,18 @@ def _messages(folder: Path) -> Messages:
     return Messages.of(ds.dataset(folder, format=parquet).to_table(columns, filter=ds.field("index") == 0))
 
 
-def _in_table(tables: Path, unsure: list[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
-    """Return those messages that the table holds: one scan of four columns, for late data in forgotten ranges only."""
-    if not unsure:
+def _whole(folder: Path, numbers: list[_Number]) -> list[MessageKey]:
+    """Return the messages of a table that have these numbers: one scan of six columns, for what may be repeats."""
+    if not numbers:
         return []
     asked = (
         (ds.field("index") == 0)
-        & ds.field("author").isin(sorted({author for author, _, _ in unsure}))
-        & ds.field("seq").isin(sorted({number for _, _, number in unsure}))
+        & ds.field("author").isin(sorted({author for author, _, _ in numbers}))
+        & ds.field("seq").isin(sorted({number for _, _, number in numbers}))
     )
-    columns = ["author", "incarnation", "seq"]
-    found = ds.dataset(tables / "readings", format="parquet").to_table(columns, filter=asked)
-    there = set(zip(*(found[name].to_pylist() for name in columns), strict=True))
-    return [key for key in unsure if key in there]
+    found = ds.dataset(folder, format="parquet").to_table(MESSAGE, filter=asked)
+    wanted = set(numbers)
+    return [key for key in zip(*(found[name].to_pylist() for name in MESSAGE), strict=True) if key[:3] in wanted]
 
 
 def links_of(table: pa.Table) -> tuple[pa.Table, Integers]:

@@ -48,7 +48,7 @@ from covey.adapters.files import remove_leftovers, replace_file, synchronise
 from covey.core.ids import VaultId
 from covey.errors import ConfigurationError, StorageError, TransientError
 from covey_ingest import dedup, devices, gaps, merging, repairs
-from covey_ingest.dedup import Repeats
+from covey_ingest.dedup import MESSAGE, MessageKey, Repeats
 from covey_ingest.delta_log import DeltaLog, is_delta
 from covey_ingest.publisher import PublishTarget, TablePublisher, is_published, open_log
 from covey_ingest.schema import MESSAGE_SCHEMA, RowKind
@@ -69,7 +69,6 @@ _LAYOUT = 2
 """Of tables and checkpoint, in both `covey.json`; one without it is 1. Raise it where earlier code would go wrong: from
 2 on offsets name what is read again."""
 
-_MESSAGE = ["author", "incarnation", "seq"]
 _LOSSES = [
     *("author", "incarnation", "first", "last", "first_number", "last_number"),
     *("reason", "seq", "collector", "received_at"),
@@ -85,7 +84,7 @@ _DIGEST = "digest"
 
 
 def readings(messages: DataFrame) -> DataFrame:
-    """Explode the source's message rows: one row for each reading, in the JVM. Key: author, incarnation, seq, index."""
+    """Explode the source's message rows: one row for each reading, in the JVM. Key: `dedup.MESSAGE` and index."""
     return messages.sparkSession.sql(_READINGS, messages=messages)
 
 
@@ -119,8 +118,9 @@ def _counted(messages: DataFrame) -> tuple[DataFrame, Observation]:
     ), counts
 
 
-def _messages(rows: DataFrame, keys: list[tuple[str, str, int]]) -> DataFrame:
-    return rows.sparkSession.createDataFrame(keys, "author string, incarnation string, seq bigint")
+def _messages(rows: DataFrame, keys: list[MessageKey]) -> DataFrame:
+    columns = "author string, incarnation string, seq bigint, boot string, batch_number bigint"
+    return rows.sparkSession.createDataFrame(keys, columns)
 
 
 class Sink(StrEnum):
@@ -273,9 +273,9 @@ class Tables:
         """Stage once more what no other message says; of messages that are in there twice, the one that came first."""
         counts = Observation(f"once-{batch_id}")
         known, doubled = (F.broadcast(_messages(staged, keys)) for keys in (found.known, found.doubled))
-        others = staged.join(known, _MESSAGE, "left_anti").join(doubled, _MESSAGE, "left_anti")
-        copies = Window.partitionBy(*_MESSAGE, "index").orderBy("received_at", "collector")
-        first = staged.join(doubled, _MESSAGE, "left_semi").withColumn("copy", F.row_number().over(copies))
+        others = staged.join(known, MESSAGE, "left_anti").join(doubled, MESSAGE, "left_anti")
+        copies = Window.partitionBy(*MESSAGE, "index").orderBy("received_at", "collector")
+        first = staged.join(doubled, MESSAGE, "left_semi").withColumn("copy", F.row_number().over(copies))
         once = others.unionByName(first.where("copy = 1").drop("copy"))
         path = self._stage(once.observe(counts, F.count("*").alias("readings")), "readings", batch_id)
         return path, int(counts.get["readings"])

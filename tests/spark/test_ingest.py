@@ -238,6 +238,31 @@ def test_boots_and_latest_state_of_a_device_survive_late_data(
     assert round(row["last_seen"].timestamp() * 1e6) == NOW_US + 2_000_000
 
 
+def test_what_two_collectors_got_under_one_number_is_in_the_table_twice(
+    spark: SparkSession, collector: Collector, tables: Path
+) -> None:
+    """Of a card that was written back: one has what its lost life numbered, the other what it goes on with."""
+    other = Collector(collector.vault, seed=5, key=collector.key)
+    device = Author(collector, 1)
+    collector.land(device.measure(3))
+    copied = device.seq, device.number
+    lost = [device.measure(3) for _ in range(2)]
+    collector.land(*lost)
+    device.seq, device.number = copied
+    device.boot_id = b"another."
+    new = [device.telemetry([("late", "Cel", BOOTED_US, 20 + n)]) for n in range(3)]
+    (first,) = ingest(spark, collector.vault, tables)
+    assert (first.messages, first.repeats) == (3, 0)
+    other.land(*new, lost[1])
+    (second,) = ingest(spark, collector.vault, tables)
+    assert (second.messages, second.readings, second.repeats) == (3, 3, 1)
+    collector.land(*new)
+    (third,) = ingest(spark, collector.vault, tables)
+    assert (third.messages, third.readings, third.repeats) == (0, 0, 3)
+    assert sorted(row["value"] for row in _readings(tables) if row["name"] == "late") == [20, 21, 22]
+    assert len(_readings(tables)) == 12
+
+
 def test_small_files_are_merged_and_what_is_known_can_still_be_made_anew(
     spark: SparkSession, collector: Collector, tables: Path
 ) -> None:

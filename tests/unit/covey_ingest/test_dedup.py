@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,24 +12,29 @@ import pyarrow.parquet as pq
 import pytest
 
 from covey_ingest import dedup
-from covey_ingest.dedup import EXACT_RANGES, Messages, SeenMessages, find, path_in, update
+from covey_ingest.dedup import EXACT_RANGES, MESSAGE, MessageKey, Messages, SeenMessages, find, path_in, update
 from covey_ingest.state_file import read_state, replace_state
 
 Message = tuple[str, str, int]
 
 
-def _write(folder: Path, messages: list[Message]) -> Path:
-    """Write readings, two for each message, as the ingest does."""
-    rows = [(*message, index) for message in messages for index in (0, 1)]
+def _whole(message: Message, boot: str = "first", number: int | None = None) -> MessageKey:
+    return (*message[:3], boot, message[2] if number is None else number)
+
+
+def _write(folder: Path, messages: Sequence[Message | MessageKey]) -> Path:
+    """Write readings, two for each message, as the ingest does; one without a boot is of the first one."""
+    whole = [message if len(message) > 3 else _whole(message) for message in messages]
+    rows = [(*message, index) for message in whole for index in (0, 1)]
     folder.mkdir(parents=True)
-    columns = list(zip(*rows, strict=True)) or [()] * 4
-    kinds = [pa.string(), pa.string(), pa.int64(), pa.int32()]
+    columns = list(zip(*rows, strict=True)) or [()] * 6
+    kinds = [pa.string(), pa.string(), pa.int64(), pa.string(), pa.int64(), pa.int32()]
     arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
-    pq.write_table(pa.table(arrays, ["author", "incarnation", "seq", "index"]), folder / "part-0.parquet")
+    pq.write_table(pa.table(arrays, [*MESSAGE, "index"]), folder / "part-0.parquet")
     return folder
 
 
-def _commit(tables: Path, batch_id: int, messages: list[Message]) -> None:
+def _commit(tables: Path, batch_id: int, messages: Sequence[Message | MessageKey]) -> None:
     _write(tables / "readings" / f"batch={batch_id}", messages)
 
 
@@ -36,8 +42,19 @@ def test_a_batch_is_compared_with_all_before_it_and_with_itself(tmp_path: Path) 
     _commit(tmp_path, 0, [("a", "x", 1), ("a", "x", 2), ("b", "x", 1)])
     staged = [("a", "x", 2), ("a", "x", 3), ("a", "x", 3), ("a", "y", 1), ("b", "x", 1), ("b", "x", 1), ("c", "x", 1)]
     found = find(tmp_path, _write(tmp_path / "staged", staged))
-    assert sorted(found.known) == [("a", "x", 2), ("b", "x", 1)]
-    assert (found.doubled, found.copies) == ([("a", "x", 3)], 4)
+    assert found.known == [_whole(("a", "x", 2)), _whole(("b", "x", 1))]
+    assert (found.doubled, found.copies) == ([_whole(("a", "x", 3))], 4)
+
+
+def test_what_another_life_of_a_device_numbered_alike_is_no_repeat(tmp_path: Path) -> None:
+    lost, new, later = (_whole(("a", "x", 7), boot, number) for boot, number in (("1", 3), ("2", 3), ("2", 4)))
+    _commit(tmp_path, 0, [lost])
+    found = find(tmp_path, _write(tmp_path / "new", [new, lost]))
+    assert (found.known, found.doubled, found.copies) == ([lost], [], 1)
+    assert find(tmp_path, _write(tmp_path / "both", [new, later])).copies == 0, "and not among themselves"
+    _commit(tmp_path, 1, [new])
+    found = find(tmp_path, _write(tmp_path / "known", [new, lost, later, later]))
+    assert (found.known, found.doubled, found.copies) == ([lost, new], [later], 3)
 
 
 def test_an_empty_table_and_an_empty_batch_repeat_nothing(tmp_path: Path) -> None:
@@ -55,7 +72,7 @@ def test_what_is_melted_is_asked_of_the_table_so_late_messages_are_new_and_repea
     _commit(tmp_path, 1, odd[len(odd) // 2 :])
     staged = [("a", "x", number) for number in range(1, 8 * EXACT_RANGES)]
     found = find(tmp_path, _write(tmp_path / "staged", staged))
-    assert sorted(found.known) == sorted(odd)
+    assert found.known == sorted(map(_whole, odd))
     rows, _ = read_state(path_in(tmp_path), dedup.SCHEMA)
     assert rows["unsure_upto"].to_pylist()[0] > 0
     assert len(rows["firsts"].to_pylist()[0]) == EXACT_RANGES
@@ -101,7 +118,7 @@ def test_a_kill_before_the_file_was_replaced_and_a_lost_file_change_nothing(tmp_
     _commit(tmp_path, 1, [("a", "x", 2), ("b", "y", 9)])
     killed = find(tmp_path, _write(tmp_path / "staged", [("a", "x", 2), ("b", "y", 8)]))
     after = path_in(tmp_path).read_bytes()
-    assert killed.known == [("a", "x", 2)]
+    assert killed.known == [_whole(("a", "x", 2))]
     update(tmp_path)
     assert path_in(tmp_path).read_bytes() == after
     path_in(tmp_path).unlink()

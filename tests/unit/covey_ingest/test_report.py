@@ -151,7 +151,7 @@ def test_the_documented_queries_run(tables: Path, monkeypatch: pytest.MonkeyPatc
         pq.write_table(table, file)
     for file in (tables / "readings").rglob("*.parquet"):
         table = pq.read_table(file)
-        for column in ("device", "incarnation", "seq"):
+        for column in ("device", "incarnation", "seq", "boot", "batch_number"):
             table = table.append_column(column, table["author"])
         pq.write_table(table, file)
     monkeypatch.chdir(tables)
