@@ -9,7 +9,8 @@
 3. Who asks says how far it has come in each log, and is answered with what comes after that, the lowest first, as
    much as one message carries. It asks again while that brings something, and otherwise not before
    `HISTORY_PULL_US` have passed.
-4. Where more operations than one may follow are heads, merges come first. What is void is not followed.
+4. Where more operations than one may follow are heads, merges come first, the first one of the highest heads: so
+   each is higher than the one before it in its log. What is void is not followed.
 5. Who removes a member adds a merge in the same commit, under the manifest that removes it: what that follows of the
    removed member's still counts, and nothing else does (`standing.py`).
 """
@@ -154,7 +155,7 @@ class History:
         while len(heads) > MAXIMUM_PARENTS:  # rule 4
             merge = self._append(group_id, manifest, heads[:MAXIMUM_PARENTS], Merge(), now)
             written.append(merge)
-            heads = [*heads[MAXIMUM_PARENTS:], merge.id]
+            heads = [merge.id, *heads[MAXIMUM_PARENTS:]]
         operation = self._append(group_id, manifest, heads, body, now)
         self._announce(manifest, operation.log, operation.number - len(written), now)
         return operation
@@ -175,7 +176,9 @@ class History:
         """Return the heads, of what counts, that an operation under a manifest may follow (acceptance, rule 6)."""
         records = self._records.operations
         heads = [(each, records.held(group_id, each)) for each in self.standing(group_id).heads]
-        return [each for each, held in heads if held is not None and held.manifest_version <= manifest.version]
+        held_heads = [(held.height, each, held) for each, held in heads if held is not None]
+        highest_first = sorted(held_heads, key=lambda head: head[:2], reverse=True)
+        return [each for _, each, held in highest_first if held.manifest_version <= manifest.version]
 
     def _append(
         self, group_id: GroupId, manifest: GroupManifest, parents: Iterable[OperationId], body: Body, now: Now

@@ -19,6 +19,7 @@ from covey.limits.history import (
     BUNDLE_OPERATIONS,
     FORKS_OF_ONE,
     HISTORY_PULL_US,
+    LOGS_OF_ONE,
     MAXIMUM_OPERATION_BODY_BYTES,
     MAXIMUM_PARENTS,
 )
@@ -110,6 +111,18 @@ def test_more_heads_than_an_operation_may_follow_are_merged_first(make: Make) ->
     carry(*devices)
     assert len(last.parents) <= MAXIMUM_PARENTS
     assert {tuple(each.store.operations.heads(group_id)) for each in devices} == {(last.id,)}
+
+
+def test_nobody_is_silenced_by_many_heads_that_are_lower_than_what_it_has_written(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    for number in range(4):
+        _write(ann, group_id, f"note {number}")
+    heads = [_forged(ben, group_id, 1, "a head", life=number) for number in range(LOGS_OF_ONE)]
+    heads += [_forged(ben, group_id, 1, "a rival", life=number) for number in range(LOGS_OF_ONE)]
+    _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(*heads))
+    last = _write(ann, group_id, "all this")
+    assert ann.store.operations.heads(group_id) == [last.id]
 
 
 def test_who_is_away_costs_its_author_one_row(make: Make) -> None:
