@@ -98,7 +98,8 @@ def pins(config: Config) -> Pins:
     """
     operations = config.operations
     try:
-        return Pins(frozenset(DeviceKey(key_from_text("sign", each)) for each in operations.operators))
+        keys = frozenset(DeviceKey(key_from_text("sign", each)) for each in operations.operators)
+        return Pins(keys, operations.threshold)
     except MalformedError as error:
         raise ConfigurationError(
             f"operations.operators: {error}", hint="a signing key as 'covey key show' prints it: covey-sign-…"

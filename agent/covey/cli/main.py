@@ -28,6 +28,8 @@ _COMMANDS = {
     "history": ("history", "what a group's members have said, and the proof of it"),
     "setting": ("setting", "change a setting everywhere, and see what became of it"),
     "session": ("session", "where people meet to work on the fleet, and when they did"),
+    "operator": ("operator", "who may give orders to devices: list, add, remove"),
+    "orders": ("orders", "the orders of operators: who gave and signed them, whether they count; approve them"),
     "outbox": ("outbox", "the messages that wait: list, verify, carry on a stick, quarantine"),
     "publish": ("publish", "publish readings: SenML or NDJSON from a file or stdin"),
     "vault": ("vault", "the vault: look into it, verify it, mirror it, its keys"),

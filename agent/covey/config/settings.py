@@ -222,6 +222,9 @@ class OperationsConfig:
         64,
         local=True,
     )
+    threshold: int = _setting(
+        1, "how many operators have to agree with an order before this device obeys", 2, "operators", 1, 16, local=True
+    )
     settings: tuple[str, ...] = _setting(
         ("app.*", "presence.*", "sensors.*", "telemetry.batch_*"),
         "settings that operators may change; * stands for anything; what is this device's alone stays so",

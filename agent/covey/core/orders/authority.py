@@ -57,9 +57,10 @@ class WeighedOrder:
 
 @dataclass(frozen=True, slots=True)
 class WeighedOrders:
-    """Who is an operator, with the label that the adding of it gave; and the orders, in the history's order."""
+    """Who is an operator, as what it was added; changes of that, and orders, each in the history's order."""
 
     operators: dict[DeviceKey, str]
+    changes: tuple[WeighedOrder, ...]
     orders: tuple[WeighedOrder, ...]
 
 
@@ -202,12 +203,15 @@ class _Weighing:
 
     def outcome(self, members: frozenset[DeviceKey]) -> WeighedOrders:
         """Return what all that is here comes to."""
-        orders = []
+        changes, orders = [], []
         for index, order in enumerate(self._signatures):
-            if order.id == order.subject and order.change is None:
+            if order.change is not None:
+                signers = self._signers(order.id, -1, self._final if order.change.added else None)
+                changes.append(WeighedOrder(order.id, order.author, signers, self._enough(index, signers)))
+            elif order.id == order.subject:
                 signers = self._signers(order.id, -1, self._final) & members
                 orders.append(WeighedOrder(order.id, order.author, signers, self._enough(index, signers)))
-        return WeighedOrders(self._operators_by(self._everything, self._final), tuple(orders))
+        return WeighedOrders(self._operators_by(self._everything, self._final), tuple(changes), tuple(orders))
 
     def _enough(self, index: int, signers: frozenset[DeviceKey]) -> bool:
         return self._signatures[index].author in signers and len(signers) >= max(1, self._pins.threshold)

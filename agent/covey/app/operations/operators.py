@@ -1,0 +1,184 @@
+"""Who may give orders, by what this device's owner has pinned; and what operators agree with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from covey.app.device import Device
+from covey.app.operations.groups import pick_member
+from covey.app.operations.history import as_entry, pick_operation
+from covey.app.operations.history_writing import write
+from covey.app.setting_orders import pins
+from covey.core.group.manifest import GroupManifest
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import Operation, read_operation
+from covey.core.history.orders import Approval, OperatorChange
+from covey.core.ids import DeviceKey, OperationId, device_name
+from covey.core.orders.authority import WeighedOrder, WeighedOrders, weigh_orders
+from covey.errors import LocalError
+from covey.limits.group import MAXIMUM_LABEL_BYTES
+
+_ORDERS = (OperationKind.SETTING, OperationKind.COMMAND)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorEntry:
+    """An operator as this device sees it: pinned by its owner, or added by another; orders count while it is a member.
+
+    `label` is what it was added as, else the member's own.
+    """
+
+    key: str
+    name: str
+    label: str
+    pinned: bool
+    member: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OrderEntry:
+    """An order, or a change of operators: who gave it and who has signed it, by name, of how many that are needed.
+
+    `made_at_us` is the author's clock in microseconds since 1970; `counts` says what this device makes of it.
+    """
+
+    id: str
+    kind: str
+    author: str
+    label: str
+    made_at_us: int
+    text: str
+    signers: tuple[str, ...]
+    needed: int
+    counts: bool
+
+
+def operators(device: Device, manifest: GroupManifest) -> list[OperatorEntry]:
+    """Return who may give orders to this device in a group.
+
+    Raises:
+        ConfigurationError: what is pinned is no key.
+    """
+    pinned, present = pins(device.config).operators, _present(manifest)
+    found = []
+    for key, label in _weighed(device, manifest).operators.items():
+        member = manifest.member(key)
+        shown = label or (member.label if member else "")
+        found.append(OperatorEntry(key.hex(), device_name(key), shown, key in pinned, key in present))
+    return found
+
+
+def add_operator(device: Device, manifest: GroupManifest, name: str, label: str | None) -> OrderEntry:
+    """Make a member an operator, for all who obey this one.
+
+    Raises:
+        LocalError: this device is no operator, that one is one already, or no member that can be one.
+    """
+    member = pick_member(manifest, name)
+    key = member.keys.signing_public
+    if member.is_board:
+        raise LocalError(f"{member.name} is a board, which gives no orders")
+    if key in _of_operator(device, manifest).operators:
+        raise LocalError(f"{member.name} is an operator already", hint="'covey operator list' shows them")
+    return _change(device, manifest, OperatorChange(key, member.label if label is None else label, added=True))
+
+
+def remove_operator(device: Device, manifest: GroupManifest, name: str) -> OrderEntry:
+    """Have all who obey this operator obey another one no more.
+
+    Raises:
+        LocalError: this device is no operator, or it is not clear who is meant.
+    """
+    known = _of_operator(device, manifest).operators
+    labels = {key: label or getattr(manifest.member(key), "label", "") for key, label in known.items()}
+    found = [key for key in known if name and (key.hex().startswith(name.lower()) or labels[key] == name)]
+    if len(found) != 1:
+        which = "no operator matches" if not found else f"{len(found)} operators match"
+        raise LocalError(f"{which} '{name[:MAXIMUM_LABEL_BYTES]}'", hint="'covey operator list' shows them")
+    return _change(device, manifest, OperatorChange(found[0], "", added=False))
+
+
+def orders(device: Device, manifest: GroupManifest) -> list[OrderEntry]:
+    """Return the orders that somebody gave who may be an operator, and changes of operators, the oldest first."""
+    found = list(_weighed(device, manifest).changes)
+    for kind in _ORDERS:
+        found += _weighed(device, manifest, kind).orders
+    entries = [_entry(device, manifest, each) for each in found]
+    return [entry for _, entry in sorted(entries, key=lambda each: each[0])]
+
+
+def approve(device: Device, manifest: GroupManifest, name: str) -> OrderEntry:
+    """Agree with an order, or with a change of operators, by the beginning of its id.
+
+    Raises:
+        LocalError: this device is no operator, has signed it, or it is not clear which is meant.
+    """
+    operation, own = pick_operation(device, manifest.group_id, name), device.node.identity.signing_public
+    shown = operation.id.hex()[:8]
+    _of_operator(device, manifest)
+    found = _found(device, manifest, operation)
+    if found is None:
+        raise LocalError(f"{shown} is no order of an operator", hint="'covey orders' shows what can be approved")
+    if own in found.signers:
+        raise LocalError(f"this device has signed {shown} already")
+    write(device, manifest, Approval(operation.id))
+    return _judged(device, manifest, operation)
+
+
+def _change(device: Device, manifest: GroupManifest, change: OperatorChange) -> OrderEntry:
+    return _judged(device, manifest, write(device, manifest, change))
+
+
+def _judged(device: Device, manifest: GroupManifest, operation: Operation) -> OrderEntry:
+    found = _found(device, manifest, operation)
+    if found is None:
+        raise LocalError(
+            "this device looks at no more of what operators say", hint="see OPERATOR_CHANGES in the protocol"
+        )
+    return _entry(device, manifest, found)[1]
+
+
+def _found(device: Device, manifest: GroupManifest, operation: Operation) -> WeighedOrder | None:
+    weighed = _weighed(device, manifest, OperationKind(operation.kind) if operation.kind in _ORDERS else None)
+    return next((each for each in (*weighed.changes, *weighed.orders) if each.id == operation.id), None)
+
+
+def _of_operator(device: Device, manifest: GroupManifest) -> WeighedOrders:
+    """Return who is an operator, if this device is one."""
+    weighed = _weighed(device, manifest)
+    if device.node.identity.signing_public not in weighed.operators:
+        raise LocalError(
+            "this device is no operator, so nobody would obey it",
+            hint="an owner pins one by its key: covey config set operations.operators KEY",
+        )
+    return weighed
+
+
+def _weighed(device: Device, manifest: GroupManifest, kind: OperationKind | None = None) -> WeighedOrders:
+    void = device.node.history.standing(manifest.group_id).void
+    operations = device.store.operations
+    return weigh_orders(operations, manifest.group_id, pins(device.config), _present(manifest), void, kind)
+
+
+def _present(manifest: GroupManifest) -> frozenset[DeviceKey]:
+    return frozenset(member.keys.signing_public for member in manifest.members if not member.is_board)
+
+
+def _entry(device: Device, manifest: GroupManifest, order: WeighedOrder) -> tuple[tuple[int, OperationId], OrderEntry]:
+    """Return an order as people read it, after its place in the history's order."""
+    raw = device.store.operations.raw(manifest.group_id, order.id)
+    assert raw is not None, "it was just read"
+    operation = read_operation(raw, verify=False)
+    shown = as_entry(device, manifest, operation, 0)
+    entry = OrderEntry(
+        shown.id,
+        shown.kind,
+        shown.author,
+        shown.label,
+        shown.made_at_us,
+        shown.text or "",
+        tuple(sorted(map(device_name, order.signers))),
+        pins(device.config).threshold,
+        order.counts,
+    )
+    return (operation.height, operation.id), entry

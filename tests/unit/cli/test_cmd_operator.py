@@ -1,0 +1,111 @@
+"""`covey operator` and `covey orders` as an operator uses them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covey.app.device import find_state, open_device
+from covey.core.crypto import Identity
+from covey.core.history.bodies import Body
+from covey.core.history.operation import Log, Operation, sign_operation
+from covey.core.history.orders import Approval, SettingOrder
+from covey.core.ids import DeviceKey, Incarnation, OperationId, key_text
+from covey.core.orders.selector import EVERYBODY
+from tests.command import Here
+from tests.fleet import identity
+
+LEE = identity("lee")
+
+
+@pytest.fixture
+def kim(tmp_path: Path) -> Here:
+    """An operator's device, in a group with Lee's."""
+    device = Here(tmp_path, "kim")
+    device.ok("group", "create")
+    keys = [key_text("sign", LEE.signing_public), key_text("noise", LEE.noise_public)]
+    device.ok("group", "add", *keys, "--label", "lee")
+    device.ok("config", "set", "operations.operators", _own_key(device))
+    return device
+
+
+def _own_key(device: Here) -> str:
+    key: str = device.json("key", "show")["signing_key"]
+    return key
+
+
+def _said_by(device: Here, author: Identity, body: Body) -> str:
+    """Have a device hold what a member says after all that it holds; return its id."""
+    with open_device(find_state(str(device.state))) as opened:
+        group, operations = opened.pick_group(None), opened.store.operations
+        heads = tuple(operations.heads(group.group_id))
+        held = [operations.held(group.group_id, each) for each in heads]
+        height = 1 + max((each.height for each in held if each is not None), default=0)
+        log = Log(author.signing_public, Incarnation(height.to_bytes(8)))
+        made = Operation(group.group_id, log, 1, None, heads, height, group.hash, 0, int(body.kind), body.to_wire())
+        signed = sign_operation(made, author)
+        with opened.store.transaction():
+            operations.add(signed, group.version, 0)
+    return signed.id.hex()
+
+
+def _listed(device: Here) -> list[tuple[str, bool, bool]]:
+    found: list[dict[str, Any]] = device.json("operator")
+    return sorted((each["label"], each["pinned"], each["member"]) for each in found)
+
+
+def test_operators_are_added_and_removed(kim: Here) -> None:
+    assert _listed(kim) == [("kim", True, True)]
+    added = kim.json("operator", "add", "lee", "--label", "Lee, workshop")
+    assert (added["counts"], added["needed"], added["kind"]) == (True, 1, "operator")
+    assert _listed(kim) == [("Lee, workshop", False, True), ("kim", True, True)]
+    assert "added by an operator" in kim.ok("operator", "ls")
+    assert "is an operator already" in kim.fails("operator", "add", "lee", code=1)
+    kim.ok("group", "remove", "lee", "--yes")
+    assert "no member: obeyed by nobody here" in kim.ok("operator", "list")
+    assert "is removed" in kim.ok("operator", "rm", "Lee, workshop")
+    assert _listed(kim) == [("kim", True, True)]
+    assert "no operator matches 'lee'" in kim.fails("operator", "remove", "lee", code=1)
+
+
+def test_who_is_pinned_nowhere_is_obeyed_nowhere(kim: Here) -> None:
+    kim.ok("config", "unset", "operations.operators")
+    assert "this device obeys nobody" in kim.ok("operator")
+    assert "this device is no operator" in kim.fails("operator", "add", "lee", code=1)
+    assert "no operator has ordered anything" in kim.ok("orders")
+    by_lee = _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "eco"))
+    assert kim.json("orders") == []
+    assert "this device is no operator" in kim.fails("orders", "approve", by_lee[:8], code=1)
+
+
+def test_an_order_counts_once_enough_operators_agree(kim: Here) -> None:
+    pinned = f"{_own_key(kim)},{key_text('sign', LEE.signing_public)}"
+    kim.ok("config", "set", "operations.operators", pinned)
+    kim.ok("config", "set", "operations.threshold", "2")
+    first = kim.json("setting", "set", "app.mode", "eco")["id"]
+    assert "1 of 2, counts for nothing here" in kim.ok("orders")
+    assert "has signed" in kim.fails("orders", "approve", first[:8], code=1)
+    assert kim.json("setting", "diff") == []
+    _said_by(kim, LEE, Approval(OperationId(bytes.fromhex(first))))
+    assert [(each["id"], len(each["signers"]), each["counts"]) for each in kim.json("orders")] == [(first, 2, True)]
+    assert [each["wanted"] for each in kim.json("setting", "diff", "--for", "label:kim")] == ["eco"]
+    by_lee = _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "turbo"))
+    assert "it counts" in kim.ok("orders", "approve", by_lee[:8])
+    assert [each["wanted"] for each in kim.json("setting", "diff", "--for", "label:kim")] == ["turbo"]
+
+
+def test_only_what_operators_say_is_approved(kim: Here) -> None:
+    note = kim.json("note", "pump 3 rattles")["id"]
+    by_stranger = _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "eco"))
+    for each in (note, by_stranger):
+        assert "is no order of an operator" in kim.fails("orders", "approve", each[:8], code=1)
+    assert DeviceKey(LEE.signing_public).hex() not in kim.ok("orders", "--json")
+
+
+def test_adding_needs_as_many_as_an_order(kim: Here) -> None:
+    kim.ok("config", "set", "operations.threshold", "2")
+    said = kim.ok("operator", "add", "lee")
+    assert "once 1 more agree: 'covey orders approve" in said
+    assert _listed(kim) == [("kim", True, True)]
