@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.adapters.sqlite.high_water_file import HighWaterFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.relays import Relays
 from covey.app.roles.collector import Collector
@@ -120,6 +123,7 @@ class Device:
         self._backup: tuple[Disk, Backup, list[bytes]] | None = None
         self._was_copied = False
         self._renews = False
+        self._beside_disk = tempfile.TemporaryDirectory() if world.loses_commits else None
         self._runtime: Runtime | None = None
         self._events: list[RelayEvent] = []
         self._wake = 0
@@ -169,7 +173,15 @@ class Device:
 
     def _open(self, *, crashes: bool) -> SimStore:
         """Open the state as `adapters/sqlite/state_file.py` does, which knows a copy by its mark and inode."""
-        store = SimStore(self._disk, Incarnation(self.world.rng(INCARNATION_BYTES)), self, crashes=crashes)
+        file = HighWaterFile(Path(self._beside_disk.name) / self.name) if self._beside_disk is not None else None
+        store = SimStore(self._disk, Incarnation(self.world.rng(INCARNATION_BYTES)), self, file, crashes=crashes)
+        if self._beside_disk is not None:
+            with SqliteStore.transaction(store):
+                said = store.high_water.said()
+                if store.high_water.is_behind(said):
+                    lost = store.high_water.recover(said, Incarnation(self.world.rng(INCARNATION_BYTES)))
+                    self.world.trace(self.name, lost.line())
+                store.high_water.begin()
         if self._renews:
             with SqliteStore.transaction(store):
                 store.incarnations.renew(Incarnation(self.world.rng(INCARNATION_BYTES)))
@@ -181,7 +193,10 @@ class Device:
         return [] if self._runtime is None else self._runtime.node.groups.joined()
 
     def back_up(self) -> None:
-        """Copy the state as it is, once: a copy is worth having when it is old."""
+        """Copy the state as it is, once: a copy is worth having when it is old.
+
+        Put back beside the file that says how far the state has come, it is a disk that has lost its last commits.
+        """
         if self.alive and self._backup is None:
             backup = self.world.ledger.back_up(self.identity.signing_public)
             self._backup = (self._disk.copy(), backup, list(self.world.taken[self.name]))
@@ -200,8 +215,9 @@ class Device:
         self._disk.close()
         self._disk = disk
         self.world.taken[self.name] = taken
-        self.world.ledger.restore(self.identity.signing_public, backup, noticed=noticed)
-        self._renews = noticed
+        reports = noticed and self._beside_disk is not None
+        self.world.ledger.restore(self.identity.signing_public, backup, noticed=noticed, reports=reports)
+        self._renews = noticed and self._beside_disk is None
         self.world.agenda.after(self.world.random.randint(0, 30 * SECOND), self.boot)
 
     def lose_state(self) -> None:
@@ -244,6 +260,8 @@ class Device:
         """End what is open."""
         self._close()
         self._disk.close()
+        if self._beside_disk is not None:
+            self._beside_disk.cleanup()
         if self._backup is not None:
             self._backup[0].close()
 

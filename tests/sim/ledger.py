@@ -74,6 +74,8 @@ class Ledger:
         self.inboxes: dict[bytes, list[bytes]] = {}
         self._came: set[tuple[bytes, bytes]] = set()
         self._excused: set[tuple[DeviceKey, bytes]] = set()
+        self._to_report: set[tuple[DeviceKey, bytes]] = set()
+        """Blobs that were accepted in commits that a disk has lost: what has not come counts as lost."""
 
     # -- commits ------------------------------------------------------------------------------------------------------
 
@@ -164,10 +166,11 @@ class Ledger:
             {key for key in self._link_sequences if key[0] == device},
         )
 
-    def restore(self, device: DeviceKey, backup: Backup, *, noticed: bool) -> None:
+    def restore(self, device: DeviceKey, backup: Backup, *, noticed: bool, reports: bool = False) -> None:
         """Forget what the device has lost: what it accepted and got since.
 
         Where it does not know of it, it gives the same numbers again; what it accepts from now on comes all the same.
+        `reports`: it knows how far it had come, and its recipients are to hear what they lack.
         """
         for body in self.inboxes.get(device, [])[len(backup.inbox) :]:
             self.delivered.pop((device, body), None)
@@ -177,7 +180,11 @@ class Ledger:
         self._forgotten |= {key for key, message in self._withdrawn.items() if message.author == device}
         for body, submission in self.accepted.items():
             if submission.author == device and body not in backup.accepted:
-                self._excused |= {(recipient, body) for recipient in submission.recipients}
+                gone = {(recipient, body) for recipient in submission.recipients}
+                self._excused |= gone
+                if reports and not submission.telemetry:
+                    self._to_report |= gone
+        self._to_report = {key for key in self._to_report if key[0] != device}  # it has forgotten what it was told
         for link, received in self._received.items():
             if link[0] == device:  # an acknowledgement of it may still be under way
                 self._received_in_lost[link].append(received)
@@ -235,6 +242,7 @@ class Ledger:
             if key[0] == recipient and message.type is MessageType.BLOB
             if key not in self._came | self._excused | self._forgotten
         )
+        reported += sum(key[0] == recipient for key in self._to_report - self._came)
         check(lost >= reported, "a loss that its recipient does not count")
 
     def _reported(self, body: bytes) -> bool:

@@ -12,6 +12,7 @@ from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
 from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.high_water import HighWater
 from covey.adapters.sqlite.incarnations import Incarnations
 from covey.adapters.sqlite.outbox import Outbox
 from covey.adapters.sqlite.received import Received
@@ -99,6 +100,14 @@ def _start_over(runtime: Runtime) -> Node:
 
 
 _replace_node = Runtime._replace_node
+
+
+def _go_on_without_a_word(high_water: Any, run: Any, _number: Any) -> None:
+    with patch.object(high_water._losses, "note_runs", _nothing):
+        _lose(high_water, run, None)
+
+
+_lose = HighWater._lose
 
 
 def _take_up_what_grew(sender: Sender) -> None:
@@ -312,6 +321,8 @@ MUTANTS = (
     ),
     Mutant("no encryption", {(sealer_module, "seal"): lambda message, *_keys: message}),
     Mutant("a restored device goes on as before", {(Incarnations, "renew"): _nothing}),
+    Mutant("commits that a disk has lost go unnoticed", {(HighWater, "is_behind"): lambda *_: False}),
+    Mutant("what went with lost commits is not told", {(HighWater, "_lose"): _go_on_without_a_word}),
     Mutant("an acknowledgement of another life is ignored", {(Incarnations, "replace"): lambda *_: False}),
     Mutant("an acknowledgement frees by number alone", {(Acknowledgements, "_compared"): _by_number_alone}),
     Mutant("what another life has numbered is not sent again", {(SendQueue, "requeue"): _nothing}),

@@ -97,12 +97,20 @@ class SimStore(SqliteStore):
     `crashes` is false for another process of the same device: it writes, but its end is not the agent's.
     """
 
-    def __init__(self, disk: Disk, new_incarnation: Incarnation, device: Device, *, crashes: bool) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        new_incarnation: Incarnation,
+        device: Device,
+        high_water: HighWaterFile | None,
+        *,
+        crashes: bool,
+    ) -> None:
         self._disk = disk
         self._device = device
         self._crashes = crashes
         self._committed: list[Callable[[], None]] = []
-        super().__init__(Path(os.devnull), new_incarnation, device.world.plan.outbox_bytes)
+        super().__init__(Path(os.devnull), new_incarnation, device.world.plan.outbox_bytes, high_water=high_water)
 
     def _hold_tables(self, outbox_bytes: int, high_water: HighWaterFile | None) -> None:
         super()._hold_tables(outbox_bytes, high_water)

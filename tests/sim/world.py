@@ -87,6 +87,7 @@ class World:
         self.attacker = Attacker(self)
         self.vault_keys = SimKeyFile(self)
         self.objects = VaultStore(self)
+        self.loses_commits = bool(self.plan.restore_every_us) and not self.plan.unnoticed and seed % 2 == 1
         self.devices: list[Device] = []
         for name in names:
             disk = Disk(template().states[name])
