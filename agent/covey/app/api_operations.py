@@ -16,6 +16,7 @@ from covey.app.documents import (
 )
 from covey.app.metrics import FORMS
 from covey.app.openapi import Endpoint, Parameter, Schema, description
+from covey.limits.message import MAXIMUM_COUNTER
 from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
 from covey.limits.settings import MAXIMUM_REPORTED_VALUE_BYTES, MAXIMUM_SETTING_WHY_BYTES
 from covey.limits.storage import IDEMPOTENCY_KEY_LENGTH, IDEMPOTENCY_KEYS
@@ -104,10 +105,14 @@ _SETTING_REPORT: Schema = {
         "operation": {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "as it came with the setting"},
         "state": {"enum": ["applied", "refused"]},
         "value": {
-            "type": ["string", "boolean", "integer", "number", "null"],
-            "description": f"what it now has: a text of at most {MAXIMUM_REPORTED_VALUE_BYTES} bytes, for example",
+            "description": "what it now has; a fraction is told as its text",
+            "anyOf": [
+                {"type": "string", "maxLength": MAXIMUM_REPORTED_VALUE_BYTES // 4},
+                {"type": "integer", "minimum": -MAXIMUM_COUNTER - 1, "maximum": MAXIMUM_COUNTER},
+                {"type": ["boolean", "null"]},
+            ],
         },
-        "why": {"type": "string", "description": f"for people, at most {MAXIMUM_SETTING_WHY_BYTES} bytes"},
+        "why": {"type": "string", "maxLength": MAXIMUM_SETTING_WHY_BYTES // 4, "description": "for people"},
     },
 }
 _SETTING_REPORT_EXAMPLE = {"key": "app.mode", "operation": "5f" * 32, "state": "applied", "value": "eco"}
@@ -239,7 +244,7 @@ OPERATIONS = (
         (
             Parameter(
                 "prefix",
-                {"type": "string", "maxLength": MAXIMUM_SETTING_KEY_BYTES},
+                {"type": "string"},
                 "only settings whose keys begin so, as `app.` for those of programs",
             ),
             _number("follow", 0, _FOLLOW_S_MAX, "go on for so many seconds"),

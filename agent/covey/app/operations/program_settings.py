@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,14 @@ from covey.core.ids import device_name
 from covey.core.settings.obedience import REFUSED_BY_PROGRAM
 from covey.core.settings.states import SettingState, scalar
 from covey.errors import RemoteError, UsageError
-from covey.limits.settings import MAXIMUM_SETTING_WHY_BYTES
+from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
+from covey.limits.settings import MAXIMUM_REPORTED_VALUE_BYTES, MAXIMUM_SETTING_WHY_BYTES
 
 if TYPE_CHECKING:
     from covey.app.device import Device
 
 _STATES = {"applied": SettingState.APPLIED, "refused": SettingState.REFUSED}
+_OPERATION = re.compile(r"[0-9a-f]{64}")
 _FIELDS = {"key", "operation", "state", "value", "why"}
 
 
@@ -66,13 +69,17 @@ def read_report(body: bytes) -> ProgramReport:
     key, operation, state, why = found["key"], found["operation"], found["state"], found.get("why", "")
     if not all(isinstance(each, str) for each in (key, operation, state, why)) or state not in _STATES:
         raise UsageError("key, operation and why are texts, and state is applied or refused")
-    if not key.startswith(APPLICATION_PREFIX):
+    if not _OPERATION.fullmatch(operation):
+        raise UsageError("operation is 64 hexadecimal digits, as it came with the setting")
+    if len(key) > MAXIMUM_SETTING_KEY_BYTES or not key.startswith(APPLICATION_PREFIX):
         raise UsageError(f"programs report of their own settings, {APPLICATION_PREFIX}…")
-    if len(why.encode(errors="replace")) > MAXIMUM_SETTING_WHY_BYTES:
-        raise UsageError(f"why has at most {MAXIMUM_SETTING_WHY_BYTES} bytes")
+    if len(why) > MAXIMUM_SETTING_WHY_BYTES // 4:
+        raise UsageError(f"why has at most {MAXIMUM_SETTING_WHY_BYTES // 4} characters")
+    if isinstance(found.get("value"), str) and len(found["value"]) > MAXIMUM_REPORTED_VALUE_BYTES // 4:
+        raise UsageError(f"a text has at most {MAXIMUM_REPORTED_VALUE_BYTES // 4} characters")
     try:
         said = found.get("value")
-        value = None if said is None else scalar(repr(said) if isinstance(said, float) else said)
+        value = None if said is None else scalar(int(said) if isinstance(said, float) and said.is_integer() else said)
     except (RemoteError, UnicodeEncodeError) as error:
         raise UsageError(f"value: {error}") from error
     return ProgramReport(key, operation, _STATES[state], value, why)

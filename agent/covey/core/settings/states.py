@@ -16,6 +16,7 @@ from covey.core.history.orders import Scalar
 from covey.core.ids import OperationId
 from covey.core.wire import cbor
 from covey.errors import LimitError, MalformedError
+from covey.limits.message import MAXIMUM_COUNTER
 from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
 from covey.limits.settings import (
     MAXIMUM_REPORTED_SETTINGS,
@@ -106,6 +107,8 @@ def scalar(value: object) -> Scalar:
     """
     if not isinstance(value, str | bool | int):
         raise MalformedError("not a text, a truth value or a whole number")
+    if isinstance(value, int) and not -MAXIMUM_COUNTER - 1 <= value <= MAXIMUM_COUNTER:
+        raise LimitError("a number beyond 64 bits")
     if isinstance(value, str) and len(value.encode()) > MAXIMUM_REPORTED_VALUE_BYTES:
         raise LimitError(f"a reported value longer than {MAXIMUM_REPORTED_VALUE_BYTES} bytes")
     return value
