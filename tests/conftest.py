@@ -108,9 +108,12 @@ def pytest_unconfigure() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the files of the long folders first; of the quick suite, leave out what is marked."""
     if config.getoption("--quick"):
-        long = [item for item in items if any(map(item.get_closest_marker, _NOT_QUICK_MARKS))]
+        quick: list[pytest.Item] = []
+        long: list[pytest.Item] = []
+        for item in items:
+            (long if any(map(item.get_closest_marker, _NOT_QUICK_MARKS)) else quick).append(item)
         config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+        items[:] = quick
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(str(item.path), []).append(item)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,22 @@ def test_operators_are_added_and_removed(kim: Here) -> None:
     assert "is removed" in kim.ok("operator", "rm", "Lee, workshop")
     assert _listed(kim) == [("kim", True, True)]
     assert "no operator matches 'lee'" in kim.fails("operator", "remove", "lee", code=1)
+
+
+def _checked(device: Here) -> tuple[str, str]:
+    done = device.covey("check", "--offline", "--json")
+    [found] = [each for each in json.loads(done.stdout)["findings"] if each["check"] == "operators"]
+    return found["level"], found["line"].split(": ", 1)[-1]
+
+
+def test_check_says_who_is_obeyed(kim: Here) -> None:
+    assert _checked(kim) == ("ok", "1 operator (kim)")
+    kim.ok("operator", "add", "lee")
+    assert _checked(kim) == ("ok", "2 operators (kim, lee)")
+    kim.ok("config", "set", "operations.threshold", "3")
+    assert _checked(kim) == ("warning", "1 operator, and an order needs 3")
+    kim.ok("config", "unset", "operations.operators")
+    assert _checked(kim) == ("skipped", "its owner has this device obey nobody")
 
 
 def test_who_is_pinned_nowhere_is_obeyed_nowhere(kim: Here) -> None:

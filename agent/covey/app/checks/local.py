@@ -248,6 +248,27 @@ def _who_agrees(found: AgreementStatus) -> str:
     return ", ".join(parts)
 
 
+def operators(device: Examined) -> Iterator[Seen]:
+    """Who may give orders to this device: those whom its owner has pinned, and whom these have added."""
+    from covey.app.operations.operators import operators as operators_of
+
+    config = device.configuration.config.operations
+    if not config.operators:
+        yield Level.SKIPPED, "its owner has this device obey nobody", ""
+        return
+    for group in device.opened.node.groups.joined():
+        able = sorted(each.label or each.name for each in operators_of(device.opened, group) if each.member)
+        name = f"group {group.group_id.hex()[:8]}"
+        if len(able) < config.threshold:
+            yield warning(
+                f"{name}: {count(len(able), 'operator')}, and an order needs {config.threshold}",
+                "an operator has to be a member, and its key the right one: covey operator list",
+            )
+        else:
+            named = ", ".join(able[:_NAMED])
+            yield ok(f"{name}: {count(len(able), 'operator')} ({named}{', ...' if len(able) > _NAMED else ''})")
+
+
 def boards(device: Examined) -> Iterator[Seen]:
     """The boards on this machine's ports: there, answering, enrolled."""
     known = device.status.boards
@@ -315,6 +336,7 @@ CHECKS = (
     Check(api, _STATE),
     Check(group, _STORE),
     Check(agreement, _STORE),
+    Check(operators, _STORE),
     Check(outbox, _STORE),
     Check(troubles, _STORE),
     Check(vault, _STORE),
