@@ -8,7 +8,7 @@
    and takes nothing else along.
 3. Who asks says how far it has come in each log, and is answered with what comes after that, the lowest first, as
    much as one message carries. It asks again while that brings something, and otherwise not before
-   `HISTORY_PULL_US` have passed.
+   `HISTORY_PULL_US` have passed; what an answer rests on is asked for by its id then, too.
 4. Where more operations than one may follow are heads, merges come first, the first one of the highest heads: so
    each is higher than the one before it in its log. What is void is not followed.
 5. Who removes a member adds a merge in the same commit, under the manifest that removes it: what that follows of the
@@ -82,6 +82,8 @@ class History:
         self._missing_manifests: dict[GroupId, ManifestHash] = {}
         self._asks_later: dict[GroupId, DeviceKey] = {}
         """Whom to ask for operations once a manifest that one of them names has come."""
+        self._wanted: dict[tuple[GroupId, DeviceKey], tuple[OperationId, ...]] = {}
+        """What a member's operations rest on that was asked too lately to be asked again."""
         self.generation = 0
         """Another number whenever a history has changed."""
         self._digests: dict[GroupId, bytes] = {}
@@ -253,9 +255,10 @@ class History:
                 waiting = True
             else:
                 self._send_log(behind.group_id, behind.member, log, behind.number, now)
-        sends = self._ask_late(now)
+        sends = [*self._ask_late(now), *self._ask_wanted(groups, now)]
         self._queue.queue_all(sends, (), now)
-        self._look_at_us = now.monotonic_us + ANNOUNCE_US if waiting or self._asks_later else None
+        waiting = waiting or bool(self._asks_later or self._wanted)
+        self._look_at_us = now.monotonic_us + ANNOUNCE_US if waiting else None
 
     def _ask_late(self, now: Now) -> list[GroupSend]:
         """Ask for the operations whose manifest has come since, and on for the manifests that have not."""
@@ -266,6 +269,17 @@ class History:
                 sends += self.ask(group_id, member, now, progressed=True)
             else:
                 sends += self._past.ask(group_id, member, now)
+        return sends
+
+    def _ask_wanted(self, groups: dict[GroupId, GroupManifest], now: Now) -> list[GroupSend]:
+        """Ask for what operations rest on, whose senders were asked too lately before."""
+        sends: list[GroupSend] = []
+        for group_id, member in list(self._wanted):
+            group = groups.get(group_id)
+            if group is None or group.member(member) is None:
+                del self._wanted[group_id, member]
+            else:
+                sends += self.ask(group_id, member, now)
         return sends
 
     # -- taking others' -----------------------------------------------------------------------------------------------
@@ -333,16 +347,20 @@ class History:
         progressed: bool = False,
     ) -> list[GroupSend]:
         """Ask a member for all that is not here; `progressed` where the last answer brought something (rule 3)."""
+        records = self._records.operations
+        named = (*wanted, *self._wanted.pop((group_id, member), ()))
+        unknown = sorted({each for each in named if records.held(group_id, each) is None})[:MAXIMUM_WANTED]
         asked_at_us = self._pulled_at_us.get((group_id, member))
         if not progressed and asked_at_us is not None and now.monotonic_us < asked_at_us + HISTORY_PULL_US:
+            if unknown:
+                self._wanted[group_id, member] = tuple(unknown)
+                self._look_at_us = now.monotonic_us + ANNOUNCE_US
             return []
         self._pulled_at_us = {
             key: at_us for key, at_us in self._pulled_at_us.items() if now.monotonic_us < at_us + HISTORY_PULL_US
         }
         self._pulled_at_us[group_id, member] = now.monotonic_us
-        records = self._records.operations
-        unknown = sorted(each for each in wanted if records.held(group_id, each) is None)
-        pull = HistoryPull(dict(records.logs(group_id)), tuple(unknown[:MAXIMUM_WANTED]))
+        pull = HistoryPull(dict(records.logs(group_id)), tuple(unknown))
         return [GroupSend(member, MessageType.HISTORY_PULL, group_id, pull.to_wire())]
 
     def answer_pull(self, message: Message) -> list[GroupSend]:

@@ -247,6 +247,21 @@ def test_a_fork_is_kept_as_a_proof_and_no_third_rival_is(make: Make) -> None:
     assert len(_read(ann, group_id)) == FORKS_OF_ONE + 2
 
 
+def test_a_rival_that_others_follow_is_asked_for_however_lately_its_holder_was_asked(make: Make) -> None:
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    rivals = [_forged(cem, group_id, 1, f"rival {number}") for number in range(FORKS_OF_ONE + 1)]
+    _send(cem, ann, group_id, MessageType.OPERATIONS, _bundle(*rivals[:-1]))
+    _send(cem, ben, group_id, MessageType.OPERATIONS, _bundle(rivals[-1]))
+    orphan = _forged(ben, group_id, 2, "of nothing", _forged(ben, group_id, 1, "withheld"))
+    _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(orphan))  # ann has asked ben just now
+    answer = _write(ben, group_id, "to that")
+    carry(ann, ben)
+    assert answer.id not in ann.store.operations.heads(group_id)
+    _meet(ann, ben, seconds=int(HISTORY_PULL_US / 1_000_000) + 5)
+    assert answer.id in ann.store.operations.heads(group_id)
+
+
 def test_a_pull_that_changes_nothing_is_not_answered(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
