@@ -84,12 +84,17 @@ class OperationTables:
         )
         return None if row is None else row[0]
 
-    def add(self, operation: Operation, manifest_version: int, now_us: int) -> None:
+    def late(self, group_id: GroupId) -> frozenset[OperationId]:
+        """Return the operations that came when their authors were known to be no members any more."""
+        rows = self._database.run("SELECT hash FROM operation WHERE group_id = ? AND late", (group_id,))
+        return frozenset(row[0] for row in rows)
+
+    def add(self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False) -> None:
         """Keep an accepted operation for good; what it follows is no head any more."""
         group_id, log = operation.group_id, operation.log
         self._database.run(
             "INSERT INTO operation (group_id, hash, height, author, incarnation, number, manifest_version, kind, "
-            "stored_at, raw) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "stored_at, raw, late) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 group_id,
                 operation.id,
@@ -101,6 +106,7 @@ class OperationTables:
                 operation.kind,
                 now_us,
                 operation.raw,
+                late,
             ),
         )
         self._note(operation)

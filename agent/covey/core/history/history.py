@@ -10,7 +10,8 @@
    much as one message carries. It asks again while that brings something, and otherwise not before
    `HISTORY_PULL_US` have passed; what an answer rests on is asked for by its id then, too.
 4. Where more operations than one may follow are heads, merges come first, the first one of the highest heads: so
-   each is higher than the one before it in its log. What is void is not followed.
+   each is higher than the one before it in its log. Neither what is void nor what came
+   late is followed (`standing.py`).
 5. Who removes a member adds a merge in the same commit, under the manifest that removes it: what that follows of the
    removed member's still counts, and nothing else does (`standing.py`).
 """
@@ -88,6 +89,8 @@ class History:
         """Another number whenever a history has changed."""
         self._digests: dict[GroupId, bytes] = {}
         self._standings: dict[GroupId, tuple[int, Standing]] = {}
+        self._writers_by_group: dict[GroupId, frozenset[DeviceKey]] = {}
+        self._writers_of_generation = -1
 
     def refresh(self) -> None:
         """Take up what another process wrote."""
@@ -109,12 +112,22 @@ class History:
         """Return which operations of a group are void, and what the next one follows (`standing.py`)."""
         found = self._standings.get(group_id)
         if found is None or found[0] != self._groups.generation:
-            trust = self._groups.trust_of(group_id)
-            members = trust.current.members if trust is not None and trust.current is not None else ()
-            writers = frozenset(member.keys.signing_public for member in members if not member.is_board)
+            writers = self._writers(group_id)
             standing = weigh(self._records.operations, group_id, writers, lambda each: self._named(group_id, each))
             found = self._standings[group_id] = self._groups.generation, standing
         return found[1]
+
+    def _writers(self, group_id: GroupId) -> frozenset[DeviceKey]:
+        """Return the members that a group lists now, boards apart."""
+        if self._writers_of_generation != self._groups.generation:
+            self._writers_of_generation = self._groups.generation
+            self._writers_by_group.clear()
+        if group_id not in self._writers_by_group:
+            trust = self._groups.trust_of(group_id)
+            members = trust.current.members if trust is not None and trust.current is not None else ()
+            writers = frozenset(member.keys.signing_public for member in members if not member.is_board)
+            self._writers_by_group[group_id] = writers
+        return self._writers_by_group[group_id]
 
     def profile(self, group_id: GroupId) -> GroupProfile:
         """Return how a group is described, by the last operation that does and counts; empty where none has."""
@@ -330,7 +343,8 @@ class History:
                 self._missing_manifests[group_id] = operation.manifest
             taken.missing.update(judged.operations)
             return
-        records.add(operation, judged.version, now.wall_us)
+        late = operation.author not in self._writers(group_id)
+        records.add(operation, judged.version, now.wall_us, late=late)
         self._changed()
         taken.missing.discard(operation.id)
         taken.accepted.append(operation)

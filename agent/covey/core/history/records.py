@@ -93,7 +93,10 @@ class OperationRecords(Protocol):
     def newest_first(self, group_id: GroupId, before: tuple[int, bytes] | None, most: int) -> list[StoredOperation]:
         """Return the last operations before a (height, id), the highest first; None: the very last."""
 
-    def add(self, operation: Operation, manifest_version: int, now_us: int) -> None:
+    def late(self, group_id: GroupId) -> frozenset[OperationId]:
+        """Return the operations that came when their authors were known to be no members any more."""
+
+    def add(self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False) -> None:
         """Keep an accepted operation for good; what it follows is no head any more."""
 
 

@@ -6,7 +6,9 @@
    changes nothing any more, whatever it names and whenever it comes.
 2. Knowledge is that of members, and of former members whose own operation no member's makes void: so a removal stands
    also when the remover has left, and a former member removes nobody.
-3. What is void is kept, and shown as such. New operations follow what counts alone.
+3. What is void is kept, and shown as such. New operations follow what counts alone; and of a former member nothing
+   that came when this device already knew of its removal (*late*), unless somebody who knows follows it: to follow it
+   would be to vouch for it, before what the remover says of the removal has come.
 
 It all rests on what operations name, and on who is listed now: whoever holds the same believes the same. It is found
 anew from the last operation down, twice, and only where a former member has written anything.
@@ -26,7 +28,7 @@ _WINDOW = 256
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Which operations of a group are void, and which that count no other one that counts follows."""
+    """Which operations of a group are void, and which a new one follows: all it may that no other of them follows."""
 
     void: frozenset[OperationId]
     heads: tuple[OperationId, ...]
@@ -63,7 +65,7 @@ def weigh(operations: OperationRecords, group_id: GroupId, writers: frozenset[De
         return Standing(frozenset(), tuple(heads))
     weighing = _Weighing(former, named)
     weighing.weigh(lambda: _downwards(operations, group_id))
-    return weighing.outcome(heads)
+    return weighing.outcome(heads, operations.late(group_id))
 
 
 def _downwards(operations: OperationRecords, group_id: GroupId) -> Iterator[tuple[OperationId, Operation]]:
@@ -116,12 +118,13 @@ class _Weighing:
                 below.unvouched |= is_unvouched
                 below.sound |= not is_unvouched
 
-    def outcome(self, heads: list[OperationId]) -> Standing:
-        """Return what that comes to, where `heads` are what nothing follows."""
+    def outcome(self, heads: list[OperationId], late: frozenset[OperationId]) -> Standing:
+        """Return what that comes to, where `heads` are what nothing follows, and `late` what came late (rule 3)."""
         void = {each for each, what in self.unvouched.items() if self.known_to_all.get(what.author, 0) >= what.version}
-        counting = (what for each, what in self.unvouched.items() if each not in void)
-        followed = {parent for what in counting for parent in what.parents}
-        return Standing(frozenset(void), tuple(sorted({*heads, *self.above_unvouched} - void - followed)))
+        avoided = void | (late & self.unvouched.keys())
+        to_follow = (what for each, what in self.unvouched.items() if each not in avoided)
+        followed = {parent for what in to_follow for parent in what.parents}
+        return Standing(frozenset(void), tuple(sorted({*heads, *self.above_unvouched} - avoided - followed)))
 
     def _judge(self, operation_id: OperationId, operation: Operation, bit: int, found: _Above) -> None:
         """Note whether an operation is unvouched, and add to what is known above it what it knows itself."""

@@ -66,6 +66,31 @@ def test_what_the_remover_knew_counts_and_what_comes_late_does_not(make: Make) -
     assert late.id not in after.parents
 
 
+def test_nobody_who_knows_of_a_removal_vouches_for_what_comes_after_it(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    _write(ben, group_id, "before")
+    _write(mal, group_id, "known")
+    carry(ann, ben, mal)
+    _write(ben, group_id, "meanwhile")
+    carry(ben, mal)
+    late = _write(mal, group_id, "late")
+    latest = _write(mal, group_id, "latest")
+    _remove(ann, mal, group_id)
+    with ben.store.transaction():  # the removal alone, and not yet what ann says of it
+        manifests = tuple(ann.store.groups.manifests_from(group_id, 1))
+        ben.node.history_import.take_manifests(group_id, manifests, ben.now)
+    _hand_over(mal, ben, group_id)
+    ben.restart()
+    after = _write(ben, group_id, "after")
+    assert not {late.id, latest.id} & set(after.parents)
+    carry(ann, ben)
+    _hand_over(ben, ann, group_id)
+    for device in (ann, ben):
+        counts = _notes(device, group_id)
+        assert [text for text in counts if not counts[text]] == ["late", "latest"]
+
+
 def test_a_removal_holds_in_a_group_that_has_said_nothing_before(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
