@@ -32,7 +32,7 @@ from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.history.records import HistoryRecords
-from covey.core.history.standing import Standing, weigh
+from covey.core.history.standing import Standing, heads_of, weigh
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.groups import Groups
@@ -87,6 +87,8 @@ class History:
         """What a member's operations rest on that was asked too lately to be asked again."""
         self.generation = 0
         """Another number whenever a history has changed."""
+        self._heads: dict[GroupId, tuple[int, set[OperationId]]] = {}
+        """What is compared of each history, and of which generation of the groups that is."""
         self._digests: dict[GroupId, bytes] = {}
         self._standings: dict[GroupId, tuple[int, Standing]] = {}
         self._writers_by_group: dict[GroupId, frozenset[DeviceKey]] = {}
@@ -94,18 +96,34 @@ class History:
 
     def refresh(self) -> None:
         """Take up what another process wrote."""
-        self._changed()
+        self.generation += 1
+        self._standings.clear()
+        self._heads.clear()
+        self._digests.clear()
         self._look_at_us = 0
 
-    def _changed(self) -> None:
+    def _add(self, operation: Operation, manifest_version: int, now: Now) -> None:
+        """Keep an operation."""
+        group_id = operation.group_id
+        is_writer = operation.author in self._writers(group_id)
+        self._records.operations.add(operation, manifest_version, now.wall_us, late=not is_writer)
         self.generation += 1
-        self._digests.clear()
         self._standings.clear()
+        if is_writer and group_id in self._heads:
+            self._digests.pop(group_id, None)
+            heads = self._heads[group_id][1]
+            heads.difference_update(operation.parents)
+            heads.add(operation.id)
 
     def digest(self, group_id: GroupId) -> bytes:
-        """Return the digest of a history's heads (`wire/heads.py`)."""
-        if group_id not in self._digests:
-            self._digests[group_id] = history_digest(self._records.operations.heads(group_id))
+        """Return the digest of a history's heads, as members compare them (`wire/heads.py`, `standing.heads_of`)."""
+        found = self._heads.get(group_id)
+        if found is None or found[0] != self._groups.generation:
+            heads = heads_of(self._records.operations, group_id, self._writers(group_id))
+            self._heads[group_id] = self._groups.generation, heads
+            self._digests[group_id] = history_digest(heads)
+        elif group_id not in self._digests:
+            self._digests[group_id] = history_digest(found[1])
         return self._digests[group_id]
 
     def standing(self, group_id: GroupId) -> Standing:
@@ -227,8 +245,7 @@ class History:
         except NotAllowedError as error:
             raise LocalError(str(error), hint="'covey group members' lists the admins") from error
         assert not isinstance(judged, Waits), "what we write rests on what we hold"
-        records.add(operation, judged.version, now.wall_us)
-        self._changed()
+        self._add(operation, judged.version, now)
         return operation
 
     # -- telling others -----------------------------------------------------------------------------------------------
@@ -343,9 +360,7 @@ class History:
                 self._missing_manifests[group_id] = operation.manifest
             taken.missing.update(judged.operations)
             return
-        late = operation.author not in self._writers(group_id)
-        records.add(operation, judged.version, now.wall_us, late=late)
-        self._changed()
+        self._add(operation, judged.version, now)
         taken.missing.discard(operation.id)
         taken.accepted.append(operation)
 

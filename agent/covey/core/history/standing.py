@@ -77,6 +77,24 @@ def _downwards(operations: OperationRecords, group_id: GroupId) -> Iterator[tupl
         before = (window[-1].height, window[-1].id)
 
 
+def heads_of(operations: OperationRecords, group_id: GroupId, writers: frozenset[DeviceKey]) -> set[OperationId]:
+    """Return the operations by `writers` that no other one by them follows: what members compare of a history.
+
+    Whoever has the same of these has the same of all that members wrote, and of all that this follows.
+    """
+    if all(log.author in writers for log, _ in operations.logs(group_id)):
+        return set(operations.heads(group_id))
+    heads: set[OperationId] = set()
+    followed: set[OperationId] = set()
+    for operation_id, operation in _downwards(operations, group_id):
+        if operation.author in writers:
+            if operation_id not in followed:
+                heads.add(operation_id)
+            followed.update(operation.parents)
+        followed.discard(operation_id)
+    return heads
+
+
 @dataclass(frozen=True, slots=True)
 class _Knowledge:
     """What writing under a manifest shows: its version, and which former members it does not list, as bits."""

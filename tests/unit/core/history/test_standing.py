@@ -159,6 +159,26 @@ def test_who_is_let_in_again_speaks_again(make: Make) -> None:
     assert _notes(ann, group_id) == {"late": True}
 
 
+def test_members_are_in_step_whatever_each_of_them_keeps_of_a_removed_one(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    _write(mal, group_id, "known")
+    _write(ben, group_id, "before")
+    carry(ann, ben, mal)
+    _remove(ann, mal, group_id)
+    carry(ann, ben)
+    _write(mal, group_id, "late")
+    _hand_over(mal, ben, group_id)
+    assert _notes(ann, group_id).keys() != _notes(ben, group_id).keys()
+    assert ann.node.heads.said_to(ben.key) == ben.node.heads.said_to(ann.key)
+    _write(ann, group_id, "ben lacks this")
+    assert ann.node.heads.said_to(ben.key) != ben.node.heads.said_to(ann.key)
+    ben.restart()
+    carry(ann, ben)
+    ann.restart()
+    assert ann.node.heads.said_to(ben.key) == ben.node.heads.said_to(ann.key)
+
+
 def test_a_bundle_of_a_removed_member_itself_is_not_taken(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
