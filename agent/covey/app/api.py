@@ -31,7 +31,6 @@ from covey.app.documents import (
 )
 from covey.app.metrics import FORMS
 from covey.app.opened_device import OpenedDevice, blob_of
-from covey.app.operations.program_settings import ordered_settings, read_report, report_setting
 from covey.errors import UsageError
 from covey.limits.message import MAXIMUM_BLOB_BYTES
 from covey.limits.telemetry import MAXIMUM_PUBLISH_BYTES
@@ -168,6 +167,8 @@ class _Answers:
         return self._setting_lines(request.query.get("prefix", ""), int(request.query.get("follow", 0)))
 
     def _setting_lines(self, prefix: str, follow_s: int) -> Iterator[dict[str, Any] | None]:
+        from covey.app.operations.program_settings import ordered_settings
+
         shown: dict[str, OrderedSettingDocument] = {}
         deadline = time.monotonic() + follow_s
         spoken_at = time.monotonic()
@@ -189,6 +190,8 @@ class _Answers:
                     time.sleep(_LOOK_S)
 
     def _report_setting(self, request: Request) -> Answer:
+        from covey.app.operations.program_settings import read_report, report_setting
+
         with self._opened() as device:
             return _document(ReportedSettingDocument(report_setting(device, read_report(request.body))))
 

@@ -17,7 +17,6 @@ from covey.adapters.journal import report
 from covey.adapters.systemd import Systemd
 from covey.app.device import device_on
 from covey.app.relay_loop import speak_with_relay, stop_signals
-from covey.app.setting_orders import give_back, settings_role, write_layer_at_start
 from covey.errors import ConfigurationError, LocalError
 
 if TYPE_CHECKING:
@@ -56,11 +55,20 @@ def _ran_until_restart(
     folder: StateFolder, identity: Identity, roles: Callable[[Device], Sequence[AgentRole]], *, lands_telemetry: bool
 ) -> bool:
     """Be the agent; return whether it is to begin anew instead of ending."""
+    restart = _Restart(Systemd())
     with device_on(folder, identity, folder.config()) as device:
+        if not _has_obeyed(device):  # most devices never do, and spare the memory
+            return _run(device, roles, restart, lands_telemetry=lands_telemetry)
+        from covey.app.setting_orders import give_back, settings_role, write_layer_at_start
+
         if write_layer_at_start(device):
             return True
+
+        def obeying(device: Device) -> Sequence[AgentRole]:
+            return [*roles(device), settings_role(device, restart.ask)]
+
         try:
-            return _run(device, roles, lands_telemetry=lands_telemetry)
+            return _run(device, obeying, restart, lands_telemetry=lands_telemetry)
         except ConfigurationError as error:
             if not give_back(device, str(error)):
                 raise
@@ -68,13 +76,20 @@ def _ran_until_restart(
             return True
 
 
-def _run(device: Device, roles: Callable[[Device], Sequence[AgentRole]], *, lands_telemetry: bool) -> bool:
-    restart = _Restart(Systemd())
+def _has_obeyed(device: Device) -> bool:
+    """Say whether operators have a say here, or have left something behind."""
+    pinned = device.config.operations.operators
+    return bool(pinned or device.store.ordered_settings.all() or device.folder.ordered())
+
+
+def _run(
+    device: Device, roles: Callable[[Device], Sequence[AgentRole]], restart: _Restart, *, lands_telemetry: bool
+) -> bool:
     with stop_signals() as early, _local_api(device):
         device.folder.state_file.change_mark(device.store)
         ended = speak_with_relay(
             device,
-            [*roles(device), settings_role(device, restart.ask)],
+            roles(device),
             lambda: bool(early) or restart.asked,
             lands_telemetry=lands_telemetry,
             supervisor=restart.supervisor,
