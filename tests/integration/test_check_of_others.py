@@ -131,6 +131,22 @@ def test_members_who_know_more(new_gateway: Callable[[str], Gateway]) -> None:
     assert "asks for what is missing" in finding.hint
 
 
+def test_a_relay_that_takes_no_manifest_of_a_group(tmp_path: Path) -> None:
+    one = Gateway(tmp_path, "one")
+    one.ok("config", "set", "relay.url", "mqtt://localhost:9")
+    one.ok("group", "create")
+    store = SqliteStore(one.state / "state.sqlite", Incarnation(bytes(8)))
+    for payload, level in ((300, Level.WARNING), (100_000, Level.OK)):
+        with store.transaction():  # as the agent notes it when that relay accepts it
+            store.conditions.set("payload localhost:9", str(payload), 1)
+        assert [each.level for each in _agreement(one)][:1] == [level]
+        assert any("needs packets of" in each for each in one.json("status")["troubles"]) == (level is Level.WARNING)
+        if level is Level.WARNING:
+            assert "localhost:9 takes 3" in _agreement(one)[0].line
+            assert "max_packet_size" in _agreement(one)[0].hint
+    store.close()
+
+
 # -- boards -----------------------------------------------------------------------------------------------------------
 
 

@@ -63,6 +63,7 @@ _OUR_OWN = {
     "RECONCILE_ISSUER_US": "this device's rhythm",
     "RECONCILE_ANYBODY_US": "this device's rhythm",
     "PULL_US": "this device's rhythm",
+    "PULL_US_MAX": "this device's rhythm",
     "PULLS_ANSWERED": "this device's rhythm",
     "HEADS_DELAY_US": "this device's rhythm",
     "HEADS_US": "this device's rhythm",

@@ -151,6 +151,8 @@ class GroupStatus:
     agreement: AgreementStatus
     epoch: int = _here(0)
     mode: int = _here(0)
+    too_large: str = _here("")
+    """What its manifests need and no relay takes, in words; empty where they fit."""
 
 
 @dataclass(frozen=True, slots=True)

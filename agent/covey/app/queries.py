@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from covey.adapters.keys.relay_credential import place
+from covey.app.carriage import too_large
 from covey.app.documents import (
     DAY_S,
     AgreementStatus,
@@ -55,6 +56,7 @@ def status_of(device: Device) -> Status:
         )
         for board in store.boards.all()
     )
+    groups = tuple(_group(device, group, now_us) for group in device.node.groups.joined())
     return Status(
         device=device_name(device.node.identity.signing_public),
         label=device.config.label,
@@ -74,17 +76,7 @@ def status_of(device: Device) -> Status:
             for queue in store.outbox.queues()
         ),
         members=tuple(_members(device, labels, now_us)),
-        groups=tuple(
-            GroupStatus(
-                group.group_id.hex(),
-                group.version,
-                len(group.members),
-                _agreement(device, group, now_us),
-                group.epoch,
-                int(group.mode),
-            )
-            for group in device.node.groups.joined()
-        ),
+        groups=groups,
         boards=boards,
         salvage=_last_salvage(device, now_us),
         pending_joins=len({each.group_id for each in store.joins.pending()}),
@@ -92,11 +84,11 @@ def status_of(device: Device) -> Status:
         noise_key_seconds=_noise_key_age(device, now_us),
         landing_bytes=store.landing.size(),
         counters=store.counters.values(),
-        troubles=tuple(_troubles(relay, relays, outbox, boards, running=running)),
+        troubles=tuple(_troubles(relay, relays, outbox, groups, boards, running=running)),
     )
 
 
-def _agreement(device: Device, group: GroupManifest, now_us: int) -> AgreementStatus:
+def _group(device: Device, group: GroupManifest, now_us: int) -> GroupStatus:
     node, store = device.node, device.store
     said_to = {each.keys.signing_public: node.heads.said_to(each.keys.signing_public) for each in group.members}
     found = agreement(
@@ -107,7 +99,16 @@ def _agreement(device: Device, group: GroupManifest, now_us: int) -> AgreementSt
         store.groups.changed_at(group.group_id),
     )
     others = (OtherHeads(device_name(key), _age(since_us, now_us) or 0) for key, since_us in found.others.items())
-    return AgreementStatus(len(found.same), tuple(others), tuple(device_name(key) for key in found.never))
+    agrees = AgreementStatus(len(found.same), tuple(others), tuple(device_name(key) for key in found.never))
+    return GroupStatus(
+        group.group_id.hex(),
+        group.version,
+        len(group.members),
+        agrees,
+        group.epoch,
+        int(group.mode),
+        too_large(device, group, found),
+    )
 
 
 def _age(since_us: int | None, now_us: int) -> int | None:
@@ -170,6 +171,7 @@ def _troubles(
     relay: RelayStatus,
     relays: list[RelayStatus],
     outbox: OutboxStatus,
+    groups: tuple[GroupStatus, ...],
     boards: tuple[BoardStatus, ...],
     *,
     running: bool,
@@ -186,6 +188,9 @@ def _troubles(
         yield "the outbox is nearly full"
     if outbox.waits_long:
         yield f"a message has waited for {(outbox.oldest_seconds or 0) // DAY_S} d"
+    for group in groups:
+        if group.too_large:
+            yield f"group {group.group_id[:8]} {group.too_large}"
     for board in boards:
         if not board.up:
             yield f"the board on {board.port} is silent"

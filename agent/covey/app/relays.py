@@ -19,6 +19,7 @@ from covey.core.ids import DeviceKey, Place
 from covey.core.link.sealer import Outgoing
 from covey.core.presence.heartbeat import LastWill
 from covey.core.wire.topics import inbox_topic
+from covey.limits.message import MAXIMUM_ENVELOPE_BYTES
 from covey.ports import Delivered, PublishRefusal, Relay, RelayEvent, Released
 
 _STALLED_US = 5_000_000
@@ -31,6 +32,7 @@ class Relays:
         self._relays = {relay.name: relay for relay in relays}
         assert len(self._relays) == len(relays), "relays have names of their own"
         self._up: set[str] = set()
+        self._maximum_payloads: dict[str, int] = {}
         self._full_since: dict[str, int] = {}
         self._published: dict[tuple[str, int], tuple[DeviceKey, Place]] = {}
         self._arrivals: dict[str, str] = {}
@@ -86,9 +88,19 @@ class Relays:
         """Whether any relay is reached."""
         return bool(self._up)
 
-    def came_up(self, name: str) -> None:
-        """Note that a relay is reached (rule 1)."""
+    @property
+    def maximum_payload(self) -> int:
+        """The largest envelope, in bytes, that a relay takes: of those that were ever reached, whether or not now."""
+        return max(self._maximum_payloads.values(), default=MAXIMUM_ENVELOPE_BYTES)
+
+    def payload_of(self, name: str) -> int:
+        """Return the largest envelope, in bytes, that a relay has said it takes."""
+        return self._maximum_payloads[name]
+
+    def came_up(self, name: str, maximum_payload: int) -> None:
+        """Note that a relay is reached (rule 1), and the largest envelope that it takes."""
         self._up.add(name)
+        self._maximum_payloads[name] = maximum_payload
         self._full_since.pop(name, None)
         rank = self.names.index(name)
         lower = set(self.names[rank + 1 :])

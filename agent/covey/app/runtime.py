@@ -252,7 +252,8 @@ class Runtime:
             self._moved_at = now.monotonic_us
             if not self._relays.connected:
                 self.node.connected(now)
-            self._relays.came_up(event.relay)
+            self._relays.came_up(event.relay, event.maximum_payload)
+            self.node.state.carriage.maximum_payload = self._relays.maximum_payload
             self.node.heartbeat.connected(event.relay, event.connection)
             self._relays.set_will(event.relay, self.node.last_will(now))  # for the connection after this one
             self._note_relay(event.relay, _UP, now)
@@ -281,6 +282,8 @@ class Runtime:
         def note() -> None:
             with self._store.transaction():
                 self._store.conditions.set(f"relay {name}", state, now.wall_us)
+                if state == _UP:
+                    self._store.conditions.set(f"payload {name}", str(self._relays.payload_of(name)), now.wall_us)
                 if self._reached() != before:
                     self._store.conditions.set("relay", self._reached(), now.wall_us)
                 if offline_us:

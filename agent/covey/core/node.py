@@ -91,7 +91,7 @@ class Node:
         """Whether a transaction of a role failed, so that another node is to take this one's place."""
         self._events: deque[Event] = deque()
         self._after_commit = after_commit = records.after_commit
-        self._group_maintenance = GroupMaintenance(identity, records, jitter)
+        self._group_maintenance = GroupMaintenance(identity, records, jitter, state.carriage)
         windows, link_keys, own = state.windows, state.link_keys, identity.signing_public
         self._sealer = sealer = Sealer(identity, records.incarnations, self._address, rng, link_keys)
         self._queue = queue = SendQueue(identity, records, self._address, windows, link_keys, after_commit)
@@ -110,7 +110,7 @@ class Node:
         )
         self.history = history = History(identity, self.groups, past, records, queue)
         self.actions = GroupActions(identity, self.membership, history, records, queue)
-        self.heads = HeadsExchange(own, self.groups, history, records, jitter, state.heads)
+        self.heads = HeadsExchange(own, self.groups, history, records, jitter, state.heads, state.carriage)
         parts = ReceivingParts(
             state.rates,
             self.membership,

@@ -71,7 +71,11 @@ RECONCILE_ANYBODY_US = (30_000_000, 120_000_000)
 """Everybody else waits between these, for the issuers to be back."""
 
 PULL_US = 30_000_000
-"""Between two requests for the same missing manifests."""
+"""Between two requests for the same missing manifests..."""
+
+PULL_US_MAX = 1_800_000_000
+"""...and what that doubles up to while nothing comes, half to a whole hour: what is missing may be larger than any
+packet of a relay, for as long as nobody sets that up."""
 
 PULLS_ANSWERED = 2
 """Requests of one member in one group that are answered in half of that time: a second one, further back, is usual."""

@@ -212,9 +212,14 @@ def agreement(device: Examined) -> Iterator[Seen]:
 
     missing = "the agent asks for what is missing: is the relay up, and another member there?"
     membership = device.opened.node.membership
-    statuses = {each.group_id: each.agreement for each in device.status.groups}
+    statuses = {each.group_id: each for each in device.status.groups}
     for group in membership.groups.joined():
-        name, found = f"group {group.group_id.hex()[:8]}", statuses[group.group_id.hex()]
+        name, found = f"group {group.group_id.hex()[:8]}", statuses[group.group_id.hex()].agreement
+        if small := statuses[group.group_id.hex()].too_large:
+            yield warning(
+                f"{name} {small}: not everybody hears of its changes",
+                "raise max_packet_size at that broker; covey broker check says how much all of Covey needs",
+            )
         early = [read_manifest(raw).version for raw in device.opened.store.groups.early_manifests(group.group_id)]
         if early:
             yield warning(f"{name}: members know version {max(early)}, this device {group.version}", missing)

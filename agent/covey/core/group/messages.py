@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.wire import cbor
+from covey.core.wire.envelope import sealed_length
 from covey.core.wire.message import MessageType
 from covey.limits.group import BUNDLE_BYTES, BUNDLE_MANIFESTS, MAXIMUM_MANIFEST_BYTES, MAXIMUM_SENT_MANIFESTS
-from covey.limits.message import MAXIMUM_MESSAGE_BYTES
+from covey.limits.message import MAXIMUM_MESSAGE_BYTES, MESSAGE_OVERHEAD_BYTES
 
 SECRET_BYTES = 32
 _SECRETS = 16
@@ -66,6 +67,20 @@ def first_that_fit(manifests: Sequence[bytes]) -> tuple[bytes, ...]:
         if place and (size > BUNDLE_BYTES or place >= BUNDLE_MANIFESTS):
             return tuple(manifests[:place])
     return tuple(manifests)
+
+
+def payload_bytes(manifests: Sequence[bytes]) -> int:
+    """Return how large a publish is at most that carries manifests and the secret of an epoch."""
+    body = sum(len(raw) + 5 for raw in manifests) + 3 + 3 + SECRET_BYTES + 2
+    return sealed_length(body + MESSAGE_OVERHEAD_BYTES)
+
+
+def first_within(manifests: Sequence[bytes], maximum_payload: int) -> tuple[bytes, ...]:
+    """Return the first manifests that one message carries by a relay that takes so much; none if not even the first."""
+    fitting = first_that_fit(manifests)
+    while fitting and payload_bytes(fitting) > maximum_payload:
+        fitting = fitting[:-1]
+    return fitting
 
 
 def taken_at_once(manifests: Sequence[bytes]) -> tuple[bytes, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from covey.core.crypto import Identity
 from covey.core.ids import DeviceKey
+from covey.core.link.carriage import Carriage
 from covey.core.link.link_keys import DEFAULT_TERMS, LinkTerms, SendingLinks
 from covey.core.link.pacing import HeadsPacing
 from covey.core.link.rates import ReceivingRates
@@ -29,6 +30,7 @@ class LinkState:
     presence: PresenceState = field(default_factory=PresenceState)
     rates: ReceivingRates = field(default_factory=ReceivingRates)
     heads: HeadsPacing = field(default_factory=HeadsPacing)
+    carriage: Carriage = field(default_factory=Carriage)
     waiting_since_us: dict[DeviceKey, int] = field(default_factory=dict)
     """Since when each collector has left something without an answer."""
     aged_at_us: int | None = None

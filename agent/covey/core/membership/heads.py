@@ -22,9 +22,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from covey.core.group.manifest import read_manifest
-from covey.core.group.messages import Bundle, GroupSend, first_that_fit, pull_to_wire
+from covey.core.group.messages import Bundle, GroupSend, first_within, pull_to_wire
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import DeviceKey, GroupId
+from covey.core.link.carriage import Carriage
 from covey.core.link.pacing import HeadsPacing
 from covey.core.link.send_window import Jitter
 from covey.core.membership.groups import Groups
@@ -87,6 +88,7 @@ class HeadsExchange:
         records: HeadsRecords,
         jitter: Jitter,
         pacing: HeadsPacing,
+        carriage: Carriage,
     ) -> None:
         self._own = own
         self._groups = groups
@@ -94,6 +96,7 @@ class HeadsExchange:
         self._jitter = jitter
         self._pacing = pacing
         self._histories = histories
+        self._carriage = carriage
         self._generation = self._rounds_of = self._histories_generation = -1
         self._digests: dict[GroupId, bytes] = {}
         self._said: dict[DeviceKey, GroupId] = {}
@@ -265,27 +268,29 @@ class HeadsExchange:
         )
 
     def _ask(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
-        """Ask for what follows what is held here, and further back each time that it did not help."""
+        """Ask for what follows what is held here, and in turn further and further back where that did not help."""
         key, tokens = ("pull", device, own.group_id), self._pacing.pulls(own.group_id)
         times = self._pacing.pauses.times(key, own.digest)
         if tokens.wait_us(now.monotonic_us) or not self._may_say(key, device, own.digest, now.monotonic_us):
             return []
         tokens.spend(1, now.monotonic_us)
-        from_version = own.version + (head.version > own.version) - (4 ** (times - 1) if times else 0)
+        back = 4 ** min(times - 1, 16) if times % 2 else 0
+        from_version = own.version + (head.version > own.version) - back
         body = pull_to_wire(max(1, from_version))
         return [GroupSend(device, MessageType.GROUP_PULL, own.group_id, body)]
 
     def _removal_for(self, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         """Return the manifests up to the first one that does not list a device."""
-        key = ("told", device, head.group_id)
-        if not self._may_say(key, device, head.digest, now.monotonic_us):
-            return []
         manifests: list[bytes] = []
         for raw in self._records.groups.manifests_from(head.group_id, head.version, BUNDLE_MANIFESTS):
             manifests.append(raw)
             if read_manifest(raw, verify=False).member(device) is None:
                 break
-        body = Bundle(first_that_fit(manifests)).to_wire()
+        fitting = first_within(manifests, self._carriage.maximum_payload)
+        key = ("told", device, head.group_id)
+        if not fitting or not self._may_say(key, device, head.digest, now.monotonic_us):
+            return []
+        body = Bundle(fitting).to_wire()
         return [GroupSend(device, MessageType.GROUP_MANIFEST, head.group_id, body)]
 
     def _end_for(self, trust: GroupTrust, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
@@ -297,6 +302,8 @@ class HeadsExchange:
         sends = [GroupSend(device, MessageType.REVOKE, trust.group_id, raw)]
         if self._head(trust).digest != head.digest:
             lacking = self._records.groups.manifests_from(trust.group_id, head.version, BUNDLE_MANIFESTS)
-            body = Bundle(first_that_fit(lacking)).to_wire()
-            sends.insert(0, GroupSend(device, MessageType.GROUP_MANIFEST, trust.group_id, body))
+            fitting = first_within(lacking, self._carriage.maximum_payload)
+            if fitting:
+                body = Bundle(fitting).to_wire()
+                sends.insert(0, GroupSend(device, MessageType.GROUP_MANIFEST, trust.group_id, body))
         return sends

@@ -6,17 +6,21 @@
    the heads after a random wait, and if none does, by anybody after a longer one (000.17).
 3. Whoever lacks the secret of the epoch asks for it in the same way.
    An asker gets two answers, for what follows and for what that follows, and then as often as it may ask: an answer is
-   up to 2,500 times its question.
+   up to 2,500 times its question. It gets as much as a relay carries, and none while not even the first fits.
+   Who has asked so often for nothing asks half as often each time, down to once an hour, until something has come.
 4. Manifests that were left over by the bound of one turn's work are taken in the next one.
 5. A group that lists a retired noise key of ours gets the current one (`membership/rotation.py`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from covey.core.crypto import Identity
 from covey.core.group.manifest import manifest_hash, read_manifest
-from covey.core.group.messages import Bundle, GroupSend, first_that_fit, pull_from_wire, pull_to_wire
+from covey.core.group.messages import Bundle, GroupSend, first_within, pull_from_wire, pull_to_wire
 from covey.core.ids import DeviceKey, GroupId
+from covey.core.link.carriage import Carriage
 from covey.core.link.send_window import Jitter
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
@@ -30,25 +34,37 @@ from covey.limits.group import (
     BUNDLE_MANIFESTS,
     MAINTENANCE_US,
     PULL_US,
+    PULL_US_MAX,
     PULLS_ANSWERED,
     RECONCILE_ANYBODY_US,
     RECONCILE_ISSUER_US,
 )
 
 _PULLS_MAX = 6
-"""Times that something is asked for which no member has."""
+"""Times that something is asked for which no member has, before it is forgotten, and asked for less often."""
+
+
+@dataclass(slots=True)
+class _Pulls:
+    """How often was asked while the same was held, and when to ask next; `open` says that something is missing."""
+
+    held: tuple[bytes, ...]
+    due_us: int
+    times: int = 0
+    open: bool = True
 
 
 class GroupMaintenance:
     """What is due in the groups of one device. Nothing of it is durable: after a restart it begins anew."""
 
-    def __init__(self, identity: Identity, records: MaintenanceRecords, jitter: Jitter) -> None:
+    def __init__(self, identity: Identity, records: MaintenanceRecords, jitter: Jitter, carriage: Carriage) -> None:
         self._identity = identity
         self._own = identity.signing_public
         self._records = records
         self._jitter = jitter
+        self._carriage = carriage
         self._reconcile_at: dict[GroupId, int] = {}
-        self._pulls: dict[GroupId, tuple[int, int]] = {}
+        self._pulls: dict[GroupId, _Pulls] = {}
         self._announced_at_us: int | None = None
         self._answered: dict[tuple[DeviceKey, GroupId], list[int]] = {}
 
@@ -66,10 +82,12 @@ class GroupMaintenance:
         if rests or self._records.outbox.control_bytes(message.author) > BUNDLE_BYTES:
             self._records.counters.count("pulls_unanswered")
             return []
+        wanted = self._records.groups.manifests_from(message.group_id, from_version, BUNDLE_MANIFESTS)
+        manifests = first_within(wanted, self._carriage.maximum_payload)
+        if wanted and not manifests:
+            self._records.counters.count("pulls_too_large")
+            return []
         self._answered.setdefault(asker, []).append(now.monotonic_us)
-        manifests = first_that_fit(
-            self._records.groups.manifests_from(message.group_id, from_version, BUNDLE_MANIFESTS)
-        )
         inside = message.group_id in {group.group_id for group in groups.joined()}
         secret = groups.secret(message.group_id) if inside else None
         bundle = Bundle(manifests, (secret,) if secret is not None else ())
@@ -88,17 +106,23 @@ class GroupMaintenance:
         if group_id not in {group.group_id for group in groups.joined()}:
             return []
         early = self._records.groups.early_manifests(group_id)
-        if not behind and not early and groups.secret(group_id) is not None:
-            self._pulls.pop(group_id, None)
+        secret = groups.secret(group_id)
+        held = (secret or b"", *sorted(head.hash for head in trust.heads()))
+        pulls = self._pulls.get(group_id)
+        if pulls is None or pulls.held != held:
+            pulls = self._pulls[group_id] = _Pulls(held, now.monotonic_us)
+        pulls.open = behind or bool(early) or secret is None
+        if not pulls.open or now.monotonic_us < pulls.due_us:
             return []
-        due_us, asked = self._pulls.get(group_id, (now.monotonic_us, 0))
-        if now.monotonic_us < due_us:
-            return []
-        if asked == _PULLS_MAX:
+        rounds, asked = divmod(pulls.times, _PULLS_MAX)
+        if rounds and not asked:
             for raw in early:
                 self._records.groups.drop_early_manifest(group_id, manifest_hash(raw))
-            early, asked = [], 0
-        self._pulls[group_id] = (now.monotonic_us + self._jitter(PULL_US, 2 * PULL_US), asked + 1)
+            early = []
+        rarer = min(16, max(0, pulls.times + 1 - _PULLS_MAX))
+        pause_us = min(PULL_US_MAX, PULL_US << rarer)
+        pulls.due_us = now.monotonic_us + self._jitter(pause_us, 2 * pause_us)
+        pulls.times += 1
         lowest = min((read_manifest(raw, verify=False).version for raw in early), default=trust.root.version)
         further_back = max(1, lowest - 4 ** (asked // 2))  # in turn, as one that was made up may be the lowest
         from_version = further_back if asked % 2 == (lowest > trust.root.version) else trust.root.version
@@ -106,7 +130,7 @@ class GroupMaintenance:
 
     def next_deadline(self) -> int | None:
         """Return when `handle_deadline` should be called next, in monotonic microseconds."""
-        times = [*self._reconcile_at.values(), *(due_us for due_us, _ in self._pulls.values())]
+        times = [*self._reconcile_at.values(), *(pulls.due_us for pulls in self._pulls.values() if pulls.open)]
         return min(times, default=None)
 
     def has_work(self, membership: Membership, now: Now) -> bool:
@@ -142,7 +166,8 @@ class GroupMaintenance:
         for group_id, group in groups.items():
             if not group.raw:
                 sends += self._end_conflict(membership, group_id, now)
-            if group_id in self._pulls and self._pulls[group_id][0] <= now.monotonic_us:
+            pulls = self._pulls.get(group_id)
+            if pulls is not None and pulls.open and pulls.due_us <= now.monotonic_us:
                 others = [each.keys.signing_public for each in group.members if not each.is_board]
                 others = [key for key in others if key != self._own]
                 if not others:

@@ -24,6 +24,8 @@ SEALED = 1
 LINKED = 2
 TAG_BYTES = 16
 _DOES_NOT_OPEN = "envelope does not open"
+_FRAMING = 1 + 1 + (2 + KEY_BYTES) + (2 + crypto.NONCE_BYTES) + 5
+"""The array, its number, the ephemeral key, the nonce and the head of the ciphertext."""
 _SMALLEST = 64
 """Everything shorter looks alike."""
 
@@ -36,6 +38,11 @@ def padded_length(length: int) -> int:
     zero_bits = exponent - exponent.bit_length()
     mask = (1 << zero_bits) - 1
     return (length + mask) & ~mask
+
+
+def sealed_length(message_bytes: int) -> int:
+    """Return the length of the sealed envelope of a message of `message_bytes` bytes, to a few bytes at most."""
+    return _FRAMING + crypto.SEAL_BYTES + padded_length(message_bytes + 1)
 
 
 def pad(plaintext: bytes) -> bytes:

@@ -281,7 +281,7 @@ def test_who_answers_every_request_with_nothing_is_asked_less_and_less_often(mak
         with ann.store.transaction():
             ann.node._queue.forget(mal.key)  # as acknowledged
     assert 5 <= len(asked) <= 16
-    assert asked[-1] == 1, "further and further back"
+    assert 1 in asked[-2:], "further and further back, in turn with what follows"
 
 
 def test_a_thousand_that_differ_are_told_one_after_the_other(make: Make) -> None:
