@@ -9,7 +9,6 @@ from covey.adapters.mqtt.settings import publish_bytes
 from covey.core.group.messages import payload_bytes
 from covey.core.ids import DeviceKey
 from covey.core.membership.agreement import Agreement
-from covey.core.wire.heads import HeadsReport
 from covey.core.wire.topics import inbox_topic
 
 if TYPE_CHECKING:
@@ -40,6 +39,5 @@ def too_large(device: Device, group: GroupManifest, agreement: Agreement) -> str
 def _lowest_held(device: Device, group: GroupManifest, others: dict[DeviceKey, int]) -> int:
     """Return the lowest version that follows what these have last said they hold; ours if they said nothing."""
     said = device.store.heads.all()
-    reports = [HeadsReport.from_wire(report) for key in others if key in said and (report := said[key].report)]
-    heads = [head for report in reports for head in report.heads if head.group_id == group.group_id]
+    heads = [head for key in others if key in said for head in said[key].heads if head.group_id == group.group_id]
     return min((head.version + 1 for head in heads if head.version < group.version), default=group.version)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import DeviceKey, GroupId
-from covey.core.wire.heads import HeadsReport, agree, head_digest, of_manifests
+from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, of_manifests
 from covey.errors import RemoteError
 
 
@@ -18,6 +18,14 @@ class SaidHeads(NamedTuple):
     report: bytes | None
     since_us: int
     seen_at_us: int
+
+    @property
+    def heads(self) -> tuple[GroupHead, ...]:
+        """What its report names; nothing where there is none, or none that is understood."""
+        try:
+            return HeadsReport.from_wire(self.report).heads if self.report is not None else ()
+        except RemoteError:
+            return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +73,5 @@ def agreement(
 def _same(trust: GroupTrust, own: GroupId, last: SaidHeads) -> bool:
     if agree(of_manifests(own), of_manifests(last.said)):
         return True
-    try:
-        heads = HeadsReport.from_wire(last.report).heads if last.report is not None else ()
-    except RemoteError:
-        return False
     digest = head_digest(head.hash for head in trust.heads())
-    return any(each.group_id == trust.group_id and each.digest == digest for each in heads)
+    return any(each.group_id == trust.group_id and each.digest == digest for each in last.heads)
