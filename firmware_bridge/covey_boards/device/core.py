@@ -159,8 +159,8 @@ class Core:
         self._sample(now_us)
         self._speak(now_us)
         self._work(now_us)
-        if self._restarting is not None:
-            self.restart_wanted = self._restarting.due(self, now_us)
+        if self._restarting is not None and self._restarting.due(self, now_us):
+            self.restart_wanted = True
 
     def out_of_memory(self):
         """Count a MemoryError, and give up the oldest message, which is told as lost. Some in a row: start anew."""

@@ -100,9 +100,8 @@ def remove_operator(device: Device, manifest: GroupManifest, name: str) -> Order
 
 def orders(device: Device, manifest: GroupManifest) -> list[OrderEntry]:
     """Return the orders that somebody gave who may be an operator, and changes of operators, the oldest first."""
-    found = list(_weighed(device, manifest).changes)
-    for kind in _ORDERS:
-        found += _weighed(device, manifest, kind).orders
+    weighed = [_weighed(device, manifest, kind) for kind in _ORDERS]
+    found = [*weighed[0].changes, *(order for each in weighed for order in each.orders)]
     entries = [_entry(device, manifest, each) for each in found]
     return [entry for _, entry in sorted(entries, key=lambda each: each[0])]
 

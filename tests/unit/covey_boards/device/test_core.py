@@ -171,6 +171,21 @@ def test_a_gateway_that_takes_nothing_keeps_no_board_from_its_restart() -> None:
     assert world.board.restart_wanted
 
 
+def test_a_restart_that_waits_puts_off_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = simulation.World(37, **QUICK)
+    world.run(6)
+
+    def starved(_now_us: int) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(world.board, "_next_job", lambda _now_us: starved)
+    world.absent = True
+    world.board._stumbles = 9
+    world.board.restart(world.now_us)
+    world.run(0.1, lambda: world.board.restart_wanted)
+    assert world.board.restart_wanted, "the heap has ended for the tenth time"
+
+
 def test_new_settings_hold_at_once_and_cost_no_reading() -> None:
     world = simulation.World(33, interval_us=10_000_000, batch_us=60_000_000)
     world.run(25)
