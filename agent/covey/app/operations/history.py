@@ -17,7 +17,7 @@ from covey.core.history.bodies import (
 )
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES, Operation, read_operation
-from covey.core.history.orders import Approval, CommandOrder, OperatorChange, SettingOrder
+from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
 from covey.core.history.records import StoredOperation
 from covey.core.ids import DeviceKey, GroupId, OperationId, device_name
 from covey.errors import LocalError
@@ -207,7 +207,7 @@ def _with_body(known: HistoryEntry, body: Body) -> HistoryEntry:
     return known if isinstance(body, Merge) else replace(known, text=_order_text(body), about=_approved(body))
 
 
-def _order_text(body: OperatorChange | SettingOrder | CommandOrder | Approval) -> str:
+def _order_text(body: OperatorChange | SettingOrder | CommandOrder | Approval | Obeying) -> str:
     """Return what an operator says; what is sealed stays so."""
     sealed = " (and what is sealed)"
     match body:
@@ -221,6 +221,8 @@ def _order_text(body: OperatorChange | SettingOrder | CommandOrder | Approval) -
             return f"{body.action}{arguments}{sealed if body.sealed is not None else ''} for {body.selector}"
         case Approval():
             return "approved"
+        case Obeying():
+            return "obeys commands from here on"
 
 
 def _approved(body: Body) -> str | None:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES, Operation, read_operation
-from covey.core.history.orders import Approval, CommandOrder, OperatorChange, SettingOrder
+from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
 from covey.core.ids import OperationId
 from covey.core.wire import cbor
 from covey.errors import MalformedError
@@ -168,7 +168,9 @@ class Session:
         return cls(uri, started_at_us, ended_at_us, begun)
 
 
-Body: TypeAlias = Merge | Note | GroupProfile | Session | OperatorChange | SettingOrder | CommandOrder | Approval
+Body: TypeAlias = (
+    Merge | Note | GroupProfile | Session | OperatorChange | SettingOrder | CommandOrder | Approval | Obeying
+)
 
 _READERS: dict[int, Callable[[bytes], Body]] = {
     OperationKind.MERGE: Merge.from_wire,
@@ -179,6 +181,7 @@ _READERS: dict[int, Callable[[bytes], Body]] = {
     OperationKind.SETTING: SettingOrder.from_wire,
     OperationKind.COMMAND: CommandOrder.from_wire,
     OperationKind.APPROVAL: Approval.from_wire,
+    OperationKind.OBEYING: Obeying.from_wire,
 }
 
 

@@ -16,3 +16,4 @@ class OperationKind(IntEnum):
     SETTING = 5
     COMMAND = 6
     APPROVAL = 7
+    OBEYING = 8

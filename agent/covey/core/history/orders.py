@@ -1,4 +1,4 @@
-"""What operators say: who is one, what devices are to set and to do, and whom they agree with.
+"""What operators say: who is one, what devices are to set and to do, and whom they agree with; and who obeys.
 
 Any member may write these, and all members take them: whether one counts is for each device to judge
 (`core/orders/authority.py`).
@@ -204,3 +204,24 @@ class Approval:
             RemoteError: malformed.
         """
         return cls(*cbor.record(cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES), "approval", cbor.octets(ID_BYTES)))
+
+
+@dataclass(frozen=True, slots=True)
+class Obeying:
+    """From here on its author obeys commands: those that follow this, directly or not."""
+
+    kind = OperationKind.OBEYING
+
+    def to_wire(self) -> bytes:
+        """Return the body, which is empty."""
+        return cbor.encode([])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> Obeying:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed.
+        """
+        cbor.record(cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES), "obeying")
+        return cls()

@@ -55,6 +55,7 @@ class MessageType(IntEnum):
     HISTORY_PULL = 0x14
     HEADS = 0x15
     SETTING_REPORT = 0x16
+    ORDER_RESULT = 0x17
 
 
 _UNSEQUENCED = frozenset({MessageType.ACK, MessageType.RESUME, MessageType.PRESENCE, MessageType.HEADS})

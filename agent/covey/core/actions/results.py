@@ -1,0 +1,131 @@
+"""What has become of a command on a device, and how the device reports it (docs/protocol.md, "Commands").
+
+`ORDER_RESULT`: `[order, state, exit, output, cut, taken-at, started-at, ended-at, synchronised, code, why]`. `order` is
+the operation that is answered, in the group of the message; `exit` the program's exit code, or below 0 the signal that
+ended it. Times are microseconds since 1970 by the device's clock, and `synchronised` says whether that clock could be
+believed at each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from covey.core.ids import OperationId
+from covey.core.wire import cbor
+from covey.errors import MalformedError
+from covey.limits.actions import MAXIMUM_ACTION_OUTPUT_BYTES, MAXIMUM_RESULT_CODE_BYTES, MAXIMUM_RESULT_WHY_BYTES
+
+NOT_ALLOWED = "action_not_allowed"
+NOT_DEFINED = "action_not_defined"
+ARGUMENTS = "action_arguments"
+SEALED = "action_sealed"
+LATE = "action_late"
+CLOCK = "action_clock"
+REPEATED = "action_repeated"
+QUEUE_FULL = "action_queue_full"
+NOT_STARTED = "action_not_started"
+TIME = "action_time"
+AGENT_ENDED = "action_agent_ended"
+WENT_DOWN = "action_went_down"
+RECORDS_LOST = "action_records_lost"
+
+_OPERATION_BYTES = 32
+_EXIT_CODES = range(-255, 256)
+_RESULT_BYTES = MAXIMUM_ACTION_OUTPUT_BYTES + MAXIMUM_RESULT_CODE_BYTES + MAXIMUM_RESULT_WHY_BYTES + 128
+
+
+class CommandState(IntEnum):
+    """What has become of a command on a device. The first two are the device's own, and never reported."""
+
+    WAITING = 0
+    BEGUN = 1
+    """It is intended, and perhaps done: this is stored before the program starts."""
+    DONE = 2
+    """Its program has ended, well or not: its exit code says so."""
+    STOPPED = 3
+    """Its program was ended by the device, for the reason that the code gives."""
+    REFUSED = 4
+    """Nothing was done, for the reason that the code gives."""
+    UNKNOWN = 5
+    """The device cannot know: it may be done, half done, or not begun. It is never repeated."""
+
+
+FINAL = (CommandState.DONE, CommandState.STOPPED, CommandState.REFUSED, CommandState.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderResult:
+    """What one device reports of one command."""
+
+    order: OperationId
+    state: CommandState
+    taken_us: int
+    """When the device took the command up."""
+    ended_us: int
+    """When it came to this."""
+    started_us: int | None = None
+    """When its program was to start; None where none was."""
+    synchronised: bool = False
+    exit: int | None = None
+    output: bytes = field(default=b"", repr=False)
+    """The beginning of what its program wrote; `cut`: there was more."""
+    cut: bool = False
+    code: str = ""
+    why: str = ""
+
+    def to_wire(self) -> bytes:
+        """Return the body."""
+        return cbor.encode(
+            [
+                *(self.order, int(self.state), self.exit, self.output, self.cut),
+                *(self.taken_us, self.started_us, self.ended_us, self.synchronised, self.code, self.why),
+            ]
+        )
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> OrderResult:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed, beyond a bound, or one that contradicts itself.
+        """
+        order, state, exit_code, output, cut, taken_us, started_us, ended_us, synchronised, code, why = cbor.record(
+            cbor.decode(body, _RESULT_BYTES),
+            "order result",
+            cbor.octets(_OPERATION_BYTES),
+            cbor.uint(255),
+            cbor.optional(cbor.integer),
+            cbor.octets_to(MAXIMUM_ACTION_OUTPUT_BYTES),
+            cbor.boolean,
+            cbor.uint(),
+            cbor.optional(cbor.uint()),
+            cbor.uint(),
+            cbor.boolean,
+            cbor.text(MAXIMUM_RESULT_CODE_BYTES),
+            cbor.text(MAXIMUM_RESULT_WHY_BYTES),
+        )
+        if state not in FINAL:
+            raise MalformedError(f"command state {state}: a newer Covey?")
+        if exit_code is not None and exit_code not in _EXIT_CODES:
+            raise MalformedError("no exit code")
+        done = state == CommandState.DONE
+        if done != (exit_code is not None) or done == bool(code):
+            raise MalformedError("what is done has an exit code and no other one, and everything else the opposite")
+        if state in {CommandState.DONE, CommandState.STOPPED} and started_us is None:
+            raise MalformedError("what was done had a start")
+        if state == CommandState.REFUSED and (started_us is not None or output):
+            raise MalformedError("what was refused had no start")
+        return cls(
+            OperationId(order),
+            CommandState(state),
+            taken_us,
+            ended_us,
+            started_us,
+            synchronised,
+            exit_code,
+            output,
+            cut,
+            code,
+            why,
+        )
