@@ -133,7 +133,7 @@ def _catch_up(device: Device, group_id: GroupId, written: list[Operation]) -> No
     sent, started = 0, time.process_time()
     for _ in range(len(written)):
         pull = HistoryPull(ends).to_wire()
-        answer = device.node.history.answer_pull(_message(device, group_id, MessageType.HISTORY_PULL, pull))
+        answer = device.node.history.exchange.answer_pull(_message(device, group_id, MessageType.HISTORY_PULL, pull))
         if not answer:
             break
         sent += len(pull) + len(answer[0].body)

@@ -19,6 +19,7 @@ from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.history import history as history_module
 from covey.core.history.acceptance import Acceptance
 from covey.core.history.bodies import Body, GroupProfile, Note, Session
+from covey.core.history.exchange import HistoryExchange
 from covey.core.history.history import History
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
@@ -247,10 +248,10 @@ def _forgiving(what: str) -> Callable[..., object]:
 def _forgetful(ask: Callable[..., object]) -> Callable[..., object]:
     """Return asking that remembers nothing that it was too early to ask for."""
 
-    def asked(history: History, *arguments: Any, **named: Any) -> object:
-        history._wanted.clear()
-        sends = ask(history, *arguments, **named)
-        history._wanted.clear()
+    def asked(exchange: HistoryExchange, *arguments: Any, **named: Any) -> object:
+        exchange._wanted.clear()
+        sends = ask(exchange, *arguments, **named)
+        exchange._wanted.clear()
         return sends
 
     return asked
@@ -277,8 +278,8 @@ _MISTAKES = {
         "_heads_to_follow",
         lambda history, group_id, _: history._records.operations.heads(group_id),
     ),
-    "nobody asks for what is missing": (History, "ask", lambda *_, **__: []),
-    "what was asked for too early is forgotten": (History, "ask", _forgetful(History.ask)),
+    "nobody asks for what is missing": (HistoryExchange, "ask", lambda *_, **__: []),
+    "what was asked for too early is forgotten": (HistoryExchange, "ask", _forgetful(HistoryExchange.ask)),
     "what came late is followed": (OperationTables, "late", lambda *_: frozenset()),
     "what is void is compared": (
         history_module,

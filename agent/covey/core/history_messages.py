@@ -37,7 +37,7 @@ class HistoryMessages:
         """Take operations. Those that break a rule are dropped by themselves, and told of: the message goes on."""
         message = delivery.message
         taken, sends = self._history.receive(message, now)
-        if taken.for_manifest:
+        if taken.missing_manifest is not None:
             sends += self._maintenance.ask(self._membership.groups, message.group_id, message.author, now, behind=True)
         events: list[Event] = []
         if taken.accepted:
@@ -48,4 +48,4 @@ class HistoryMessages:
         return HandlerOutcome(sends=tuple(sends), events=tuple(events))
 
     def _pull(self, delivery: Delivery, _now: Now) -> HandlerOutcome:
-        return HandlerOutcome(sends=tuple(self._history.answer_pull(delivery.message)))
+        return HandlerOutcome(sends=tuple(self._history.exchange.answer_pull(delivery.message)))

@@ -18,6 +18,7 @@ from covey.core.events import Event
 from covey.core.export import Export
 from covey.core.group_actions import GroupActions
 from covey.core.group_messages import GroupMessages
+from covey.core.history.exchange import HistoryExchange
 from covey.core.history.history import History
 from covey.core.history_import import HistoryImport
 from covey.core.history_messages import HistoryMessages
@@ -104,13 +105,12 @@ class Node:
         self._acknowledgements = Acknowledgements(records, self._links, queue, sender, self._collectors, rng)
         self.telemetry = Publishing(own, self.groups, records, queue, sender)
         self.landing = TelemetryLanding(records, self._links, lands=lands_telemetry)
-        past = Past(records.groups)
-        self._group_messages = group_messages = GroupMessages(
-            self.membership, self._group_maintenance, past, records, queue
-        )
-        self.history = history = History(identity, self.groups, past, records, queue)
+        past, maintenance = Past(records.groups), self._group_maintenance
+        self._group_messages = group_messages = GroupMessages(self.membership, maintenance, past, records, queue)
+        exchange = HistoryExchange(own, self.groups, past, records, queue)
+        self.history = history = History(identity, self.groups, records, exchange)
         self.actions = GroupActions(identity, self.membership, history, records, queue)
-        self.heads = HeadsExchange(own, self.groups, history, records, jitter, state.heads, state.carriage)
+        self.heads = HeadsExchange(own, self.groups, history, exchange, records, jitter, state.heads, state.carriage)
         parts = ReceivingParts(
             state.rates,
             self.membership,
@@ -124,7 +124,7 @@ class Node:
             history,
             self.routes,
         )
-        history_messages = HistoryMessages(history, self.membership, self._group_maintenance, records.counters)
+        history_messages = HistoryMessages(history, self.membership, maintenance, records.counters)
         self.history_import = HistoryImport(self.membership, past, history, self.actions, records.counters)
         self.setting_reports = SettingReporting(records.setting_reports, queue)
         handlers = {
@@ -307,7 +307,7 @@ class Node:
             or self._collectors.has_work(now)
             or self._group_maintenance.has_work(self.membership, now)
             or self._group_messages.has_work
-            or self.history.has_work(now)
+            or self.history.exchange.has_work(now)
         )
 
     def maintain(self, now: Now) -> None:
@@ -328,8 +328,8 @@ class Node:
             outcome = self._group_messages.take_what_waited(now)
             self.actions.queue_sends(outcome.sends, now)
             self._events += outcome.events
-        if self.history.has_work(now):
-            self.history.maintain(now)
+        if self.history.exchange.has_work(now):
+            self.history.exchange.maintain(now)
         self.heartbeat.write(now)
         self._collectors.maintain(self.groups, now)
 

@@ -1,26 +1,21 @@
-"""The history of one device's groups: writing operations, taking others', and catching up.
+"""The history of one device's groups: writing operations, taking others', and what counts of them.
 
-1. An author sends its operations to every other member that is no board. While something waits for a member, a
-   further operation adds no message: it is sent when that has been acknowledged. So who is away for a year costs
-   its author one row.
-2. What is taken of a message is stored in the commit by which it came. An operation that rests on one that is not
+1. What is taken of a message is stored in the commit by which it came. An operation that rests on one that is not
    here is dropped, and its sender asked for all that is missing; one that breaks a rule ends its author's log here,
    and takes nothing else along.
-3. Who asks says how far it has come in each log, and is answered with what comes after that, the lowest first, as
-   much as one message carries. It asks again while that brings something, and otherwise not before
-   `HISTORY_PULL_US` have passed; what an answer rests on is asked for by its id then, too.
-4. Where more operations than one may follow are heads, merges come first, the first one of the highest heads: so
+2. Where more operations than one may follow are heads, merges come first, the first one of the highest heads: so
    each is higher than the one before it in its log. Neither what is void nor what came
    late is followed (`standing.py`).
-5. Who removes a member adds a merge in the same commit, under the manifest that removes it: what that follows of the
+3. Who removes a member adds a merge in the same commit, under the manifest that removes it: what that follows of the
    removed member's still counts, and nothing else does (`standing.py`).
+
+How all this travels is decided in `exchange.py`.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from covey.core.crypto import Identity
@@ -28,28 +23,19 @@ from covey.core.group.manifest import GroupManifest
 from covey.core.group.messages import GroupSend
 from covey.core.history.acceptance import Acceptance, Waits
 from covey.core.history.bodies import Body, GroupProfile, Merge, read_profile
+from covey.core.history.exchange import HistoryExchange
 from covey.core.history.kinds import OperationKind
-from covey.core.history.messages import HistoryPull, OperationBundle
+from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.history.records import HistoryRecords
 from covey.core.history.standing import Standing, heads_of, weigh
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
-from covey.core.link.send_queue import SendQueue
 from covey.core.membership.groups import Groups
-from covey.core.membership.past import Past
 from covey.core.now import Now
 from covey.core.wire.heads import history_digest
-from covey.core.wire.message import Message, MessageType
+from covey.core.wire.message import Message
 from covey.errors import LimitError, LocalError, NotAllowedError, NotForUsError, RemoteError
-from covey.limits.history import (
-    ANNOUNCE_US,
-    BUNDLE_OPERATION_BYTES,
-    BUNDLE_OPERATIONS,
-    HISTORY_PULL_US,
-    MAXIMUM_OPERATION_BODY_BYTES,
-    MAXIMUM_PARENTS,
-    MAXIMUM_WANTED,
-)
+from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES, MAXIMUM_PARENTS
 
 
 @dataclass(slots=True)
@@ -60,31 +46,21 @@ class Taken:
     missing: set[OperationId] = field(default_factory=set)
     """Operations that accepted or waiting ones follow, and that are not here."""
     waiting: int = 0
-    for_manifest: bool = False
+    missing_manifest: ManifestHash | None = None
+    """A manifest that a waiting one names, and that is not here."""
     refused: list[RemoteError] = field(default_factory=list)
 
 
 class History:
     """The history of each of this device's groups."""
 
-    def __init__(
-        self, identity: Identity, groups: Groups, past: Past, records: HistoryRecords, queue: SendQueue
-    ) -> None:
+    def __init__(self, identity: Identity, groups: Groups, records: HistoryRecords, exchange: HistoryExchange) -> None:
         self._identity = identity
         self._own = identity.signing_public
         self._groups = groups
         self._records = records
-        self._queue = queue
-        self._past = past
+        self.exchange = exchange
         self._acceptance = Acceptance(records)
-        self._pulled_at_us: dict[tuple[GroupId, DeviceKey], int] = {}
-        self._look_at_us: int | None = 0
-        """When to look next whether something is owed to a member; None: to nobody."""
-        self._missing_manifests: dict[GroupId, ManifestHash] = {}
-        self._asks_later: dict[GroupId, DeviceKey] = {}
-        """Whom to ask for operations once a manifest that one of them names has come."""
-        self._wanted: dict[tuple[GroupId, DeviceKey], tuple[OperationId, ...]] = {}
-        """What a member's operations rest on that was asked too lately to be asked again."""
         self.generation = 0
         """Another number whenever a history has changed."""
         self._heads: dict[GroupId, tuple[int, set[OperationId]]] = {}
@@ -100,7 +76,7 @@ class History:
         self._standings.clear()
         self._heads.clear()
         self._digests.clear()
-        self._look_at_us = 0
+        self.exchange.refresh()
 
     def _add(self, operation: Operation, manifest_version: int, now: Now) -> None:
         """Keep an operation."""
@@ -163,7 +139,7 @@ class History:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def write_after_removals(self, removals: deque[GroupManifest], now: Now) -> None:
-        """Say, under each manifest by which this device removed somebody, what was known then (rule 5)."""
+        """Say, under each manifest by which this device removed somebody, what was known then (rule 3)."""
         while removals:
             try:
                 self._write(removals.popleft(), Merge(), now)
@@ -185,12 +161,12 @@ class History:
         group_id = manifest.group_id
         heads = self._heads_to_follow(group_id, manifest)
         written: list[Operation] = []
-        while len(heads) > MAXIMUM_PARENTS:  # rule 4
+        while len(heads) > MAXIMUM_PARENTS:  # rule 2
             merge = self._append(group_id, manifest, heads[:MAXIMUM_PARENTS], Merge(), now)
             written.append(merge)
             heads = [merge.id, *heads[MAXIMUM_PARENTS:]]
         operation = self._append(group_id, manifest, heads, body, now)
-        self._announce(manifest, operation.log, operation.number - len(written), now)
+        self.exchange.announce(manifest, operation.log, operation.number - len(written), now)
         return operation
 
     def _manifest_to_name(self, group_id: GroupId) -> GroupManifest:
@@ -248,86 +224,22 @@ class History:
         self._add(operation, judged.version, now)
         return operation
 
-    # -- telling others -----------------------------------------------------------------------------------------------
-
-    def _announce(self, manifest: GroupManifest, log: Log, first: int, now: Now) -> None:
-        """Queue what was written from a number on for every member for whom nothing waits (rule 1)."""
-        announcements = self._records.announcements
-        for member in manifest.members:
-            key = member.keys.signing_public
-            if member.is_board or key == self._own or self._groups.address(key) is None:
-                continue
-            sent = announcements.of(manifest.group_id, key, log)
-            if sent is not None and sent.waits:
-                self._look_at_us = now.monotonic_us + ANNOUNCE_US
-            else:
-                self._send_log(manifest.group_id, key, log, first - 1 if sent is None else sent.number, now)
-
-    def _send_log(self, group_id: GroupId, member: DeviceKey, log: Log, after: int, now: Now) -> None:
-        bundle, last = self._bundle(group_id, {log: after}, only=log)
-        place = self._queue.queue(member, MessageType.OPERATIONS, group_id, bundle.to_wire(), now)
-        self._records.announcements.announced(group_id, member, place, log, last)
-
-    def has_work(self, now: Now) -> bool:
-        """Say whether something may be owed to a member that has acknowledged what was sent before."""
-        return self._look_at_us is not None and now.monotonic_us >= self._look_at_us
-
-    def maintain(self, now: Now) -> None:
-        """Send members what was written while something waited for them (rule 1)."""
-        log = Log(self._own, self._records.incarnations.present())
-        groups = {group.group_id: group for group in self._groups.joined()}
-        waiting = False
-        for behind in self._records.announcements.behind(log):
-            group = groups.get(behind.group_id)
-            if group is None or group.member(behind.member) is None or self._groups.address(behind.member) is None:
-                self._records.announcements.forget(behind.group_id, behind.member)
-            elif behind.waits:
-                waiting = True
-            else:
-                self._send_log(behind.group_id, behind.member, log, behind.number, now)
-        sends = [*self._ask_late(now), *self._ask_wanted(groups, now)]
-        self._queue.queue_all(sends, (), now)
-        waiting = waiting or bool(self._asks_later or self._wanted)
-        self._look_at_us = now.monotonic_us + ANNOUNCE_US if waiting else None
-
-    def _ask_late(self, now: Now) -> list[GroupSend]:
-        """Ask for the operations whose manifest has come since, and on for the manifests that have not."""
-        sends: list[GroupSend] = []
-        for group_id, member in list(self._asks_later.items()):
-            if self._acceptance.named(group_id, self._missing_manifests[group_id]) is not None:
-                del self._asks_later[group_id], self._missing_manifests[group_id]
-                sends += self.ask(group_id, member, now, progressed=True)
-            else:
-                sends += self._past.ask(group_id, member, now)
-        return sends
-
-    def _ask_wanted(self, groups: dict[GroupId, GroupManifest], now: Now) -> list[GroupSend]:
-        """Ask for what operations rest on, whose senders were asked too lately before."""
-        sends: list[GroupSend] = []
-        for group_id, member in list(self._wanted):
-            group = groups.get(group_id)
-            if group is None or group.member(member) is None:
-                del self._wanted[group_id, member]
-            else:
-                sends += self.ask(group_id, member, now)
-        return sends
-
     # -- taking others' -----------------------------------------------------------------------------------------------
 
     def receive(self, message: Message, now: Now) -> tuple[Taken, list[GroupSend]]:
-        """Take the operations of a message, and ask its author for what they rest on (rules 2 and 3).
+        """Take the operations of a message, and ask its author for what they rest on (rule 1).
 
         Raises:
             RemoteError: malformed.
         """
         bundle = OperationBundle.from_wire(message.body)
         taken = self.take(message.group_id, bundle.operations, now)
-        if taken.for_manifest:
-            self._asks_later[message.group_id] = message.author
-            self._look_at_us = now.monotonic_us + ANNOUNCE_US
+        if taken.missing_manifest is not None:
+            self.exchange.ask_later(message.group_id, message.author, taken.missing_manifest, now)
         if not (taken.waiting or bundle.more):
             return taken, []
-        return taken, self.ask(message.group_id, message.author, now, taken.missing, progressed=bool(taken.accepted))
+        progressed = bool(taken.accepted)
+        return taken, self.exchange.ask(message.group_id, message.author, now, taken.missing, progressed=progressed)
 
     def take(self, group_id: GroupId, raws: Iterable[bytes], now: Now) -> Taken:
         """Take operations, whoever brings them; each that is taken is stored."""
@@ -356,91 +268,12 @@ class History:
         if isinstance(judged, Waits):
             taken.waiting += 1
             if judged.manifest:
-                taken.for_manifest = True
-                self._missing_manifests[group_id] = operation.manifest
+                taken.missing_manifest = operation.manifest
             taken.missing.update(judged.operations)
             return
         self._add(operation, judged.version, now)
         taken.missing.discard(operation.id)
         taken.accepted.append(operation)
-
-    # -- catching up --------------------------------------------------------------------------------------------------
-
-    def ask(
-        self,
-        group_id: GroupId,
-        member: DeviceKey,
-        now: Now,
-        wanted: Iterable[OperationId] = (),
-        *,
-        progressed: bool = False,
-    ) -> list[GroupSend]:
-        """Ask a member for all that is not here; `progressed` where the last answer brought something (rule 3)."""
-        records = self._records.operations
-        named = (*wanted, *self._wanted.pop((group_id, member), ()))
-        unknown = sorted({each for each in named if records.held(group_id, each) is None})[:MAXIMUM_WANTED]
-        asked_at_us = self._pulled_at_us.get((group_id, member))
-        if not progressed and asked_at_us is not None and now.monotonic_us < asked_at_us + HISTORY_PULL_US:
-            if unknown:
-                self._wanted[group_id, member] = tuple(unknown)
-                self._look_at_us = now.monotonic_us + ANNOUNCE_US
-            return []
-        self._pulled_at_us = {
-            key: at_us for key, at_us in self._pulled_at_us.items() if now.monotonic_us < at_us + HISTORY_PULL_US
-        }
-        self._pulled_at_us[group_id, member] = now.monotonic_us
-        pull = HistoryPull(dict(records.logs(group_id)), tuple(unknown))
-        return [GroupSend(member, MessageType.HISTORY_PULL, group_id, pull.to_wire())]
-
-    def answer_pull(self, message: Message) -> list[GroupSend]:
-        """Give a member what it lacks; nothing while it has not taken what it was given before.
-
-        Raises:
-            RemoteError: malformed.
-        """
-        pull = HistoryPull.from_wire(message.body)
-        if self._records.outbox.control_bytes(message.author) > BUNDLE_OPERATION_BYTES:
-            self._records.counters.count("pulls_unanswered")
-            return []
-        bundle, _ = self._bundle(message.group_id, pull.ends, wanted=pull.wanted)
-        if not bundle.operations:
-            return []
-        return [GroupSend(message.author, MessageType.OPERATIONS, message.group_id, bundle.to_wire())]
-
-    def _bundle(
-        self,
-        group_id: GroupId,
-        ends: dict[Log, int],
-        *,
-        wanted: Iterable[OperationId] = (),
-        only: Log | None = None,
-    ) -> tuple[OperationBundle, int]:
-        """Return what comes after the ends of some logs, as much as one message carries; and the last one's number."""
-        chosen: list[bytes] = []
-        length, last = 0, 0
-        for raw in self._missing(group_id, ends, wanted, only):
-            if len(chosen) == BUNDLE_OPERATIONS or (chosen and length + len(raw) > BUNDLE_OPERATION_BYTES):
-                return OperationBundle(tuple(chosen), more=True), last
-            chosen.append(raw)
-            length += len(raw)
-            if only is not None:
-                last = read_operation(raw, verify=False).number
-        return OperationBundle(tuple(chosen)), last
-
-    def _missing(
-        self, group_id: GroupId, ends: dict[Log, int], wanted: Iterable[OperationId], only: Log | None
-    ) -> Iterator[bytes]:
-        """Yield what comes after the ends of logs, and what is wanted by its id, the lowest first."""
-        records = self._records.operations
-        logs = [(log, number) for log, number in records.logs(group_id) if only is None or log == only]
-        after = [records.after(group_id, log, ends.get(log, 0)) for log, number in logs if number > ends.get(log, 0)]
-        named = [(each, raw) for each in wanted if (raw := records.raw(group_id, each)) is not None]
-        by_name = sorted((read_operation(raw, verify=False).height, each, raw) for each, raw in named)
-        before = None
-        for _, operation_id, raw in heapq.merge(by_name, *after):
-            if operation_id != before:
-                yield raw
-            before = operation_id
 
 
 def _followed_by_others(operations: list[Operation]) -> set[OperationId]:

@@ -9,7 +9,7 @@
    to its removal, and nothing later. Who shares nothing with this device is not heard at all.
 4. A report, a request and what rule 3 sends go no more often than `pacing.py` says, and not while a control message
    waits for the device: that one may be the news.
-5. Whoever is told of another history of the same group asks for what it lacks (`history/history.py`), after the
+5. Whoever is told of another history of the same group asks for what it lacks (`history/exchange.py`), after the
    manifests that this may name, and answers.
 6. Members of whom nothing is known are sent a report that asks for theirs, one every ten minutes: so a member learns of
    a removal also where it speaks with nobody but the device that was removed.
@@ -73,6 +73,10 @@ class Histories(Protocol):
     def digest(self, group_id: GroupId) -> bytes:
         """Return the digest of a history's heads."""
 
+
+class HistoryPulls(Protocol):
+    """Requests for what members hold of a history."""
+
     def ask(self, group_id: GroupId, member: DeviceKey, now: Now) -> list[GroupSend]:
         """Return the request for all that is not here."""
 
@@ -85,6 +89,7 @@ class HeadsExchange:
         own: DeviceKey,
         groups: Groups,
         histories: Histories,
+        pulls: HistoryPulls,
         records: HeadsRecords,
         jitter: Jitter,
         pacing: HeadsPacing,
@@ -96,6 +101,7 @@ class HeadsExchange:
         self._jitter = jitter
         self._pacing = pacing
         self._histories = histories
+        self._pulls = pulls
         self._carriage = carriage
         self._generation = self._rounds_of = self._histories_generation = -1
         self._digests: dict[GroupId, bytes] = {}
@@ -261,11 +267,7 @@ class HeadsExchange:
         if head.history in {None, own.history}:
             return []
         key, about = ("history", device, own.group_id), own.history or b""
-        return (
-            self._histories.ask(own.group_id, device, now)
-            if self._may_say(key, device, about, now.monotonic_us)
-            else []
-        )
+        return self._pulls.ask(own.group_id, device, now) if self._may_say(key, device, about, now.monotonic_us) else []
 
     def _ask(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         """Ask for what follows what is held here, and in turn further and further back where that did not help."""

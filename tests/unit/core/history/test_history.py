@@ -149,7 +149,7 @@ def test_what_was_written_while_something_waited_is_owed_across_a_restart(make: 
     _maintain(ann, ben)
     assert _read(ben, group_id) == ["first", "second"]
     _maintain(ann, ben)
-    assert not ann.node.history.has_work(ann.now), "nothing is owed, and nothing is looked for"
+    assert not ann.node.history.exchange.has_work(ann.now), "nothing is owed, and nothing is looked for"
 
 
 def test_who_lacks_what_an_operation_follows_asks_for_it(make: Make) -> None:
