@@ -9,7 +9,8 @@ segments:
        only.
     2. A segment that is damaged or not there teaches nothing. One that cannot be asked for now ends the start: it is
        no empty one.
-    3. All of it is committed together with the manifest's number, which says that it was done.
+    3. Each segment is committed by itself, so that nobody waits for a long reading; last of all the manifest's number,
+       which says that it was done. A start that ends before does it again, and learns the same.
 """
 
 from __future__ import annotations
@@ -53,17 +54,23 @@ def recall(vault: NodeVault, store: RecallStore) -> None:
     manifest = vault.manifest
     if manifest is None or store.landing.manifest_floor():
         return
-    landed: defaultdict[tuple[DeviceKey, Incarnation], list[Range]] = defaultdict(list)
+    for entry in _newest(manifest):
+        messages = list(_messages(vault, entry))
+        with store.transaction():
+            _take_up(messages, store)
     with store.transaction():
-        for entry in _newest(manifest):
-            for message in _messages(vault, entry):
-                link = message.author, message.incarnation
-                landed[link].append((message.link_seq, message.link_seq))
-                store.imprints.note(*link, Imprint(message.link_seq, message.seq, imprint_of(message.raw)))
-        for link, places in landed.items():
-            received = store.received.of(*link).including(places)
-            store.received.set(*link, SequenceSet(received.upto, received.ranges[-MAXIMUM_RECEIVED_RANGES:]))
         store.landing.note_manifest(manifest.manifest_seq)
+
+
+def _take_up(messages: list[Message], store: RecallStore) -> None:
+    landed: defaultdict[tuple[DeviceKey, Incarnation], list[Range]] = defaultdict(list)
+    for message in messages:
+        link = message.author, message.incarnation
+        landed[link].append((message.link_seq, message.link_seq))
+        store.imprints.note(*link, Imprint(message.link_seq, message.seq, imprint_of(message.raw)))
+    for link, places in landed.items():
+        received = store.received.of(*link).including(places)
+        store.received.set(*link, SequenceSet(received.upto, received.ranges[-MAXIMUM_RECEIVED_RANGES:]))
 
 
 def _newest(manifest: VaultManifest) -> list[SegmentEntry]:

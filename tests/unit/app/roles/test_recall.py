@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -101,3 +103,45 @@ def test_a_vault_that_cannot_be_read_is_no_empty_one(site: Site, monkeypatch: py
     _lose_database(site)
     _readmit(site)
     assert site.landed() == [b"one"]
+
+
+def test_a_start_that_ends_between_two_segments_learns_all_the_next_time(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for body in (b"one", b"two", b"three"):
+        site.send(body)
+        site.land()
+    get, read = site.objects.get, list[str]()
+
+    def end_at_the_second(key: str, maximum: int) -> bytes | None:
+        read.append(key)
+        if sum(each.endswith(".hxseg") for each in read) == 2:
+            raise StorageError("unreachable")
+        return get(key, maximum)
+
+    monkeypatch.setattr(site.objects, "get", end_at_the_second)
+    with pytest.raises(StorageError):
+        _lose_database(site)
+    monkeypatch.undo()
+    site.gate.stop()
+    site.start()
+    _readmit(site)
+    assert sorted(site.landed()) == [b"one", b"three", b"two"]
+    assert site.ann.store.outbox.totals()[0] == 0
+
+
+def test_nobody_waits_while_the_vault_is_read(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.send(b"one")
+    site.land()
+    get, written = site.objects.get, list[str]()
+
+    def write_meanwhile(key: str, maximum: int) -> bytes | None:
+        with closing(sqlite3.connect(site.gate.path, timeout=0)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            other.rollback()
+        written.append(key)
+        return get(key, maximum)
+
+    monkeypatch.setattr(site.objects, "get", write_meanwhile)
+    _lose_database(site)
+    assert any(key.endswith(".hxseg") for key in written)
