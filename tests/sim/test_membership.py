@@ -308,7 +308,7 @@ def test_a_mistake_in_comparing_heads_is_caught(
     monkeypatch.setattr(HeadsExchange, attribute, mistake)
     monkeypatch.setattr(HeadsExchange, "_plan_round", lambda *_: None)
     with pytest.raises(AssertionError):
-        _lose_issuer(tmp_path, 0)
+        _lose_issuer(tmp_path, 1)
 
 
 def _same(world: World, one: Device, other: Device) -> bool:

@@ -164,7 +164,7 @@ class Outbox:
         if entry.times:
             self.repeated += 1
             if self._retry_at_us is not None and now_us >= self._retry_at_us:
-                self._retry_us = min(RETRY_US_MAX, self._between(RETRY_US, 3 * self._retry_us))
+                self._retry_us = min(RETRY_US_MAX, self._between(self._retry_us, 3 * self._retry_us))
                 self._retry_at_us = now_us + self._retry_us
         entry.times += 1
         entry.taken_us = now_us

@@ -8,9 +8,9 @@ take yet (telemetry of a group that it has lost) never holds up what would let i
        says that this publish need not be repeated when the connection comes back.
     2. Messages go in the order of their places; at most `allowed` of the window are unacknowledged.
     3. When no acknowledgement moves the window for the retry time, everything in flight counts as lost: `allowed` falls
-       to one, one message goes again, and the retry time grows with decorrelated jitter up to five minutes. A recipient
-       that is away so costs one message for each retry, however much is waiting. It is the oldest of those tried least:
-       a message that its recipient or the relay always refuses holds up none of the others.
+       to one, one message goes again, and the retry time grows to one to three times itself, up to five minutes. A
+       recipient that is away so costs one message for each retry, however much is waiting. It is the oldest of those
+       tried least: a message that its recipient or the relay always refuses holds up none of the others.
     4. An acknowledgement that frees messages doubles `allowed` and adds what it freed: a false alarm costs nothing.
     5. What an acknowledgement shows missing below its highest number goes again, at most once for each round trip, and
        half as often after each try.
@@ -18,7 +18,9 @@ take yet (telemetry of a group that it has lost) never holds up what would let i
        window holds, or a request to be let in, begins the pace anew. Anything else that it says, unasked, brings one
        retry at once: that may be a replay. So does a connection that is back: the retry time is its base again.
     7. The retry time follows the measured round trip (RFC 6298: smoothed time plus four deviations), at least 1 s. An
-       acknowledgement is one measurement: a whole window of late ones would have the retry time double each time.
+       acknowledgement is one measurement: a whole window of late ones would have the retry time double each time. One
+       that frees only what went more than once measures nothing, and leaves the retry time as it has grown (Karn): the
+       way may be as slow as that, and what goes again on it makes it slower.
 
 What becomes of one message of the window is in `MESSAGE`, the transition table; a link is as many of these machines as
 its window has messages, with one pace and one clock for all of them. A board keeps the same promises in other code:
@@ -255,11 +257,11 @@ class SendLink:
             entry.follow(Event.ACKNOWLEDGED, _GONE)
         if round_trip_us is not None:
             self._measure(round_trip_us)
+            self._retry_us = self._base_retry_us()
         self._resend_holes(now_us)
         if not freed:
             return False
         self._allowed = min(self._maximum, 2 * self._allowed + len(freed))
-        self._retry_us = self._base_retry_us()
         self.retries = 0
         self._deadline_us = now_us + self._retry_us if self._in_flight() else None
         return True
@@ -300,7 +302,7 @@ class SendLink:
             entry.follow(Event.RETRY, _WAITING)
         self._allowed = 1
         self.retries += 1
-        self._retry_us = min(RETRY_US_MAX, jitter(RETRY_US_MIN, max(RETRY_US_MIN, 3 * self._retry_us)))
+        self._retry_us = min(RETRY_US_MAX, jitter(self._retry_us, 3 * self._retry_us))
         self._deadline_us = now_us + self._retry_us if self._window else None
 
     def _in_flight(self) -> bool:

@@ -107,6 +107,44 @@ def test_a_silent_recipient_costs_one_message_for_each_retry() -> None:
     assert pauses[-1] == RETRY_US_MAX
 
 
+def test_a_retry_time_does_not_shrink_while_nothing_is_answered() -> None:
+    queue = Queue(1)
+    queue.send()
+    pauses = []
+    for number in range(12):
+        deadline = queue.link.next_deadline()
+        assert deadline is not None
+        pauses.append(deadline - queue.now)
+        queue.now = deadline
+        queue.link.handle_deadline(queue.now, max if number % 3 == 0 else min)
+        queue.send()
+    assert pauses == sorted(pauses)
+
+
+def test_a_retry_time_that_has_grown_stays_until_a_round_trip_is_measured() -> None:
+    """A slow way answers what went more than once: nobody can tell which time, and so how slow it is (Karn)."""
+    queue = Queue(1)
+    queue.send()
+    queue.wait(RETRY_US_INITIAL)
+    queue.send()
+    queue.wait(3 * RETRY_US_INITIAL)
+    queue.send()
+    queue.now += SECOND
+    queue.acknowledge(SequenceSet(1))
+    queue.add(Place(2))
+    queue.send()
+    deadline = queue.link.next_deadline()
+    assert deadline is not None
+    assert deadline - queue.now == 9 * RETRY_US_INITIAL
+    queue.now += 2 * SECOND
+    queue.acknowledge(SequenceSet(2))  # went once: a round trip
+    queue.add(Place(3))
+    queue.send()
+    deadline = queue.link.next_deadline()
+    assert deadline is not None
+    assert deadline - queue.now <= 7 * SECOND
+
+
 def test_a_false_alarm_costs_nothing() -> None:
     queue = Queue(50)
     queue.send()
