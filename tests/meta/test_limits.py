@@ -110,6 +110,9 @@ _OUR_OWN = {
     "SETTING_TRIES": "this device's patience",
     "RELAY_TRIAL_US": "this device's patience",
     "SETTINGS_RESTART_US": "this device's rhythm",
+    "RESULTS_OF_ONE": "this machine's disk",
+    "RESULT_OUTPUT_BYTES_OF_ONE": "this machine's disk",
+    "RESULT_OUTPUT_BYTES": "this machine's disk",
 }
 """Limits that no peer needs to know, and why."""
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from covey.core.acknowledgements import Acknowledgements
+from covey.core.actions.received import ReceivedResults
 from covey.core.collectors import Collectors
 from covey.core.crypto import Identity
 from covey.core.events import Event
@@ -38,6 +39,7 @@ from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.membership.past import Past
 from covey.core.now import Now
+from covey.core.order_messages import OrderMessages
 from covey.core.outcome import Seen
 from covey.core.presence.heartbeat import Heartbeat, LastWill
 from covey.core.publishing import Publishing
@@ -45,7 +47,6 @@ from covey.core.receiver import Receiver, ReceivingParts
 from covey.core.records import Records
 from covey.core.routing.forwarding import BoardRoutes, Forward, blob_recipients, board_member, check_forward
 from covey.core.routing.routes import Routing, address, may_link
-from covey.core.setting_messages import SettingMessages
 from covey.core.settings.reporting import SettingReporting
 from covey.core.wire.message import Acknowledgement, MessageType
 from covey.errors import LocalError, OutboxFullError
@@ -61,7 +62,8 @@ class Node:
 
     `actions` changes groups, `history` is what they say, `telemetry` publishes, `landing` answers for a collector,
     `export` carries by hand.
-    `heads` compares how groups stand elsewhere, `setting_reports` tells what became of settings that were given.
+    `heads` compares how groups stand elsewhere, `setting_reports` tells what became of settings that were given,
+    `order_results` keeps what became of commands.
 
     `lands_telemetry` says whether a collector empties the landing; without one, telemetry stays at its sender.
     `silent_us` is how long a collector may acknowledge nothing before new telemetry goes to the next one.
@@ -127,10 +129,11 @@ class Node:
         history_messages = HistoryMessages(history, self.membership, maintenance, records.counters)
         self.history_import = HistoryImport(self.membership, past, history, self.actions, records.counters)
         self.setting_reports = SettingReporting(records.setting_reports, queue)
+        self.order_results = ReceivedResults(self.groups, records)
         handlers = {
             **group_messages.handlers(),
             **history_messages.handlers(),
-            **SettingMessages(self.setting_reports).handlers(),
+            **OrderMessages(self.setting_reports, self.order_results).handlers(),
             **self.landing.handlers(),
         }
         self._receiver = Receiver(identity, records, rng, parts, self._events, handlers)

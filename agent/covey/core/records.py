@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from covey.core.actions.received import ResultRecords
 from covey.core.collectors import CollectorQueues, SilentCollectorRecords
 from covey.core.history.records import AnnouncementRecords, NamedManifestRecords, OperationRecords
 from covey.core.ids import DeviceKey
@@ -149,6 +150,10 @@ class Records(Protocol):
     @property
     def setting_reports(self) -> SettingReportRecords:
         """What was reported of settings, and to whom."""
+
+    @property
+    def order_results(self) -> ResultRecords:
+        """What members reported of commands."""
 
     @property
     def votes(self) -> VoteRecords:

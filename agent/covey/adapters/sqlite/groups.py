@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.operations import OperationTables
+from covey.adapters.sqlite.order_results import OrderResultTables
 from covey.adapters.sqlite.rows import OLDEST
 from covey.adapters.sqlite.settings import SettingReports
 from covey.core.group.manifest import manifest_hash, read_manifest
@@ -25,10 +26,15 @@ _OPEN, _EARLY, _SETTLED = 0, 1, 2
 class GroupTables:
     """The manifests and secrets of this device's groups."""
 
-    def __init__(self, database: Database, operations: OperationTables, setting_reports: SettingReports) -> None:
+    def __init__(
+        self,
+        database: Database,
+        operations: OperationTables,
+        setting_reports: SettingReports,
+        order_results: OrderResultTables,
+    ) -> None:
         self._database = database
-        self._operations = operations
-        self._setting_reports = setting_reports
+        self._families = (operations, setting_reports, order_results)
 
     def manifests(self) -> list[tuple[GroupId, ManifestHash, bytes]]:
         """Return (group_id, hash, manifest) of what is open, by group, version and hash."""
@@ -167,8 +173,8 @@ class GroupTables:
         self._database.run("DELETE FROM epoch_secret WHERE group_id = ?", (group_id,))
         self._database.run("DELETE FROM vote WHERE group_id = ?", (group_id,))
         self._database.run("DELETE FROM ahead WHERE group_id = ?", (group_id,))
-        self._operations.forget(group_id)
-        self._setting_reports.forget(group_id)
+        for family in self._families:
+            family.forget(group_id)
         self._database.run("PRAGMA secure_delete = FAST")
 
     def revocations(self) -> list[tuple[GroupId, int]]:

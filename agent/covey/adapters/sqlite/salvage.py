@@ -28,6 +28,7 @@ from covey.adapters.sqlite.salvage_report import COMPLETE, SalvageReport
 from covey.adapters.sqlite.salvage_source import Row, Source
 from covey.adapters.sqlite.settings import ordered_setting
 from covey.adapters.sqlite.store import SqliteStore
+from covey.core.actions.results import OrderResult
 from covey.core.crypto import Identity
 from covey.core.group.manifest import read_manifest, secret_id
 from covey.core.history.operation import read_operation
@@ -154,6 +155,11 @@ def _sound_report(row: Row) -> None:
     SettingReport.from_wire(row["body"])
 
 
+def _sound_result(row: Row) -> None:
+    if OrderResult.from_wire(row["body"]).order != row["operation"]:
+        raise MalformedError("not the result that the row speaks of")
+
+
 def _sound_secret(row: Row) -> None:
     if secret_id(row["secret"]) != row["epoch_id"]:
         raise MalformedError("not the epoch's secret")
@@ -214,6 +220,8 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "operation": (("arrival",), _sound_operation),
     "ordered_setting": (("key",), _sound_ordered_setting),
     "reported_setting": (("group_id", "device"), _sound_report),
+    "order_result": (("id",), _sound_result),
+    "order_output": (("id",), _anything),
     "vote": (("group_id", "raw"), _anything),
     "ahead": (("id",), _anything),
     "revocation": (("group_id",), _anything),

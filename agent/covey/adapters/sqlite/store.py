@@ -34,6 +34,7 @@ from covey.adapters.sqlite.link_keys import LinkKeys
 from covey.adapters.sqlite.losses import Losses
 from covey.adapters.sqlite.migrations import migrate
 from covey.adapters.sqlite.operations import Announcements, OperationTables
+from covey.adapters.sqlite.order_results import OrderResultTables
 from covey.adapters.sqlite.outbox import Outbox
 from covey.adapters.sqlite.pairing import GroupRequests, Invites, Joins, Pairings
 from covey.adapters.sqlite.presence import PresenceCounters
@@ -121,7 +122,8 @@ class SqliteStore:
         self.announcements = Announcements(database)
         self.ordered_settings = OrderedSettingTable(database)
         self.setting_reports = SettingReports(database)
-        self.groups = GroupTables(database, self.operations, self.setting_reports)
+        self.order_results = OrderResultTables(database)
+        self.groups = GroupTables(database, self.operations, self.setting_reports, self.order_results)
         self.votes = Votes(database)
         self.ahead = MessagesAhead(database)
         self.departures = Departures(database)

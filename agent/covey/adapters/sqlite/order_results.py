@@ -1,0 +1,99 @@
+"""The tables of what devices report of commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from covey.adapters.sqlite.database import Database
+from covey.core.actions.received import KeptResult, without_output
+from covey.core.actions.results import OrderResult
+from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.errors import DamagedStateError, RemoteError
+from covey.limits.actions import RESULTS_OF_ONE
+
+_COLUMNS = "id, device, received_at, judged, output_bytes, output_kept, body"
+
+
+class OrderResultTables:
+    """The results that have come."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def keep(
+        self, group_id: GroupId, device: DeviceKey, result: OrderResult, now_us: int, share: int, *, judged: bool
+    ) -> bool:
+        """Keep the first result of an order by a device, and of its outputs the last `share` bytes."""
+        row = self._database.first(
+            "INSERT INTO order_result (group_id, operation, device, received_at, judged, output_bytes, output_kept, "
+            "body) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id",
+            (
+                *(group_id, result.order, device, now_us, int(judged)),
+                *(len(result.output), int(bool(result.output)), without_output(result).to_wire()),
+            ),
+        )
+        if row is None:
+            return False
+        if result.output:
+            self._database.run("INSERT OR REPLACE INTO order_output VALUES (?, ?)", (row[0], result.output))
+        self._make_room(group_id, device, share)
+        return True
+
+    def _make_room(self, group_id: GroupId, device: DeviceKey, share: int) -> None:
+        """Let the oldest results of a device go, and the oldest outputs of those that stay."""
+        of_device = "FROM order_result WHERE group_id = ? AND device = ?"
+        oldest = self._database.run(
+            f"SELECT id, output_kept {of_device} ORDER BY id DESC LIMIT -1 OFFSET ?",
+            (group_id, device, RESULTS_OF_ONE),
+        )
+        for identifier, _ in oldest:
+            self._drop_output(identifier)
+            self._database.run("DELETE FROM order_result WHERE id = ?", (identifier,))
+        outputs = self._database.run(
+            f"SELECT id, output_bytes {of_device} AND output_kept ORDER BY id DESC",
+            (group_id, device),
+        )
+        for identifier, length in outputs:
+            share -= length
+            if share < 0:
+                self._drop_output(identifier)
+
+    def _drop_output(self, identifier: int) -> None:
+        self._database.run("UPDATE order_result SET output_kept = 0 WHERE id = ? AND output_kept", (identifier,))
+        self._database.run("DELETE FROM order_output WHERE id = ?", (identifier,))
+
+    def of_order(self, group_id: GroupId, operation: OperationId) -> list[KeptResult]:
+        """Return what devices have reported of an order, in the order in which it came."""
+        rows = self._database.run(
+            f"SELECT {_COLUMNS} FROM order_result WHERE group_id = ? AND operation = ? ORDER BY id",  # noqa: S608
+            (group_id, operation),
+        )
+        return [_kept(row) for row in rows]
+
+    def all(self, group_id: GroupId) -> Iterator[KeptResult]:
+        """Yield all that was reported in a group, order by order."""
+        rows = self._database.each(
+            f"SELECT {_COLUMNS} FROM order_result WHERE group_id = ? ORDER BY operation, id",  # noqa: S608 - our names
+            (group_id,),
+        )
+        return (_kept(row) for row in rows)
+
+    def output(self, identifier: int) -> bytes | None:
+        """Return the output of a result; None where it has gone, or there was none."""
+        row = self._database.first("SELECT output FROM order_output WHERE id = ?", (identifier,))
+        return None if row is None else row[0]
+
+    def forget(self, group_id: GroupId) -> None:
+        """Forget what was reported in a group."""
+        of_group = "SELECT id FROM order_result WHERE group_id = ?"
+        self._database.run(f"DELETE FROM order_output WHERE id IN ({of_group})", (group_id,))  # noqa: S608 - our names
+        self._database.run("DELETE FROM order_result WHERE group_id = ?", (group_id,))
+
+
+def _kept(row: tuple[int, DeviceKey, int, int, int, int, bytes]) -> KeptResult:
+    identifier, device, received_at_us, judged, output_bytes, output_kept, body = row
+    try:
+        result = OrderResult.from_wire(body)
+    except RemoteError as error:
+        raise DamagedStateError("a result in the state database is not what was written") from error
+    return KeptResult(identifier, device, received_at_us, bool(judged), output_bytes, bool(output_kept), result)

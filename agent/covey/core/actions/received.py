@@ -1,0 +1,125 @@
+"""What other devices report of commands, as it is kept here (docs/protocol.md, "Commands").
+
+1. The first result by a device of an order counts. Another one changes nothing.
+2. One of an order that is here counts where that is a command, and for the author of the result: by the manifest that
+   holds, or by the one that the order names. Another one is refused.
+3. One of an order that is not here is kept beside the others, and judged by rule 2 whenever the order is looked at.
+4. Of one device the last `RESULTS_OF_ONE` are kept in a group, and of their outputs the last ones, up to
+   `RESULT_OUTPUT_BYTES_OF_ONE` and its share of `RESULT_OUTPUT_BYTES`: so nobody takes the room of others. Where an
+   output has gone, everything else stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from covey.core.actions.results import OrderResult
+from covey.core.group.manifest import GroupManifest, read_manifest
+from covey.core.history.bodies import read_body
+from covey.core.history.operation import Operation, read_operation
+from covey.core.history.orders import CommandOrder
+from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
+from covey.core.membership.groups import Groups
+from covey.core.now import Now
+from covey.errors import NotAllowedError
+from covey.limits.actions import MAXIMUM_ACTION_OUTPUT_BYTES, RESULT_OUTPUT_BYTES, RESULT_OUTPUT_BYTES_OF_ONE
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResult:
+    """A result as it is kept: whose it is, when it came, and how long its output was.
+
+    `judged` says that the order was here when it came. `result` has no output; that is read by itself.
+    """
+
+    id: int
+    device: DeviceKey
+    received_at_us: int
+    judged: bool
+    output_bytes: int
+    output_kept: bool
+    result: OrderResult
+
+
+class ResultRecords(Protocol):
+    """The results that have come."""
+
+    def keep(
+        self, group_id: GroupId, device: DeviceKey, result: OrderResult, now_us: int, share: int, *, judged: bool
+    ) -> bool:
+        """Keep the first result of an order by a device, and of its outputs the last `share` bytes (rules 1 and 4)."""
+
+
+class OrderingOperations(Protocol):
+    """A group's operations, as they are read here."""
+
+    def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
+        """Return an operation's bytes."""
+
+
+class NamedManifests(Protocol):
+    """The manifests that operations name."""
+
+    def manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> bytes | None:
+        """Return an accepted manifest."""
+
+
+class ResultReceivingRecords(Protocol):
+    """What receiving results needs."""
+
+    @property
+    def order_results(self) -> ResultRecords:
+        """The results that have come."""
+
+    @property
+    def operations(self) -> OrderingOperations:
+        """The operations of this device's groups."""
+
+    @property
+    def groups(self) -> NamedManifests:
+        """The manifests that they name."""
+
+
+class ReceivedResults:
+    """Keeps what members report of commands."""
+
+    def __init__(self, groups: Groups, records: ResultReceivingRecords) -> None:
+        self._groups = groups
+        self._records = records
+
+    def keep(self, group_id: GroupId, device: DeviceKey, result: OrderResult, now: Now) -> None:
+        """Keep what a member reports, or this device itself.
+
+        Raises:
+            NotAllowedError: of an order that is none for that device.
+            UnknownGroupError: this device is not in the group.
+        """
+        group = self._groups.group(group_id)
+        raw = self._records.operations.raw(group_id, result.order)
+        member = group.member(device)
+        if member is None or member.is_board:
+            raise NotAllowedError("a result by a device that obeys nobody")
+        if raw is not None and not is_for(self._records.groups, group, read_operation(raw, verify=False), device):
+            raise NotAllowedError("a result of what is no order for its author")
+        share = max(MAXIMUM_ACTION_OUTPUT_BYTES, RESULT_OUTPUT_BYTES // len(group.members))
+        share = min(share, RESULT_OUTPUT_BYTES_OF_ONE)
+        self._records.order_results.keep(group_id, device, result, now.wall_us, share, judged=raw is not None)
+
+
+def is_for(manifests: NamedManifests, group: GroupManifest, operation: Operation, device: DeviceKey) -> bool:
+    """Say whether an operation is a command for a device (rule 2)."""
+    order = read_body(operation)
+    if not isinstance(order, CommandOrder):
+        return False
+    member = group.member(device)
+    if member is not None and order.selector.selects(member):
+        return True
+    named = manifests.manifest(group.group_id, operation.manifest)
+    member = None if named is None else read_manifest(named).member(device)
+    return member is not None and order.selector.selects(member)
+
+
+def without_output(result: OrderResult) -> OrderResult:
+    """Return a result as it is kept in a table: small."""
+    return replace(result, output=b"")
