@@ -11,22 +11,28 @@ import resource
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.manifest import Member, sign_manifest
-from covey.core.history.bodies import Note
+from covey.core.history.bodies import Body, Note
+from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
+from covey.core.history.orders import OperatorChange, SettingOrder
 from covey.core.ids import GroupId, Incarnation
+from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
+from covey.core.orders.nodes import OrderNode
+from covey.core.orders.selector import EVERYBODY
 from covey.core.wire.message import Message, MessageType
 from covey.limits.history import BUNDLE_OPERATIONS, MAXIMUM_PARENTS
 from tests.fleet import Device
 
 _AUTHORS = 100
+_ORDERS = 100
 _OPERATIONS = 10_000
 _NOTE = Note("text/plain", b"pump 3 rattles again; oiled it, and ordered a bearing").to_wire()
 
@@ -45,6 +51,7 @@ def main() -> None:
         print(f"  taken and stored: {taken_s:.2f} s, {taken_s / bare_s:.2f} times their signatures' {bare_s:.2f} s")
         print(f"  memory while doing so: + {peak_mib:.1f} MiB")
         _catch_up(device, group_id, written)
+        _judge(device, group_id, identities[0])
         git_bytes, git_s = _git(Path(folder), operations, chance)
         print(f"  git fetch of as many commits: {git_bytes / raw_bytes:.2f} of the bytes, {git_s:.2f} s, none verified")
 
@@ -121,6 +128,62 @@ def _verify(written: list[Operation]) -> float:
     for _ in written:
         crypto.verify(b"bench", written[0].raw, signature, identity.signing_public)
     return time.process_time() - started
+
+
+def _judge(device: Device, group_id: GroupId, operator: Identity) -> None:
+    """Print what it takes to find which orders count: by what is kept for that, and by reading all operations."""
+    _give_orders(device, group_id, operator)
+    pins, members = Pins(frozenset({operator.signing_public})), frozenset({operator.signing_public})
+    by_index, counting = _seconds(lambda: weigh_orders(device.store.operations, group_id, pins, members, (), _ORDER))
+    by_all, same = _seconds(lambda: weigh_orders(_Everything(device), group_id, pins, members, (), _ORDER))
+    assert counting == same, "the two ways must agree"
+    print(f"  judging {len(counting.orders)} orders among them: {by_index:.3f} s, reading all of it {by_all:.2f} s")
+
+
+_ORDER = OperationKind.SETTING
+
+
+def _seconds(judge: Callable[[], WeighedOrders]) -> tuple[float, WeighedOrders]:
+    started = time.process_time()
+    found = judge()
+    return time.process_time() - started, found
+
+
+def _give_orders(device: Device, group_id: GroupId, operator: Identity) -> None:
+    """Have an operator remove itself once, which makes what follows what matter, and set something, many times."""
+    store, named = device.store.operations, device.node.groups.group(group_id).hash
+    log, previous = Log(operator.signing_public, Incarnation(bytes([1] * 8))), None
+    with device.store.transaction():
+        for number in range(1, _ORDERS + 1):
+            parents = tuple(store.heads(group_id)[:MAXIMUM_PARENTS])
+            height = 1 + max(held.height for each in parents if (held := store.held(group_id, each)) is not None)
+            body: Body = SettingOrder(EVERYBODY, f"app.{number % 10}", number)
+            if number == _ORDERS // 2:
+                body = OperatorChange(operator.signing_public, "", added=False)
+            made = Operation(
+                *(group_id, log, number, previous, parents, height, named, 0, int(body.kind), body.to_wire())
+            )
+            signed = sign_operation(made, operator)
+            store.add(signed, 2, 0)
+            previous = signed.id
+
+
+class _Everything:
+    """A group's operations, each with all that it follows: what judging without an index has to read."""
+
+    def __init__(self, device: Device) -> None:
+        self._store = device.store.operations
+        self.raw = self._store.raw
+
+    def nodes(self, group_id: GroupId) -> Iterator[OrderNode]:
+        """Yield all operations."""
+        arrivals: dict[bytes, int] = {}
+        for number, stored in enumerate(self._store.in_order(group_id)):
+            each = read_operation(stored.raw, verify=False)
+            arrivals[each.id] = number
+            subject = SettingOrder.from_wire(each.body).key.encode() if each.kind == _ORDER else None
+            follows = tuple(arrivals[parent] for parent in each.parents)
+            yield OrderNode(number, each.height, each.id, each.log, each.number, each.kind, subject, follows)
 
 
 def _catch_up(device: Device, group_id: GroupId, written: list[Operation]) -> None:

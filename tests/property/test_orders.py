@@ -6,6 +6,7 @@ Hypothesis writes a history of additions, removals, orders and approvals, by any
 from __future__ import annotations
 
 import random
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from hypothesis import given, settings
@@ -17,9 +18,11 @@ from covey.core.history.bodies import Body, Note
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation
 from covey.core.history.orders import Approval
+from covey.core.ids import GroupId, OperationId
 from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
+from covey.core.orders.nodes import OrderNode
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY
-from tests.vectors.makers.orders import adds, order, removes, said
+from tests.vectors.makers.orders import adds, as_they_may_come, order, removes, said
 
 _PEOPLE = (ALICE, BOB, CAROL, MALLORY)
 _MEMBERS = frozenset(each.signing_public for each in _PEOPLE)
@@ -43,7 +46,7 @@ _DRAFTS = st.lists(
         st.integers(0, 3),
         st.lists(st.integers(1, 4), max_size=3).map(tuple),
     ),
-    max_size=14,
+    max_size=20,
 )
 _PINS = st.builds(
     Pins, st.sets(st.sampled_from([each.signing_public for each in _PEOPLE[:3]])).map(frozenset), st.integers(1, 2)
@@ -66,11 +69,53 @@ def _written(drafts: list[_Draft], *, silent: Identity | None = None) -> list[Op
     return written
 
 
-def _found(operations: list[Operation], pins: Pins) -> WeighedOrders:
+def _found(operations: list[Operation], pins: Pins, void: Collection[OperationId] = ()) -> WeighedOrders:
     with empty_history() as tables:
-        for operation in operations:
+        for operation in as_they_may_come(operations):
             tables.add(operation, 1, 0)
-        return weigh_orders(tables, GROUP_ID, pins, _MEMBERS, kind=OperationKind.COMMAND)
+        return weigh_orders(tables, GROUP_ID, pins, _MEMBERS, void, kind=OperationKind.COMMAND)
+
+
+class _Everything:
+    """All operations with all that they follow: what judging from scratch reads."""
+
+    def __init__(self, operations: list[Operation]) -> None:
+        self._raws = {each.id: each.raw for each in operations}
+        in_order = sorted(operations, key=lambda each: (each.height, each.id))
+        arrivals = {each.id: arrival for arrival, each in enumerate(in_order)}
+        self._nodes = [
+            OrderNode(
+                arrivals[each.id],
+                each.height,
+                each.id,
+                each.log,
+                each.number,
+                each.kind,
+                Approval.from_wire(each.body).order if each.kind == OperationKind.APPROVAL else None,
+                tuple(arrivals[parent] for parent in each.parents),
+            )
+            for each in in_order
+        ]
+
+    def nodes(self, _group_id: GroupId) -> Iterator[OrderNode]:
+        return iter(self._nodes)
+
+    def raw(self, _group_id: GroupId, operation_id: OperationId) -> bytes | None:
+        return self._raws[operation_id]
+
+
+@settings(max_examples=100)
+@given(_DRAFTS, _PINS, st.integers(0, 2**32))
+def test_what_is_kept_of_a_history_says_what_reading_all_of_it_says(
+    drafts: list[_Draft], pins: Pins, seed: int
+) -> None:
+    """Whatever lies between, whenever what came, and whatever turns out to be void later."""
+    chance = random.Random(seed)
+    silent = chance.choice((None, *_PEOPLE))
+    written = _written(drafts, silent=silent)
+    void = {each.id for each in written if chance.random() < 0.1}
+    from_scratch = weigh_orders(_Everything(written), GROUP_ID, pins, _MEMBERS, void, kind=OperationKind.COMMAND)
+    assert _found(chance.sample(written, len(written)), pins, void) == from_scratch
 
 
 @settings(max_examples=100)

@@ -29,11 +29,7 @@ MAXIMUM_SEALED_BYTES = 40 * KIB
 """What only those can read whom an order is for: some kilobytes, and 82 for each of 400 devices. Leaves room for the
 order itself."""
 
-OPERATOR_CHANGES = 256
-"""Additions and removals of operators, and approvals of these, that a device looks at in one group: the first ones in
-the history's order. A site whose staff changes every month comes there in twenty years, and what an operator's stolen
-key can cost a Pi stays at seconds."""
-
-WEIGHED_ORDERS = 4_096
-"""Orders of one kind, and approvals of them, that a device looks at in one group: the last ones in the history's
-order."""
+CHANGES_OF_A_LOG = 128
+"""Additions and removals of operators that a device looks at in one log of an operator, and approvals of these: the
+first ones. A site whose staff changes every month comes there in five years, of one operator and one state of its
+device; and what an operator's stolen key can cost a Pi stays at seconds."""

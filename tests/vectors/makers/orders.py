@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from covey.core.actions.results import LATE, TIME, WENT_DOWN, CommandState, OrderResult
@@ -30,6 +31,25 @@ def said(author: Identity, body: Body, *parents: Operation, log: str = "") -> Op
         Operation(GROUP_ID, first, 1, None, ids, height, WITH_CAROL.hash, NOW_US, int(body.kind), body.to_wire()),
         author,
     )
+
+
+def as_they_may_come(operations: Iterable[Operation]) -> Iterator[Operation]:
+    """Yield operations in their order here, but each after those of them that it follows."""
+    waiting = {operation.id: operation for operation in operations}
+
+    def with_parents(operation: Operation) -> Iterator[Operation]:
+        stack = [operation]
+        while stack:
+            below = [waiting[each] for each in stack[-1].parents if each in waiting]
+            if below:
+                stack += below
+            else:
+                found = stack.pop()
+                if waiting.pop(found.id, None) is not None:
+                    yield found
+
+    while waiting:
+        yield from with_parents(next(iter(waiting.values())))
 
 
 def adds(who: Identity, label: str = "") -> OperatorChange:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.order_index import OrderIndex
 from covey.adapters.sqlite.rows import PLACE_BITS
 from covey.core.history.operation import Log, Operation, operation_id, read_operation
 from covey.core.history.records import Behind, Held, LogEnd, StoredOperation, Totals
 from covey.core.ids import DeviceKey, GroupId, OperationId, Place
+from covey.core.orders.nodes import OrderNode
 from covey.errors import DamagedStateError
 
 _WAITING = f"peer.id << {PLACE_BITS} | announcement.place"
@@ -21,6 +23,7 @@ class OperationTables:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._index = OrderIndex(database)
 
     def held(self, group_id: GroupId, operation_id: OperationId) -> Held | None:
         """Return what is known of an operation that is here."""
@@ -94,7 +97,7 @@ class OperationTables:
         group_id, log = operation.group_id, operation.log
         self._database.run(
             "INSERT INTO operation (group_id, hash, height, author, incarnation, number, manifest_version, kind, "
-            "stored_at, raw, late) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "stored_at, raw, late, frontier, node, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 group_id,
                 operation.id,
@@ -107,6 +110,7 @@ class OperationTables:
                 now_us,
                 operation.raw,
                 late,
+                *self._index.place(operation),
             ),
         )
         self._note(operation)
@@ -138,6 +142,18 @@ class OperationTables:
                     self._note(operation)
                 else:
                     self._database.run("DELETE FROM operation WHERE arrival = ?", (arrival,))
+        self._index.clear()
+        self._index.fill()
+
+    def complete_index(self) -> None:
+        """Find what the index of orders lacks, after an upgrade; in a transaction of its own."""
+        if self._index.lacks_any():
+            with self._database.transaction():
+                self._index.fill()
+
+    def nodes(self, group_id: GroupId) -> Iterator[OrderNode]:
+        """Yield what bears on orders, by height and id, and what each of it follows."""
+        return self._index.nodes(group_id)
 
     # -- for people ---------------------------------------------------------------------------------------------------
 
@@ -203,7 +219,7 @@ class OperationTables:
 
     def forget(self, group_id: GroupId) -> None:
         """Forget a group's history."""
-        for table in ("operation", "operation_log", "operation_head", "announcement"):
+        for table in ("operation", "operation_log", "operation_head", "announcement", "order_frontier"):
             self._database.run(f"DELETE FROM {table} WHERE group_id = ?", (group_id,))  # noqa: S608 - our names
 
 

@@ -99,6 +99,8 @@ class SqliteStore:
             self._look_through()
         self._seen_version = self._data_version()
         self._hold_tables(outbox_bytes, high_water)
+        with translated(), moving(self.database.connection, moves):
+            self.operations.complete_index()
 
     def _hold_tables(self, outbox_bytes: int, high_water: HighWaterFile | None) -> None:
         database = self.database

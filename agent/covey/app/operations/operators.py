@@ -132,7 +132,7 @@ def _judged(device: Device, manifest: GroupManifest, operation: Operation) -> Or
     found = _found(device, manifest, operation)
     if found is None:
         raise LocalError(
-            "this device looks at no more of what operators say", hint="see OPERATOR_CHANGES in the protocol"
+            "this device looks at no more of what operators say", hint="see CHANGES_OF_A_LOG in the protocol"
         )
     return _entry(device, manifest, found)[1]
 

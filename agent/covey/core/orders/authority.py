@@ -12,29 +12,25 @@ operators by operations. What an operation's author knew is what the operation f
    neither follows the other. So a removed operator's concurrent orders lose, and all that rests on them.
 4. By what an author knew, an operator is who is one by the changes, and by the signatures on them, that it knew.
 5. Orders are signed by present members only. What is void in the history (rule 12 there) signs nothing.
-6. Of changes, and then of their approvals, the first `OPERATOR_CHANGES` are looked at, of orders of one kind, and of
-   their approvals, the last `WEIGHED_ORDERS`; all this of authors alone that somebody may have made an operator.
+6. Of each log, the first `CHANGES_OF_A_LOG` changes by their numbers, and as many approvals of changes, are looked at:
+   so what an operator's stolen key can cost is bounded, and nothing that it writes takes the place of what others said.
 
-The outcome depends on pins, members, and the set of operations, never on when they came. The history is read once,
-from its end down to the first of these, in windows.
+The outcome depends on pins, members, and the set of operations, never on when they came. Only what bears on orders is
+read (`nodes.py`), once from the oldest on and once back.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import Protocol, TypeAlias
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from covey.core.history.kinds import OperationKind
-from covey.core.history.operation import Operation, read_operation
-from covey.core.history.orders import Approval, OperatorChange
-from covey.core.history.records import StoredOperation
+from covey.core.history.operation import Log, read_operation
+from covey.core.history.orders import OperatorChange
 from covey.core.ids import DeviceKey, GroupId, OperationId
-from covey.limits.orders import OPERATOR_CHANGES, WEIGHED_ORDERS
-
-_WINDOW = 256
+from covey.core.orders.nodes import OrderNode, OrderRecords
+from covey.limits.orders import CHANGES_OF_A_LOG
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +43,16 @@ class Pins:
 
 @dataclass(frozen=True, slots=True)
 class WeighedOrder:
-    """An order of somebody who may be an operator: who has signed it rightly, and whether it counts."""
+    """An order of somebody who may be an operator: who has signed it rightly, and whether it counts.
+
+    `subject` is the key that it sets, in UTF-8; None for all other kinds.
+    """
 
     id: OperationId
     author: DeviceKey
     signers: frozenset[DeviceKey]
     counts: bool
+    subject: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +64,17 @@ class WeighedOrders:
     orders: tuple[WeighedOrder, ...]
 
 
-class OrderedOperations(Protocol):
-    """A group's operations, as they are read here."""
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    """An operation that signs `subject`: itself, or what it approves. `change` is what it says of operators."""
 
-    def of_kind(self, group_id: GroupId, kind: int) -> Iterator[StoredOperation]:
-        """Yield the operations of a kind, by height and id."""
-
-    def newest_first(self, group_id: GroupId, before: tuple[int, bytes] | None, most: int) -> list[StoredOperation]:
-        """Return the last operations before a (height, id), the highest first; None: the very last."""
+    node: OrderNode
+    subject: OperationId
+    change: OperatorChange | None = None
 
 
 def weigh_orders(
-    operations: OrderedOperations,
+    records: OrderRecords,
     group_id: GroupId,
     pins: Pins,
     members: Collection[DeviceKey],
@@ -83,118 +82,86 @@ def weigh_orders(
     kind: OperationKind | None = None,
 ) -> WeighedOrders:
     """Judge the orders of a kind in a group; None: only who is an operator."""
-    reader = _Reader(operations, group_id, pins, void)
-    changes = reader.changes()
-    orders = [] if kind is None else reader.orders(kind)
+    if not pins.operators:
+        return WeighedOrders({}, (), ())
+    nodes = list(records.nodes(group_id))
+    changes, candidates = _changes(records, group_id, nodes, pins, void)
+    said = [each for each in nodes if each.log.author in candidates and each.id not in void]
+    orders = [_Signature(each, each.id) for each in said if each.kind == kind]
     if pins.threshold > 1:
-        changes += islice(reader.approvals(changes), OPERATOR_CHANGES - len(changes))
-        orders += deque(reader.approvals(orders), maxlen=WEIGHED_ORDERS)
-    signatures = [*changes, *orders]
-    return _Weighing(pins, len(changes), signatures, reader.followers(signatures)).outcome(frozenset(members))
+        approvals = [_approval(each) for each in said if each.kind == OperationKind.APPROVAL]
+        changes += _first_of_logs(_naming(approvals, changes))
+        orders += _naming(approvals, orders)
+    return _Weighing(pins, len(changes), [*changes, *orders], nodes).outcome(frozenset(members))
 
 
-@dataclass(frozen=True, slots=True)
-class _Signature:
-    """An operation that signs `subject`: itself, or what it approves. `change` is what it says of operators."""
-
-    id: OperationId
-    height: int
-    author: DeviceKey
-    subject: OperationId
-    change: OperatorChange | None = None
-
-
-@dataclass(slots=True)
-class _Reader:
-    """Reads of a history what can matter."""
-
-    operations: OrderedOperations
-    group_id: GroupId
-    pins: Pins
-    void: Collection[OperationId]
-    candidates: set[DeviceKey] = field(default_factory=set)
-    """Who may ever have been an operator; whoever adds one stands below it in the history's order."""
-
-    def _by_candidates(self, kind: OperationKind) -> Iterator[Operation]:
-        for stored in self.operations.of_kind(self.group_id, kind):
-            operation = read_operation(stored.raw, verify=False)
-            if operation.author in self.candidates and operation.id not in self.void:
-                yield operation
-
-    def changes(self) -> list[_Signature]:
-        self.candidates = set(self.pins.operators)
-        found: list[_Signature] = []
-        for operation in self._by_candidates(OperationKind.OPERATOR):
-            if len(found) == OPERATOR_CHANGES:
-                break
-            change = OperatorChange.from_wire(operation.body)
-            if change.added:
-                self.candidates.add(change.key)
-            found.append(_Signature(operation.id, operation.height, operation.author, operation.id, change))
-        return found
-
-    def orders(self, kind: OperationKind) -> list[_Signature]:
-        last = deque(self._by_candidates(kind), maxlen=WEIGHED_ORDERS)
-        return [_Signature(each.id, each.height, each.author, each.id) for each in last]
-
-    def approvals(self, signatures: list[_Signature]) -> Iterator[_Signature]:
-        named = {each.subject for each in signatures}
-        for each in self._by_candidates(OperationKind.APPROVAL):
-            subject = Approval.from_wire(each.body).order
-            if subject in named:
-                yield _Signature(each.id, each.height, each.author, subject)
-
-    def followers(self, signatures: list[_Signature]) -> dict[OperationId, int]:
-        """Return by signature which others follow it, directly or not, as bits at their indexes.
-
-        An operation is forgotten once it is read: all that follow it are higher, and were read before.
-        """
-        bits = {each.id: 1 << index for index, each in enumerate(signatures)}
-        lowest = min((each.height for each in signatures), default=0)
-        found = dict.fromkeys(bits, 0)
-        above: dict[OperationId, int] = {}
-        before: tuple[int, bytes] | None = None
-        if all(each.change is None for each in signatures):
-            return found
-        while window := self.operations.newest_first(self.group_id, before, _WINDOW):
-            for stored in window:
-                follow = above.pop(stored.id, 0)
-                if stored.height < lowest:
-                    return found
-                own = bits.get(stored.id, 0)
-                if own:
-                    found[stored.id] = follow
-                follow |= own
-                if follow:
-                    for parent in read_operation(stored.raw, verify=False).parents:
-                        above[parent] = above.get(parent, 0) | follow
-            before = (window[-1].height, window[-1].id)
-        return found
+def _changes(
+    records: OrderRecords, group_id: GroupId, nodes: list[OrderNode], pins: Pins, void: Collection[OperationId]
+) -> tuple[list[_Signature], set[DeviceKey]]:
+    """Return the changes of operators, and who may ever have been one: whoever adds one stands below it."""
+    candidates, found = set(pins.operators), []
+    for node in nodes:
+        if node.kind != OperationKind.OPERATOR or node.author not in candidates or node.id in void:
+            continue
+        raw = records.raw(group_id, node.id)
+        assert raw is not None, "it was just read"
+        change = OperatorChange.from_wire(read_operation(raw, verify=False).body)
+        if change.added:
+            candidates.add(change.key)
+        found.append(_Signature(node, node.id, change))
+    return _first_of_logs(found), candidates
 
 
-_Removals: TypeAlias = tuple[int, ...] | None
-"""The indexes of all removals that count; None while these are to be found."""
+def _approval(node: OrderNode) -> _Signature:
+    return _Signature(node, OperationId(node.subject or b""))
+
+
+def _naming(approvals: Iterable[_Signature], signatures: Iterable[_Signature]) -> list[_Signature]:
+    """Return the approvals of what stands among some signatures."""
+    named = {each.subject for each in signatures}
+    return [each for each in approvals if each.subject in named]
+
+
+def _first_of_logs(signatures: list[_Signature]) -> list[_Signature]:
+    """Return the first ones of each log by number, in the order given (rule 6)."""
+    of_log: dict[Log, list[_Signature]] = {}
+    for each in signatures:
+        of_log.setdefault(each.node.log, []).append(each)
+    beyond: set[OperationId] = set()
+    for log in of_log.values():
+        by_number = sorted(log, key=lambda each: (each.node.number, each.node.id))
+        beyond.update(each.node.id for each in by_number[CHANGES_OF_A_LOG:])
+    return [each for each in signatures if each.node.id not in beyond]
+
+
+_Removals: TypeAlias = int | None
+"""The removals that count, as bits at their indexes; None while these are to be found."""
 
 
 class _Weighing:
     """Applies the rules to signatures; what an author knew is bits at the indexes of changes and approvals."""
 
-    def __init__(
-        self, pins: Pins, changes: int, signatures: list[_Signature], followers: dict[OperationId, int]
-    ) -> None:
+    def __init__(self, pins: Pins, changes: int, signatures: list[_Signature], nodes: list[OrderNode]) -> None:
         self._pins = pins
         self._signatures = signatures
         self._everything = (1 << changes) - 1
-        self._followers = [followers[each.id] for each in signatures]
-        self._knew = [0] * len(signatures)
-        for index in range(changes):
-            for follower in _indexes(self._followers[index]):
-                self._knew[follower] |= 1 << index
+        self._knew = _known(nodes, [each.node for each in signatures[:changes]], signatures)
+        removing: dict[DeviceKey, int] = {}
+        for index, signature in enumerate(signatures[:changes]):
+            if signature.change is not None and not signature.change.added:
+                removing[signature.change.key] = removing.get(signature.change.key, 0) | 1 << index
+        self._removing = removing
+        known_by = _known_by(nodes, signatures, sum(removing.values()))
+        self._beside = [
+            removing.get(each.node.author, 0) & ~(knew | known)
+            for each, knew, known in zip(signatures, self._knew, known_by, strict=True)
+        ]
+        """By signature, the removals of its author that it neither follows nor is followed by."""
         self._of: dict[OperationId, list[int]] = {}
         for index, signature in enumerate(signatures):
             self._of.setdefault(signature.subject, []).append(index)
         self._operators: dict[tuple[int, _Removals], dict[DeviceKey, str]] = {}
-        lowest_first = sorted(range(changes), key=lambda each: signatures[each].height)
+        lowest_first = sorted(range(changes), key=lambda each: signatures[each].node.height)
         for index in lowest_first:  # so nothing is looked at more than one step down
             self._operators_by(self._knew[index], None)
         self._final = self._removals(self._everything)
@@ -206,39 +173,33 @@ class _Weighing:
         changes, orders = [], []
         for index, order in enumerate(self._signatures):
             if order.change is not None:
-                signers = self._signers(order.id, -1, self._final if order.change.added else None)
-                changes.append(WeighedOrder(order.id, order.author, signers, self._enough(index, signers)))
-            elif order.id == order.subject:
-                signers = self._signers(order.id, -1, self._final) & members
-                orders.append(WeighedOrder(order.id, order.author, signers, self._enough(index, signers)))
+                signers = self._signers(order.subject, -1, self._final if order.change.added else None)
+                changes.append(WeighedOrder(order.subject, order.node.author, signers, self._enough(index, signers)))
+            elif order.node.id == order.subject:
+                signers = self._signers(order.subject, -1, self._final) & members
+                counts, node = self._enough(index, signers), order.node
+                orders.append(WeighedOrder(node.id, node.author, signers, counts, node.subject))
         return WeighedOrders(self._operators_by(self._everything, self._final), tuple(changes), tuple(orders))
 
     def _enough(self, index: int, signers: frozenset[DeviceKey]) -> bool:
-        return self._signatures[index].author in signers and len(signers) >= max(1, self._pins.threshold)
+        return self._signatures[index].node.author in signers and len(signers) >= max(1, self._pins.threshold)
 
     def _signers(self, subject: OperationId, known: int, removals: _Removals) -> frozenset[DeviceKey]:
         """Return who has signed something, as far as that is known (rule 1); none whom a removal meets (rule 3)."""
         return frozenset(
-            self._signatures[index].author
+            self._signatures[index].node.author
             for index in self._of[subject]
             if known >> index & 1
-            and self._signatures[index].author in self._operators_by(self._knew[index], removals)
-            and not any(self._meets(each, index) for each in removals or ())
+            and not self._beside[index] & (removals or 0)
+            and self._signatures[index].node.author in self._operators_by(self._knew[index], removals)
         )
 
-    def _meets(self, removal: int, index: int) -> bool:
-        """Say whether a removal is one of a signature's author, and neither of the two follows the other."""
-        beside = not (self._followers[removal] >> index | self._followers[index] >> removal) & 1
-        return self._removes(removal, self._signatures[index].author) and beside
-
-    def _removals(self, known: int) -> tuple[int, ...]:
-        """Return the indexes of the removals that count, by what is known (rule 2)."""
-        return tuple(
-            index
-            for index in _indexes(known)
-            if (change := self._signatures[index].change) is not None
-            and not change.added
-            and self._enough(index, self._signers(self._signatures[index].id, known, None))
+    def _removals(self, known: int) -> int:
+        """Return the removals that count, by what is known (rule 2)."""
+        return sum(
+            1 << index
+            for index in _indexes(known & sum(self._removing.values()))
+            if self._enough(index, self._signers(self._signatures[index].subject, known, None))
         )
 
     def _operators_by(self, known: int, removals: _Removals) -> dict[DeviceKey, str]:
@@ -254,21 +215,17 @@ class _Weighing:
             change = self._signatures[index].change
             if change is None or not change.added:
                 continue
-            if self._enough(index, self._signers(self._signatures[index].id, known, removals)):
+            if self._enough(index, self._signers(self._signatures[index].subject, known, removals)):
                 added.setdefault(change.key, []).append(index)
-        gone = [each for each in (self._removals(known) if removals is None else removals) if known >> each & 1]
+        gone = (self._removals(known) if removals is None else removals) & known
         found = {}
         for key in sorted(self._pins.operators | added.keys()):
             after = 0
             for index in added.get(key, ()):
                 after |= self._knew[index]
-            if all(after >> removal & 1 for removal in gone if self._removes(removal, key)):
+            if not gone & self._removing.get(key, 0) & ~after:
                 found[key] = self._label(added.get(key, ()))
         return found
-
-    def _removes(self, removal: int, key: DeviceKey) -> bool:
-        change = self._signatures[removal].change
-        return change is not None and change.key == key
 
     def _label(self, additions: Sequence[int]) -> str:
         changes = [self._signatures[index].change for index in additions]
@@ -281,3 +238,30 @@ def _indexes(bits: int) -> Iterator[int]:
         lowest = bits & -bits
         yield lowest.bit_length() - 1
         bits ^= lowest
+
+
+def _known(nodes: list[OrderNode], changes: list[OrderNode], signatures: Iterable[_Signature]) -> list[int]:
+    """Return by signature which changes and approvals of changes it follows, as bits at their indexes."""
+    bits = {each.arrival: 1 << index for index, each in enumerate(changes)}
+    below: dict[int, int] = {}
+    known: dict[int, int] = {}
+    for node in nodes:
+        found = 0
+        for each in node.follows:
+            found |= below.get(each, 0)
+        known[node.arrival] = found
+        below[node.arrival] = found | bits.get(node.arrival, 0)
+    return [known[each.node.arrival] for each in signatures]
+
+
+def _known_by(nodes: list[OrderNode], signatures: list[_Signature], removals: int) -> list[int]:
+    """Return by signature which removals follow it, as bits at their indexes."""
+    if not removals:
+        return [0] * len(signatures)
+    bits = {signatures[index].node.arrival: 1 << index for index in _indexes(removals)}
+    above: dict[int, int] = {}
+    for node in reversed(nodes):
+        found = above.get(node.arrival, 0) | bits.get(node.arrival, 0)
+        for each in node.follows if found else ():
+            above[each] = above.get(each, 0) | found
+    return [above.get(each.node.arrival, 0) for each in signatures]

@@ -8,25 +8,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import SettingOrder
-from covey.core.ids import DeviceKey, GroupId, OperationId
-from covey.core.orders.authority import OrderedOperations, Pins, WeighedOrders, weigh_orders
+from covey.core.ids import DeviceKey, OperationId
+from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
+from covey.core.orders.nodes import OrderRecords
 from covey.core.settings.obedience import Desired
-
-
-class SettingOperations(OrderedOperations, Protocol):
-    """A group's operations, as they are read here."""
-
-    def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
-        """Return an operation's bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +34,7 @@ class GroupSettings:
     """What operators want in one group, by what a device that has pinned some of them knows."""
 
     def __init__(
-        self, operations: SettingOperations, group: GroupManifest, pins: Pins, void: Collection[OperationId]
+        self, operations: OrderRecords, group: GroupManifest, pins: Pins, void: Collection[OperationId]
     ) -> None:
         self._operations = operations
         self._group = group
@@ -50,21 +43,21 @@ class GroupSettings:
             operations, group.group_id, pins, members, void, kind=OperationKind.SETTING
         )
 
-    def newest_first(self) -> Iterator[GivenOrder]:
-        """Yield the orders that count, the last one first."""
-        for weighed in reversed(self.weighed.orders):
-            raw = self._operations.raw(self._group.group_id, weighed.id) if weighed.counts else None
-            if raw is not None:
-                yield read_order(raw)
-
     def of(self, members: Iterable[Member]) -> dict[DeviceKey, dict[str, GivenOrder]]:
         """Return by member and key the orders that count for these members (rule 1)."""
         found: dict[DeviceKey, dict[str, GivenOrder]] = {member.keys.signing_public: {} for member in members}
         present = [member for member in self._group.members if member.keys.signing_public in found]
-        for given in self.newest_first():
-            for member in present:
-                if given.order.selector.selects(member):
-                    found[member.keys.signing_public].setdefault(given.order.key, given)
+        open_for = {each.subject: present for each in self.weighed.orders}
+        for weighed in reversed(self.weighed.orders):  # the last one first; of most keys only that is read
+            lacking = open_for[weighed.subject] if weighed.counts else ()
+            raw = self._operations.raw(self._group.group_id, weighed.id) if lacking else None
+            if raw is None:
+                continue
+            given = read_order(raw)
+            selected = [member for member in lacking if given.order.selector.selects(member)]
+            for member in selected:
+                found[member.keys.signing_public][given.order.key] = given
+            open_for[weighed.subject] = [member for member in lacking if member not in selected]
         return found
 
 

@@ -9,17 +9,17 @@ import pytest
 
 from covey.adapters.sqlite.store import empty_history
 from covey.core.crypto import Identity
-from covey.core.history.bodies import read_body
+from covey.core.history.bodies import Body, read_body
 from covey.core.history.kinds import OperationKind
-from covey.core.history.operation import Operation, read_operation
+from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.ids import DeviceKey, OperationId
 from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
 from covey.errors import RemoteError
-from covey.limits.orders import OPERATOR_CHANGES, WEIGHED_ORDERS
+from covey.limits.orders import CHANGES_OF_A_LOG
 from tests.vectors import vectors
-from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID
+from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, NOW_US
 from tests.vectors.makers.history import FIRST
-from tests.vectors.makers.orders import adds, order, removes, said
+from tests.vectors.makers.orders import adds, as_they_may_come, order, removes, said
 
 _BY_ALICE = Pins(frozenset({ALICE.signing_public}))
 _MEMBERS = frozenset(each.signing_public for each in (ALICE, BOB, CAROL))
@@ -29,7 +29,7 @@ def _weighed(
     operations: Iterable[Operation], pins: Pins = _BY_ALICE, members: frozenset[DeviceKey] = _MEMBERS, **void: Any
 ) -> WeighedOrders:
     with empty_history() as tables:
-        for operation in operations:
+        for operation in as_they_may_come(operations):
             tables.add(operation, 1, 0)
         return weigh_orders(tables, GROUP_ID, pins, members, kind=OperationKind.COMMAND, **void)
 
@@ -75,6 +75,25 @@ def test_what_is_void_signs_nothing() -> None:
     assert _counting(_weighed([bob, by_bob], void=void)) == []
 
 
+def _numbered(author: Identity, number: int, body: Body, before: Operation) -> Operation:
+    """Return an operation of an author's one log here; nobody asks here whether it follows the one before it."""
+    log = Log(author.signing_public, FIRST.log.incarnation)
+    previous = None if number == 1 else before.id
+    written = Operation(
+        GROUP_ID,
+        log,
+        number,
+        previous,
+        (before.id,),
+        before.height + 1,
+        FIRST.manifest,
+        NOW_US,
+        int(body.kind),
+        body.to_wire(),
+    )
+    return sign_operation(written, author)
+
+
 def _chain(author: Identity, count: int, before: Operation) -> list[Operation]:
     found = [before]
     for number in range(count):
@@ -89,14 +108,25 @@ def test_what_lies_between_makes_no_difference() -> None:
     assert _counting(_weighed([*between, by_bob, said(ALICE, removes(BOB), by_bob)])) == [by_bob.id.hex()]
 
 
-def test_changes_beyond_a_number_are_not_looked_at() -> None:
-    changes = [said(ALICE, adds(BOB))]
-    for _ in range(OPERATOR_CHANGES - 1):
-        changes.append(said(ALICE, adds(BOB), changes[-1]))
-    found = _weighed([*changes, said(ALICE, adds(CAROL), changes[-1])])
-    assert found.operators.keys() == {ALICE.signing_public, BOB.signing_public}
+def test_changes_beyond_a_number_of_one_log_are_not_looked_at() -> None:
+    first = said(ALICE, adds(BOB))
+    changes = [first]
+    for number in range(1, CHANGES_OF_A_LOG + 1):
+        changes.append(_numbered(ALICE, number, adds(BOB), changes[-1]))
+    one_more = _numbered(ALICE, CHANGES_OF_A_LOG + 1, adds(CAROL), changes[-1])
+    assert CAROL.signing_public not in _weighed([*changes, one_more]).operators
+    in_another_log = said(ALICE, adds(CAROL), changes[-1], log="second")
+    assert CAROL.signing_public in _weighed([*changes, in_another_log]).operators
 
 
-def test_the_last_orders_are_looked_at() -> None:
-    orders = _chain(ALICE, WEIGHED_ORDERS + 1, said(ALICE, adds(BOB)))[1:]
-    assert [each.id for each in _weighed(orders).orders] == [each.id for each in orders[1:]]
+def test_what_one_operator_says_takes_no_place_of_what_another_one_says() -> None:
+    bob = said(ALICE, adds(BOB))
+    flood = [_numbered(BOB, number, adds(BOB), bob) for number in range(1, CHANGES_OF_A_LOG + 9)]
+    removal = said(ALICE, removes(BOB), bob)
+    assert BOB.signing_public not in _weighed([bob, *flood, removal]).operators
+    assert len(_weighed([bob, *flood]).changes) == 1 + CHANGES_OF_A_LOG
+
+
+def test_all_orders_are_looked_at() -> None:
+    orders = _chain(ALICE, 5_000, said(ALICE, adds(BOB)))
+    assert len([each for each in _weighed(orders).orders if each.counts]) == 5_000

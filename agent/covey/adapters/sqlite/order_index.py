@@ -1,0 +1,126 @@
+"""What follows what among the operations that bear on orders, kept beside the operations themselves.
+
+A *node* is a change of operators, an order or an approval. The *frontier* of an operation are the last nodes that it
+follows: of its parents, those that are nodes, and the frontiers of the others. So to know what an order follows nobody
+has to read what lies between: judging costs by the orders of a history, not by its length. Most operations share a
+frontier with what they follow, and cost one number.
+
+1. A frontier is found in the commit that keeps its operation, after those of all that it follows.
+2. It may name a node that another one of its nodes follows: that is left out where it shows at the first look, and
+   means nothing else.
+3. An operation whose frontier has more than `_MOST_NODES` is a node itself, though it bears on nothing: so the room
+   that frontiers take grows with the operations, whoever writes what beside what.
+4. What is missing, after an upgrade or a salvage, is found from the operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from struct import iter_unpack, pack
+
+from covey.adapters.sqlite.database import Database
+from covey.core.history.bodies import read_body
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import Log, Operation, read_operation
+from covey.core.history.orders import Approval, SettingOrder
+from covey.core.ids import GroupId, OperationId
+from covey.core.orders.nodes import OrderNode
+
+_KINDS = frozenset({OperationKind.OPERATOR, OperationKind.SETTING, OperationKind.COMMAND, OperationKind.APPROVAL})
+_MOST_NODES = 64
+_NONE = 0
+
+
+class OrderIndex:
+    """The ancestry of what bears on orders."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def place(self, operation: Operation) -> tuple[int, bool, bytes | None]:
+        """Return an operation's frontier, whether it is a node, and what it is about."""
+        bears = operation.kind in _KINDS
+        subject = _subject(operation) if bears else None
+        nodes, frontiers = self._of_parents(operation)
+        if not nodes and len(frontiers) < 2:
+            return (frontiers.pop() if frontiers else _NONE), bears, subject
+        nodes = nodes.union(*map(self._nodes, frontiers))
+        if len(nodes) > 1:
+            nodes = nodes.difference(*(self._nodes(self._frontier_of(each)) for each in nodes))
+        return self._frontier(operation.group_id, nodes), bears or len(nodes) > _MOST_NODES, subject
+
+    def _of_parents(self, operation: Operation) -> tuple[set[int], set[int]]:
+        """Return which parents of an operation that are here are nodes, and the frontiers of the others."""
+        nodes: set[int] = set()
+        frontiers: set[int] = set()
+        for parent in operation.parents:
+            row = self._database.first(
+                "SELECT arrival, frontier, node FROM operation WHERE hash = ? AND group_id = ?",
+                (parent, operation.group_id),
+            )
+            arrival, frontier, is_node = row or (0, _NONE, False)
+            if is_node:
+                nodes.add(arrival)
+            elif frontier != _NONE:
+                frontiers.add(frontier)
+        return nodes, frontiers
+
+    def _nodes(self, frontier: int) -> frozenset[int]:
+        row = self._database.first("SELECT nodes FROM order_frontier WHERE id = ?", (frontier,))
+        return frozenset() if row is None else frozenset(_read(row[0]))
+
+    def _frontier_of(self, arrival: int) -> int:
+        return self._database.one("SELECT frontier FROM operation WHERE arrival = ?", arrival)
+
+    def _frontier(self, group_id: GroupId, nodes: Iterable[int]) -> int:
+        ordered = sorted(nodes)
+        key = group_id, pack(f">{len(ordered)}Q", *ordered)
+        row = self._database.first("SELECT id FROM order_frontier WHERE group_id = ? AND nodes = ?", key)
+        if row is None:
+            self._database.run("INSERT INTO order_frontier (group_id, nodes) VALUES (?, ?)", key)
+            row = self._database.first("SELECT id FROM order_frontier WHERE group_id = ? AND nodes = ?", key)
+        found: int = row[0]
+        return found
+
+    def nodes(self, group_id: GroupId) -> Iterator[OrderNode]:
+        """Yield the nodes of a group by height and id, so each after those that it follows."""
+        rows = self._database.each(
+            "SELECT arrival, height, hash, author, incarnation, number, kind, subject, nodes FROM operation "
+            "LEFT JOIN order_frontier ON order_frontier.id = frontier "
+            "WHERE operation.group_id = ? AND node ORDER BY height, hash",
+            (group_id,),
+        )
+        for arrival, height, operation_id, author, incarnation, number, kind, subject, nodes in rows:
+            follows = () if nodes is None else tuple(_read(nodes))
+            log = Log(author, incarnation)
+            yield OrderNode(arrival, height, OperationId(operation_id), log, number, kind, subject, follows)
+
+    def fill(self) -> None:
+        """Find what is missing (rule 4); inside a transaction."""
+        window = "SELECT arrival, raw FROM operation WHERE frontier IS NULL ORDER BY arrival LIMIT 256"
+        while rows := self._database.run(window):
+            for arrival, raw in rows:
+                placed = self.place(read_operation(raw, verify=False))
+                self._database.run(
+                    "UPDATE operation SET frontier = ?, node = ?, subject = ? WHERE arrival = ?", (*placed, arrival)
+                )
+
+    def lacks_any(self) -> bool:
+        """Say whether an operation's frontier has not been found."""
+        return bool(self._database.one("SELECT EXISTS (SELECT 1 FROM operation WHERE frontier IS NULL)"))
+
+    def clear(self) -> None:
+        """Forget all of it, so that `fill` finds it anew."""
+        self._database.run("DELETE FROM order_frontier")
+        self._database.run("UPDATE operation SET frontier = NULL, node = 0, subject = NULL")
+
+
+def _subject(operation: Operation) -> bytes | None:
+    body = read_body(operation)
+    if isinstance(body, SettingOrder):
+        return body.key.encode()
+    return body.order if isinstance(body, Approval) else None
+
+
+def _read(nodes: bytes) -> Iterator[int]:
+    return (arrival for (arrival,) in iter_unpack(">Q", nodes))
