@@ -7,6 +7,8 @@
     for blob in covey.inbox(follow_s=3600):
         store(blob.body)
         covey.forget(blob.id)
+    for event in covey.events(after=last_id, types=["operation"]):
+        deal_with(event.data)
 
 Every request has a connection of its own, so that an agent may restart between two. What the agent refuses is raised
 as the error that it was there, with its hint; `LocalError` where this Covey does not know it. Paths and fields stand in
@@ -18,10 +20,12 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import math
 import socket
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from http import HTTPStatus
 from io import BytesIO
 from os import PathLike, fspath
@@ -35,6 +39,12 @@ SYSTEM_SOCKET = "/run/covey/api.sock"
 
 _PATIENCE_S = 60.0
 """Longer than the agent's signs of life are apart, and than a commit on a worn card takes."""
+
+_FOLLOW_S = 3_600
+"""Of one stream of events; the next one goes on where it ended."""
+
+_PAUSE_S, _PAUSE_S_MAX = 0.25, 10.0
+"""Between two tries to reach an agent that went away, at first and at last."""
 
 _NDJSON = "application/x-ndjson"
 
@@ -69,6 +79,18 @@ class ProgramSetting:
     by: str
     operation: str
     group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What has happened; `id` is for `Client.events(after=…)`. Types and data: `/v1/events` in `GET /openapi.json`.
+
+    One of no type only says how far the stream has come.
+    """
+
+    id: str
+    type: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
 
 
 class Client:
@@ -164,18 +186,75 @@ class Client:
                 if line.strip():  # an empty one is a sign of life
                     yield _blob(line)
 
+    def history(self, group: str | None = None, **wanted: str | int | None) -> Generator[dict[str, Any], None, None]:
+        """Yield what a group's members have said, in the order that holds everywhere, a window at a time.
+
+        `wanted`: `type`, `author` (label, or the beginning of a key), `since` (Unix microseconds, by the author's
+        clock), `last` (only so many). What an entry has: HistoryEntry in `GET /openapi.json`.
+        """
+        after: str | None = None
+        while True:
+            page = self.history_page(group, **wanted, after=after)
+            yield from page["entries"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def history_page(self, group: str | None = None, **wanted: str | int | None) -> dict[str, Any]:
+        """Return one window, as `history` has them: `entries`, `next` (its `after` gives the next window, None: none
+        does), and `event`, after which `events` goes on where the first window was read."""
+        page = self._json(
+            "GET", "/v1/history", {"group": group} | {name: each or None for name, each in wanted.items()}
+        )
+        if lacking := {"entries", "next", "event"} - page.keys():
+            raise AgentVersionError.lacking(min(lacking))
+        return page
+
+    def events(
+        self,
+        after: str | None = None,
+        *,
+        types: Iterable[str] = (),
+        group: str | None = None,
+        follow_s: float | None = None,
+    ) -> Generator[Event, None, None]:
+        """Yield what happens from now on, each once, over restarts of the agent: a lost connection is resumed.
+
+        `after`: the `id` of the last event that was dealt with, perhaps by an earlier process; "0" for all that ever
+        happened. `types`: only these; `missed` says that events are gone, as after a restored state: read anew what you
+        keep. `follow_s`: how long; None for ever.
+
+        Raises:
+            AgentUnreachableError: nobody answers at the first try; later on that is waited for.
+        """
+        query = {"types": ",".join(types) or None, "group": group}
+        begin = self._place() if after is None else after
+        return _resumed(lambda last, follow: self._stream(query, last, follow), begin, follow_s)
+
+    def _place(self) -> str:
+        """Return the id of the last event so far."""
+        [place] = [event.id for event in self._stream({}, None, 0)]
+        return place
+
+    def _stream(self, query: Mapping[str, object], last: str | None, follow_s: int) -> Iterator[Event]:
+        with closing(_Connection(self._path)) as connection:
+            answer = connection.ask("GET", "/v1/events", {**query, "follow": follow_s}, last_event=last)
+            yield from _server_sent(iter(lambda: self._read(answer.readline), b""))
+
     def settings(self, prefix: str = "app.", follow_s: int = 0) -> Generator[ProgramSetting, None, None]:
         """Yield the settings that operators gave this device, then their changes in the next seconds.
 
         `prefix`: only those whose keys begin so. A setting comes again whenever something of it has changed, so a
         program that follows them acts on those of state "handed_over", and reports.
         """
-        query = {"prefix": prefix, "follow": follow_s}
-        with closing(_Connection(self._path)) as connection:
-            answer = connection.ask("GET", "/v1/settings", query)
-            while line := self._read(answer.readline):
-                if line.strip():
-                    yield _setting(line)
+        place = self._place()
+        for line in self._ask("GET", "/v1/settings", {"prefix": prefix}).splitlines():
+            yield _setting(_document(line))
+        if follow_s:
+            for event in self.events(place, types=("setting",), follow_s=follow_s):
+                found = event.data.get("setting")
+                if found is not None and found["key"].startswith(prefix):
+                    yield _setting(found)
 
     def report_setting(
         self,
@@ -242,9 +321,10 @@ class _Connection(http.client.HTTPConnection):
         body: bytes | None = None,
         content_type: str = "",
         key: str | None = None,
+        last_event: str | None = None,
     ) -> http.client.HTTPResponse:
         """Return the answer, unread, of a request that was not refused."""
-        headers = {"Content-Type": content_type, "Idempotency-Key": key}
+        headers = {"Content-Type": content_type, "Idempotency-Key": key, "Last-Event-ID": last_event}
         words = {name: value for name, value in (query or {}).items() if value is not None}
         try:
             self.request(
@@ -306,13 +386,52 @@ def _blob(line: bytes) -> Blob:
         raise AgentVersionError.lacking("a body") from error
 
 
-def _setting(line: bytes) -> ProgramSetting:
-    """Read a line of the settings; what only a later version says is left out."""
-    found = _document(line)
+def _setting(found: Mapping[str, Any]) -> ProgramSetting:
+    """Read a setting; what only a later version says is left out."""
     try:
         return ProgramSetting(**{each.name: found[each.name] for each in fields(ProgramSetting)})
     except KeyError as error:
         raise AgentVersionError.lacking(str(error.args[0])) from error
+
+
+def _resumed(
+    stream: Callable[[str, int], Iterator[Event]], last: str, follow_s: float | None
+) -> Generator[Event, None, None]:
+    """Yield events of streams that go on where the one before ended."""
+    deadline = math.inf if follow_s is None else time.monotonic() + follow_s
+    met = False
+    pause_s = 0.0
+    while True:
+        try:
+            left_s = min(_FOLLOW_S, max(0.0, deadline - time.monotonic()))
+            for event in stream(last, math.ceil(left_s)):
+                last, pause_s, met = event.id, 0.0, True
+                if event.type:
+                    yield event
+        except AgentUnreachableError:
+            if not met:
+                raise
+        if time.monotonic() >= deadline:
+            return
+        time.sleep(min(pause_s, max(0.0, deadline - time.monotonic())))
+        pause_s = min(_PAUSE_S_MAX, 2 * pause_s + _PAUSE_S)
+
+
+def _server_sent(lines: Iterator[bytes]) -> Iterator[Event]:
+    """Read a stream of events (WHATWG HTML, section 9.2), as far as an agent writes it."""
+    identifier, kind, data = "", "", b""
+    for line in lines:
+        name, _, value = line.rstrip(b"\n").partition(b": ")
+        match name:
+            case b"id":
+                identifier = value.decode()
+            case b"event":
+                kind = value.decode()
+            case b"data":
+                data = value
+            case b"" if not line.strip() and identifier:
+                yield Event(identifier, kind, _document(data) if data else {})
+                kind, data = "", b""
 
 
 def _refused(content: bytes) -> CoveyError:

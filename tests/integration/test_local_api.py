@@ -6,6 +6,7 @@ import base64
 import http.client
 import json
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from covey.client import Client
+from demo.device import COVEY
 from tests.integration.gateway import Gateway
 from tests.waiting import GUARD_S, wait_until
 
@@ -262,3 +265,52 @@ def test_curl(alone: tuple[_Client, Gateway]) -> None:
         capture_output=True, check=True,
     )  # fmt: skip
     assert json.loads(done.stdout)["agent"] == "running"
+
+
+def test_history_and_events(pair: tuple[_Client, _Client, Gateway, Gateway]) -> None:  # accepts: 000.21, 003.24
+    first, _, one, two = pair
+    agent = Client(first.path)
+    events = agent.events("0", types=["operation", "group_changed", "group_removed"])
+    joined = next(events)
+    assert (joined.type, [each["label"] for each in joined.data["added"]]) == ("group_changed", ["two"])
+    one.ok("note", "of one")
+    assert next(events).data["text"] == "of one"
+    two.ok("note", "of two")
+    written = next(events)
+    assert (written.type, written.data["text"], written.data["author"]) == ("operation", "of two", two.author)
+    assert [each["text"] for each in agent.history()] == ["of one", "of two"]
+    assert [each["text"] for each in agent.history(author="two", type="note")] == ["of two"]
+    assert first.ask("GET", "/v1/events?after=nothing")[0] == 400
+    assert first.ask("GET", "/v1/history?after=nothing")[0] == 400
+    assert agent.history_page(limit=1)["next"] is not None
+
+    one.end()  # the agent begins anew: the stream goes on where it was
+    one.ok("note", "while nobody answers")
+    _run(one, "collect")
+    assert next(events).data["text"] == "while nobody answers"
+    assert [each.data["text"] for each in agent.events(written.id, types=["operation"], follow_s=0)] == [
+        "while nobody answers"
+    ]
+
+    removed = Client(two.state / "api.sock").events(types=["group_removed"])
+    one.ok("group", "remove", "two", "--yes")
+    gone = next(events)
+    assert (gone.type, gone.data["removed"][0]["label"], gone.data["epoch"]) == ("group_changed", "two", 2)
+    assert next(removed).type == "group_removed"
+
+
+def test_following_a_history_shows_what_comes(pair: tuple[_Client, _Client, Gateway, Gateway]) -> None:
+    _, _, one, two = pair
+    two.ok("note", "before")
+    wait_until(lambda: "before" in one.ok("history"), "it has come")
+    words = [*COVEY, "history", "--state", str(one.state), "log", "--follow", "--json", "--author", "two"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as following:
+        assert following.stdout is not None
+        assert following.stderr is not None
+        assert json.loads(following.stdout.readline())["text"] == "before"
+        one.ok("note", "of somebody else")
+        two.ok("note", "after")
+        assert json.loads(following.stdout.readline())["text"] == "after"
+        following.send_signal(signal.SIGINT)
+        assert following.wait(GUARD_S) == 130
+        assert following.stderr.read() == b""

@@ -21,6 +21,8 @@ _OUR_OWN = {
     "INBOX_BYTES": "this machine's disk",
     "LANDING_BYTES": "this machine's disk",
     "QUARANTINED_MESSAGES": "this machine's disk",
+    "EVENTS_KEPT": "this machine's disk",
+    "EVENT_MEMBERS": "this machine's disk",
     "IDEMPOTENCY_KEYS": "this machine's disk",
     "IDEMPOTENCY_KEY_LENGTH": "of the local API",
     "PUBLIC_REQUEST_US": "how long a joiner tries",

@@ -26,6 +26,8 @@ from covey.config.settings import TelemetryConfig
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
+    from covey.app.event_documents import HistoryEntry
+    from covey.app.operations.history_pages import HistoryQuery
     from covey.config.settings import Config
     from covey.core.telemetry.senml import Reading
 
@@ -109,6 +111,25 @@ class AnsweringAgent:
     def forget(self, identifier: int) -> None:
         """Take a blob out of the inbox."""
         self._client.forget(identifier)
+
+    def history(self, query: HistoryQuery, *, follow: bool = False) -> Iterator[HistoryEntry]:
+        """Yield what is wanted of a group's history, then perhaps what comes."""
+        from covey.app.event_documents import HistoryEntry
+
+        after: str | None = None
+        while True:
+            page = self._client.history_page(
+                query.group, type=query.kind, author=query.author, since=query.since_us, last=query.last, after=after
+            )
+            yield from (from_json(HistoryEntry, each) for each in page["entries"])
+            after = page["next"]
+            if after is None:
+                break
+        if not follow:
+            return
+        for event in self._client.events(page["event"], types=("operation",), group=query.group):
+            if event.type == "operation" and query.wants(entry := from_json(HistoryEntry, event.data)):
+                yield entry
 
     def waiting_after(self, seconds: float) -> int:
         """Return how many messages still wait after so long."""

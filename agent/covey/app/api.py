@@ -8,7 +8,6 @@ a blob comes again until the client, which then has it durably, deletes it.
 from __future__ import annotations
 
 import json
-import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,12 +22,12 @@ from covey.app.device import Device, device_on
 from covey.app.documents import (
     ArrivedBlob,
     Forgotten,
-    OrderedSettingDocument,
     QueuedBlob,
     QueuedReadings,
     ReportedSettingDocument,
     to_json,
 )
+from covey.app.following import Following
 from covey.app.metrics import FORMS
 from covey.app.opened_device import OpenedDevice, blob_of
 from covey.errors import UsageError
@@ -44,9 +43,6 @@ if TYPE_CHECKING:
 
 _BODY_BYTES = {"publish": MAXIMUM_PUBLISH_BYTES, "send": MAXIMUM_BLOB_BYTES, "report_setting": 8 * KIB}
 """The others have no body."""
-_LOOK_S = 0.1
-_KEEPALIVE_S = 15.0
-"""An empty line, so that a client and its agent notice each other's end."""
 _METRICS_TYPES = {
     "openmetrics": "application/openmetrics-text; version=1.0.0; charset=utf-8",
     "prometheus": "text/plain; version=0.0.4; charset=utf-8",
@@ -82,6 +78,8 @@ class _Answers:
             "send": self._send,
             "inbox": self._inbox,
             "forget": self._forget,
+            "history": self._history,
+            "events": self._events,
             "settings": self._settings,
             "report_setting": self._report_setting,
         }
@@ -140,54 +138,42 @@ class _Answers:
 
     def _blobs(self, after: int, follow_s: int, *, in_order: bool) -> Iterator[dict[str, Any] | None]:
         shown: set[int] = set()
-        deadline = time.monotonic() + follow_s
-        spoken_at = time.monotonic()
         with self._opened() as device:
+            store, following = device.store, Following(device.store, follow_s)
             while True:
-                store = device.store
                 rows = store.inbox.arrived_in_order(_BLOBS, shown) if in_order else store.inbox.arrived(_BLOBS, after)
                 for row in rows:
                     yield _document(_arrived(blob_of(row)))
                     shown.add(row[0])
-                    after, spoken_at = row[0], time.monotonic()
-                now = time.monotonic()
-                if not rows and now >= deadline:
+                    after = row[0]
+                    following.spoke()
+                if rows:
+                    continue
+                if following.over:
                     return
-                if now - spoken_at >= _KEEPALIVE_S:
-                    spoken_at = now
+                if following.wait():
                     yield None
-                while (
-                    not rows
-                    and not device.store.changed_elsewhere()
-                    and time.monotonic() < min(deadline, spoken_at + _KEEPALIVE_S)
-                ):
-                    time.sleep(_LOOK_S)
+
+    def _history(self, request: Request) -> Answer:
+        from covey.app.operations.history_pages import PAGE_ENTRIES, HistoryQuery, page
+
+        query = request.query
+        since_us, last = (int(query.get(name, 0)) for name in ("since", "last"))
+        wanted = HistoryQuery(query.get("group"), query.get("type", ""), query.get("author", ""), since_us, last)
+        with self._opened() as device:
+            return _document(page(device, wanted, query.get("after"), int(query.get("limit", PAGE_ENTRIES))))
+
+    def _events(self, request: Request) -> Answer:
+        from covey.app.event_stream import event_stream
+
+        return event_stream(self._opened, request)
 
     def _settings(self, request: Request) -> Answer:
-        return self._setting_lines(request.query.get("prefix", ""), int(request.query.get("follow", 0)))
-
-    def _setting_lines(self, prefix: str, follow_s: int) -> Iterator[dict[str, Any] | None]:
         from covey.app.operations.program_settings import ordered_settings
 
-        shown: dict[str, OrderedSettingDocument] = {}
-        deadline = time.monotonic() + follow_s
-        spoken_at = time.monotonic()
+        prefix = request.query.get("prefix", "")
         with self._opened() as device:
-            while True:
-                found = [each for each in ordered_settings(device) if each.key.startswith(prefix)]
-                for each in (each for each in found if shown.get(each.key) != each):
-                    spoken_at = time.monotonic()
-                    yield _document(each)
-                shown = {each.key: each for each in found}
-                if time.monotonic() >= deadline:
-                    return
-                if time.monotonic() - spoken_at >= _KEEPALIVE_S:
-                    spoken_at = time.monotonic()
-                    yield None
-                while not device.store.changed_elsewhere() and time.monotonic() < min(
-                    deadline, spoken_at + _KEEPALIVE_S
-                ):
-                    time.sleep(_LOOK_S)
+            return iter([_document(each) for each in ordered_settings(device) if each.key.startswith(prefix)])
 
     def _report_setting(self, request: Request) -> Answer:
         from covey.app.operations.program_settings import read_report, report_setting

@@ -14,8 +14,11 @@ from covey.app.documents import (
     ReportedSettingDocument,
     Status,
 )
+from covey.app.event_documents import EVENT_ID, EVENTS, HistoryPage
 from covey.app.metrics import FORMS
 from covey.app.openapi import Endpoint, Parameter, Schema, description
+from covey.app.operations.history_pages import CURSOR, PAGE_ENTRIES
+from covey.core.history.kinds import OperationKind
 from covey.limits.message import MAXIMUM_COUNTER
 from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
 from covey.limits.settings import MAXIMUM_REPORTED_VALUE_BYTES, MAXIMUM_SETTING_WHY_BYTES
@@ -95,6 +98,14 @@ _KEY = Parameter(
     f"drawn for this request: tried again with it, it queues nothing more. The latest {IDEMPOTENCY_KEYS:,} are kept",
     "header",
 )
+
+_GROUP = Parameter(
+    "group",
+    {"type": "string", "pattern": "^[0-9a-f]{0,64}$"},
+    "beginning of the group's id; may be left out where there is only one",
+)
+_EVENT_PLACE: Schema = {"type": "string", "pattern": f"^(0|{EVENT_ID.strip('^$')})$"}
+_EVENT_TYPES = "|".join(EVENTS)
 
 _SETTING_REPORT: Schema = {
     "type": "object",
@@ -183,11 +194,7 @@ OPERATIONS = (
         "queued",
         {_JSON: QueuedBlob},
         (
-            Parameter(
-                "group",
-                {"type": "string", "pattern": "^[0-9a-f]{0,64}$"},
-                "beginning of the group's id; may be left out where there is only one",
-            ),
+            _GROUP,
             Parameter(
                 "to",
                 {"type": "string", "minLength": 1, "maxLength": 64},
@@ -235,10 +242,61 @@ OPERATIONS = (
         refusals=("NoStorage", "NotHere"),
     ),
     Endpoint(
+        "history",
+        "GET",
+        "/v1/history",
+        "What a group's members have said, in the order that holds everywhere, in windows",
+        "the first entries that are wanted, or those after a page",
+        {_JSON: HistoryPage},
+        (
+            _GROUP,
+            Parameter("type", {"enum": [kind.name.lower() for kind in OperationKind]}, "only this kind"),
+            Parameter(
+                "author",
+                {"type": "string", "maxLength": 64},
+                "only this member's: label or key's beginning",
+            ),
+            _number("since", 0, 2**62, "only what was made since then by its author's clock, in Unix microseconds"),
+            _number("last", 0, 2**31, "only the last so many; 0: all"),
+            _number("limit", 1, PAGE_ENTRIES, "entries of a page; a page of long ones ends sooner, and may be empty"),
+            Parameter("after", {"type": "string", "pattern": CURSOR}, "`next` of the page before, as it is"),
+        ),
+        description="All pages show what had arrived when the first one was read; `event` is where the stream of "
+        "events goes on after that, so that both together are everything, each once.",
+    ),
+    Endpoint(
+        "events",
+        "GET",
+        "/v1/events",
+        "What happens, as server-sent events: operations, groups, settings",
+        "events as they are committed",
+        {},
+        (
+            Parameter(
+                "Last-Event-ID",
+                _EVENT_PLACE,
+                "go on after this event, without loss or repetition; before `after`",
+                "header",
+            ),
+            Parameter("after", _EVENT_PLACE, "go on after this event; `0`: from the beginning; left out: what comes"),
+            Parameter(
+                "types",
+                {"type": "string", "pattern": f"^({_EVENT_TYPES})(,({_EVENT_TYPES}))*$"},
+                "only these types, with commas between them",
+            ),
+            _GROUP,
+            _number("follow", 0, _FOLLOW_S_MAX, "go on for so many seconds (default: a day); 0: only what there is"),
+        ),
+        description="WHATWG HTML, section 9.2. An event without data says how far the stream has come, and that the "
+        "agent lives. Nothing is kept for who does not read: the stream is cut after half a minute, and resumes where "
+        "it was. An event of type `missed` says that it cannot: read anew what you keep.",
+        events=EVENTS,
+    ),
+    Endpoint(
         "settings",
         "GET",
         "/v1/settings",
-        "The settings that operators gave this device, then their changes",
+        "The settings that operators gave this device",
         "a setting in each line",
         {"application/x-ndjson": OrderedSettingDocument},
         (
@@ -247,10 +305,8 @@ OPERATIONS = (
                 {"type": "string"},
                 "only settings whose keys begin so, as `app.` for those of programs",
             ),
-            _number("follow", 0, _FOLLOW_S_MAX, "go on for so many seconds"),
         ),
-        description="One JSON document a line; a setting comes again whenever something of it has changed. "
-        "An empty line is a sign of life.",
+        description="One JSON document a line. Changes are events of type `setting`.",
     ),
     Endpoint(
         "report_setting",

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from covey.app.documents import Outbox, Status
+    from covey.app.event_documents import HistoryEntry
+    from covey.app.operations.history_pages import HistoryQuery
     from covey.client import Blob
     from covey.core.telemetry.senml import Reading
 
@@ -56,6 +58,9 @@ class DeviceApi(Protocol):
 
     def forget(self, identifier: int) -> None:
         """Take a blob out of the inbox, for good."""
+
+    def history(self, query: HistoryQuery, *, follow: bool = False) -> Iterator[HistoryEntry]:
+        """Yield what is wanted of a group's history, in the order that holds everywhere, then perhaps what comes."""
 
     def waiting_after(self, seconds: float) -> int:
         """Give what is queued so long to be delivered; return how many messages still wait."""

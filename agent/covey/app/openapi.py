@@ -58,6 +58,8 @@ class Endpoint:
     body: Mapping[str, Schema] = field(default_factory=dict)
     refusals: tuple[str, ...] = ("NoStorage",)
     description: str = ""
+    events: Mapping[str, type] = field(default_factory=dict)
+    """Of server-sent events, which it answers where there are any: what the data of each type is."""
 
     def described(self, types: set[type]) -> Schema:
         """Return it as OpenAPI has it; the types that it names are added to `types`."""
@@ -65,6 +67,9 @@ class Endpoint:
             media: {"schema": answer if isinstance(answer, dict) else schema_of(answer, types)}
             for media, answer in self.answers.items()
         }
+        if self.events:
+            events = [_event(name, schema_of(kind, types)) for name, kind in self.events.items()]
+            content["text/event-stream"] = {"schema": {"oneOf": events}}
         responses: Schema = {"200": {"description": self.said, "content": content}}
         for name in ("Wrong", "TooLong", *self.refusals):
             responses[str(REFUSALS[name][0])] = {"$ref": f"#/components/responses/{name}"}
@@ -92,6 +97,13 @@ def description(operations: Iterable[Endpoint], about: Schema, schemas: Mapping[
     ):
         components |= {each.__name__: _object(each, types) for each in missing}
     return {"openapi": "3.1.0", **about, "paths": paths, "components": {"responses": responses, "schemas": components}}
+
+
+def _event(name: str, data: Schema) -> Schema:
+    """Return the schema of a server-sent event, as OpenAPI 3.2 has it: its fields, whose data are JSON."""
+    content = {"type": "string", "contentMediaType": "application/json", "contentSchema": data}
+    properties = {"id": {"type": "string"}, "event": {"const": name}, "data": content}
+    return {"type": "object", "required": ["event", "data"], "properties": properties}
 
 
 def schema_of(kind: Any, types: set[type]) -> Schema:

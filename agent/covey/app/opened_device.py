@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from covey.core.ids import DeviceKey, GroupId, device_name
 if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.app.documents import Outbox, Status
+    from covey.app.event_documents import HistoryEntry
+    from covey.app.operations.history_pages import HistoryQuery
     from covey.core.telemetry.senml import Reading
 
 
@@ -80,6 +83,31 @@ class OpenedDevice:
         """Take a blob out of the inbox."""
         with self._device.store.transaction():
             self._device.store.inbox.consume(identifier)
+
+    def history(self, query: HistoryQuery, *, follow: bool = False) -> Iterator[HistoryEntry]:
+        """Yield what is wanted of a group's history, then perhaps what comes."""
+        from covey.app.operations.history_pages import pages
+
+        event = ""
+        for page in pages(self._device, query):
+            event = page.event
+            yield from page.entries
+        if follow:
+            yield from self._history_after(event, query)
+
+    def _history_after(self, event: str, query: HistoryQuery) -> Iterator[HistoryEntry]:
+        from covey.app.event_documents import HistoryEntry
+        from covey.app.events import Events
+        from covey.app.following import Following
+
+        following = Following(self._device.store, math.inf)
+        group_id = self._device.pick_group(query.group).group_id
+        events = Events(self._device, event, frozenset({"operation"}), group_id)
+        while True:
+            for found in events.read():
+                if isinstance(found.data, HistoryEntry) and query.wants(found.data):
+                    yield found.data
+            following.wait()
 
     def waiting_after(self, seconds: float) -> int:
         """Return how many messages still wait after so long."""

@@ -5,31 +5,29 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 from covey.app.device import Device
 from covey.app.documents import to_json
+from covey.app.event_documents import HistoryEntry
 from covey.app.operations import history
-from covey.app.operations.groups import pick_member
-from covey.app.operations.history import Asked, HistoryEntry
 from covey.app.operations.history_files import export_history, import_history
+from covey.app.operations.history_pages import HistoryQuery
 from covey.app.operations.history_proof import verify_history
 from covey.app.wording import count
-from covey.cli.device_options import on_device
+from covey.cli.device_options import device_api, on_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.quantities import date_text, read_us
 from covey.cli.terminal import print_fields, print_json
 from covey.core.ids import printable
 
 _LONGEST_US = 36_500 * 86_400_000_000
-_FOLLOW_S = 0.5
 
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions(default="log")
-    log = actions.add("log", on_device(_log), "print what was said, the oldest first", examples=_LOG_EXAMPLES)
+    log = actions.add("log", _log, "print what was said, the oldest first", examples=_LOG_EXAMPLES)
     log.add_argument("--type", choices=history.KINDS, help="only this kind")
     log.add_argument("--author", metavar="DEVICE", help="only this member's: its label, or the beginning of its key")
     log.add_argument("--since", metavar="TIME", help="only the last 7d, 12h or 30m, by its author's clock")
@@ -55,28 +53,19 @@ def add_arguments(parser: Parser) -> None:
 _LOG_EXAMPLES = ("covey history log --last 20 --follow", "covey history --author greenhouse --since 7d --json")
 
 
-def _log(device: Device, options: argparse.Namespace) -> None:
-    manifest = device.pick_group(options.group)
-    author = pick_member(manifest, options.author).keys.signing_public if options.author else None
+def _log(options: argparse.Namespace) -> None:
     since_us = 0
     if options.since:
-        since_us = device.now().wall_us - read_us("--since", options.since, _LONGEST_US)
-    asked = Asked(options.type, author, since_us, max(0, options.last))
-    arrival = history.last_arrival(device, manifest)
-    _print(history.entries(device, manifest, asked), as_json=options.json)
-    while options.follow:
-        time.sleep(_FOLLOW_S)
-        arrival, found = history.entries_after(device, manifest, arrival, asked)
-        _print(found, as_json=options.json)
-
-
-def _print(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
-    for each in entries:
-        if as_json:
-            print_json(to_json(each))
-        else:
-            print(_line(each))
-    sys.stdout.flush()
+        since_us = max(0, time.time_ns() // 1_000 - read_us("--since", options.since, _LONGEST_US))
+    query = HistoryQuery(options.group, options.type or "", options.author or "", since_us, max(0, options.last))
+    with device_api(options) as device:
+        for each in device.history(query, follow=options.follow):
+            if options.json:
+                print_json(to_json(each))
+            else:
+                print(_line(each))
+            if options.follow:
+                sys.stdout.flush()
 
 
 def _line(entry: HistoryEntry) -> str:

@@ -247,9 +247,8 @@ class Node:
 
     def next_event(self) -> Event | None:
         """Return what happened, oldest first."""
-        if self.membership.events:
-            return self.membership.events.popleft()
-        return self._events.popleft() if self._events else None
+        found = self.membership.events.next()
+        return found or (self._events.popleft() if self._events else None)
 
     # -- what relays say ----------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from covey.core.link.records import (
     ReceivedRecords,
     SeenRecords,
 )
+from covey.core.membership.events import EventRecords
 from covey.core.membership.heads import PeerHeadsRecords
 from covey.core.membership.records import (
     AheadRecords,
@@ -134,6 +135,10 @@ class Records(Protocol):
     @property
     def carriers(self) -> RouteRecords:
         """Which gateway carries for which board."""
+
+    @property
+    def events(self) -> EventRecords:
+        """What happened, for those who ask later."""
 
     @property
     def groups(self) -> NodeGroups:

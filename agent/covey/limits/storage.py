@@ -38,6 +38,13 @@ INBOX_BYTES = 256 * MIB
 LANDING_BYTES = 64 * MIB
 """Telemetry that a collector holds while its vault refuses writes, before the relay has to keep it."""
 
+EVENTS_KEPT = 1_024
+"""Events beside operations that programs can still be told of: years of a group's changes; with `EVENT_MEMBERS` in each
+of them 8 MiB, which only a hostile admin brings about."""
+
+EVENT_MEMBERS = 64
+"""Members that one event names of those who came or went; the group itself lists all."""
+
 IDEMPOTENCY_KEYS = 4_096
 """Requests whose idempotency keys are kept: at one a second an hour's; whoever tries again does so in minutes."""
 

@@ -7,7 +7,8 @@
 3. Who comes is never shut out by who dawdles: of full connections, the one whose request has been awaited longest ends.
 4. A message whose length two readers could understand differently is refused (RFC 9112, section 6).
 5. An error of ours is answered as JSON with its code; anything unforeseen as 500, and the agent goes on.
-6. A streamed answer is one JSON document a line; `None` in it is a sign of life, sent as an empty line.
+6. A streamed answer is one JSON document a line, or server-sent events; `None` in it is a sign of life, sent as an
+   empty line or a comment. Nothing is kept for who does not take it: the stream is cut, and resumed where it was.
 
 In reading order: `routes` (what a service answers), `bounds`, `connections` (who may stay), `bodies` (what they may
 hold), `conversation` (HTTP), `server` (the socket).

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from covey.adapters.local_api.bodies import NoRoomError, TimedReader
 from covey.adapters.local_api.connections import Phase
-from covey.adapters.local_api.routes import Request, Text
+from covey.adapters.local_api.routes import EventStream, Request, ServerSentEvent, Text
 from covey.errors import (
     ConfigurationError,
     CoveyError,
@@ -99,8 +100,10 @@ class Conversation(BaseHTTPRequestHandler):
             query = dict(parse_qsl(parts.query, keep_blank_values=True))
             self._enter(Phase.ANSWERED)
             key = self.headers.get("Idempotency-Key")
-            answer = route.answer(Request(matched, query, self.headers.get_content_type(), bytes(body.content), key))
-            first = self._first(answer) if isinstance(answer, Iterator) else None
+            last = self.headers.get("Last-Event-ID")
+            kind = self.headers.get_content_type()
+            stream = _streamed(route.answer(Request(matched, query, kind, bytes(body.content), key, last)))
+            first = self._first(stream.parts) if isinstance(stream, _Stream) else None
         except _RefusedError as refusal:
             self._refuse(refusal.status, "http", str(refusal), "", refusal.headers)
         except NoRoomError as full:
@@ -116,7 +119,7 @@ class Conversation(BaseHTTPRequestHandler):
             self._report("error", f"local API: {self.command} failed: {type(error).__name__}")
             self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "error", "failed on something unforeseen", "")
         else:
-            self._send_answer(answer, first)
+            self._send_answer(stream, first)
         finally:
             if body is not None:
                 body.release()
@@ -125,10 +128,10 @@ class Conversation(BaseHTTPRequestHandler):
         if not self._connections.enter(self.connection, phase):
             raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY, _LATER)
 
-    def _first(self, answer: Iterator[dict[str, Any] | None]) -> dict[str, Any] | None:
+    def _first(self, parts: Iterator[bytes]) -> bytes:
         """Return the first part of an answer that may go on for long: what fails with it is still a refusal."""
         self._enter(Phase.STREAMED)
-        return next(answer, None)
+        return next(parts, b"")
 
     def _route(self, path: str) -> tuple[Route, tuple[str, ...]]:
         found = [(route, match) for route in self._routes if (match := re.fullmatch(route.pattern, path))]
@@ -169,11 +172,11 @@ class Conversation(BaseHTTPRequestHandler):
         content = _line({"error": code, "message": message, "hint": hint})
         self._send(status, "application/json", content, {"Connection": "close", **(headers or {})})
 
-    def _send_answer(self, answer: Answer, first: dict[str, Any] | None) -> None:
+    def _send_answer(self, answer: dict[str, Any] | Text | _Stream, first: bytes | None) -> None:
         if isinstance(answer, Text):
             self._send(HTTPStatus.OK, answer.content_type, answer.text.encode())
-        elif isinstance(answer, Iterator):
-            self._stream(first, answer)
+        elif isinstance(answer, _Stream):
+            self._stream(answer, first or b"")
         else:
             self._send(HTTPStatus.OK, "application/json", _line(answer))
 
@@ -190,17 +193,42 @@ class Conversation(BaseHTTPRequestHandler):
             if self.command != "HEAD":
                 self.wfile.write(content)
 
-    def _stream(self, first: dict[str, Any] | None, rest: Iterator[dict[str, Any] | None]) -> None:
+    def _stream(self, stream: _Stream, first: bytes) -> None:
         self.close_connection = True
         with contextlib.suppress(OSError, CoveyError):
             self.send_response(HTTPStatus.OK)
-            self.send_header("Content-Type", "application/x-ndjson")
+            self.send_header("Content-Type", stream.content_type)
             self.send_header("Connection", "close")
             self.end_headers()
-            if first is not None:
-                self.wfile.write(_line(first))
-            for each in rest:
-                self.wfile.write(_line(each) if each is not None else b"\n")
+            self.wfile.write(first)
+            for each in stream.parts:
+                self.wfile.write(each)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """An answer that goes on, in the bytes of its parts."""
+
+    content_type: str
+    parts: Iterator[bytes]
+
+
+def _streamed(answer: Answer) -> dict[str, Any] | Text | _Stream:
+    if isinstance(answer, EventStream):
+        return _Stream("text/event-stream", (_event(each) for each in answer.events))
+    if isinstance(answer, Iterator):
+        return _Stream("application/x-ndjson", (b"\n" if each is None else _line(each) for each in answer))
+    return answer
+
+
+def _event(event: ServerSentEvent | None) -> bytes:
+    """Write an event as WHATWG HTML, section 9.2 has it: JSON has no line breaks of its own."""
+    if event is None:
+        return b":\n\n"
+    identifier = b"" if event.id is None else f"id: {event.id}\n".encode()
+    if event.data is None:
+        return identifier + b"\n"
+    return identifier + f"event: {event.type}\n".encode() + b"data: " + _line(event.data) + b"\n"
 
 
 class _RefusedError(Exception):

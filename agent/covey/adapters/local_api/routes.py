@@ -17,6 +17,8 @@ class Request:
     body: bytes
     key: str | None = None
     """Of an `Idempotency-Key` header."""
+    last_event: str | None = None
+    """Of a `Last-Event-ID` header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,23 @@ class Text:
     text: str
 
 
-Answer = dict[str, Any] | Text | Iterator[dict[str, Any] | None]
+@dataclass(frozen=True, slots=True)
+class ServerSentEvent:
+    """One event of a stream (WHATWG HTML, section 9.2); `id` is the place to resume from, without `type` it is all."""
+
+    id: str | None
+    type: str = ""
+    data: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """An answer of server-sent events; None in it is a sign of life."""
+
+    events: Iterator[ServerSentEvent | None]
+
+
+Answer = dict[str, Any] | Text | Iterator[dict[str, Any] | None] | EventStream
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.events import EventTable
 from covey.adapters.sqlite.order_index import OrderIndex
 from covey.adapters.sqlite.rows import PLACE_BITS
 from covey.core.history.operation import Log, Operation, operation_id, read_operation
@@ -16,14 +17,16 @@ from covey.errors import DamagedStateError
 _WAITING = f"peer.id << {PLACE_BITS} | announcement.place"
 _WAITS = f"EXISTS (SELECT 1 FROM peer JOIN outbox ON outbox.id = {_WAITING} WHERE signing_public = member)"  # noqa: S608
 _COLUMNS = "arrival, height, stored_at, hash, raw"
+_EVERY_ARRIVAL = 2**63 - 1
 
 
 class OperationTables:
     """The operations of this device's groups."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, events: EventTable) -> None:
         self._database = database
         self._index = OrderIndex(database)
+        self._events = events
 
     def held(self, group_id: GroupId, operation_id: OperationId) -> Held | None:
         """Return what is known of an operation that is here."""
@@ -96,9 +99,10 @@ class OperationTables:
         """Keep an accepted operation for good; what it follows is no head any more."""
         group_id, log = operation.group_id, operation.log
         self._database.run(
-            "INSERT INTO operation (group_id, hash, height, author, incarnation, number, manifest_version, kind, "
-            "stored_at, raw, late, frontier, node, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO operation (arrival, group_id, hash, height, author, incarnation, number, manifest_version, "
+            "kind, stored_at, raw, late, frontier, node, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
+                self._events.number(),
                 group_id,
                 operation.id,
                 operation.height,
@@ -133,6 +137,7 @@ class OperationTables:
         window = (
             "SELECT group_id, height, hash, arrival, raw FROM operation WHERE (group_id, height, hash) > (?, ?, ?) "
         )
+        self._events.begin_after(self._database.one("SELECT coalesce(max(arrival), 0) FROM operation"))
         while rows := self._database.run(f"{window} ORDER BY group_id, height, hash LIMIT 256", after):
             after = rows[-1][:3]
             for group_id, _, _, arrival, raw in rows:
@@ -157,12 +162,17 @@ class OperationTables:
 
     # -- for people ---------------------------------------------------------------------------------------------------
 
-    def in_order(self, group_id: GroupId, after: tuple[int, bytes] = (0, b""), most: int = -1) -> list[StoredOperation]:
-        """Return the first operations behind a (height, id), by height and id; -1: every one."""
+    def in_order(
+        self, group_id: GroupId, after: tuple[int, bytes] = (0, b""), most: int = -1, upto: int = _EVERY_ARRIVAL
+    ) -> list[StoredOperation]:
+        """Return the first operations behind a (height, id), by height and id; -1: every one.
+
+        `upto` leaves out those that arrived after another one.
+        """
         rows = self._database.run(
             f"SELECT {_COLUMNS} FROM operation WHERE group_id = ? AND (height, hash) > (?, ?) "  # noqa: S608 - our names
-            "ORDER BY height, hash LIMIT ?",
-            (group_id, *after, most),
+            "AND arrival <= ? ORDER BY height, hash LIMIT ?",
+            (group_id, *after, upto, most),
         )
         return [_checked(StoredOperation(*row)) for row in rows]
 
@@ -176,11 +186,11 @@ class OperationTables:
         )
         return [_checked(StoredOperation(*row)) for row in rows]
 
-    def arrived_after(self, group_id: GroupId, arrival: int, most: int) -> list[StoredOperation]:
-        """Return the first operations that came after another one, by when they came."""
+    def arrived_between(self, after: int, upto: int, most: int) -> list[StoredOperation]:
+        """Return the first operations, of any group, that came after an event, up to another one, as they came."""
         rows = self._database.run(
-            f"SELECT {_COLUMNS} FROM operation WHERE group_id = ? AND arrival > ? ORDER BY arrival LIMIT ?",  # noqa: S608
-            (group_id, arrival, most),
+            f"SELECT {_COLUMNS} FROM operation WHERE arrival > ? AND arrival <= ? ORDER BY arrival LIMIT ?",  # noqa: S608
+            (after, upto, most),
         )
         return [_checked(StoredOperation(*row)) for row in rows]
 
@@ -200,10 +210,6 @@ class OperationTables:
             (group_id, kind),
         )
         return (_checked(StoredOperation(*row)) for row in rows)
-
-    def last_arrival(self, group_id: GroupId) -> int:
-        """Return which operation was the last to come, 0 where none has."""
-        return self._database.one("SELECT coalesce(max(arrival), 0) FROM operation WHERE group_id = ?", group_id)
 
     def last_arrival_of(self, group_id: GroupId, kinds: Sequence[int]) -> int:
         """Return which operation of some kinds was the last to come, 0 where none has."""

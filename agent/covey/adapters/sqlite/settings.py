@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.events import EventTable
 from covey.adapters.sqlite.rows import PLACE_BITS
 from covey.core.history.orders import Scalar
 from covey.core.ids import DeviceKey, GroupId, Incarnation, Place
@@ -21,8 +22,9 @@ _WAITS = f"EXISTS (SELECT 1 FROM peer JOIN outbox ON outbox.id = {_WAITING} WHER
 class OrderedSettingTable:
     """The settings that operators gave this device."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, events: EventTable) -> None:
         self._database = database
+        self._events = events
 
     def all(self) -> list[OrderedSetting]:
         """Return them by key."""
@@ -49,17 +51,20 @@ class OrderedSettingTable:
                 now_us,
             ),
         )
+        self._events.setting(given.key, now_us)
 
-    def forget(self, key: str) -> None:
+    def forget(self, key: str, now_us: int) -> None:
         """Forget one."""
         self._database.run("DELETE FROM ordered_setting WHERE key = ?", (key,))
+        self._events.setting(key, now_us)
 
 
 class SettingReports:
     """What was reported of this device's settings, and what other devices report of theirs."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, events: EventTable) -> None:
         self._database = database
+        self._events = events
 
     def sent(self, group_id: GroupId, member: DeviceKey) -> SentReport | None:
         """Return what a member was told last; None where that is nothing."""
@@ -81,6 +86,7 @@ class SettingReports:
             "INSERT OR REPLACE INTO reported_setting VALUES (?, ?, ?, ?, ?, ?)",
             (group_id, device, report.incarnation, report.seq, report.received_at_us, report.body),
         )
+        self._events.reported(group_id, device, report.received_at_us)
 
     def of(self, group_id: GroupId, device: DeviceKey) -> KeptReport | None:
         """Return what a device has last reported."""

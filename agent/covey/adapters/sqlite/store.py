@@ -21,6 +21,7 @@ from covey.adapters.sqlite.collectors import SilentCollectors
 from covey.adapters.sqlite.counters import Conditions, Counters
 from covey.adapters.sqlite.database import Database, translated
 from covey.adapters.sqlite.device import DeviceRow
+from covey.adapters.sqlite.events import EventTable
 from covey.adapters.sqlite.groups import Departures, GroupTables, MessagesAhead, Votes
 from covey.adapters.sqlite.heads import PeerHeads
 from covey.adapters.sqlite.high_water import HighWater
@@ -120,10 +121,11 @@ class SqliteStore:
         self.presence = PresenceCounters(database)
         self.heads = PeerHeads(database)
         self.collectors = SilentCollectors(database)
-        self.operations = OperationTables(database)
+        self.events = EventTable(database)
+        self.operations = OperationTables(database, self.events)
         self.announcements = Announcements(database)
-        self.ordered_settings = OrderedSettingTable(database)
-        self.setting_reports = SettingReports(database)
+        self.ordered_settings = OrderedSettingTable(database, self.events)
+        self.setting_reports = SettingReports(database, self.events)
         self.order_results = OrderResultTables(database)
         self.groups = GroupTables(database, self.operations, self.setting_reports, self.order_results)
         self.votes = Votes(database)
@@ -218,4 +220,4 @@ def empty_history() -> Iterator[OperationTables]:
     with closing(sqlite3.connect("", isolation_level=None)) as connection:  # SQLite's own temporary file
         database = Database(connection)
         migrate(database, Incarnation(bytes(INCARNATION_BYTES)))
-        yield OperationTables(database)
+        yield OperationTables(database, EventTable(database))

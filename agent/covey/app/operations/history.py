@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import replace
 
 from covey.app.device import Device
+from covey.app.event_documents import HistoryEntry
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.bodies import (
     Body,
@@ -19,7 +21,7 @@ from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES, Operation, read_operation
 from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
 from covey.core.history.records import StoredOperation
-from covey.core.ids import DeviceKey, GroupId, OperationId, device_name
+from covey.core.ids import GroupId, OperationId, device_name
 from covey.errors import LocalError
 
 KINDS = tuple(kind.name.lower() for kind in OperationKind)
@@ -30,47 +32,6 @@ _WINDOW = 256
 
 _SHORTEST_ID = 4
 _BEGINNING = (0, b"")
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
-    """One operation as people and programs read it; times are microseconds since 1970.
-
-    `made_at_us` is what its author's clock said, `stored_at_us` when it came here by ours. One that is `void` changes
-    nothing: its author was removed before anybody knew of it. One of a `fork` proves that its author is not honest.
-    """
-
-    id: str
-    kind: str
-    author: str
-    label: str
-    height: int
-    number: int
-    made_at_us: int
-    stored_at_us: int
-    parents: tuple[str, ...]
-    manifest: str
-    void: bool = False
-    fork: bool = False
-    mime: str | None = None
-    text: str | None = None
-    bytes: int = 0
-    about: str | None = None
-    replaces: str | None = None
-    title: str | None = None
-    uri: str | None = None
-    started_at_us: int | None = None
-    ended_at_us: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Which operations a person wants to see; None and 0 set no bound."""
-
-    kind: str | None = None
-    author: DeviceKey | None = None
-    since_us: int = 0
-    last: int = 0
 
 
 def pick_operation(device: Device, group_id: GroupId, name: str) -> Operation:
@@ -93,38 +54,6 @@ def pick_operation(device: Device, group_id: GroupId, name: str) -> Operation:
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
-
-
-def entries(device: Device, manifest: GroupManifest, asked: Asked) -> Iterator[HistoryEntry]:
-    """Yield what a person wants to see of a group's history, in the order that holds everywhere."""
-    after = _before_the_last(device, manifest, asked) if asked.last else _BEGINNING
-    yield from _wanted(device, every_operation(device, manifest.group_id, after), manifest, asked)
-
-
-def _before_the_last(device: Device, manifest: GroupManifest, asked: Asked) -> tuple[int, bytes]:
-    """Return the (height, id) behind which the last so many of the wanted operations stand."""
-    before: tuple[int, bytes] | None = None
-    wanted = asked.last
-    while window := device.store.operations.newest_first(manifest.group_id, before, _WINDOW):
-        for stored in window:
-            if wanted == 0:
-                return stored.height, stored.id
-            wanted -= sum(1 for _ in _wanted(device, [stored], manifest, asked))
-        before = (window[-1].height, window[-1].id)
-    return _BEGINNING
-
-
-def entries_after(
-    device: Device, manifest: GroupManifest, arrival: int, asked: Asked
-) -> tuple[int, list[HistoryEntry]]:
-    """Return what came after an operation, by when it came; and the last one to come."""
-    window = device.store.operations.arrived_after(manifest.group_id, arrival, _WINDOW)
-    return (window[-1].arrival if window else arrival), list(_wanted(device, window, manifest, asked))
-
-
-def last_arrival(device: Device, manifest: GroupManifest) -> int:
-    """Return which operation was the last to come, 0 where none has."""
-    return device.store.operations.last_arrival(manifest.group_id)
 
 
 def entry(device: Device, manifest: GroupManifest, name: str) -> HistoryEntry:
@@ -151,23 +80,13 @@ def content(device: Device, manifest: GroupManifest, name: str) -> bytes:
     return body.content
 
 
-def _wanted(
-    device: Device, window: Iterable[StoredOperation], manifest: GroupManifest, asked: Asked
-) -> Iterator[HistoryEntry]:
-    for stored in window:
-        operation = read_operation(stored.raw, verify=False)
-        if asked.author not in {None, operation.author} or operation.made_at_us < asked.since_us:
-            continue
-        if asked.kind in {None, KINDS[operation.kind]}:
-            yield as_entry(device, manifest, operation, stored.stored_at_us)
-
-
 def as_entry(device: Device, manifest: GroupManifest, operation: Operation, stored_at_us: int) -> HistoryEntry:
     """Return an operation as people read it."""
     group_id = manifest.group_id
     member = manifest.member(operation.author)
     known = HistoryEntry(
         operation.id.hex(),
+        group_id.hex(),
         KINDS[operation.kind],
         operation.author.hex(),
         member.label if member else "",
@@ -185,11 +104,12 @@ def as_entry(device: Device, manifest: GroupManifest, operation: Operation, stor
 
 def _with_body(known: HistoryEntry, body: Body) -> HistoryEntry:
     if isinstance(body, Note):
-        text = body.content.decode(errors="replace") if body.mime.startswith("text/") else None
+        readable = body.mime.startswith("text/")
         return replace(
             known,
             mime=body.mime,
-            text=text,
+            text=body.content.decode(errors="replace") if readable else None,
+            content=None if readable else b64encode(body.content).decode(),
             bytes=len(body.content),
             about=_hex(body.about),
             replaces=_hex(body.replaces),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
+from typing import Protocol
 
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import DeviceKey, GroupId
@@ -32,6 +34,33 @@ class GroupDestroyed:
 
     manifest: GroupManifest
     issuer: DeviceKey
+
+
+GroupEvent = GroupChanged | RemovedFromGroup | GroupDestroyed
+
+
+class EventRecords(Protocol):
+    """What happened, for those who ask later."""
+
+    def keep(self, event: GroupEvent, now_us: int) -> None:
+        """Keep what has become of a group."""
+
+
+class GroupEvents:
+    """What has become of groups: at once for whoever runs this device, and durably for whoever asks later."""
+
+    def __init__(self, records: EventRecords) -> None:
+        self._records = records
+        self._unreported: deque[GroupEvent] = deque()
+
+    def report(self, event: GroupEvent, now_us: int) -> None:
+        """Note that it happened, inside the transaction by which it does."""
+        self._unreported.append(event)
+        self._records.keep(event, now_us)
+
+    def next(self) -> GroupEvent | None:
+        """Return the oldest that was not returned yet."""
+        return self._unreported.popleft() if self._unreported else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from covey.core.group.messages import SECRET_BYTES, Bundle, GroupSend, first_tha
 from covey.core.group.revocation import Revoke, check_revoke, read_revoke, sign_revoke
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import GROUP_ID_BYTES, DeviceKey, EpochId, GroupId
-from covey.core.membership.events import GroupChanged, GroupDestroyed, RemovedFromGroup
+from covey.core.membership.events import GroupChanged, GroupDestroyed, GroupEvents, RemovedFromGroup
 from covey.core.membership.groups import Groups
 from covey.core.membership.invitations import Invitations, check_capabilities, check_may_let_in
 from covey.core.membership.public_joins import PublicJoins
@@ -70,7 +70,7 @@ class Membership:
         self.unfinished: set[GroupId] = set()
         """Groups with manifests that can be taken, and were not for the bound of one turn's work."""
         self.removals: deque[GroupManifest] = deque()  # issued just now, not listing all who were, boards apart
-        self.events: deque[GroupChanged | RemovedFromGroup | GroupDestroyed] = deque()
+        self.events = GroupEvents(records.events)
 
     # -- changing a group ---------------------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class Membership:
         self.groups.hold(trust)
         self._records.groups.save_secret(group_id, manifest.epoch_id, secret, now_us)
         self._save(manifest, now_us)
-        self._accepted(trust, None, [manifest])
+        self._accepted(trust, None, [manifest], now_us)
         return manifest
 
     def change(self, group_id: GroupId, edit: Edit, now_us: int) -> list[GroupSend]:
@@ -135,7 +135,7 @@ class Membership:
             self._records.groups.save_secret(group_id, manifest.epoch_id, secret, now_us)
         news = self._bundled(trust.news_of(manifest))
         self._save(manifest, now_us)
-        self._accepted(trust, before, [manifest])
+        self._accepted(trust, before, [manifest], now_us)
         strangers = [member for key, member in audience.items() if not (manifest.member(key) or before.member(key))]
         self.groups.addresses.part_from(strangers)
         self.groups.readdress()
@@ -197,7 +197,7 @@ class Membership:
         manifest = self.groups.group(revoke.group_id)
         self._records.groups.note_revocation(revoke.group_id, revoke.raw, now_us)
         self.groups.readdress()
-        self.events.append(GroupDestroyed(manifest, revoke.issuer))
+        self.events.report(GroupDestroyed(manifest, revoke.issuer), now_us)
         boards = {member.keys.signing_public for member in manifest.members if member.is_board}
         everybody = {*revoke.targets, *(member.keys.signing_public for member in manifest.members)}
         return [
@@ -353,7 +353,7 @@ class Membership:
         trust.join(offered, inviter, self._own, self._identity.noise.holds)
         self._begin(trust, now_us)
         self._records.joins.end(group_id)
-        sends = self._accepted(trust, None, trust.held())
+        sends = self._accepted(trust, None, trust.held(), now_us)
         try:
             return [*sends, *self._take(trust, offered, now_us)]
         except RemoteError:
@@ -376,7 +376,7 @@ class Membership:
             if present is None:
                 sends = self._issue(trust, visited, lambda draft, _: draft.adding(own), now_us)
             else:
-                sends = self._accepted(trust, None, [visited])
+                sends = self._accepted(trust, None, [visited], now_us)
         except LocalError as error:
             self._records.groups.forget(group_id)
             self.groups.drop(group_id)
@@ -441,7 +441,7 @@ class Membership:
         for manifest in (waiting[each] for each in waiting.keys() - kept.keys()):
             self._records.groups.keep_early_manifest(trust.group_id, manifest.hash, manifest.version, manifest.raw)
         if offered_now.news:
-            return self._accepted(trust, before, offered_now.news)
+            return self._accepted(trust, before, offered_now.news, now_us)
         if looked_back:
             self._records.groups.settle_manifests(trust.group_id, trust.settle())
         if offered_now.refused is not None and not waiting:
@@ -468,9 +468,9 @@ class Membership:
         self.groups.readdress()
         return ended
 
-    # -- what follows -------------------------------------------------------------------------------------------------
-
-    def _accepted(self, trust: GroupTrust, before: GroupManifest | None, news: list[GroupManifest]) -> list[GroupSend]:
+    def _accepted(
+        self, trust: GroupTrust, before: GroupManifest | None, news: list[GroupManifest], now_us: int
+    ) -> list[GroupSend]:
         """Draw the consequences of what was accepted and stored; return what others have to hear (rule 5)."""
         void_members = trust.void_members()
         void_news = trust.manifests_for_void() if void_members else []
@@ -483,8 +483,7 @@ class Membership:
         named = known.keys() | {member.keys.signing_public for each in news for member in each.members}
         void = [void_members[key] for key in sorted(named & void_members.keys() - {self._own})]
         del void[max(0, VOID_DEVICES - len(self._records.departures.addresses())) :]
-        self.groups.addresses.part_from(gone)
-        self.groups.addresses.part_from(each for each in void if each not in gone)
+        self.groups.addresses.part_from([*gone, *(each for each in void if each not in gone)])
         if self._own in listed:
             self.groups.addresses.welcome(listed)
         elif any(manifest.issuer == self._own for manifest in news):
@@ -492,9 +491,9 @@ class Membership:
         self.groups.readdress()
         if self._own not in listed:
             if before is None or self._own in known:
-                self.events.append(RemovedFromGroup(after))
+                self.events.report(RemovedFromGroup(after), now_us)
             return []
         added = tuple(member for key, member in listed.items() if key not in known)
-        self.events.append(GroupChanged(after, added, gone, self._own not in known, trust.conflict))
+        self.events.report(GroupChanged(after, added, gone, self._own not in known, trust.conflict), now_us)
         body = Bundle(self._bundled(void_news[::-1])).to_wire()
         return [self._send(each.keys.signing_public, trust.group_id, body) for each in void if not each.is_board]

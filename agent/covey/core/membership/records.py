@@ -9,6 +9,7 @@ from typing import Protocol
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic, Place
 from covey.core.link.records import CounterRecords, MessageClass
+from covey.core.membership.events import EventRecords
 from covey.core.pairing.records import GroupRequest
 from covey.core.wire.message import Message
 
@@ -261,6 +262,10 @@ class InvitationRecords(Protocol):
 
 class MembershipRecords(Protocol):
     """What this device's groups need."""
+
+    @property
+    def events(self) -> EventRecords:
+        """What happened, for those who ask later."""
 
     @property
     def groups(self) -> GroupRecords:

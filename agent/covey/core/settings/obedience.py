@@ -117,7 +117,7 @@ class OrderedSettingRecords(Protocol):
     def put(self, given: OrderedSetting, now_us: int) -> None:
         """Keep what has become of one."""
 
-    def forget(self, key: str) -> None:
+    def forget(self, key: str, now_us: int) -> None:
         """Forget one."""
 
 
@@ -176,7 +176,7 @@ class Obedience:
         known = {given.key: given for given in self._records.all()}
         changed = [key for key in known if key not in wanted]
         for key in changed:
-            self._records.forget(key)  # rule 5
+            self._records.forget(key, now_us)  # rule 5
         for key, each in wanted.items():
             given = known.get(key)
             if given is None or given.operation != each.operation or (rejudge and self._judged_otherwise(given, each)):

@@ -1,0 +1,108 @@
+"""What happens to a device, numbered in the order in which it is committed.
+
+Operations have a number of their own (`operations.py`), everything else a row here, so that whoever has come up to a
+number finds what came after it, and nothing that a power cut takes back. Rows are bounded, the oldest go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from covey.adapters.sqlite.database import Database
+from covey.core.group.manifest import Member
+from covey.core.ids import DeviceKey, GroupId
+from covey.core.membership.events import GroupDestroyed, GroupEvent, RemovedFromGroup
+from covey.limits.storage import EVENT_MEMBERS, EVENTS_KEPT
+
+NO_GROUP = GroupId(b"")
+
+
+class KeptEvent(NamedTuple):
+    """What happened, other than an operation; `group_id` is empty where it is of no group."""
+
+    arrival: int
+    kind: str
+    group_id: GroupId
+    at_us: int
+    about: dict[str, Any]
+
+
+class EventTable:
+    """The events of this device."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def number(self) -> int:
+        """Return the next number; it is never given again."""
+        return self._database.one("UPDATE device SET next_arrival = next_arrival + 1 RETURNING next_arrival - 1")
+
+    def last_number(self) -> int:
+        """Return the highest number that was given, 0 where none was."""
+        return self._database.one("SELECT next_arrival - 1 FROM device")
+
+    def begin_after(self, arrival: int) -> None:
+        """Let numbers begin after one that is taken, after a salvage."""
+        self._database.run("UPDATE device SET next_arrival = max(next_arrival, ?)", (arrival + 1,))
+
+    def keep(self, event: GroupEvent, now_us: int) -> None:
+        """Keep what has become of a group. Of very many members only the first are named."""
+        manifest = event.manifest
+        about: dict[str, Any] = {"version": manifest.version, "epoch": manifest.epoch}
+        match event:
+            case GroupDestroyed():
+                self.note("group_destroyed", manifest.group_id, now_us, about | {"by": event.issuer.hex()})
+            case RemovedFromGroup():
+                self.note("group_removed", manifest.group_id, now_us, about | {"by": manifest.issuer.hex()})
+            case _:
+                about |= {
+                    "by": manifest.issuer.hex(),
+                    "members": len(manifest.members),
+                    "added": [] if event.joined else _named(event.added),
+                    "removed": _named(event.removed),
+                    "conflict": event.conflict,
+                }
+                self.note("group_joined" if event.joined else "group_changed", manifest.group_id, now_us, about)
+
+    def setting(self, key: str, now_us: int) -> None:
+        """Note that a setting which an operator gave, or what has become of it, is another one."""
+        self.note("setting", NO_GROUP, now_us, {"key": key})
+
+    def reported(self, group_id: GroupId, device: DeviceKey, now_us: int) -> None:
+        """Note that a device has reported its settings."""
+        self.note("setting_report", group_id, now_us, {"device": device.hex()})
+
+    def note(self, kind: str, group_id: GroupId, now_us: int, about: dict[str, Any]) -> None:
+        """Keep an event; the oldest one goes where there are too many."""
+        arrival = self.number()
+        self._database.run(
+            "INSERT INTO event VALUES (?, ?, ?, ?, ?)", (arrival, kind, group_id, now_us, json.dumps(about))
+        )
+        self._database.run(
+            "DELETE FROM event WHERE arrival <= (SELECT arrival FROM event ORDER BY arrival DESC LIMIT 1 OFFSET ?)",
+            (EVENTS_KEPT,),
+        )
+
+    def between(self, after: int, upto: int, most: int) -> list[KeptEvent]:
+        """Return the first events after a number, up to another one."""
+        rows = self._database.run(
+            "SELECT arrival, kind, group_id, at, about FROM event WHERE arrival > ? AND arrival <= ? "
+            "ORDER BY arrival LIMIT ?",
+            (after, upto, most),
+        )
+        return [
+            KeptEvent(arrival, kind, group_id, at_us, json.loads(about))
+            for arrival, kind, group_id, at_us, about in rows
+        ]
+
+    def may_lack(self, after: int) -> bool:
+        """Say whether events after a number may have gone already."""
+        count, oldest = self._database.first("SELECT count(*), coalesce(min(arrival), 0) FROM event")
+        return int(count) >= EVENTS_KEPT and after < int(oldest)
+
+
+def _named(members: Iterable[Member]) -> list[dict[str, str]]:
+    first = [*members][:EVENT_MEMBERS]
+    return [{"device": member.keys.signing_public.hex(), "label": member.label} for member in first]

@@ -1,0 +1,47 @@
+"""How long a stream of the local API goes on, and what it waits for: what anybody commits to this device's state."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+_LOOK_S = 0.1
+_KEEPALIVE_S = 15.0
+"""Between two signs of life, so that a client and its agent notice each other's end."""
+
+
+class WatchedStore(Protocol):
+    """The store, as far as whoever waits for news needs it."""
+
+    def changed_elsewhere(self) -> bool:
+        """Say whether another connection has committed since the last call."""
+
+
+class Following:
+    """One stream that goes on for some seconds."""
+
+    def __init__(self, store: WatchedStore, follow_s: float) -> None:
+        self._store = store
+        self._deadline = time.monotonic() + follow_s
+        self.spoke()
+
+    def spoke(self) -> None:
+        """Note that something was said: the next sign of life has time."""
+        self._silent_until = time.monotonic() + _KEEPALIVE_S
+
+    @property
+    def over(self) -> bool:
+        """Say whether its time has passed."""
+        return time.monotonic() >= self._deadline
+
+    def wait(self) -> bool:
+        """Wait until something is committed, or its time has passed; return whether a sign of life is due."""
+        while not self._store.changed_elsewhere():
+            now = time.monotonic()
+            if now >= min(self._deadline, self._silent_until):
+                break
+            time.sleep(_LOOK_S)
+        due = time.monotonic() >= self._silent_until
+        if due:
+            self.spoke()
+        return due
