@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from covey.adapters.objects.location import absolute_location
 from covey.errors import ConfigurationError, CoveyError, TransientError
@@ -33,6 +35,9 @@ from covey_ingest.source import FORMAT, SEGMENTS_PER_TRIGGER, SourceOptions
 from covey_ingest.tables import BatchWritten, Sink, Tables
 
 _POLL_SECONDS = 0.5
+_LATE_WORKER = "Python worker failed to connect back"
+"""What Spark says of a Python process that takes longer to start than 10 s; no setting of Spark's gives it more."""
+_PAUSES_S = (1.0, 5.0, 20.0, 60.0)
 
 
 def run(
@@ -93,7 +98,7 @@ def run(
         )
         session.streams.addListener(listener)
         try:
-            _wait(trigger.start(), writer, stop)
+            _follow(trigger, writer, stop)
         finally:
             reporter.finish()
             session.streams.removeListener(listener)
@@ -141,6 +146,20 @@ class _Listener(StreamingQueryListener):
         """Nothing to do."""
 
 
+class _LateWorkerError(TransientError):
+    """Python was not there in time."""
+
+
+def _follow(query: DataStreamWriter, writer: _Writer, stop: threading.Event) -> None:
+    """Run a query to its end. Where Python comes too late for it, as on a busy machine, start it anew: some times."""
+    for pause_s in _PAUSES_S:
+        with suppress(_LateWorkerError):
+            return _wait(query.start(), writer, stop)
+        if stop.wait(pause_s):
+            return None
+    return _wait(query.start(), writer, stop)
+
+
 def _wait(query: StreamingQuery, writer: _Writer, stop: threading.Event) -> None:
     try:
         while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type] # documented as seconds, typed as int
@@ -155,7 +174,8 @@ def _wait(query: StreamingQuery, writer: _Writer, stop: threading.Event) -> None
                 "a newer Spark has written the checkpoint",
                 hint="start that one, or give new tables and a new checkpoint",
             ) from error
-        raise TransientError(
+        kind = _LateWorkerError if _LATE_WORKER in str(cause) else TransientError
+        raise kind(
             f"the query stopped: {_first_cause(cause)}", hint="start it again: it goes on where it stopped"
         ) from cause
     finally:

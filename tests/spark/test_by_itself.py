@@ -1,4 +1,4 @@
-"""`format("covey")` in a session that nobody has told of it: PySpark finds `pyspark_covey` where it is installed."""
+"""Processes of their own: `format("covey")` in a session that nobody has told of it, and Python that starts slowly."""
 
 from __future__ import annotations
 
@@ -47,3 +47,37 @@ def test_a_session_finds_the_source_by_itself(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [7, 7]
+
+
+_SLOW = f"""#!{sys.executable}
+import os, sys, time
+if "pyspark.sql.streaming.python_streaming_source_runner" in sys.argv:
+    try:
+        os.mkdir(__file__ + ".started")
+        time.sleep(12)
+    except FileExistsError:
+        pass
+os.execv({sys.executable!r}, [{sys.executable!r}, *sys.argv[1:]])
+"""
+
+
+def test_python_that_starts_too_slowly_for_spark_is_waited_for(tmp_path: Path) -> None:
+    """Spark gives it 10 s; a busy machine once took longer, and the ingest ended."""
+    collector = Collector(tmp_path / "vault")
+    collector.land(Author(collector, 1).measure(4), Author(collector, 2).measure(3))
+    slow = tmp_path / "python"
+    slow.write_text(_SLOW)
+    slow.chmod(0o755)
+    words = [str(collector.vault), str(tmp_path / "tables"), "--key-file", str(collector.key_file), "--available-now"]
+    done = subprocess.run(
+        [sys.executable, "-m", "covey_ingest", *words, "--json"],
+        cwd=ROOT,
+        env=os.environ | {"PYSPARK_PYTHON": str(slow)},
+        capture_output=True,
+        text=True,
+        timeout=GUARD_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "python.started").exists()
+    assert json.loads(done.stdout)["readings"] == 7
