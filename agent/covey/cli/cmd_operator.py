@@ -8,7 +8,7 @@ from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations import operators
 from covey.cli.device_options import on_device
-from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.grammar import Parser, every_action, group_option, json_option
 from covey.cli.terminal import print_json, print_table
 from covey.core.ids import printable
 
@@ -22,9 +22,7 @@ def add_arguments(parser: Parser) -> None:
     remove = actions.add("remove", on_device(_remove), "have nobody obey an operator any more", also=["rm"])
     for action in (add, remove):
         action.add_argument("name", metavar="NAME", help="its label, or the beginning of its key")
-    for action in dict.fromkeys(parser.actions.values()):
-        group_option(action)
-        json_option(action)
+    every_action(parser, group_option, json_option)
 
 
 def _list(device: Device, options: argparse.Namespace) -> None:

@@ -1,34 +1,42 @@
-"""`covey orders`: what operators have ordered, who has signed it, and whether it counts."""
+"""`covey orders`: what operators have ordered, who has signed it, whether it counts, and what has become of it."""
 
 from __future__ import annotations
 
 import argparse
+from base64 import b64encode
+from collections import Counter
 
 from covey.app.device import Device
 from covey.app.documents import to_json
-from covey.app.operations import operators
+from covey.app.operations import commands, operators
+from covey.app.operations.commands import OUTCOMES, CommandReport
+from covey.cli.command_view import print_output, show_command, show_order, wait_for_devices, wait_options
 from covey.cli.device_options import on_device
-from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.grammar import Parser, every_action, group_option, json_option
 from covey.cli.quantities import date_text
-from covey.cli.terminal import print_json, print_table
+from covey.cli.terminal import print_json, print_table, visible_lines
 from covey.core.ids import printable
+from covey.errors import UsageError
 
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
-    actions = parser.add_actions(default="list")
+    actions = parser.add_actions(default="show")
     actions.add("list", on_device(_list), "list what operators have ordered, the oldest first", also=["ls"])
+    show = actions.add("show", on_device(_show), "show what has become of a command on each device; without ID: list")
+    show.add_argument("id", nargs="?", metavar="ID", help="the beginning of its id")
+    show.add_argument("--output", metavar="DEVICE", help="print what its program wrote there")
+    wait_options(show)
     approve = actions.add("approve", on_device(_approve), "agree with an order, where more than one operator has to")
     approve.add_argument("id", metavar="ID", help="the beginning of its id")
-    for action in dict.fromkeys(parser.actions.values()):
-        group_option(action)
-        json_option(action)
+    every_action(parser, group_option, json_option)
 
 
 def _list(device: Device, options: argparse.Namespace) -> None:
-    found = operators.orders(device, device.pick_group(options.group))
+    manifest = device.pick_group(options.group)
+    found, tallies = operators.orders(device, manifest), commands.tallies(device, manifest)
     if options.json:
-        print_json([to_json(each) for each in found])
+        print_json([{**to_json(each), "outcomes": dict(tallies.get(each.id, {}))} for each in found])
     elif not found:
         print("no operator has ordered anything")
     else:
@@ -38,15 +46,54 @@ def _list(device: Device, options: argparse.Namespace) -> None:
                 date_text(each.made_at_us),
                 f"{each.author[:8]} {printable(each.label, 24)}".rstrip(),
                 _standing(each),
+                _tally(tallies.get(each.id, Counter())),
                 printable(each.text, 80),
             )
             for each in found
         ]
-        print_table(["order", "given", "by", "signed", "what"], rows)
+        print_table(["order", "given", "by", "signed", "came to", "what"], rows)
 
 
 def _standing(entry: operators.OrderEntry) -> str:
     return f"{len(entry.signers)} of {entry.needed}" + ("" if entry.counts else ", counts for nothing here")
+
+
+def _tally(outcomes: Counter[commands.Outcome]) -> str:
+    return ", ".join(f"{outcomes[each]} {each}" for each in OUTCOMES if outcomes[each]) or "-"
+
+
+def _show(device: Device, options: argparse.Namespace) -> int:
+    if options.id is None:
+        if options.wait or options.output is not None:
+            raise UsageError("of which order?", hint="covey orders ID; 'covey orders list' shows them")
+        _list(device, options)
+        return 0
+    manifest = device.pick_group(options.group)
+    found = commands.command_report(device, manifest, options.id)
+    if not isinstance(found, CommandReport):
+        if options.wait or options.output is not None:
+            raise UsageError(f"{found.id[:8]} is no command", hint="'covey setting diff' shows what became of settings")
+        if options.json:
+            print_json(to_json(found))
+        else:
+            show_order(found)
+        return 0
+    if options.wait:
+        return wait_for_devices(device, manifest, found.order.id, options.timeout, as_json=options.json)
+    if options.output is not None:
+        _output(device, found, options)
+    else:
+        show_command(found, device.clock.wall_us(), as_json=options.json)
+    return 0
+
+
+def _output(device: Device, report: CommandReport, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    shown, output = commands.output_of(device, manifest, report, options.output)
+    if options.json:
+        print_json({**to_json(shown), "output": b64encode(output).decode()})
+    else:
+        print_output(visible_lines(output) if output else iter(()), shown)
 
 
 def _approve(device: Device, options: argparse.Namespace) -> None:

@@ -14,12 +14,12 @@ from covey.app.operations import export_files, quarantine
 from covey.app.operations.verifying import Verified, verify_state
 from covey.app.wording import count
 from covey.cli.device_options import device_api, open_device, state_folder
-from covey.cli.grammar import Parser, json_option
+from covey.cli.grammar import Parser, every_action, json_option
+from covey.cli.progress_line import ProgressLine
 from covey.cli.terminal import confirm, print_json, print_table
 from covey.errors import UsageError
 
 _SHOWN = 20
-_SHOW_EVERY = 10_000
 
 
 def add_arguments(parser: Parser) -> None:
@@ -47,8 +47,7 @@ def add_arguments(parser: Parser) -> None:
     choice.add_argument("--release", action="store_true", help="send it, or deal with it, once more")
     choice.add_argument("--drop", action="store_true", help="forget it for good")
     quarantine.add_argument("--yes", action="store_true", help="do not ask before dropping")
-    for action in dict.fromkeys(parser.actions.values()):
-        json_option(action)
+    every_action(parser, json_option)
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -75,12 +74,9 @@ def _list(options: argparse.Namespace) -> int:
 
 def _verify(options: argparse.Namespace) -> int:
     """Look through the file; 1 where something is wrong and was not repaired."""
-
-    def show(looked_at: int) -> None:
-        if looked_at % _SHOW_EVERY == 0 and sys.stderr.isatty():
-            print(f"\r{count(looked_at, 'message')}", end="", file=sys.stderr, flush=True)
-
-    found = verify_state(state_folder(options), show, repair=options.repair)
+    with ProgressLine() as line:
+        folder, repair = state_folder(options), options.repair
+        found = verify_state(folder, lambda looked_at: line.show(count(looked_at, "message")), repair=repair)
     if options.json:
         shown = {"sound": found.sound, "complaints": found.complaints, "repaired": found.repaired}
         print_json({**shown, "salvages": found.salvages})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
@@ -13,11 +12,11 @@ from covey.app.operations.publishing import queue_readings, readings_of
 from covey.app.wording import count
 from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser, json_option, key_option
+from covey.cli.progress_line import ProgressLine
 from covey.cli.terminal import print_json
 from covey.errors import UsageError
 from covey.limits.telemetry import MAXIMUM_PUBLISH_BYTES
 
-_PROGRESS_S = 0.2
 _MEDIA_TYPES = {
     "ndjson": "application/x-ndjson",
     "senml": "application/senml+json",
@@ -47,15 +46,14 @@ def run(options: argparse.Namespace) -> int:
     with ExitStack() as open_now:
         device = open_now.enter_context(device_api(options))
         source = open_now.enter_context(_source(options.file))
-        progress = _Progress()
-        try:
-            if options.key is None:
-                readings = readings_of(source, options.format)
-                queued = queue_readings(device.outlet(options.batch), readings, progress.show)
-            else:
-                queued = device.publish(_whole(source), _MEDIA_TYPES[options.format], options.batch, options.key)
-        finally:
-            progress.finish()
+        if options.key is None:
+            readings = readings_of(source, options.format)
+            with ProgressLine() as line:
+                queued = queue_readings(
+                    device.outlet(options.batch), readings, lambda done: line.show(f"{count(done, 'reading')} queued")
+                )
+        else:
+            queued = device.publish(_whole(source), _MEDIA_TYPES[options.format], options.batch, options.key)
         if options.json:
             print_json({"queued_readings": queued})
         else:
@@ -84,22 +82,3 @@ def _whole(source: BinaryIO) -> bytes:
     if len(content) > MAXIMUM_PUBLISH_BYTES:
         raise UsageError("with --key at most 2 MiB", hint="in parts, each with a key of its own")
     return content
-
-
-class _Progress:
-    """One line on a terminal, nothing elsewhere."""
-
-    def __init__(self) -> None:
-        self._shown_at = 0.0
-        self._terminal = sys.stderr.isatty()
-
-    def show(self, queued: int) -> None:
-        """Redraw at most five times a second."""
-        if self._terminal and time.monotonic() - self._shown_at > _PROGRESS_S:
-            self._shown_at = time.monotonic()
-            print(f"\r{count(queued, 'reading')} queued", end="", file=sys.stderr, flush=True)
-
-    def finish(self) -> None:
-        """Leave the line."""
-        if self._terminal:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -8,7 +8,7 @@ from covey.app.documents import to_json
 from covey.app.operations import relay_settings
 from covey.app.operations.relay_settings import NamedAccess
 from covey.cli.device_options import ask_to_restart, state_folder
-from covey.cli.grammar import Parser, json_option
+from covey.cli.grammar import Parser, every_action, json_option
 from covey.cli.relay_warning import warn_of_exposure
 from covey.cli.terminal import print_fields, print_json, print_table, read_text_file
 
@@ -40,8 +40,7 @@ def add_arguments(parser: Parser) -> None:
         action.add_argument(
             "--key", metavar="FILE", help="PEM file of the certificate's key, unless it stands beside it"
         )
-    for action in dict.fromkeys(parser.actions.values()):
-        json_option(action)
+    every_action(parser, json_option)
 
 
 def _set(options: argparse.Namespace) -> None:

@@ -17,7 +17,7 @@ from covey.app.operations.joining import (
     waiting_invitations,
 )
 from covey.cli.device_options import on_device
-from covey.cli.grammar import Parser, json_option
+from covey.cli.grammar import Parser, every_action, json_option
 from covey.cli.joining_view import wait_for_group
 from covey.cli.terminal import print_json, print_table
 from covey.core.ids import printable
@@ -37,8 +37,7 @@ def add_arguments(parser: Parser) -> None:
         "--timeout", type=float, default=600.0, metavar="SECONDS", help="how long to wait (default: 600)"
     )
     accept.add_argument("--no-wait", action="store_true", help="do not wait for the group; an agent must be running")
-    for action in dict.fromkeys(parser.actions.values()):
-        json_option(action)
+    every_action(parser, json_option)
 
 
 def _list(device: Device, options: argparse.Namespace) -> None:

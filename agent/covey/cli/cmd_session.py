@@ -8,7 +8,7 @@ from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations import history_sessions
 from covey.cli.device_options import on_device
-from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.grammar import Parser, every_action, group_option, json_option
 from covey.cli.quantities import date_text
 from covey.cli.terminal import print_json, print_table
 from covey.core.ids import printable
@@ -22,9 +22,7 @@ def add_arguments(parser: Parser) -> None:
     start.add_argument("uri", metavar="URI", help="a call, a chat, a place")
     end = actions.add("end", on_device(_end), "say that a session is over")
     end.add_argument("id", nargs="?", metavar="ID", help="the beginning of its id (default: this device's last one)")
-    for action in dict.fromkeys(parser.actions.values()):
-        group_option(action)
-        json_option(action)
+    every_action(parser, group_option, json_option)
 
 
 def _list(device: Device, options: argparse.Namespace) -> None:

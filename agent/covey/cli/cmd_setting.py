@@ -9,7 +9,7 @@ from covey.app.device import Device
 from covey.app.operations import setting_orders
 from covey.app.operations.program_settings import ordered_settings
 from covey.cli.device_options import on_device
-from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.grammar import Parser, group_option, json_option, selector_option
 from covey.cli.quantities import date_text
 from covey.cli.terminal import print_json, print_table
 from covey.config.settings import toml_value
@@ -41,13 +41,7 @@ def add_arguments(parser: Parser) -> None:
     for action in (get, diff):
         action.add_argument("setting", nargs="?", default="", metavar="SETTING", help="the beginning of its name")
     for action in (set_, unset, diff):
-        action.add_argument(
-            "--for",
-            dest="selector",
-            default="all",
-            metavar="WHOM",
-            help="all, label:NAME, capability:NAME, or devices by name with commas between them (default: all)",
-        )
+        selector_option(action)
     diff.add_argument("--all", action="store_true", help="show those that agree, too")
     for action in (set_, unset, diff, history):
         group_option(action)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +14,7 @@ from covey.app.operations import vault
 from covey.app.wording import count
 from covey.cli.device_options import on_device, open_device
 from covey.cli.grammar import Actions, Parser, json_option
+from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import read_bytes, read_us
 from covey.cli.terminal import print_json, print_table
 
@@ -209,15 +209,6 @@ def _remove_reader(device: Device, options: argparse.Namespace) -> None:
 
 @contextmanager
 def _progress(verb: str) -> Iterator[Progress]:
-    """Tell a person at a terminal how far it is, at most ten times a second."""
-    shown_at = 0.0
-
-    def show(node: str, done: int, of: int) -> None:
-        nonlocal shown_at
-        if sys.stderr.isatty() and (done == of or time.monotonic() - shown_at > 0.1):
-            shown_at = time.monotonic()
-            print(f"\r\033[K{node[:8]}: {done} of {of} {verb}", end="", file=sys.stderr, flush=True)
-
-    yield show
-    if shown_at:
-        print(file=sys.stderr)
+    """Tell a person at a terminal how far it is."""
+    with ProgressLine() as line:
+        yield lambda node, done, of: line.show(f"{node[:8]}: {done} of {of} {verb}", last=done == of)

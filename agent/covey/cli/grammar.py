@@ -168,6 +168,13 @@ def state_options(parser: Parser) -> None:
         )
 
 
+def every_action(parser: Parser, *options: Callable[[Parser], None]) -> None:
+    """Add options to each action of a command."""
+    for action in dict.fromkeys(parser.actions.values()):
+        for add in options:
+            add(action)
+
+
 def json_option(parser: Parser, what: str = "print JSON") -> None:
     """Add --json, which is offered wherever something is shown."""
     parser.add_argument("--json", action="store_true", help=what)
@@ -176,6 +183,17 @@ def json_option(parser: Parser, what: str = "print JSON") -> None:
 def group_option(parser: Parser) -> None:
     """Add --group, which picks one group of several."""
     parser.add_argument("--group", metavar="ID", help="beginning of the group's id, where there are several")
+
+
+def selector_option(parser: Parser) -> None:
+    """Add --for, which says whom an order is for."""
+    parser.add_argument(
+        "--for",
+        dest="selector",
+        default="all",
+        metavar="WHOM",
+        help="all, label:NAME, capability:NAME, or devices by name with commas between them (default: all)",
+    )
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str:

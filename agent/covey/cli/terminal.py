@@ -35,6 +35,18 @@ def table_lines(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterat
         yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
 
 
+def visible_lines(content: bytes) -> Iterator[str]:
+    """Yield the lines of what a stranger's program wrote, every byte visible and none with an effect of its own.
+
+    Control characters, also those of bidirectional text, and what is no UTF-8 stand as Python writes them: `\\x1b`.
+    """
+    for line in content.decode(errors="backslashreplace").removesuffix("\n").split("\n"):
+        yield "".join(
+            character if character.isprintable() or character == "\t" else character.encode("unicode_escape").decode()
+            for character in line
+        )
+
+
 def confirm(question: str, yes: bool) -> None:
     """Ask a person before something that cannot be undone.
 

@@ -9,12 +9,13 @@ from covey.app.operations.groups import pick_member
 from covey.app.operations.history import as_entry, pick_operation
 from covey.app.operations.history_writing import write
 from covey.app.setting_orders import pins
-from covey.core.group.manifest import GroupManifest
+from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import Approval, OperatorChange
 from covey.core.ids import DeviceKey, OperationId, device_name
 from covey.core.orders.authority import WeighedOrder, WeighedOrders, weigh_orders
+from covey.core.orders.selector import Selector
 from covey.errors import LocalError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 
@@ -78,7 +79,7 @@ def add_operator(device: Device, manifest: GroupManifest, name: str, label: str 
     key = member.keys.signing_public
     if member.is_board:
         raise LocalError(f"{member.name} is a board, which gives no orders")
-    if key in _of_operator(device, manifest).operators:
+    if key in check_operator(device, manifest).operators:
         raise LocalError(f"{member.name} is an operator already", hint="'covey operator list' shows them")
     return _change(device, manifest, OperatorChange(key, member.label if label is None else label, added=True))
 
@@ -89,7 +90,7 @@ def remove_operator(device: Device, manifest: GroupManifest, name: str) -> Order
     Raises:
         LocalError: this device is no operator, or it is not clear who is meant.
     """
-    known = _of_operator(device, manifest).operators
+    known = check_operator(device, manifest).operators
     labels = {key: label or getattr(manifest.member(key), "label", "") for key, label in known.items()}
     found = [key for key in known if name and (key.hex().startswith(name.lower()) or labels[key] == name)]
     if len(found) != 1:
@@ -114,36 +115,43 @@ def approve(device: Device, manifest: GroupManifest, name: str) -> OrderEntry:
     """
     operation, own = pick_operation(device, manifest.group_id, name), device.node.identity.signing_public
     shown = operation.id.hex()[:8]
-    _of_operator(device, manifest)
-    found = _found(device, manifest, operation)
-    if found is None:
-        raise LocalError(f"{shown} is no order of an operator", hint="'covey orders' shows what can be approved")
-    if own in found.signers:
+    check_operator(device, manifest)
+    if own in _found(device, manifest, operation).signers:
         raise LocalError(f"this device has signed {shown} already")
     write(device, manifest, Approval(operation.id))
-    return _judged(device, manifest, operation)
+    return judged(device, manifest, operation)
 
 
 def _change(device: Device, manifest: GroupManifest, change: OperatorChange) -> OrderEntry:
-    return _judged(device, manifest, write(device, manifest, change))
+    return judged(device, manifest, write(device, manifest, change))
 
 
-def _judged(device: Device, manifest: GroupManifest, operation: Operation) -> OrderEntry:
-    found = _found(device, manifest, operation)
-    if found is None:
-        raise LocalError(
-            "this device looks at no more of what operators say", hint="see CHANGES_OF_A_LOG in the protocol"
-        )
-    return _entry(device, manifest, found)[1]
+def judged(device: Device, manifest: GroupManifest, operation: Operation) -> OrderEntry:
+    """Return what this device makes of an order, or of a change of operators.
+
+    Raises:
+        LocalError: nothing: nobody gave it who may ever have been an operator, or it looks at no more of them.
+    """
+    return _entry(device, manifest, _found(device, manifest, operation))[1]
 
 
-def _found(device: Device, manifest: GroupManifest, operation: Operation) -> WeighedOrder | None:
+def _found(device: Device, manifest: GroupManifest, operation: Operation) -> WeighedOrder:
     weighed = _weighed(device, manifest, OperationKind(operation.kind) if operation.kind in _ORDERS else None)
-    return next((each for each in (*weighed.changes, *weighed.orders) if each.id == operation.id), None)
+    for each in (*weighed.changes, *weighed.orders):
+        if each.id == operation.id:
+            return each
+    raise LocalError(
+        f"{operation.id.hex()[:8]} is no order of an operator",
+        hint="'covey orders' shows the orders, as far as a device looks at them (CHANGES_OF_A_LOG, WEIGHED_ORDERS)",
+    )
 
 
-def _of_operator(device: Device, manifest: GroupManifest) -> WeighedOrders:
-    """Return who is an operator, if this device is one."""
+def check_operator(device: Device, manifest: GroupManifest) -> WeighedOrders:
+    """Return who is an operator, if this device is one.
+
+    Raises:
+        LocalError: it is none.
+    """
     weighed = _weighed(device, manifest)
     if device.node.identity.signing_public not in weighed.operators:
         raise LocalError(
@@ -161,6 +169,11 @@ def _weighed(device: Device, manifest: GroupManifest, kind: OperationKind | None
 
 def _present(manifest: GroupManifest) -> frozenset[DeviceKey]:
     return frozenset(member.keys.signing_public for member in manifest.members if not member.is_board)
+
+
+def selected(manifest: GroupManifest, selector: Selector) -> list[Member]:
+    """Return the members that an order is for."""
+    return [member for member in manifest.members if selector.selects(member)]
 
 
 def _entry(device: Device, manifest: GroupManifest, order: WeighedOrder) -> tuple[tuple[int, OperationId], OrderEntry]:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.app.operations.history_writing import write
+from covey.app.operations.operators import check_operator, selected
 from covey.app.owner_rules import check_setting
 from covey.app.setting_orders import group_settings
 from covey.config.settings import settings
 from covey.core.history.kinds import OperationKind
 from covey.core.history.orders import Scalar, SettingOrder
 from covey.core.ids import device_name
-from covey.core.orders.selector import Selector, read_selector
+from covey.core.orders.selector import read_selector
 from covey.core.settings.desired import GivenOrder, read_order
 from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
-from covey.errors import SettingError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -86,28 +86,15 @@ def give_setting(
     """Want a value of a key from those whom a selector names; None: their own. Return for how many devices that is.
 
     Raises:
-        SettingError: by a device that is no operator, or no such setting or value.
+        LocalError: by a device that is no operator.
+        SettingError: no such setting or value.
         UsageError: the selector is none, or names nobody.
     """
     check_setting(key, value)
     wanted = read_selector(selector, manifest.members)
-    _check_operator(device, manifest)
+    check_operator(device, manifest)
     operation = write(device, manifest, SettingOrder(wanted, key, value))
-    return operation, len(_selected(manifest, wanted))
-
-
-def _check_operator(device: Device, manifest: GroupManifest) -> None:
-    found = group_settings(device, manifest)
-    if device.node.identity.signing_public not in found.weighed.operators:
-        raise SettingError(
-            "this device is no operator, so nobody would obey it",
-            "not_operator",
-            hint="an owner pins one by its key: covey config set operations.operators KEY",
-        )
-
-
-def _selected(manifest: GroupManifest, selector: Selector) -> list[Member]:
-    return [member for member in manifest.members if selector.selects(member)]
+    return operation, len(selected(manifest, wanted))
 
 
 def differences(device: Device, manifest: GroupManifest, selector: str, key: str = "") -> list[SettingDifference]:
@@ -116,7 +103,7 @@ def differences(device: Device, manifest: GroupManifest, selector: str, key: str
     Raises:
         UsageError: the selector is none, or names nobody.
     """
-    members = _selected(manifest, read_selector(selector, manifest.members))
+    members = selected(manifest, read_selector(selector, manifest.members))
     wanted = group_settings(device, manifest).of(members)
     found = []
     for member in members:

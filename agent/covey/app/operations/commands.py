@@ -1,0 +1,263 @@
+"""What an operator does about commands: give them, and see what has become of them on each device."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from covey.app.operations.history import pick_operation
+from covey.app.operations.history_writing import write
+from covey.app.operations.operators import OrderEntry, check_operator, judged, selected
+from covey.core.actions.received import KeptResult, is_for
+from covey.core.actions.results import CommandState
+from covey.core.history.bodies import read_body
+from covey.core.history.operation import Operation, read_operation
+from covey.core.history.orders import ONCE_BYTES, CommandOrder
+from covey.core.ids import DeviceKey, OperationId, device_name
+from covey.core.orders.selector import Selector, read_selector
+from covey.core.presence.status import condition
+from covey.errors import LocalError, RemoteError, UsageError
+
+if TYPE_CHECKING:
+    from covey.app.device import Device
+    from covey.core.group.manifest import GroupManifest
+
+Outcome: TypeAlias = Literal["done", "failed", "refused", "unknown", "waiting", "asleep"]
+OUTCOMES: tuple[Outcome, ...] = ("done", "failed", "refused", "unknown", "asleep", "waiting")
+"""What has become of a command on a device, as people count it."""
+
+_AWAY = {"silent", "gone", "stopped"}
+_LATE_US = 120_000_000
+"""When a device was last seen is written once a minute: an order that is so young says nothing about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOutcome:
+    """What has become of a command on one device, as it reports it; times are microseconds since 1970.
+
+    `done`: its program has ended with 0; `failed`: with something else, or it was ended (`code`, `why`). `refused`:
+    nothing was done; `unknown`: the device cannot know. Where nothing has come: `waiting`, or `asleep` since
+    `away_since_us` where the device is not there. `synchronised` says that its clock could be believed. An output that
+    has gone made room for later ones.
+    """
+
+    device: str
+    name: str
+    label: str
+    outcome: Outcome
+    exit: int | None = None
+    code: str = ""
+    why: str = ""
+    output_bytes: int = 0
+    output_kept: bool = False
+    cut: bool = False
+    taken_at_us: int | None = None
+    started_at_us: int | None = None
+    ended_at_us: int | None = None
+    synchronised: bool = False
+    received_at_us: int | None = None
+    seen_at_us: int | None = None
+    away_since_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandReport:
+    """A command: what was ordered, and what has become of it on each device that it is for, or that reported it."""
+
+    order: OrderEntry
+    action: str
+    selector: str
+    deadline_us: int | None
+    devices: tuple[DeviceOutcome, ...]
+
+    @property
+    def outcomes(self) -> Counter[Outcome]:
+        """How many devices there are of each outcome."""
+        return Counter(each.outcome for each in self.devices)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every device has reported."""
+        return not (self.outcomes["waiting"] or self.outcomes["asleep"])
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether every device has done it."""
+        return self.outcomes["done"] == len(self.devices)
+
+
+def give_command(
+    device: Device,
+    manifest: GroupManifest,
+    action: str,
+    arguments: Mapping[str, str],
+    selector: str,
+    lifetime_us: int | None,
+) -> tuple[OrderEntry, int]:
+    """Have those whom a selector names do something, within so long. Return the order, and for how many that is.
+
+    Raises:
+        LocalError: by a device that is no operator.
+        UsageError: the selector is none, or names nobody; or what they are to do is beyond a bound.
+    """
+    wanted = read_selector(selector, manifest.members)
+    deadline_us = None if lifetime_us is None else device.now().wall_us + lifetime_us
+    order = CommandOrder(wanted, action, arguments, secrets.token_bytes(ONCE_BYTES), deadline_us)
+    try:
+        CommandOrder.from_wire(order.to_wire())
+    except RemoteError as error:
+        raise UsageError(f"no device would take that: {error}", hint="covey do restart-pump --arg number=3") from error
+    check_operator(device, manifest)
+    operation = write(device, manifest, order)
+    return judged(device, manifest, operation), len(selected(manifest, wanted))
+
+
+def command_report(device: Device, manifest: GroupManifest, name: str) -> CommandReport | OrderEntry:
+    """Return what has become of a command, by the beginning of its id; of another order what it is.
+
+    Raises:
+        LocalError: no operator has ordered that, or it is not clear which is meant.
+    """
+    operation = pick_operation(device, manifest.group_id, name)
+    entry, order = judged(device, manifest, operation), read_body(operation)
+    if not isinstance(order, CommandOrder):
+        return entry
+    results = _counting(device, manifest, operation, _kept(device, manifest, operation.id))
+    devices = _Outcomes(device, manifest, operation).of(order.selector, results)
+    return CommandReport(entry, order.action, str(order.selector), order.deadline_us, tuple(devices))
+
+
+def reported(device: Device, manifest: GroupManifest, order: str) -> int:
+    """Return how many devices have reported of an order, by its whole id: cheap, to see whether there is news."""
+    return len(_kept(device, manifest, OperationId(bytes.fromhex(order))))
+
+
+def output_of(device: Device, manifest: GroupManifest, report: CommandReport, name: str) -> tuple[DeviceOutcome, bytes]:
+    """Return what a device's program wrote, by the device's label or the beginning of its key.
+
+    Raises:
+        LocalError: it has reported nothing, or it is not clear which device is meant.
+    """
+    labelled = [each for each in report.devices if each.label == name]
+    found = labelled or [each for each in report.devices if name and each.device.startswith(name.lower())]
+    if len(found) != 1:
+        what = f"{len(found)} devices match" if found else "no device of this order matches"
+        raise LocalError(f"{what} '{name[:70]}'", hint=f"'covey orders {report.order.id[:8]}' shows them")
+    [shown] = found
+    if shown.received_at_us is None:
+        raise LocalError(f"{shown.name} has not reported anything yet")
+    kept = _kept(device, manifest, OperationId(bytes.fromhex(report.order.id)))
+    [identifier] = [each.id for each in kept if each.device.hex() == shown.device]
+    output = device.store.order_results.output(identifier)
+    if output is None and shown.output_bytes:
+        raise LocalError(f"the output of {shown.name} has gone, it made room for later ones; the result is kept")
+    return shown, output or b""
+
+
+def tallies(device: Device, manifest: GroupManifest) -> dict[str, Counter[Outcome]]:
+    """Return for every command that anything was reported of, by its id, how many devices there are of each outcome."""
+    found = {}
+    every = device.store.order_results.all(manifest.group_id)
+    for order_id, results in groupby(every, lambda each: each.result.order):
+        raw = device.store.operations.raw(manifest.group_id, order_id)
+        if raw is None:
+            continue
+        operation = read_operation(raw, verify=False)
+        outcomes = {each.device: _outcome(each) for each in _counting(device, manifest, operation, results)}
+        found[order_id.hex()] = Counter(outcomes.values()) + Counter(waiting=_waiting(manifest, operation, outcomes))
+    return found
+
+
+def _waiting(manifest: GroupManifest, operation: Operation, outcomes: Mapping[DeviceKey, Outcome]) -> int:
+    order = read_body(operation)
+    if not isinstance(order, CommandOrder):
+        return 0
+    return sum(each.keys.signing_public not in outcomes for each in selected(manifest, order.selector))
+
+
+def _kept(device: Device, manifest: GroupManifest, order: OperationId) -> list[KeptResult]:
+    return device.store.order_results.of_order(manifest.group_id, order)
+
+
+def _counting(
+    device: Device, manifest: GroupManifest, operation: Operation, results: Iterable[KeptResult]
+) -> Iterator[KeptResult]:
+    """Yield the results that count (docs/protocol.md, "Commands", rules 2 and 3)."""
+    for each in results:
+        if each.judged or is_for(device.store.groups, manifest, operation, each.device):
+            yield each
+
+
+def _outcome(kept: KeptResult) -> Outcome:
+    match kept.result.state:
+        case CommandState.DONE:
+            return "failed" if kept.result.exit else "done"
+        case CommandState.REFUSED:
+            return "refused"
+        case CommandState.UNKNOWN:
+            return "unknown"
+        case _:
+            return "failed"
+
+
+class _Outcomes:
+    """What is known of the devices that a command is for."""
+
+    def __init__(self, device: Device, manifest: GroupManifest, operation: Operation) -> None:
+        self._manifest = manifest
+        self._own = device.node.identity.signing_public
+        self._now_us = device.clock.wall_us()
+        self._given_us = device.store.operations.stored_at_us(manifest.group_id, operation.id)
+        self._seen, self._peers = device.store.presence.last_seen(), device.store.presence.of_peers()
+
+    def of(self, selector: Selector, results: Iterable[KeptResult]) -> list[DeviceOutcome]:
+        """Return those that have reported, in that order, then the others."""
+        found = {each.device: self._reported(each) for each in results}
+        for member in selected(self._manifest, selector):
+            key = member.keys.signing_public
+            found.setdefault(key, self._silent(key))
+        return list(found.values())
+
+    def _reported(self, kept: KeptResult) -> DeviceOutcome:
+        result = kept.result
+        return DeviceOutcome(
+            *(kept.device.hex(), device_name(kept.device), self._label(kept.device), _outcome(kept)),
+            exit=result.exit,
+            code=result.code,
+            why=result.why,
+            output_bytes=kept.output_bytes,
+            output_kept=kept.output_kept,
+            cut=result.cut,
+            taken_at_us=result.taken_us,
+            started_at_us=result.started_us,
+            ended_at_us=result.ended_us,
+            synchronised=result.synchronised,
+            received_at_us=kept.received_at_us,
+            seen_at_us=self._seen.get(kept.device),
+        )
+
+    def _silent(self, key: DeviceKey) -> DeviceOutcome:
+        away_since_us = None if key == self._own else self._away_since_us(key)
+        return DeviceOutcome(
+            *(key.hex(), device_name(key), self._label(key), "waiting" if away_since_us is None else "asleep"),
+            seen_at_us=self._seen.get(key),
+            away_since_us=away_since_us,
+        )
+
+    def _away_since_us(self, key: DeviceKey) -> int | None:
+        """Return since when a device is not there, as far as that shows: by its presence, or by its silence since."""
+        seen_us = self._seen.get(key)
+        how, since_us = condition(self._peers.get(key), seen_us, self._now_us)
+        if how in _AWAY:
+            return since_us
+        old = self._now_us - self._given_us > _LATE_US
+        unheard = seen_us is not None and seen_us < self._given_us - _LATE_US
+        return seen_us if how == "unknown" and old and unheard else None
+
+    def _label(self, key: DeviceKey) -> str:
+        member = self._manifest.member(key)
+        return "" if member is None else member.label

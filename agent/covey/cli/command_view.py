@@ -1,0 +1,158 @@
+"""What has become of a command on each device, as people read it, and waiting for it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from covey.app.documents import to_json
+from covey.app.operations.commands import OUTCOMES, CommandReport, DeviceOutcome, command_report, reported
+from covey.app.relay_loop import wait_until
+from covey.cli.progress_line import ProgressLine
+from covey.cli.quantities import date_text
+from covey.cli.status_view import duration
+from covey.cli.terminal import print_fields, print_json, print_table
+from covey.core.ids import printable
+
+if TYPE_CHECKING:
+    from covey.app.device import Device
+    from covey.app.operations.operators import OrderEntry
+    from covey.cli.grammar import Parser
+    from covey.core.group.manifest import GroupManifest
+
+TIME_UP = 124
+"""The exit code where the time to wait is over, as of timeout(1)."""
+
+_REFRESH_S = 5.0
+_DAY_US = 86_400_000_000
+_SHOWN = 60
+"""Characters of a reason in a table."""
+
+
+def wait_options(parser: Parser) -> None:
+    """Add --wait, and for how long."""
+    parser.add_argument(
+        "--wait", action="store_true", help="wait for all devices: exit code 0 if all have done it, else 1"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=600.0,
+        metavar="SECONDS",
+        help=f"how long to wait (default: 600); exit code {TIME_UP} where that is over",
+    )
+
+
+def wait_for_devices(device: Device, manifest: GroupManifest, order: str, seconds: float, *, as_json: bool) -> int:
+    """Wait until every device has reported of an order, by its whole id, and show what; return the exit code."""
+    known, looked_at = -1, 0.0
+    report: CommandReport | None = None
+
+    def finished() -> bool:
+        nonlocal known, looked_at, report
+        now, found = time.monotonic(), reported(device, manifest, order)
+        if report is None or found != known or now - looked_at > _REFRESH_S:
+            known, looked_at, report = found, now, _command(device, manifest, order)
+            line.show(summary(report, device.clock.wall_us()), last=report.finished)
+        return report.finished
+
+    with ProgressLine(plain=True) as line:
+        wait_until(device, finished, seconds)
+    report = _command(device, manifest, order)
+    show_command(report, device.clock.wall_us(), as_json=as_json)
+    if not report.finished:
+        return TIME_UP
+    return 0 if report.succeeded else 1
+
+
+def _command(device: Device, manifest: GroupManifest, order: str) -> CommandReport:
+    report = command_report(device, manifest, order)
+    assert isinstance(report, CommandReport), "nothing else is waited for"
+    return report
+
+
+def show_command(report: CommandReport, now_us: int, *, as_json: bool) -> None:
+    """Print a command, and what has become of it."""
+    if as_json:
+        print_json({**to_json(report), "outcomes": dict(report.outcomes)})
+        return
+    show_order(report.order)
+    if report.deadline_us is not None:
+        late = ", which has passed: nobody begins with it any more" if report.deadline_us < now_us else ""
+        print_fields({"until": date_text(report.deadline_us) + late}, 8)
+    print(f"\n{summary(report, now_us)}\n")
+    rows = [_row(each) for each in sorted(report.devices, key=lambda each: OUTCOMES.index(each.outcome))]
+    print_table(["device", "state", "exit", "took", "ended", "output", "why"], rows)
+
+
+def show_order(order: OrderEntry) -> None:
+    """Print an order of whatever kind, on lines."""
+    counts = "" if order.counts else ", counts for nothing here"
+    print_fields(
+        {
+            "order": order.id,
+            "what": printable(order.text),
+            "given": f"{date_text(order.made_at_us)} by {order.author[:8]} {printable(order.label, 32)}".rstrip(),
+            "signed": f"{len(order.signers)} of {order.needed}{counts}",
+        },
+        8,
+    )
+
+
+def _row(each: DeviceOutcome) -> tuple[object, ...]:
+    took = None
+    if each.started_at_us is not None and each.ended_at_us is not None and each.ended_at_us >= each.started_at_us:
+        took = f"{(each.ended_at_us - each.started_at_us) / 1e6:.1f} s"
+    ended = None
+    if each.ended_at_us is not None:
+        ended = date_text(each.ended_at_us) + ("" if each.synchronised else " (its clock is not sure)")
+    output = None
+    if each.output_bytes:
+        output = f"{each.output_bytes} B" + (", cut" if each.cut else "") + ("" if each.output_kept else ", gone")
+    why = printable(each.why, _SHOWN) or each.code
+    if each.outcome == "asleep":
+        why = f"last heard {date_text(each.seen_at_us)}" if each.seen_at_us else "never heard"
+    who = f"{each.name} {printable(each.label, 24)}".rstrip()
+    return who, each.outcome, each.exit, took, ended, output, why
+
+
+def summary(report: CommandReport, now_us: int) -> str:
+    """Return how many devices have done what, in one line."""
+    return ", ".join(_parts(report, now_us)) or "for no device"
+
+
+def _parts(report: CommandReport, now_us: int) -> Iterator[str]:
+    outcomes = report.outcomes
+    for outcome in OUTCOMES:
+        if not outcomes[outcome]:
+            continue
+        text = f"{outcomes[outcome]} {outcome}"
+        if outcome == "asleep":
+            longest = min(
+                (each for each in report.devices if each.away_since_us is not None),
+                key=lambda each: each.away_since_us or 0,
+            )
+            seen = date_text(longest.seen_at_us) if longest.seen_at_us else "never"
+            since = since_text(longest.away_since_us or 0, now_us)
+            text += f" {'' if outcomes[outcome] == 1 else 'the longest '}{since} (last heard {seen})"
+        yield text
+
+
+def since_text(at_us: int, now_us: int) -> str:
+    """Return since when something is so, as people say it: `for 3 h`, `since Tuesday`, `since 2026-11-02`; in UTC."""
+    if now_us - at_us < _DAY_US:
+        return f"for {duration(max(0, now_us - at_us) // 1_000_000)}"
+    if now_us - at_us < 6 * _DAY_US:
+        return f"since {datetime.fromtimestamp(at_us // 1_000_000, UTC):%A}"
+    return f"since {date_text(at_us)[:10]}"
+
+
+def print_output(lines: Iterator[str], shown: DeviceOutcome) -> None:
+    """Print what a device's program wrote."""
+    for line in lines:
+        print(line)
+    if shown.cut:
+        print(f"note: it wrote more; {shown.name} keeps the beginning", file=sys.stderr)

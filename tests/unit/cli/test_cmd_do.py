@@ -1,0 +1,203 @@
+"""`covey do` and `covey orders ID` as an operator uses them."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covey.app.device import find_state, open_device
+from covey.core.actions.results import LATE, TIME, CommandState, OrderResult
+from covey.core.history.operation import read_operation
+from covey.core.history.orders import CommandOrder
+from covey.core.ids import DeviceKey, OperationId, device_name, key_text
+from covey.core.presence.status import Presence, State, peer_presence
+from covey.limits.orders import MAXIMUM_ARGUMENT_BYTES, MAXIMUM_ARGUMENTS
+from tests.command import Here
+from tests.fleet import identity
+
+LEE, MAX = identity("lee"), identity("max")
+_DAY_US = 86_400_000_000
+
+
+@pytest.fixture
+def kim(tmp_path: Path) -> Here:
+    """An operator's device, in a group with Lee's and Max's."""
+    device = Here(tmp_path, "kim")
+    device.ok("group", "create")
+    for name, keys in (("lee", LEE), ("max", MAX)):
+        words = [key_text("sign", keys.signing_public), key_text("noise", keys.noise_public)]
+        device.ok("group", "add", *words, "--label", name)
+    device.ok("config", "set", "operations.operators", device.json("key", "show")["signing_key"])
+    return device
+
+
+def _order(kim: Here, name: str) -> CommandOrder:
+    """Return what devices read of a command."""
+    with open_device(find_state(str(kim.state))) as opened:
+        raw = opened.store.operations.raw(opened.pick_group(None).group_id, OperationId(bytes.fromhex(name)))
+        assert raw is not None
+        return CommandOrder.from_wire(read_operation(raw, verify=False).body)
+
+
+def _report(kim: Here, device: DeviceKey | None, order: str, make: Callable[[OperationId], OrderResult]) -> None:
+    """Have an operator's device receive a result of a device, or its own."""
+    with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
+        group, result = opened.pick_group(None), make(OperationId(bytes.fromhex(order)))
+        author = device or opened.node.identity.signing_public
+        opened.node.order_results.keep(group.group_id, author, result, opened.now())
+
+
+def _done(order: OperationId, output: bytes = b"", code: int = 0) -> OrderResult:
+    return OrderResult(
+        order, CommandState.DONE, 4_000_000, 7_500_000, 5_000_000, synchronised=True, exit=code, output=output
+    )
+
+
+def _refused(order: OperationId) -> OrderResult:
+    return OrderResult(order, CommandState.REFUSED, 4, 4, code=LATE, why="its deadline\x1b[2J had passed")
+
+
+def _stopped(order: OperationId) -> OrderResult:
+    return OrderResult(order, CommandState.STOPPED, 4, 7, 5, code=TIME, why="it ran for longer than 60 s")
+
+
+def _unknown(order: OperationId) -> OrderResult:
+    return OrderResult(order, CommandState.UNKNOWN, 4, 7, 5, code="action_went_down", why="")
+
+
+def test_a_command_is_given_and_what_became_of_it_is_shown(kim: Here) -> None:
+    given = kim.json("do", "restart-pump", "--arg", "number=3", "--arg", "why=it=hangs", "--deadline", "1h")
+    assert (given["devices"], given["counts"], given["kind"]) == (3, True, "command")
+    order = _order(kim, given["id"])
+    assert (order.action, order.arguments) == ("restart-pump", {"number": "3", "why": "it=hangs"})
+    assert order.deadline_us is not None
+    assert order.deadline_us - given["made_at_us"] == pytest.approx(3_600_000_000, abs=5_000_000)
+    short = given["id"][:8]
+    assert "3 waiting" in kim.ok("orders", short)
+    _report(kim, None, given["id"], lambda order: _done(order, b"pump 3 runs\n"))
+    _report(kim, LEE.signing_public, given["id"], lambda order: _done(order, b"no such pump\n", 4))
+    shown = kim.ok("orders", short)
+    assert "1 done, 1 failed, 1 waiting" in shown
+    assert "restart-pump why=it=hangs number=3 for all" in shown
+    assert "2.5 s" in shown
+    assert kim.ok("orders", short, "--output", "lee") == "no such pump\n"
+    assert "has not reported" in kim.fails("orders", short, "--output", "max", code=1)
+    [listed] = kim.json("orders")
+    assert listed["outcomes"] == {"done": 1, "failed": 1, "waiting": 1}
+    assert "1 done, 1 failed, 1 waiting" in kim.ok("orders", "list")
+
+
+def _outcomes(kim: Here, order: str) -> dict[str, int]:
+    found: dict[str, Any] = kim.json("orders", order[:8])
+    outcomes: dict[str, int] = found["outcomes"]
+    return outcomes
+
+
+def test_every_way_that_it_can_end_is_told(kim: Here) -> None:
+    given = kim.json("do", "restart-pump")["id"]
+    for device, make in ((None, _unknown), (LEE.signing_public, _refused), (MAX.signing_public, _stopped)):
+        _report(kim, device, given, make)
+    assert _outcomes(kim, given) == {"unknown": 1, "refused": 1, "failed": 1}
+    shown = kim.ok("orders", given[:8])
+    assert "its deadline\N{REPLACEMENT CHARACTER}[2J had passed" in shown
+    assert "action_went_down" in shown
+    assert "(its clock is not sure)" in shown
+
+
+def test_waiting_ends_with_what_became_of_it(kim: Here) -> None:
+    given = kim.json("do", "restart-pump", "--for", device_name(LEE.signing_public))["id"]
+    ended = kim.covey("orders", given[:8], "--wait", "--timeout", "0")
+    assert (ended.code, "1 waiting" in ended.stdout) == (124, True)
+    _report(kim, LEE.signing_public, given, _done)
+    ended = kim.covey("orders", given[:8], "--wait")
+    assert (ended.code, ended.stderr) == (0, "1 done\n")
+    other = kim.json("do", "restart-pump", "--for", "label:lee")["id"]
+    _report(kim, LEE.signing_public, other, _refused)
+    assert kim.covey("orders", other[:8], "--wait", "--json").code == 1
+    assert kim.covey("do", "restart-pump", "--for", "label:max", "--wait", "--timeout", "0").code == 124
+
+
+def test_who_sleeps_is_told_from_who_is_waited_for(kim: Here) -> None:
+    given = kim.json("do", "restart-pump")["id"]
+    with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
+        now_us = opened.clock.wall_us()
+        lee = peer_presence(Presence(2, State.HERE, 60, (1,)), now_us - 9 * _DAY_US, now_us - 3 * _DAY_US)
+        max_ = peer_presence(Presence(2, State.HERE, 60, (1,)), now_us, now_us)
+        opened.store.presence.note(LEE.signing_public, lee)
+        opened.store.presence.note(MAX.signing_public, max_)
+    assert _outcomes(kim, given) == {"asleep": 1, "waiting": 2}
+    [away] = [each for each in kim.json("orders", given[:8])["devices"] if each["outcome"] == "asleep"]
+    assert (away["label"], away["away_since_us"]) == ("lee", now_us - 3 * _DAY_US)
+    assert "1 asleep since " in kim.ok("orders", given[:8])
+
+
+def test_an_output_is_shown_without_its_effects(kim: Here) -> None:
+    given = kim.json("do", "journal", "--for", "label:lee")["id"]
+    hostile = b"\x1b]0;owned\x07first\r\n\tsecond \xe2\x80\xae\xff\n\n"
+    _report(kim, LEE.signing_public, given, lambda order: _done(order, hostile))
+    assert kim.ok("orders", given[:8], "--output", "lee") == ("\\x1b]0;owned\\x07first\\r\n\tsecond \\u202e\\xff\n\n")
+    found = kim.json("orders", given[:8], "--output", device_name(LEE.signing_public)[:6])
+    assert b64decode(found["output"]) == hostile
+
+
+def test_an_output_that_has_gone_says_so(kim: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders = [kim.json("do", "journal", "--for", "label:lee")["id"] for _ in range(3)]
+    monkeypatch.setattr("covey.core.actions.received.RESULT_OUTPUT_BYTES_OF_ONE", 100)
+    monkeypatch.setattr("covey.core.actions.received.MAXIMUM_ACTION_OUTPUT_BYTES", 100)
+    for each in orders:
+        _report(kim, LEE.signing_public, each, lambda order: _done(order, bytes(50)))
+    assert "60 B" not in kim.ok("orders", orders[0][:8])
+    assert "50 B, gone" in kim.ok("orders", orders[0][:8])
+    assert "has gone" in kim.fails("orders", orders[0][:8], "--output", "lee", code=1)
+    assert "gone" not in kim.ok("orders", orders[2][:8])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("restart-pump", "--for", "label:nobody"), 2, "no device of the group has the label"),
+        (("restart-pump", "--for", "ffffffff"), 2, "is no device of the group"),
+        (("rm -rf /",), 2, "small letters and digits"),
+        (("a" * 99,), 2, "no device would take that"),
+        (("restart-pump", "--arg", "number"), 2, "is no name=value"),
+        (("restart-pump", "--arg", "number=1", "--arg", "number=2"), 2, "stands there twice"),
+        (("restart-pump", "--arg", "a=" + "b" * (MAXIMUM_ARGUMENT_BYTES + 1)), 2, "no device would take that"),
+        (("restart-pump", "--arg", "$(reboot)=x"), 2, "small letters and digits"),
+        (("restart-pump", *(f"--arg=a{n}=1" for n in range(MAXIMUM_ARGUMENTS + 1))), 2, "more than 16 arguments"),
+        (("restart-pump", "--deadline", "0"), 2, "out of bounds"),
+        (("restart-pump", "--deadline", "900w"), 2, "out of bounds"),
+        (("restart-pump", "--deadline", "soon"), 2, "is not a quantity"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_ordered(kim: Here, words: tuple[str, ...], code: int, said: str) -> None:
+    assert said in kim.fails("do", *words, code=code)
+    assert kim.json("orders") == []
+
+
+def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
+    kim.ok("config", "unset", "operations.operators")
+    said = kim.fails("do", "restart-pump", code=1)
+    assert "this device is no operator" in said
+    assert "hint: an owner pins one" in said
+
+
+def test_more_operators_may_have_to_agree(kim: Here) -> None:
+    kim.ok("config", "set", "operations.threshold", "2")
+    said = kim.ok("do", "restart-pump")
+    assert "for 3 devices once 1 more agree there" in said
+    assert "covey orders approve" in said
+
+
+def test_what_is_no_command_is_shown_as_what_it_is(kim: Here) -> None:
+    order = kim.json("setting", "set", "app.mode", "eco")["id"]
+    assert "app.mode = eco for all" in kim.ok("orders", order[:8])
+    assert kim.json("orders", "show", order[:8])["kind"] == "setting"
+    assert "is no command" in kim.fails("orders", order[:8], "--wait", code=2)
+    assert "of which order?" in kim.fails("orders", "--output", "lee", code=2)
+    assert "no operation's id begins" in kim.fails("orders", "ffffffff", code=1)
+    note = kim.json("note", "pump 3 rattles")["id"]
+    assert "is no order of an operator" in kim.fails("orders", note[:8], code=1)
