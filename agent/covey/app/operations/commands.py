@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from covey.app.operations.history import pick_operation
 from covey.app.operations.history_writing import write
 from covey.app.operations.operators import OrderEntry, check_operator, judged, selected
-from covey.core.actions.received import KeptResult, is_for
+from covey.core.actions.received import KeptResult, addressees
 from covey.core.actions.results import CommandState
 from covey.core.history.bodies import read_body
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import ONCE_BYTES, CommandOrder
 from covey.core.ids import DeviceKey, OperationId, device_name
-from covey.core.orders.selector import Selector, read_selector
+from covey.core.orders.selector import read_selector
 from covey.core.presence.status import condition
 from covey.errors import LocalError, RemoteError, UsageError
 
@@ -126,8 +126,9 @@ def command_report(device: Device, manifest: GroupManifest, name: str) -> Comman
     entry, order = judged(device, manifest, operation), read_body(operation)
     if not isinstance(order, CommandOrder):
         return entry
-    results = _counting(device, manifest, operation, _kept(device, manifest, operation.id))
-    devices = _Outcomes(device, manifest, operation).of(order.selector, results)
+    addressed = addressees(device.store.groups, manifest, operation)
+    results = _counting(addressed, _kept(device, manifest, operation.id))
+    devices = _Outcomes(device, manifest, operation).of(_present(manifest, order, addressed), results)
     return CommandReport(entry, order.action, str(order.selector), order.deadline_us, tuple(devices))
 
 
@@ -160,36 +161,36 @@ def output_of(device: Device, manifest: GroupManifest, report: CommandReport, na
 
 def tallies(device: Device, manifest: GroupManifest) -> dict[str, Counter[Outcome]]:
     """Return for every command that anything was reported of, by its id, how many devices there are of each outcome."""
-    found = {}
+    found: dict[str, Counter[Outcome]] = {}
     every = device.store.order_results.all(manifest.group_id)
     for order_id, results in groupby(every, lambda each: each.result.order):
         raw = device.store.operations.raw(manifest.group_id, order_id)
         if raw is None:
             continue
         operation = read_operation(raw, verify=False)
-        outcomes = {each.device: _outcome(each) for each in _counting(device, manifest, operation, results)}
-        found[order_id.hex()] = Counter(outcomes.values()) + Counter(waiting=_waiting(manifest, operation, outcomes))
+        order = read_body(operation)
+        if isinstance(order, CommandOrder):
+            addressed = addressees(device.store.groups, manifest, operation)
+            outcomes = {each.device: _outcome(each) for each in _counting(addressed, results)}
+            counts: Counter[Outcome] = Counter(outcomes.values())
+            counts["waiting"] = sum(each not in outcomes for each in _present(manifest, order, addressed))
+            found[order_id.hex()] = +counts
     return found
 
 
-def _waiting(manifest: GroupManifest, operation: Operation, outcomes: Mapping[DeviceKey, Outcome]) -> int:
-    order = read_body(operation)
-    if not isinstance(order, CommandOrder):
-        return 0
-    return sum(each.keys.signing_public not in outcomes for each in selected(manifest, order.selector))
+def _present(manifest: GroupManifest, order: CommandOrder, addressed: Collection[DeviceKey]) -> list[DeviceKey]:
+    """Return whom a command is for by the manifest that holds as well: nobody else takes it."""
+    present = [each.keys.signing_public for each in selected(manifest, order.selector)]
+    return [each for each in present if each in addressed]
 
 
 def _kept(device: Device, manifest: GroupManifest, order: OperationId) -> list[KeptResult]:
     return device.store.order_results.of_order(manifest.group_id, order)
 
 
-def _counting(
-    device: Device, manifest: GroupManifest, operation: Operation, results: Iterable[KeptResult]
-) -> Iterator[KeptResult]:
+def _counting(addressed: Collection[DeviceKey], results: Iterable[KeptResult]) -> Iterator[KeptResult]:
     """Yield the results that count (docs/protocol.md, "Commands", rules 2 and 3)."""
-    for each in results:
-        if each.judged or is_for(device.store.groups, manifest, operation, each.device):
-            yield each
+    return (each for each in results if each.judged or each.device in addressed)
 
 
 def _outcome(kept: KeptResult) -> Outcome:
@@ -214,11 +215,10 @@ class _Outcomes:
         self._given_us = device.store.operations.stored_at_us(manifest.group_id, operation.id)
         self._seen, self._peers = device.store.presence.last_seen(), device.store.presence.of_peers()
 
-    def of(self, selector: Selector, results: Iterable[KeptResult]) -> list[DeviceOutcome]:
+    def of(self, addressed: Iterable[DeviceKey], results: Iterable[KeptResult]) -> list[DeviceOutcome]:
         """Return those that have reported, in that order, then the others."""
         found = {each.device: self._reported(each) for each in results}
-        for member in selected(self._manifest, selector):
-            key = member.keys.signing_public
+        for key in addressed:
             found.setdefault(key, self._silent(key))
         return list(found.values())
 

@@ -142,7 +142,7 @@ def _found(device: Device, manifest: GroupManifest, operation: Operation) -> Wei
             return each
     raise LocalError(
         f"{operation.id.hex()[:8]} is no order of an operator",
-        hint="'covey orders' shows the orders, as far as a device looks at them (CHANGES_OF_A_LOG, WEIGHED_ORDERS)",
+        hint="'covey orders' shows the orders; a device looks at so many changes of operators: CHANGES_OF_A_LOG",
     )
 
 

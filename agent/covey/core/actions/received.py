@@ -1,8 +1,8 @@
 """What other devices report of commands, as it is kept here (docs/protocol.md, "Commands").
 
 1. The first result by a device of an order counts. Another one changes nothing.
-2. One of an order that is here counts where that is a command, and for the author of the result: by the manifest that
-   holds, or by the one that the order names. Another one is refused.
+2. One of an order that is here counts where that is a command, and for the author of the result by the manifest that
+   the order names. Another one is refused.
 3. One of an order that is not here is kept beside the others, and judged by rule 2 whenever the order is looked at.
 4. Of one device the last `RESULTS_OF_ONE` are kept in a group, and of their outputs the last ones, up to
    `RESULT_OUTPUT_BYTES_OF_ONE` and its share of `RESULT_OUTPUT_BYTES`: so nobody takes the room of others. Where an
@@ -100,24 +100,25 @@ class ReceivedResults:
         member = group.member(device)
         if member is None or member.is_board:
             raise NotAllowedError("a result by a device that obeys nobody")
-        if raw is not None and not is_for(self._records.groups, group, read_operation(raw, verify=False), device):
+        if raw is not None and device not in addressees(self._records.groups, group, read_operation(raw, verify=False)):
             raise NotAllowedError("a result of what is no order for its author")
         share = max(MAXIMUM_ACTION_OUTPUT_BYTES, RESULT_OUTPUT_BYTES // len(group.members))
         share = min(share, RESULT_OUTPUT_BYTES_OF_ONE)
         self._records.order_results.keep(group_id, device, result, now.wall_us, share, judged=raw is not None)
 
 
-def is_for(manifests: NamedManifests, group: GroupManifest, operation: Operation, device: DeviceKey) -> bool:
-    """Say whether an operation is a command for a device (rule 2)."""
+def addressees(manifests: NamedManifests, group: GroupManifest, operation: Operation) -> frozenset[DeviceKey]:
+    """Return whom an operation is a command for (rule 2); nobody where it is none."""
     order = read_body(operation)
-    if not isinstance(order, CommandOrder):
-        return False
-    member = group.member(device)
-    if member is not None and order.selector.selects(member):
-        return True
-    named = manifests.manifest(group.group_id, operation.manifest)
-    member = None if named is None else read_manifest(named).member(device)
-    return member is not None and order.selector.selects(member)
+    named = group if operation.manifest == group.hash else _named(manifests, group.group_id, operation.manifest)
+    if not isinstance(order, CommandOrder) or named is None:
+        return frozenset()
+    return frozenset(member.keys.signing_public for member in named.members if order.selector.selects(member))
+
+
+def _named(manifests: NamedManifests, group_id: GroupId, manifest_hash: ManifestHash) -> GroupManifest | None:
+    raw = manifests.manifest(group_id, manifest_hash)
+    return None if raw is None else read_manifest(raw)
 
 
 def without_output(result: OrderResult) -> OrderResult:
