@@ -176,6 +176,16 @@ class SettingError(LocalError):
         self.code = code
 
 
+class ActionError(LocalError):
+    """An action that this device does not do; `code` says why not (docs/protocol.md, "Commands")."""
+
+    code = "action"
+
+    def __init__(self, message: str, code: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
 class GroupDestroyedError(LocalError):
     """The only group of this device was destroyed: it is a new device at its next start (000.23)."""
 

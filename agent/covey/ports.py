@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from covey.core.crypto import DeviceKeys
 
 if TYPE_CHECKING:
+    from covey.core.actions.definition import Invocation
     from covey.core.presence.heartbeat import LastWill
 
 
@@ -259,3 +260,34 @@ class ObjectStore(Protocol):
 
     def keys(self, prefix: str) -> Iterator[str]:
         """List keys under a prefix, sorted. Costly on object stores: never in the steady state (004.01)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramEnd:
+    """How a program has ended: its exit code, or a signal's number below 0, and the beginning of what it wrote."""
+
+    code: int
+    output: bytes
+    cut: bool
+    timed_out: bool
+
+
+class RunningProgram(Protocol):
+    """A program that runs within its bounds."""
+
+    def look(self, now_us: int) -> ProgramEnd | None:
+        """Return how it has ended; None while it runs. Never waits; at its time it is ended, with its children."""
+
+    def stop(self) -> ProgramEnd:
+        """End it now, with its children."""
+
+
+class Programs(Protocol):
+    """Has programs run, without a shell and with nothing of this process."""
+
+    def start(self, invocation: Invocation, now_us: int) -> RunningProgram:
+        """Start one, at a monotonic time in microseconds.
+
+        Raises:
+            ActionError: it cannot be started.
+        """

@@ -115,6 +115,18 @@ _OUR_OWN = {
     "RESULTS_OF_ONE": "this machine's disk",
     "RESULT_OUTPUT_BYTES_OF_ONE": "this machine's disk",
     "RESULT_OUTPUT_BYTES": "this machine's disk",
+    "MAXIMUM_ACTIONS": "this device's own configuration",
+    "MAXIMUM_DEFINITION_BYTES": "this device's own file",
+    "MAXIMUM_ACTION_WORDS": "this device's own file",
+    "MAXIMUM_ACTION_SUMMARY_BYTES": "this device's own file",
+    "MAXIMUM_ARGUMENT_CHOICES": "this device's own file",
+    "MAXIMUM_ACTION_SECONDS": "this device's own file",
+    "MAXIMUM_ACTION_MIB": "this device's own file",
+    "ACTION_READ_BYTES": "this device's own rhythm",
+    "WAITING_COMMANDS": "this device's own queue",
+    "LOST_COMMANDS": "this device's own reports",
+    "ACTION_TRIES": "this device's patience",
+    "CLOCK_SETTLES_US": "this device's patience",
 }
 """Limits that no peer needs to know, and why."""
 

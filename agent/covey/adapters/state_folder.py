@@ -130,6 +130,11 @@ class StateFolder:
         """The vault's keys, where this device is a collector, or looks after a vault."""
         return VaultKeyFile(self.path / "vault.key")
 
+    @property
+    def actions(self) -> Path:
+        """The folder of what operators may have this device do, as its owner defines it."""
+        return (self.machine_config or self.config_path.parent) / "operations.d"
+
     def wipe(self) -> None:
         """Forget this device: keys, database, credential. At the next start it is a new one (000.23).
 

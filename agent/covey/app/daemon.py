@@ -57,6 +57,11 @@ def _ran_until_restart(
     """Be the agent; return whether it is to begin anew instead of ending."""
     restart = _Restart(Systemd())
     with device_on(folder, identity, folder.config()) as device:
+        commands = device.config.operations.operators and device.config.operations.commands
+        if not commands and device.store.commands.obeyed_groups():
+            from covey.app.command_orders import end_obeying
+
+            end_obeying(device)
         if not _has_obeyed(device):  # most devices never do, and spare the memory
             return _run(device, roles, restart, lands_telemetry=lands_telemetry)
         from covey.app.setting_orders import give_back, settings_role, write_layer_at_start
@@ -65,7 +70,13 @@ def _ran_until_restart(
             return True
 
         def obeying(device: Device) -> Sequence[AgentRole]:
-            return [*roles(device), settings_role(device, restart.ask)]
+            own = roles(device)
+            ordered: list[AgentRole] = [settings_role(device, restart.ask)]
+            if commands:
+                from covey.app.command_orders import commands_role
+
+                ordered.append(commands_role(device, restart.ask, own))
+            return [*own, *ordered]
 
         try:
             return _run(device, obeying, restart, lands_telemetry=lands_telemetry)

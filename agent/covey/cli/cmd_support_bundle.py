@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
-from covey.app.operations.support_bundle import write_support_bundle
+from covey.app.operations.support_bundle import support_bundle, write_support_bundle
 from covey.app.wording import count
 from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser
@@ -13,12 +14,15 @@ from covey.cli.grammar import Parser
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("file", metavar="FILE", help="where to write it; ends in .tar.gz")
+    parser.add_argument("file", metavar="FILE", help="where to write it; ends in .tar.gz; - for the standard output")
     parser.add_argument("--offline", action="store_true", help="leave the relay out")
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the bundle; a part that cannot be told says why, by code."""
+    if options.file == "-":
+        sys.stdout.buffer.write(support_bundle(state_folder(options), offline=options.offline))
+        return 0
     path = Path(options.file).absolute()
     size = write_support_bundle(state_folder(options), path, offline=options.offline)
     print(f"{path}: {count(size, 'byte')}; numbers and settings' names only, no key, message, label or address")

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from covey.errors import ConfigurationError
+from covey.limits.actions import MAXIMUM_ACTIONS
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.limits.pairing import MAXIMUM_RELAY_URL_BYTES
 from covey.limits.relay import COLLECTOR_SILENT_US, MAXIMUM_RELAYS
@@ -232,6 +233,15 @@ class OperationsConfig:
         "names of settings, with commas between them where they are not TOML",
         0,
         MAXIMUM_ALLOWED_SETTINGS,
+        local=True,
+    )
+    commands: tuple[str, ...] = _setting(
+        (),
+        "actions that operators may have this device do: Covey's own, and those defined in operations.d",
+        ("restart-agent", "read-now"),
+        "names of actions, with commas between them where they are not TOML",
+        0,
+        MAXIMUM_ACTIONS,
         local=True,
     )
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 from covey.core.acknowledgements import Acknowledgements
 from covey.core.actions.received import ReceivedResults
+from covey.core.actions.reporting import ResultReporting
 from covey.core.collectors import Collectors
 from covey.core.crypto import Identity
 from covey.core.events import Event
@@ -63,7 +64,7 @@ class Node:
     `actions` changes groups, `history` is what they say, `telemetry` publishes, `landing` answers for a collector,
     `export` carries by hand.
     `heads` compares how groups stand elsewhere, `setting_reports` tells what became of settings that were given,
-    `order_results` keeps what became of commands.
+    `results` reports what became of commands here, `order_results` keeps what became of them elsewhere.
 
     `lands_telemetry` says whether a collector empties the landing; without one, telemetry stays at its sender.
     `silent_us` is how long a collector may acknowledge nothing before new telemetry goes to the next one.
@@ -130,6 +131,7 @@ class Node:
         self.history_import = HistoryImport(self.membership, past, history, self.actions, records.counters)
         self.setting_reports = SettingReporting(records.setting_reports, queue)
         self.order_results = ReceivedResults(self.groups, records)
+        self.results = ResultReporting(own, queue)
         handlers = {
             **group_messages.handlers(),
             **history_messages.handlers(),

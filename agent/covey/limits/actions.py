@@ -1,11 +1,35 @@
-"""Actions that a device's owner defines: what may be reported of one."""
+"""Actions that a device's owner defines: how much of a definition is read, and what an action may take."""
 
 from __future__ import annotations
 
 from covey.limits.units import KIB, MIB
 
+MAXIMUM_ACTIONS = 64
+"""Actions that one device's owner lets operators have done: a line that a person can still read."""
+
+MAXIMUM_DEFINITION_BYTES = 16 * KIB
+"""A definition's file: all choices of some arguments, with comments."""
+
+MAXIMUM_ACTION_WORDS = 64
+"""Words of an action's command line."""
+
+MAXIMUM_ACTION_SUMMARY_BYTES = 128
+"""What an action does, in a line of a table."""
+
+MAXIMUM_ARGUMENT_CHOICES = 256
+"""What an argument may be, one by one, and how many different characters a text may be made of."""
+
+MAXIMUM_ACTION_SECONDS = 3_600
+"""The longest that an action may run; what takes longer is a service that an action starts."""
+
+MAXIMUM_ACTION_MIB = 4_096
+"""The most memory that a definition may give to each of its processes."""
+
 MAXIMUM_ACTION_OUTPUT_BYTES = 64 * KIB
 """What is kept of an action's output: its beginning. It fits into one message."""
+
+ACTION_READ_BYTES = 256 * KIB
+"""Output that is read in one turn of the agent: a program that never stops writing holds nothing else up."""
 
 MAXIMUM_RESULT_WHY_BYTES = 256
 """Why a device did not do what it was ordered, in a sentence or two."""
@@ -22,3 +46,16 @@ RESULT_OUTPUT_BYTES_OF_ONE = 4 * MIB
 
 RESULT_OUTPUT_BYTES = 256 * MIB
 """The same of all members of a group, each an equal share, one whole output at least: a fleet's journals, on a card."""
+
+WAITING_COMMANDS = 256
+"""Commands that one device holds to do; a further one is refused, so that whoever gave it knows."""
+
+LOST_COMMANDS = 64
+"""Commands from before its records begin of which a device says that it does not know."""
+
+ACTION_TRIES = 3
+"""Beginnings of an action that may be repeated, before it is unknown: one that takes its machine down with it does so
+that often, and not for ever."""
+
+CLOCK_SETTLES_US = 120_000_000
+"""How long an agent has to run before a clock that is not synchronised is taken for one that will not be soon."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Protocol
+
 from covey.adapters.sqlite.database import Database
-from covey.adapters.sqlite.operations import OperationTables
-from covey.adapters.sqlite.order_results import OrderResultTables
 from covey.adapters.sqlite.rows import OLDEST
-from covey.adapters.sqlite.settings import SettingReports
 from covey.core.group.manifest import manifest_hash, read_manifest
 from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic
 from covey.core.wire.message import Message
@@ -23,18 +23,19 @@ from covey.limits.group import (
 _OPEN, _EARLY, _SETTLED = 0, 1, 2
 
 
+class TablesOfGroups(Protocol):
+    """Tables that hold something of groups."""
+
+    def forget(self, group_id: GroupId) -> None:
+        """Forget all of a group."""
+
+
 class GroupTables:
     """The manifests and secrets of this device's groups."""
 
-    def __init__(
-        self,
-        database: Database,
-        operations: OperationTables,
-        setting_reports: SettingReports,
-        order_results: OrderResultTables,
-    ) -> None:
+    def __init__(self, database: Database, families: Iterable[TablesOfGroups]) -> None:
         self._database = database
-        self._families = (operations, setting_reports, order_results)
+        self._families = tuple(families)
 
     def manifests(self) -> list[tuple[GroupId, ManifestHash, bytes]]:
         """Return (group_id, hash, manifest) of what is open, by group, version and hash."""

@@ -1,9 +1,9 @@
 """What follows what among the operations that bear on orders, kept beside the operations themselves.
 
-A *node* is a change of operators, an order or an approval. The *frontier* of an operation are the last nodes that it
-follows: of its parents, those that are nodes, and the frontiers of the others. So to know what an order follows nobody
-has to read what lies between: judging costs by the orders of a history, not by its length. Most operations share a
-frontier with what they follow, and cost one number.
+A *node* is a change of operators, an order, an approval, or a device's word that it obeys. The *frontier* of an
+operation are the last nodes that it follows: of its parents, those that are nodes, and the frontiers of the others. So
+to know what an order follows nobody has to read what lies between: judging costs by the orders of a history, not by its
+length. Most operations share a frontier with what they follow, and cost one number.
 
 1. A frontier is found in the commit that keeps its operation, after those of all that it follows.
 2. It may name a node that another one of its nodes follows: that is left out where it shows at the first look, and
@@ -26,7 +26,15 @@ from covey.core.history.orders import Approval, SettingOrder
 from covey.core.ids import GroupId, OperationId
 from covey.core.orders.nodes import OrderNode
 
-_KINDS = frozenset({OperationKind.OPERATOR, OperationKind.SETTING, OperationKind.COMMAND, OperationKind.APPROVAL})
+_KINDS = frozenset(
+    {
+        OperationKind.OPERATOR,
+        OperationKind.SETTING,
+        OperationKind.COMMAND,
+        OperationKind.APPROVAL,
+        OperationKind.OBEYING,
+    }
+)
 _MOST_NODES = 64
 _NONE = 0
 

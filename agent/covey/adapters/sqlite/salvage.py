@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from covey.adapters.files import remove_durably, storage_errors, synchronise
+from covey.adapters.sqlite.commands import command_record
 from covey.adapters.sqlite.inspection import UNREADABLE
 from covey.adapters.sqlite.progress import moving
 from covey.adapters.sqlite.rows import check_digest
@@ -151,6 +152,10 @@ def _sound_ordered_setting(row: Row) -> None:
     ordered_setting(row)
 
 
+def _sound_command(row: Row) -> None:
+    command_record(row)
+
+
 def _sound_report(row: Row) -> None:
     SettingReport.from_wire(row["body"])
 
@@ -219,6 +224,8 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "epoch_secret": (("group_id", "epoch_id"), _sound_secret),
     "operation": (("arrival",), _sound_operation),
     "ordered_setting": (("key",), _sound_ordered_setting),
+    "command": (("place",), _sound_command),
+    "command_once": (("once",), _anything),
     "reported_setting": (("group_id", "device"), _sound_report),
     "order_result": (("id",), _sound_result),
     "order_output": (("id",), _anything),

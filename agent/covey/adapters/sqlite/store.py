@@ -18,6 +18,7 @@ from pathlib import Path
 from covey.adapters.files import synchronise
 from covey.adapters.sqlite.boards import Boards, Carriers
 from covey.adapters.sqlite.collectors import SilentCollectors
+from covey.adapters.sqlite.commands import CommandTables
 from covey.adapters.sqlite.counters import Conditions, Counters
 from covey.adapters.sqlite.database import Database, translated
 from covey.adapters.sqlite.device import DeviceRow
@@ -127,7 +128,9 @@ class SqliteStore:
         self.ordered_settings = OrderedSettingTable(database, self.events)
         self.setting_reports = SettingReports(database, self.events)
         self.order_results = OrderResultTables(database)
-        self.groups = GroupTables(database, self.operations, self.setting_reports, self.order_results)
+        self.commands = CommandTables(database)
+        families = (self.operations, self.setting_reports, self.order_results, self.commands)
+        self.groups = GroupTables(database, families)
         self.votes = Votes(database)
         self.ahead = MessagesAhead(database)
         self.departures = Departures(database)

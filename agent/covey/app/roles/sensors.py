@@ -30,10 +30,19 @@ class Sensors:
         self.interval_us = interval_us
         self._report = report
         self._next_us: int | None = None
+        self._wanted = False
         self._quiet_until_us = 0
+
+    def read_now(self) -> None:
+        """Have the next turn sample, and send what that says."""
+        self._wanted = True
 
     def turn(self, node: Node, now: Now) -> int:
         """Sample and flush what is due; return when to be called next, in monotonic microseconds."""
+        if self._wanted:
+            self._wanted = False
+            self._take_sample(node)
+            self._flush(node, now)
         if self._next_us is None or now.monotonic_us >= self._next_us:
             start = self._next_us if self._next_us is not None else now.monotonic_us
             missed = (now.monotonic_us - start) // self.interval_us

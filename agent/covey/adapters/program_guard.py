@@ -1,0 +1,101 @@
+"""The parent of one program that an action runs, in a process of its own: no process of the program outlives it.
+
+Run by its path, with `python -I -S`, so it imports nothing of Covey's. Arguments: the agent's process id, bytes of
+address space, seconds of processor time, then the program and its arguments.
+
+1. It is asked to end (SIGTERM) by the agent, or by the kernel when the agent is gone, however that ended.
+2. What the program leaves behind becomes its child (`PR_SET_CHILD_SUBREAPER`), even in a session of its own. When the
+   program has ended, or when it is asked to end, it kills all of that, then ends as the program did.
+3. Limits hold before the program begins, and of all processes the kernel takes these first when memory runs out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_NOT_RUN = 126
+_WANTED = {signal.SIGTERM, signal.SIGCHLD}
+
+
+def run(agent: int, memory_bytes: int, processor_seconds: int, argv: list[str]) -> int:
+    """Run a program to its end; return the code to exit with, or below 0 the signal that ended it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WANTED)
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if os.getppid() != agent:  # it was gone before the kernel knew whom to tell
+        return _NOT_RUN
+    program = os.fork()
+    if program == 0:
+        _become(memory_bytes, processor_seconds, argv)
+    while signal.sigwaitinfo(_WANTED).si_signo != signal.SIGTERM and not _ended(program):
+        continue
+    return _killed_all(program)
+
+
+def _become(memory_bytes: int, processor_seconds: int, argv: list[str]) -> None:
+    try:
+        os.setsid()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WANTED)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (processor_seconds, processor_seconds))
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123 - before a limit, no pathlib
+            file.write("1000")
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+        os.execv(argv[0], argv)  # noqa: S606 - that there is no shell is what is wanted
+    except (OSError, ValueError) as error:
+        os.write(1, f"cannot be started: {error}\n".encode())
+    os._exit(_NOT_RUN)
+
+
+def _ended(program: int) -> bool:
+    """Reap what else has ended; say whether the program has, which is left alone: its number stays its own."""
+    while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+        if ended.si_pid == program:
+            return True
+        os.waitpid(ended.si_pid, 0)
+    return False
+
+
+def _killed_all(program: int) -> int:
+    """Kill whatever is left, children's children as they become ours; return how the program has ended."""
+    code = -signal.SIGKILL
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(program, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        while True:
+            for child in _children():
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(child, signal.SIGKILL)
+            ended, status = os.waitpid(-1, 0)
+            if ended == program:
+                code = os.waitstatus_to_exitcode(status)
+    return code
+
+
+def _children() -> Iterator[int]:
+    own = str(os.getpid())
+    for name in os.listdir("/proc"):  # noqa: PTH208 - as above
+        if name.isdecimal():
+            with suppress(OSError), open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+                if file.read().rpartition(")")[2].split()[1] == own:
+                    yield int(name)
+
+
+if __name__ == "__main__":
+    code = run(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WANTED)
+        if -code not in {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code & 255)

@@ -1,0 +1,112 @@
+"""Programs that an action runs: each below a guard of its own, with nothing of the agent's but its user.
+
+1. No shell, no standard input, no descriptor and no variable of the agent's; the folder is `/`, the umask 077.
+2. The guard (`program_guard.py`) sets limits before the program begins, and ends it with all that it leaves behind:
+   when it has ended, when it is told to, or when the agent is gone. Nothing of the agent's runs between fork and exec,
+   for the agent has threads.
+3. Nothing here waits. `look` reads what there is, up to `ACTION_READ_BYTES`, and keeps the output's beginning.
+4. A guard that does not end within `_GRACE_US` of being told to is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from covey.adapters import program_guard
+from covey.core.actions.definition import Invocation, ProgramBounds
+from covey.core.actions.results import NOT_STARTED
+from covey.errors import ActionError
+from covey.limits.actions import ACTION_READ_BYTES
+from covey.ports import ProgramEnd
+
+_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
+_GUARD = (sys.executable, "-I", "-S", program_guard.__file__)
+_GRACE_US = 5_000_000
+_PIECE = 65_536
+
+
+class ChildPrograms:
+    """Starts programs as children of this process; implements `ports.Programs`."""
+
+    def start(self, invocation: Invocation, now_us: int) -> ChildProgram:
+        """Start a program.
+
+        Raises:
+            ActionError: it is not there, or the machine has no room for one more process.
+        """
+        argv, bounds = invocation.argv, invocation.bounds
+        if not (Path(argv[0]).is_file() and os.access(argv[0], os.X_OK)):
+            raise ActionError(f"{argv[0]} is no program that can be run", NOT_STARTED)
+        limits = (str(os.getpid()), str(bounds.memory_bytes), str(bounds.time_us // 1_000_000 + 1))
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the owner's own program, its arguments checked, no shell
+                [*_GUARD, *limits, *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=_ENVIRONMENT,
+                cwd="/",
+                umask=0o077,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise ActionError(f"{argv[0]} cannot be started: {error}", NOT_STARTED) from error
+        return ChildProgram(process, bounds, now_us)
+
+
+class ChildProgram:
+    """A program that runs; implements `ports.RunningProgram`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], bounds: ProgramBounds, now_us: int) -> None:
+        assert process.stdout is not None
+        self._process = process
+        self._pipe = process.stdout
+        self._output_bytes = bounds.output_bytes
+        self._ends_at_us = now_us + bounds.time_us
+        self._timed_out = False
+        self._kept = bytearray()
+        self._cut = False
+        os.set_blocking(self._pipe.fileno(), False)
+
+    def look(self, now_us: int) -> ProgramEnd | None:
+        """Read what it has written, and see whether it is done; at its time, have it ended."""
+        ended = self._process.poll() is not None
+        self._read()
+        if ended:
+            return self._end()
+        if now_us >= self._ends_at_us + _GRACE_US:
+            self._process.kill()
+        elif now_us >= self._ends_at_us and not self._timed_out:
+            self._timed_out = True
+            self._process.terminate()
+        return None
+
+    def stop(self) -> ProgramEnd:
+        """End it now."""
+        self._process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GRACE_US / 1e6)
+        self._process.kill()
+        self._process.wait()
+        self._read()
+        return self._end()
+
+    def _end(self) -> ProgramEnd:
+        self._pipe.close()
+        return ProgramEnd(self._process.returncode, bytes(self._kept), cut=self._cut, timed_out=self._timed_out)
+
+    def _read(self) -> None:
+        for _ in range(ACTION_READ_BYTES // _PIECE):
+            try:
+                piece = os.read(self._pipe.fileno(), _PIECE)
+            except BlockingIOError:
+                return
+            if not piece:
+                return
+            room = self._output_bytes - len(self._kept)
+            self._kept += piece[:room]
+            self._cut |= len(piece) > room

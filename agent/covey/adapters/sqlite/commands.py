@@ -1,0 +1,166 @@
+"""The tables of commands that operators gave this device, of what has become of them, and of where it obeys."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from covey.adapters.sqlite.database import Database
+from covey.core.actions.records import CommandRecord, GivenCommand, ObeyedSince
+from covey.core.actions.results import FINAL, CommandState, OrderResult
+from covey.core.ids import DeviceKey, GroupId, OperationId
+
+_COLUMNS = (
+    *("operation", "group_id", "once", "author", "action", "arguments", "sealed", "deadline", "state", "taken_at"),
+    *("synchronised", "started_at", "boot_id", "tries", "body"),
+)
+_NAMES = ", ".join(_COLUMNS)
+_FINAL = tuple(int(state) for state in FINAL)
+
+
+class CommandTables:
+    """The commands that this device has taken."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def knows(self, operation: OperationId) -> bool:
+        """Say whether an operation was taken."""
+        return self._database.first("SELECT 1 FROM command WHERE operation = ?", (operation,)) is not None
+
+    def used(self, once: bytes) -> bool:
+        """Say whether a command of a once-id was ever taken, in whatever group, forgotten ones too."""
+        return self._database.first("SELECT 1 FROM command_once WHERE once = ?", (once,)) is not None
+
+    def add(self, record: CommandRecord) -> None:
+        """Keep a command that is new."""
+        marks = ", ".join("?" * len(_COLUMNS))
+        self._database.run(f"INSERT INTO command ({_NAMES}) VALUES ({marks})", _values(record))  # noqa: S608 - our names
+        self._database.run("INSERT OR IGNORE INTO command_once VALUES (?)", (record.command.once,))
+
+    def change(self, record: CommandRecord) -> None:
+        """Keep what has become of one; its arguments go once that is final."""
+        names = ", ".join(f"{name} = ?" for name in _COLUMNS)
+        self._database.run(
+            f"UPDATE command SET {names} WHERE operation = ?",  # noqa: S608 - our names
+            (*_values(record), record.command.operation),
+        )
+
+    def waiting(self, group_id: GroupId | None = None) -> list[OperationId]:
+        """Return the operations that wait, of one group or of all, in the order in which they were taken."""
+        rows = self._database.run(
+            "SELECT operation FROM command WHERE NOT reported AND state = ? "
+            "AND coalesce(group_id = ?, 1) ORDER BY place",
+            (int(CommandState.WAITING), group_id),
+        )
+        return [row[0] for row in rows]
+
+    def next_waiting(self) -> CommandRecord | None:
+        """Return what has waited longest."""
+        return self._first("NOT reported AND state = ?", int(CommandState.WAITING))
+
+    def begun(self) -> list[CommandRecord]:
+        """Return what has begun and not ended."""
+        rows = self._database.run(
+            f"SELECT {_NAMES} FROM command WHERE NOT reported AND state = ? ORDER BY place",  # noqa: S608 - our names
+            (int(CommandState.BEGUN),),
+        )
+        return [command_record(dict(zip(_COLUMNS, row, strict=True))) for row in rows]
+
+    def record(self, operation: OperationId) -> CommandRecord | None:
+        """Return what is kept of an operation."""
+        return self._first("operation = ?", operation)
+
+    def next_unreported(self, after: OperationId | None = None) -> CommandRecord | None:
+        """Return the first final one, behind another one, that has not been queued for whoever is to know of it."""
+        behind = "place > coalesce((SELECT place FROM command WHERE operation = ?), 0)"
+        return self._first(f"NOT reported AND state IN {_FINAL} AND {behind}", after)
+
+    def _first(self, condition: str, value: object) -> CommandRecord | None:
+        row = self._database.first(
+            f"SELECT {_NAMES} FROM command WHERE {condition} ORDER BY place LIMIT 1",  # noqa: S608 - our names
+            (value,),
+        )
+        return None if row is None else command_record(dict(zip(_COLUMNS, row, strict=True)))
+
+    def note_reported(self, record: CommandRecord) -> None:
+        """Note that a result is queued, and what of it is kept."""
+        self.change(record)
+        self._database.run("UPDATE command SET reported = 1 WHERE operation = ?", (record.command.operation,))
+
+    def obeyed_since(self, group_id: GroupId) -> ObeyedSince | None:
+        """Return from where on this device obeys in a group."""
+        row = self._database.first(
+            "SELECT operation, height, incarnation FROM obeyed_group WHERE group_id = ?", (group_id,)
+        )
+        return None if row is None else ObeyedSince(*row)
+
+    def note_obeyed(self, group_id: GroupId, since: ObeyedSince) -> None:
+        """Note that it begins to."""
+        self._database.run(
+            "INSERT OR REPLACE INTO obeyed_group VALUES (?, ?, ?, ?)",
+            (group_id, since.operation, since.height, since.incarnation),
+        )
+
+    def obeyed_groups(self) -> list[GroupId]:
+        """Return the groups that it obeys in."""
+        return [row[0] for row in self._database.run("SELECT group_id FROM obeyed_group ORDER BY group_id")]
+
+    def end_obeying(self, group_id: GroupId) -> None:
+        """Forget from where on; what was taken stays."""
+        self._database.run("DELETE FROM obeyed_group WHERE group_id = ?", (group_id,))
+
+    def forget(self, group_id: GroupId) -> None:
+        """Forget what was ordered in a group; the once-ids stay."""
+        for table in ("command", "obeyed_group"):
+            self._database.run(f"DELETE FROM {table} WHERE group_id = ?", (group_id,))  # noqa: S608 - our names
+
+
+def _values(record: CommandRecord) -> tuple[object, ...]:
+    command, result = record.command, record.result
+    return (
+        command.operation,
+        command.group_id,
+        command.once,
+        command.author,
+        command.action,
+        None if record.state in FINAL else json.dumps(dict(command.arguments)),
+        int(command.sealed),
+        command.deadline_us,
+        int(record.state),
+        record.taken_us,
+        int(record.synchronised),
+        record.started_us,
+        record.boot_id,
+        record.tries,
+        None if result is None else result.to_wire(),
+    )
+
+
+def command_record(row: dict[str, Any]) -> CommandRecord:
+    """Read a row of `command`.
+
+    Raises:
+        ValueError: it is none.
+        RemoteError: its result is none.
+    """
+    command = GivenCommand(
+        row["once"],
+        GroupId(row["group_id"]),
+        OperationId(row["operation"]),
+        DeviceKey(row["author"]),
+        row["action"],
+        json.loads(row["arguments"] or "{}"),
+        row["deadline"],
+        bool(row["sealed"]),
+    )
+    return CommandRecord(
+        command,
+        CommandState(row["state"]),
+        row["taken_at"],
+        bool(row["synchronised"]),
+        row["started_at"],
+        row["boot_id"],
+        row["tries"],
+        None if row["body"] is None else OrderResult.from_wire(row["body"]),
+    )

@@ -1,0 +1,75 @@
+"""How the words of an action become a program: the owner's, this Covey's own command line, or the agent itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.adapters.programs import ChildPrograms
+from covey.config.actions import AGENT, COVEY
+from covey.core.actions.definition import Invocation
+from covey.core.actions.results import NOT_STARTED
+from covey.errors import ActionError
+from covey.ports import ProgramEnd, RunningProgram
+
+if TYPE_CHECKING:
+    from covey.app.runtime import AgentRole
+
+_RUN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from covey.cli.main import main; sys.exit(main())"
+
+
+class ActionPrograms:
+    """Has them run; implements `ports.Programs`."""
+
+    def __init__(self, state: Path, agent: Mapping[str, Callable[[], None]]) -> None:
+        self._state = state
+        self._agent = agent
+        self._children = ChildPrograms()
+
+    def start(self, invocation: Invocation, now_us: int) -> RunningProgram:
+        """Start one, at a monotonic time in microseconds.
+
+        Raises:
+            ActionError: it cannot be started.
+        """
+        first, *words = invocation.argv
+        if first == AGENT:
+            act = self._agent.get(" ".join(words))
+            if act is None:
+                raise ActionError(f"this agent has nothing to {' '.join(words)}", NOT_STARTED)
+            act()
+            return EndedProgram(ProgramEnd(0, b"", cut=False, timed_out=False))
+        if first == COVEY:
+            package = str(Path(__file__).parents[2])
+            command = (sys.executable, "-I", "-c", _RUN, package, *words, "--state", str(self._state))
+            invocation = replace(invocation, argv=command)
+        return self._children.start(invocation, now_us)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedProgram:
+    """What the agent did itself; implements `ports.RunningProgram`."""
+
+    end: ProgramEnd
+
+    def look(self, now_us: int) -> ProgramEnd:  # noqa: ARG002 - it has ended at any time
+        """Return that it is done."""
+        return self.end
+
+    def stop(self) -> ProgramEnd:
+        """Return that it is done."""
+        return self.end
+
+
+def agent_actions(restart: Callable[[], None], roles: Sequence[AgentRole]) -> dict[str, Callable[[], None]]:
+    """Return what the agent can do itself: begin anew; and read its sensors, where it has any."""
+    from covey.app.roles.sensors import Sensors
+
+    found: dict[str, Callable[[], None]] = {"restart": restart}
+    for role in roles:
+        if isinstance(role, Sensors):
+            found["read"] = role.read_now
+    return found

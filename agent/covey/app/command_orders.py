@@ -1,0 +1,146 @@
+"""Joins what operators want a device to do, the definitions of its owner, and the agent's role."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covey.adapters.action_files import read_action_file
+from covey.adapters.journal import report
+from covey.app import shipped_files
+from covey.app.action_programs import ActionPrograms, agent_actions
+from covey.app.roles.ordered_actions import OrderedActions, OrderedGroup
+from covey.app.setting_orders import pins
+from covey.config.actions import read_action
+from covey.core.actions.definition import ActionDefinition
+from covey.core.actions.execution import Execution
+from covey.core.actions.given import GroupCommands, NewCommands
+from covey.core.actions.records import CommandRecords, Moment, ObeyedSince
+from covey.core.actions.results import NOT_ALLOWED, NOT_DEFINED
+from covey.core.group.manifest import GroupManifest, Member
+from covey.core.history.kinds import OperationKind
+from covey.core.ids import GroupId, Incarnation, OperationId
+from covey.errors import ActionError, ConfigurationError, UsageError
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
+    from covey.app.device import Device
+    from covey.app.runtime import AgentRole
+    from covey.core.node import Node
+    from covey.core.orders.authority import Pins
+
+_KINDS = (OperationKind.OPERATOR, OperationKind.COMMAND, OperationKind.APPROVAL)
+
+
+def commands_role(device: Device, restart: Callable[[], None], roles: Sequence[AgentRole]) -> OrderedActions:
+    """Return the role that does what operators have told a device to do; `roles` are those that can be told."""
+    commands = device.store.commands
+    return OrderedActions(
+        device.store,
+        commands,
+        Execution(commands, OwnerActions(device)),
+        PinnedCommands(device.store, pins(device.config)),
+        ActionPrograms(device.folder.path, agent_actions(restart, roles)),
+        device.clock,
+        report,
+    )
+
+
+def end_obeying(device: Device) -> None:
+    """Forget from where on this device obeyed commands, where its owner lets nobody give it any: so nothing that is
+    ordered until they do again is ever done."""
+    groups = device.store.commands.obeyed_groups()
+    if groups:
+        with device.store.transaction():
+            for group_id in groups:
+                device.store.commands.end_obeying(group_id)
+
+
+class OwnerActions:
+    """The actions that a device's owner lets operators have done; implements `execution.ActionOwner`.
+
+    An owner's own definition comes before the one of that name that Covey brings.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def action(self, name: str) -> ActionDefinition:
+        """Return an action that is allowed.
+
+        Raises:
+            ActionError: it is not, or is none.
+        """
+        if name not in self._device.config.operations.commands:
+            why = f"this device's owner lets no operator have {name} done"
+            raise ActionError(why, NOT_ALLOWED, hint="operations.commands names what they may")
+        try:
+            return read_action_file(self._device.folder.actions, name) or _shipped(name)
+        except ConfigurationError as error:
+            raise ActionError(str(error), NOT_DEFINED, hint=error.hint) from error
+        except UsageError as error:
+            why = f"{name} is not defined on this device"
+            raise ActionError(why, NOT_DEFINED, hint=f"operations.d/{name}.toml defines it") from error
+
+
+def _shipped(name: str) -> ActionDefinition:
+    path = f"operations.d/{name}.toml"
+    return read_action(name, shipped_files.read(path), path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ordered:
+    """Implements `ordered_actions.OrderedGroup`."""
+
+    group: GroupManifest
+    member: Member
+    commands: GroupCommands
+
+    @property
+    def counting(self) -> tuple[OperationId, ...]:
+        return self.commands.counting
+
+    @property
+    def judgement(self) -> GroupCommands:
+        return self.commands
+
+    def new(self, since: ObeyedSince, records: CommandRecords, moment: Moment) -> NewCommands:
+        return self.commands.new(self.member, since, records.knows, moment)
+
+
+class PinnedCommands:
+    """What the operators want done whom a device's owner has pinned; implements `ordered_actions.Commands`.
+
+    It is found anew only where operators have said something since, or a manifest has changed.
+    """
+
+    def __init__(self, store: SqliteStore, operators: Pins) -> None:
+        self._store = store
+        self._pins = operators
+        self._found: dict[GroupId, tuple[object, GroupCommands]] = {}
+
+    def groups(self, node: Node) -> list[OrderedGroup]:
+        """Return the groups that have operators."""
+        own = node.identity.signing_public
+        found: list[OrderedGroup] = []
+        for group in node.groups.joined():
+            member = group.member(own)
+            if member is not None and not member.is_board:
+                commands = self._of(node, group)
+                if any(group.member(operator) for operator in commands.operators):
+                    found.append(_Ordered(group, member, commands))
+        return found
+
+    def _of(self, node: Node, group: GroupManifest) -> GroupCommands:
+        store, void = self._store, node.history.standing(group.group_id).void
+        stamp = (group.hash, store.operations.last_arrival_of(group.group_id, _KINDS), void)
+        found = self._found.get(group.group_id)
+        if found is None or found[0] != stamp:
+            commands = GroupCommands(store.operations, store.groups, group, self._pins, void)
+            found = self._found[group.group_id] = stamp, commands
+        return found[1]
+
+    def incarnation(self) -> Incarnation:
+        """Return the present one."""
+        return self._store.incarnations.present()

@@ -1,0 +1,249 @@
+"""Doing what operators have told this device to do, as a role of the agent (docs/protocol.md, "Commands").
+
+A program starts only after the commit that says so, and what became of it is stored before it is reported. Nothing here
+waits for a program: a turn looks, and goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from covey.core.actions.execution import Begun, End, Execution
+from covey.core.actions.given import NewCommands
+from covey.core.actions.records import CommandRecord, CommandRecords, Moment, ObeyedSince
+from covey.core.actions.results import AGENT_ENDED, TIME, CommandState
+from covey.core.group.manifest import GroupManifest
+from covey.core.history.orders import Obeying
+from covey.core.ids import GroupId, Incarnation, OperationId, device_name
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.errors import ActionError, LocalError, UnknownGroupError
+from covey.limits.actions import CLOCK_SETTLES_US
+from covey.ports import Clock, ProgramEnd, Programs, Report, RunningProgram, Transactions
+
+_LOOK_US = 60_000_000
+"""Between two looks while nothing has come: who operates changes with the manifest."""
+_RUNNING_US = 200_000
+"""Between two looks at a program that runs, and at a command that waits."""
+_RETRY_US = 1_000_000
+"""Until a result is queued that did not fit into the outbox."""
+
+
+class OrderedGroup(Protocol):
+    """A group in which operators have a say on this device."""
+
+    @property
+    def group(self) -> GroupManifest:
+        """The group."""
+
+    @property
+    def counting(self) -> Collection[OperationId]:
+        """The commands that count, for whomever they are."""
+
+    @property
+    def judgement(self) -> object:
+        """Return another object whenever other commands may count."""
+
+    def new(self, since: ObeyedSince, records: CommandRecords, moment: Moment) -> NewCommands:
+        """Return what this device has not taken yet."""
+
+
+class Commands(Protocol):
+    """What operators want done, by what this device knows."""
+
+    def groups(self, node: Node) -> list[OrderedGroup]:
+        """Return the groups that have operators."""
+
+    def incarnation(self) -> Incarnation:
+        """Return the present one: records of an earlier one may not be all."""
+
+
+@dataclass(slots=True)
+class _Running:
+    begun: Begun
+    program: RunningProgram
+
+
+class OrderedActions:
+    """Does them, one at a time."""
+
+    def __init__(
+        self,
+        store: Transactions,
+        records: CommandRecords,
+        execution: Execution,
+        commands: Commands,
+        programs: Programs,
+        clock: Clock,
+        report: Report,
+    ) -> None:
+        self._store = store
+        self._records = records
+        self._execution = execution
+        self._commands = commands
+        self._programs = programs
+        self._clock = clock
+        self._report = report
+        self._running: _Running | None = None
+        self._counting: frozenset[OperationId] = frozenset()
+        self._judged: dict[GroupId, tuple[object, ObeyedSince]] = {}
+        """By which judgement of a group's commands what it says was taken."""
+        self._started_us: int | None = None
+        self._seen: tuple[int, int] | None = None
+        self._look_at_us = 0
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Do what is due; return when to be called next, in monotonic microseconds."""
+        moment = self._moment(now)
+        if self._seen is None:
+            self._keep(lambda: self._execution.recover(moment))
+        seen = (id(node), node.history.generation)
+        if seen != self._seen or now.monotonic_us >= self._look_at_us:
+            self._look(node, now, moment)
+            self._seen, self._look_at_us = seen, now.monotonic_us + _LOOK_US
+        busy = self._advance(now, moment)
+        reported = self._report_results(node, now)
+        if busy:
+            return now.monotonic_us + _RUNNING_US
+        return self._look_at_us if reported else min(self._look_at_us, now.monotonic_us + _RETRY_US)
+
+    def stop(self, node: Node, now: Now) -> None:
+        """End the program that runs, unless it has ended by itself, and keep what became of it."""
+        if self._running is None:
+            return
+        begun, program = self._running.begun, self._running.program
+        self._running = None
+        end = program.look(now.monotonic_us)
+        if end is None:
+            stopped = program.stop()
+            why = "the agent ended before it did, and ended it"
+            kept = End(CommandState.STOPPED, AGENT_ENDED, why, output=stopped.output, cut=stopped.cut)
+        else:
+            kept = _end(begun, end)
+        moment = self._moment(now)
+        self._keep(lambda: [self._execution.end(begun, kept, moment)])
+        self._report_results(node, now)
+
+    def _moment(self, now: Now) -> Moment:
+        self._started_us = now.monotonic_us if self._started_us is None else self._started_us
+        settled = now.monotonic_us >= self._started_us + CLOCK_SETTLES_US
+        return Moment(now.wall_us, self._clock.synchronised(), self._clock.boot_id(), settled)
+
+    def _keep(self, work: Callable[[], Iterable[CommandRecord]]) -> None:
+        """Do what stores something, in a transaction of its own, and say in the journal what is final."""
+        with self._store.transaction():
+            final = list(work())
+        for record in final:
+            result = record.result
+            if result is not None:
+                ended = result.why or f"exit code {result.exit}"
+                self._report("notice", f"{record.command.action}, as {_author(record)} ordered: {ended}")
+
+    # -- taking -------------------------------------------------------------------------------------------------------
+
+    def _look(self, node: Node, now: Now, moment: Moment) -> None:
+        counting: set[OperationId] = set()
+        for ordered in self._commands.groups(node):
+            counting.update(ordered.counting)
+            since = self._obeyed_since(node, ordered.group, now, moment)
+            if since is not None:
+                self._take(ordered, since, moment)
+        self._counting = frozenset(counting)
+
+    def _take(self, ordered: OrderedGroup, since: ObeyedSince, moment: Moment) -> None:
+        judged = (ordered.judgement, since)
+        if self._judged.get(ordered.group.group_id) != judged:
+            new = ordered.new(since, self._records, moment)
+            self._keep(lambda: [*self._execution.take(new.given, moment), *self._execution.lose(new.lost, moment)])
+            self._judged[ordered.group.group_id] = judged
+
+    def _obeyed_since(self, node: Node, group: GroupManifest, now: Now, moment: Moment) -> ObeyedSince | None:
+        """Return from where on this device obeys in a group; begin to where its records begin; None: not yet."""
+        incarnation = self._commands.incarnation()
+        since = self._records.obeyed_since(group.group_id)
+        if since is not None and since.incarnation == incarnation:
+            return since
+        if self._running is not None:
+            return None
+        try:
+            with self._store.transaction():
+                final = self._execution.give_up(group.group_id, moment)
+                operation = node.history.write(group.group_id, Obeying(), now)
+                since = ObeyedSince(operation.id, operation.height, incarnation)
+                self._records.note_obeyed(group.group_id, since)
+        except LocalError as error:
+            node.discard()
+            self._report("warning", f"obeys nobody in {group.group_id.hex()[:8]} yet: {error}")
+            return None
+        self._keep(lambda: final)
+        return since
+
+    # -- doing --------------------------------------------------------------------------------------------------------
+
+    def _advance(self, now: Now, moment: Moment) -> bool:
+        """Look at the program that runs, or begin the next one; return whether to look again soon."""
+        if self._running is not None:
+            begun, end = self._running.begun, self._running.program.look(now.monotonic_us)
+            if end is not None:
+                self._running = None
+                self._keep(lambda: [self._execution.end(begun, _end(begun, end), moment)])
+            return True
+        if not self._records.waiting():
+            return False
+        following: list[Begun | CommandRecord | None] = []
+
+        def begin() -> Iterable[CommandRecord]:
+            following.append(self._execution.begin(self._counting, moment))
+            return [each for each in following if isinstance(each, CommandRecord)]
+
+        self._keep(begin)
+        [begun_or_final] = following
+        if isinstance(begun_or_final, Begun):  # and that is durable now
+            self._start(begun_or_final, now, moment)
+        return True
+
+    def _start(self, begun: Begun, now: Now, moment: Moment) -> None:
+        self._report("notice", f"does {begun.invocation.action}, as {_author(begun.record)} ordered")
+        try:
+            program = self._programs.start(begun.invocation, now.monotonic_us)
+        except ActionError as error:
+            end = End(CommandState.REFUSED, error.code, str(error))
+            self._keep(lambda: [self._execution.end(begun, end, moment)])
+        else:
+            self._running = _Running(begun, program)
+
+    # -- reporting ----------------------------------------------------------------------------------------------------
+
+    def _report_results(self, node: Node, now: Now) -> bool:
+        """Queue what is not reported yet; return whether there was room for all."""
+        while (record := self._records.next_unreported()) is not None:
+            own = record.command.author == node.identity.signing_public
+            try:
+                with self._store.transaction():
+                    self._queue(node, record, now)
+                    kept = record.result if own or record.result is None else replace(record.result, output=b"")
+                    self._records.note_reported(replace(record, result=kept))
+            except LocalError:  # the outbox is full
+                return False
+        return True
+
+    def _queue(self, node: Node, record: CommandRecord, now: Now) -> None:
+        try:
+            group = node.groups.group(record.command.group_id)
+        except UnknownGroupError:
+            return  # there is nobody to know it
+        node.results.queue(group, record, now)
+
+
+def _end(begun: Begun, end: ProgramEnd) -> End:
+    if not end.timed_out:
+        return End(CommandState.DONE, exit=end.code, output=end.output, cut=end.cut)
+    seconds = begun.invocation.bounds.time_us // 1_000_000
+    why = f"it was ended after {seconds} s, the time that this device's owner gives it"
+    return End(CommandState.STOPPED, TIME, why, output=end.output, cut=end.cut)
+
+
+def _author(record: CommandRecord) -> str:
+    return device_name(record.command.author)

@@ -1,0 +1,209 @@
+"""What a device does with the commands that operators give it, one at a time (docs/protocol.md, "Commands").
+
+1. A command is taken once; another operation with its once-id, in whatever group, is refused.
+2. At most `WAITING_COMMANDS` wait; a further one is refused. What does not count any more when its turn comes is, too.
+3. It is looked at when its turn comes: what its owner does not allow, arguments of another shape, or a deadline that
+   has passed, is refused. Where a deadline is set and the clock cannot be believed, it waits until the agent has run
+   for `CLOCK_SETTLES_US`, and is refused then.
+4. That it begins is stored before its program starts. What had begun when the agent ended untidily is `unknown`, and
+   never begun again; unless its owner says that doing it twice is as good as once: then it is, `ACTION_TRIES` times
+   at most; or that it ends the agent, or the machine, and that has come to pass: then it is done.
+5. Where a device begins to obey anew, its records may not be all that it did. What waited or had begun is `unknown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from covey.core.actions import results
+from covey.core.actions.definition import ActionDefinition, Ends, Invocation
+from covey.core.actions.records import CommandRecord, CommandRecords, GivenCommand, Moment
+from covey.core.actions.results import CommandState, OrderResult
+from covey.core.ids import GroupId, OperationId
+from covey.errors import ActionError
+from covey.limits.actions import ACTION_TRIES, MAXIMUM_RESULT_WHY_BYTES, WAITING_COMMANDS
+
+_LOST = "this device has lost its records of what it did; it may be done, and is not repeated"
+_WENT_DOWN = "the device went down while it was being done; it may be done, and is not repeated"
+
+
+class ActionOwner(Protocol):
+    """What the device's owner has laid down, at the moment."""
+
+    def action(self, name: str) -> ActionDefinition:
+        """Return an action that is allowed.
+
+        Raises:
+            ActionError: it is not, or is none.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A command whose beginning is stored, and what is to be run once that is durable."""
+
+    record: CommandRecord
+    invocation: Invocation
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a command has ended."""
+
+    state: CommandState
+    code: str = ""
+    why: str = ""
+    exit: int | None = None
+    output: bytes = b""
+    cut: bool = False
+
+
+class Execution:
+    """Takes commands, and says which one is next. Each method is one transaction of the caller's."""
+
+    def __init__(self, records: CommandRecords, owner: ActionOwner) -> None:
+        self._records = records
+        self._owner = owner
+
+    def take(self, given: Iterable[GivenCommand], moment: Moment) -> list[CommandRecord]:
+        """Take what is new (rules 1 and 2); return what is refused at once."""
+        refused = []
+        waiting = len(self._records.waiting())
+        for command in given:
+            if self._records.knows(command.operation):
+                continue
+            record = _taken(command, moment)
+            end = None
+            if self._records.used(command.once):
+                why = "another operation with the same once-id was taken before"
+                end = End(CommandState.REFUSED, results.REPEATED, why)
+            elif waiting >= WAITING_COMMANDS:
+                why = f"{WAITING_COMMANDS} commands wait on this device already"
+                end = End(CommandState.REFUSED, results.QUEUE_FULL, why)
+            self._records.add(record)
+            if end is None:
+                waiting += 1
+            else:
+                refused.append(self._end(record, end, moment))
+        return refused
+
+    def lose(self, given: Iterable[GivenCommand], moment: Moment) -> list[CommandRecord]:
+        """Say of commands from before this device's records begin that nobody knows (rule 5); return them."""
+        found = []
+        for command in given:
+            if not self._records.knows(command.operation):
+                record = _taken(command, moment)
+                self._records.add(record)
+                found.append(self._end(record, End(CommandState.UNKNOWN, results.RECORDS_LOST, _LOST), moment))
+        return found
+
+    def give_up(self, group_id: GroupId, moment: Moment) -> list[CommandRecord]:
+        """Give up what waited or had begun in a group whose records may not be all (rule 5); return it."""
+        waiting = [self._records.record(each) for each in self._records.waiting(group_id)]
+        begun = [record for record in self._records.begun() if record.command.group_id == group_id]
+        end = End(CommandState.UNKNOWN, results.RECORDS_LOST, _LOST)
+        return [self._end(record, end, moment) for record in (*waiting, *begun) if record is not None]
+
+    def recover(self, moment: Moment) -> list[CommandRecord]:
+        """Deal with what had begun when the last process ended (rule 4); return what is final."""
+        final = []
+        for record in self._records.begun():
+            definition = self._definition(record.command)
+            if definition is not None and _has_come_to_pass(definition.ends, record, moment):
+                final.append(self._end(record, End(CommandState.DONE, exit=0), moment))
+            elif definition is not None and definition.idempotent and record.tries < ACTION_TRIES:
+                self._records.change(replace(record, state=CommandState.WAITING))
+            else:
+                end = End(CommandState.UNKNOWN, results.WENT_DOWN, _WENT_DOWN)
+                final.append(self._end(record, end, moment))
+        return final
+
+    def begin(self, counting: Collection[OperationId], moment: Moment) -> Begun | CommandRecord | None:
+        """Begin what is next; else return what has become of it (rules 2 to 4). None: nothing can be begun now.
+
+        `counting` are the commands that count for this device.
+        """
+        record = self._records.next_waiting()
+        if record is None:
+            return None
+        command = record.command
+        try:
+            if _awaits_clock(command, moment):
+                return None
+            _check(command, moment, counts=command.operation in counting)
+            invocation = self._owner.action(command.action).invocation(command.arguments)
+        except ActionError as error:
+            if record.tries:
+                return self._end(record, End(CommandState.UNKNOWN, results.WENT_DOWN, _WENT_DOWN), moment)
+            return self._end(record, End(CommandState.REFUSED, error.code, str(error)), moment)
+        begun = replace(
+            record,
+            state=CommandState.BEGUN,
+            synchronised=record.synchronised and moment.synchronised,
+            started_us=moment.wall_us,
+            boot_id=moment.boot_id,
+            tries=record.tries + 1,
+        )
+        self._records.change(begun)
+        return Begun(begun, invocation)
+
+    def end(self, begun: Begun, end: End, moment: Moment) -> CommandRecord:
+        """Keep how a program has ended, or that it could not be started."""
+        record = begun.record
+        if end.state is CommandState.REFUSED:
+            if record.tries > 1:
+                end = End(CommandState.UNKNOWN, results.WENT_DOWN, _WENT_DOWN)
+            else:
+                record = replace(record, started_us=None)
+        return self._end(record, end, moment)
+
+    def _definition(self, command: GivenCommand) -> ActionDefinition | None:
+        try:
+            return self._owner.action(command.action)
+        except ActionError:
+            return None
+
+    def _end(self, record: CommandRecord, end: End, moment: Moment) -> CommandRecord:
+        result = OrderResult(
+            record.command.operation,
+            end.state,
+            record.taken_us,
+            moment.wall_us,
+            record.started_us,
+            record.synchronised and moment.synchronised,
+            end.exit,
+            end.output,
+            end.cut,
+            end.code,
+            end.why.encode()[:MAXIMUM_RESULT_WHY_BYTES].decode(errors="ignore"),
+        )
+        ended = replace(record, state=end.state, result=result)
+        self._records.change(ended)
+        return ended
+
+
+def _taken(command: GivenCommand, moment: Moment) -> CommandRecord:
+    return CommandRecord(command, CommandState.WAITING, moment.wall_us, moment.synchronised)
+
+
+def _has_come_to_pass(ends: Ends, record: CommandRecord, moment: Moment) -> bool:
+    return ends is Ends.AGENT or (ends is Ends.MACHINE and record.boot_id != moment.boot_id)
+
+
+def _awaits_clock(command: GivenCommand, moment: Moment) -> bool:
+    return command.deadline_us is not None and not (moment.synchronised or moment.settled)
+
+
+def _check(command: GivenCommand, moment: Moment, *, counts: bool) -> None:
+    if not counts:
+        raise ActionError("whoever ordered it is no operator any more, or no member", results.REVOKED)
+    if command.sealed:
+        raise ActionError("its arguments are sealed, and not for this device", results.SEALED)
+    if command.deadline_us is None:
+        return
+    if not moment.synchronised:
+        raise ActionError("it has a deadline, and this device does not know what time it is", results.CLOCK)
+    if moment.wall_us > command.deadline_us:
+        raise ActionError("its deadline had passed when its turn came", results.LATE)

@@ -1,0 +1,126 @@
+"""Which commands of a group a device is to do (docs/protocol.md, "Commands").
+
+1. Those that count (`orders/authority.py`) and follow, directly or not, the operation by which it began to obey in the
+   group. So neither a newcomer, nor a device that has lost its records, nor a replay ever does what was ordered before,
+   and no clock is needed for it.
+2. Of these, those that are for the device by the manifest that holds, and by the one that the command names: so nobody
+   does what was ordered of others before it became one of them.
+3. A device that obeyed in the group before, in records that it has lost, says of the others that it does not know: of
+   the last `LOST_COMMANDS`, as far as they are not known to be past their deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from covey.core.actions.records import GivenCommand, Moment, ObeyedSince
+from covey.core.group.manifest import GroupManifest, Member, read_manifest
+from covey.core.history.bodies import read_body
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import Operation, read_operation
+from covey.core.history.orders import CommandOrder
+from covey.core.history.records import NamedManifestRecords
+from covey.core.ids import DeviceKey, OperationId
+from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
+from covey.core.orders.nodes import OrderRecords
+from covey.limits.actions import LOST_COMMANDS
+
+
+@dataclass(frozen=True, slots=True)
+class NewCommands:
+    """Commands that are for a device and that it has not taken yet."""
+
+    given: list[GivenCommand]
+    """Those that it is to do, in the history's order."""
+    lost: list[GivenCommand]
+    """Those that it may have done, and cannot know."""
+
+
+class GroupCommands:
+    """What operators want done in one group, by what a device that has pinned some of them knows."""
+
+    def __init__(
+        self,
+        operations: OrderRecords,
+        manifests: NamedManifestRecords,
+        group: GroupManifest,
+        pins: Pins,
+        void: Collection[OperationId],
+    ) -> None:
+        self._operations = operations
+        self._manifests = manifests
+        self._group = group
+        members = {member.keys.signing_public for member in group.members}
+        weighed: WeighedOrders = weigh_orders(
+            operations, group.group_id, pins, members, void, kind=OperationKind.COMMAND
+        )
+        self.operators = weighed.operators
+        self.counting = tuple(order.id for order in weighed.orders if order.counts)
+        """The commands that count, for whomever they are, in the history's order."""
+
+    def new(
+        self, member: Member, since: ObeyedSince, knows: Callable[[OperationId], bool], moment: Moment
+    ) -> NewCommands:
+        """Return what a member that obeys since an operation has not taken yet."""
+        following, obeyed_before = self._ancestry(member.keys.signing_public, since)
+        given, lost = [], []
+        for operation_id in self.counting:
+            if knows(operation_id) or (obeyed_before is None and operation_id not in following):
+                continue
+            operation, order = self._read(operation_id)
+            if not self._is_for(member, operation, order):
+                continue
+            if operation_id in following:
+                given.append(_given(operation, order))
+            elif operation.height > (obeyed_before or 0) and not _is_past(order, moment):
+                lost.append(_given(operation, order))
+        return NewCommands(given, lost[-LOST_COMMANDS:])
+
+    def _ancestry(self, own: DeviceKey, since: ObeyedSince) -> tuple[frozenset[OperationId], int | None]:
+        """Return what follows an operation by which a device obeys, directly or not, as far as it bears on orders.
+
+        And how high the first other one of these stands; None: there is none.
+        """
+        following: set[OperationId] = set()
+        above: set[int] = set()
+        obeyed_before: int | None = None
+        for node in self._operations.nodes(self._group.group_id):
+            if node.id == since.operation or not above.isdisjoint(node.follows):
+                above.add(node.arrival)
+                following.add(node.id)
+            elif node.kind == OperationKind.OBEYING and node.author == own and obeyed_before is None:
+                obeyed_before = node.height
+        return frozenset(following), obeyed_before
+
+    def _read(self, operation_id: OperationId) -> tuple[Operation, CommandOrder]:
+        raw = self._operations.raw(self._group.group_id, operation_id)
+        assert raw is not None, "it was just weighed"
+        operation = read_operation(raw, verify=False)
+        order = read_body(operation)
+        assert isinstance(order, CommandOrder), "of that kind"
+        return operation, order
+
+    def _is_for(self, member: Member, operation: Operation, order: CommandOrder) -> bool:
+        if not order.selector.selects(member):
+            return False
+        raw = self._manifests.manifest(self._group.group_id, operation.manifest)
+        named = None if raw is None else read_manifest(raw, verify=False).member(member.keys.signing_public)
+        return named is not None and order.selector.selects(named)
+
+
+def _is_past(order: CommandOrder, moment: Moment) -> bool:
+    return order.deadline_us is not None and moment.synchronised and moment.wall_us > order.deadline_us
+
+
+def _given(operation: Operation, order: CommandOrder) -> GivenCommand:
+    return GivenCommand(
+        order.once,
+        operation.group_id,
+        operation.id,
+        operation.author,
+        order.action,
+        order.arguments,
+        order.deadline_us,
+        order.sealed is not None,
+    )

@@ -1,0 +1,32 @@
+"""Queueing what has become of a command for those who are to know it: whoever gave it, and the collectors."""
+
+from __future__ import annotations
+
+from covey.core.actions.records import CommandRecord
+from covey.core.group.manifest import COLLECTOR, GroupManifest
+from covey.core.ids import DeviceKey
+from covey.core.link.send_queue import SendQueue
+from covey.core.now import Now
+from covey.core.wire.message import MessageType
+
+
+class ResultReporting:
+    """Reports results of this device's commands."""
+
+    def __init__(self, own: DeviceKey, queue: SendQueue) -> None:
+        self._own = own
+        self._queue = queue
+
+    def queue(self, group: GroupManifest, record: CommandRecord, now: Now) -> None:
+        """Queue a result for the command's author and the collectors, as far as they are members.
+
+        Raises:
+            LocalError: the outbox is full: then the caller rolls back.
+        """
+        assert record.result is not None, "it is final"
+        body = record.result.to_wire()
+        for member in group.members:
+            key = member.keys.signing_public
+            wanted = key == record.command.author or COLLECTOR in member.capabilities
+            if wanted and key != self._own and not member.is_board:
+                self._queue.queue(key, MessageType.ORDER_RESULT, group.group_id, body, now)

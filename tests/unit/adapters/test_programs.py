@@ -1,0 +1,183 @@
+"""`covey.adapters.programs`: what a program gets, what it may take, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.programs import ChildPrograms
+from covey.core.actions.definition import Invocation, ProgramBounds
+from covey.core.actions.results import NOT_STARTED
+from covey.errors import ActionError
+from covey.limits.units import KIB, MIB
+from covey.ports import ProgramEnd, RunningProgram
+from tests.waiting import wait_until
+
+_BOUNDS = ProgramBounds(time_us=60_000_000, memory_bytes=1_024 * MIB)
+_START_US = 1_000_000
+
+
+def _start(*argv: str, bounds: ProgramBounds = _BOUNDS) -> RunningProgram:
+    program = shutil.which(argv[0])
+    assert program is not None
+    return ChildPrograms().start(Invocation("test", {}, (program, *argv[1:]), bounds), _START_US)
+
+
+def _start_path(program: Path) -> RunningProgram:
+    return ChildPrograms().start(Invocation("test", {}, (str(program),), _BOUNDS), _START_US)
+
+
+def _ended(running: RunningProgram, now_us: int = _START_US) -> ProgramEnd:
+    found: list[ProgramEnd] = []
+
+    def ends() -> bool:
+        end = running.look(now_us)
+        found.extend([end] if end else [])
+        return bool(found)
+
+    wait_until(ends)
+    return found[0]
+
+
+def _run(*argv: str, bounds: ProgramBounds = _BOUNDS) -> ProgramEnd:
+    return _ended(_start(*argv, bounds=bounds))
+
+
+def _python(code: str, *argv: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", code, *argv)
+
+
+def test_arguments_come_as_they_are_and_the_exit_code_goes_back() -> None:
+    code = "import sys; print(sys.argv[1:]); print('oh', file=sys.stderr); sys.exit(3)"
+    end = _run(*_python(code, "$(id); *", "a b"))
+    assert end.code == 3
+    assert b"['$(id); *', 'a b']" in end.output
+    assert b"oh" in end.output
+
+
+def test_a_program_gets_nothing_of_the_agents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COVEY_SECRET_OF_THE_TEST", "x")
+    kept = os.open(tmp_path / "held", os.O_RDWR | os.O_CREAT)
+    os.set_inheritable(kept, True)
+    try:
+        code = (
+            "import os,sys; print(sorted(os.environ), sorted(os.listdir('/proc/self/fd')), os.getcwd(),"
+            "os.getsid(0) == os.getpid(), sys.stdin.read() == '')"
+        )
+        output = _run(*_python(code)).output.decode()
+    finally:
+        os.close(kept)
+    assert "SECRET" not in output
+    assert "['0', '1', '2', '3'] / True True" in output  # 3 is the folder that it lists
+
+
+_FAMILY = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = os.fork()
+if child == 0:
+    os.setsid()
+    time.sleep(600)
+open(sys.argv[1] + ".new", "w").write(f"{os.getpid()} {child}")
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+"""
+"""A program with a child in a session of its own, both deaf to SIGTERM."""
+
+
+def _family(marker: Path) -> list[int]:
+    wait_until(marker.exists)
+    return [int(pid) for pid in marker.read_text().split()]
+
+
+def test_at_its_time_it_ends_with_all_its_children(tmp_path: Path) -> None:
+    marker = tmp_path / "pids"
+    running = _start(*_python(_FAMILY + "time.sleep(600)", str(marker)))
+    family = _family(marker)
+    assert running.look(_START_US + _BOUNDS.time_us - 1) is None
+    end = _ended(running, _START_US + _BOUNDS.time_us)
+    assert end.timed_out
+    assert end.code < 0
+    assert not any(map(_is_running, family))
+
+
+def test_what_it_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+    marker = tmp_path / "pids"
+    end = _run(*_python(_FAMILY + "sys.exit(5)", str(marker)))
+    assert (end.code, end.timed_out) == (5, False)
+    assert not any(map(_is_running, _family(marker)))
+
+
+def test_when_it_is_stopped_all_of_it_has_ended(tmp_path: Path) -> None:
+    marker = tmp_path / "pids"
+    running = _start(*_python(_FAMILY + "time.sleep(600)", str(marker)))
+    family = _family(marker)
+    assert running.stop().code < 0
+    assert not any(map(_is_running, family))
+
+
+def test_it_ends_with_an_agent_that_is_killed(tmp_path: Path) -> None:
+    marker = tmp_path / "pids"
+    agent = subprocess.Popen([sys.executable, "-c", _AGENT, sys.executable, _FAMILY + "time.sleep(600)", str(marker)])
+    family = _family(marker)
+    agent.kill()
+    agent.wait()
+    for pid in family:
+        wait_until(lambda pid=pid: not _is_running(pid))
+
+
+_AGENT = """
+import sys, time
+from covey.adapters.programs import ChildPrograms
+from covey.core.actions.definition import Invocation, ProgramBounds
+argv = (sys.argv[1], "-c", *sys.argv[2:])
+running = ChildPrograms().start(Invocation("test", {}, argv, ProgramBounds()), 0)
+time.sleep(600)
+"""
+
+
+def _is_running(pid: int) -> bool:
+    """Say whether a process runs; one that is dead and that nobody has reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_of_its_output_the_beginning_is_kept() -> None:
+    bounds = ProgramBounds(_BOUNDS.time_us, _BOUNDS.memory_bytes, output_bytes=KIB)
+    end = _run(*_python("print('a' * 1_000 + 'b' * 500_000)"), bounds=bounds)
+    assert (end.code, end.cut) == (0, True)
+    assert end.output == b"a" * 1_000 + b"b" * 24
+
+
+def test_what_writes_for_ever_holds_nothing_up() -> None:
+    running = _start(*_python("while True: print('a' * 10_000)"))
+    for _ in range(20):
+        assert running.look(_START_US) is None
+    end = running.stop()
+    assert end.code < 0
+    assert len(end.output) <= _BOUNDS.output_bytes
+
+
+def test_memory_has_its_bound() -> None:
+    bounds = ProgramBounds(_BOUNDS.time_us, 256 * MIB)
+    end = _run(*_python("bytearray(400 * 2**20)"), bounds=bounds)
+    assert end.code != 0
+    assert b"MemoryError" in end.output
+
+
+def test_what_cannot_be_run_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ActionError) as caught:
+        _start_path(tmp_path / "none")
+    assert caught.value.code == NOT_STARTED
+    broken = tmp_path / "broken"
+    broken.write_text("#!/nowhere\n")
+    broken.chmod(0o755)
+    end = _ended(_start_path(broken))
+    assert end.code == 126
+    assert b"cannot be started" in end.output

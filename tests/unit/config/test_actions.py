@@ -1,0 +1,114 @@
+"""`covey.config.actions`: a definition is read whole, or refused with what is wrong in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from covey.config.actions import read_action
+from covey.core.actions.definition import Ends, ProgramBounds
+from covey.errors import ConfigurationError
+from covey.limits.units import KIB, MIB
+
+_WHOLE = """
+summary = "restart a service"
+argv = ["/usr/bin/systemctl", "restart", "{unit}", "--lines={lines}", "{name}"]
+idempotent = true
+ends = "machine"
+seconds = 30
+memory_mib = 64
+output_kib = 16
+
+[arguments.unit]
+choice = ["grafana.service", "telegraf.service"]
+
+[arguments.lines]
+integer = [-1, 100]
+
+[arguments.name]
+text = 8
+characters = "abc-"
+"""
+_CHOICE = 'choice = ["grafana.service", "telegraf.service"]'
+_INTEGER = "integer = [-1, 100]"
+_TEXT = 'text = 8\ncharacters = "abc-"'
+_NO_SHAPE = "integer = [low, high], or choice, or text"
+
+
+def _refused(text: str, name: str = "restart-service") -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        read_action(name, text, "restart-service.toml")
+    return f"{caught.value} {caught.value.hint}"
+
+
+def test_a_definition_is_read() -> None:
+    action = read_action("restart-service", _WHOLE, "restart-service.toml")
+    assert action.bounds == ProgramBounds(30_000_000, 64 * MIB, 16 * KIB)
+    assert (action.idempotent, action.ends) == (True, Ends.MACHINE)
+    given = {"unit": "grafana.service", "lines": "7", "name": "abc"}
+    assert action.invocation(given).argv[2:] == ("grafana.service", "--lines=7", "abc")
+
+
+def test_without_more_an_action_has_bounds_and_is_not_repeated() -> None:
+    action = read_action("beep", 'summary = "beep"\nargv = ["/usr/bin/beep"]', "beep.toml")
+    assert (action.bounds, action.idempotent, dict(action.arguments)) == (ProgramBounds(), False, {})
+    assert action.ends is Ends.NOTHING
+
+
+def test_a_text_begins_with_a_dash_only_where_that_is_said() -> None:
+    shapes = [
+        read_action("a", _WHOLE.replace(_TEXT, text), "a.toml").arguments["name"]
+        for text in (_TEXT, f"{_TEXT}\ndash = true")
+    ]
+    assert [shape.objection("-a") is None for shape in shapes] == [False, True]
+
+
+@pytest.mark.parametrize("first", ["covey", "agent"])
+def test_the_first_word_may_mean_covey_or_the_agent(first: str) -> None:
+    action = read_action("a", f'summary = "a"\nargv = ["{first}", "restart"]', "a.toml")
+    assert action.argv == (first, "restart")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("summary =", "sumary =", "did you mean 'summary'"),
+        ('"restart a service"', '"a\\nb"', "summary must be"),
+        ('"restart a service"', '""', "summary must be"),
+        ('"/usr/bin/systemctl"', '"systemctl"', "whole path"),
+        ('"/usr/bin/systemctl"', '"/usr/bin/{unit}"', "whole path"),
+        ('"/usr/bin/systemctl", "restart", "{unit}", "--lines={lines}", "{name}"', "", "whole path"),
+        ('"/usr/bin/systemctl", "restart", "{unit}", "--lines={lines}", "{name}"', '"agent"', "whole path"),
+        ('"restart", "{unit}"', '"restart\\u0000", "{unit}"', "whole path"),
+        ('"restart", "{unit}"', '"restart"', "argv does not use"),
+        ('"{unit}"', '"{unit}", "{other}"', "no argument"),
+        ("idempotent = true", "idempotent = 1", "true or false"),
+        ('ends = "machine"', 'ends = "world"', "agent or machine"),
+        ('ends = "machine"', "ends = []", "agent or machine"),
+        ("seconds = 30", "seconds = 0", "between 1 and"),
+        ("seconds = 30", "seconds = 3601", "between 1 and"),
+        ("seconds = 30", "seconds = true", "between 1 and"),
+        ("output_kib = 16", "output_kib = 65", "between 1 and"),
+        (_CHOICE, "choice = []", _NO_SHAPE),
+        (_CHOICE, "choice = [1]", _NO_SHAPE),
+        (_CHOICE, 'choices = ["a"]', "did you mean 'choice'"),
+        (_CHOICE, 'pattern = "(a+)+"', "nothing that is known"),
+        (_INTEGER, "integer = [2, 1]", _NO_SHAPE),
+        (_INTEGER, "integer = [false, true]", _NO_SHAPE),
+        (_INTEGER, 'integer = [1, 2]\ncharacters = "a"', _NO_SHAPE),
+        (_TEXT, "text = 8", _NO_SHAPE),
+        (_TEXT, 'text = 8\ncharacters = ""', _NO_SHAPE),
+        (_TEXT, 'text = 8\ncharacters = "a\\n"', _NO_SHAPE),
+        (_TEXT, 'text = 0\ncharacters = "a"', _NO_SHAPE),
+        (_TEXT, 'text = true\ncharacters = "a"', _NO_SHAPE),
+        (_TEXT, f'{_TEXT}\ndash = "yes"', _NO_SHAPE),
+        ("[arguments.unit]", "[arguments.Unit]", "a name is"),
+    ],
+)
+def test_a_mistake_is_named(before: str, after: str, says: str) -> None:
+    assert before in _WHOLE
+    assert says in _refused(_WHOLE.replace(before, after))
+
+
+def test_a_file_has_an_actions_name_and_is_toml() -> None:
+    assert "a name is" in _refused(_WHOLE, "Restart Service")
+    assert "restart-service.toml" in _refused("argv = [")

@@ -1,0 +1,246 @@
+"""`covey.core.actions.execution`: a command has one effect, or it is said why it has none, whenever the power goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.sqlite.commands import CommandTables
+from covey.core.actions import results
+from covey.core.actions.definition import ActionDefinition, Ends, Integer
+from covey.core.actions.execution import Begun, End, Execution
+from covey.core.actions.records import CommandRecord, GivenCommand, Moment
+from covey.core.actions.results import CommandState
+from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
+from covey.errors import ActionError
+from covey.limits.actions import ACTION_TRIES, WAITING_COMMANDS
+from tests.fleet import open_store
+
+_NOW = Moment(1_000, True, b"boot one")
+_KIM = DeviceKey(bytes([7]) * 32)
+_GROUP = GroupId(bytes(32))
+_DONE = End(CommandState.DONE, exit=0)
+
+
+class _Owner:
+    """Lets operators have everything done that is defined, but `off`."""
+
+    def __init__(self) -> None:
+        self.allowed = {"blink", "dim", "again", "boot"}
+        self._actions = {
+            "blink": ActionDefinition("blink", "blink", ("/bin/blink",)),
+            "dim": ActionDefinition("dim", "dim", ("/bin/dim", "{to}"), {"to": Integer(0, 9)}, idempotent=True),
+            "again": ActionDefinition("again", "begin anew", ("agent", "restart"), ends=Ends.AGENT),
+            "boot": ActionDefinition("boot", "boot", ("/bin/boot",), ends=Ends.MACHINE),
+        }
+
+    def action(self, name: str) -> ActionDefinition:
+        if name not in self.allowed:
+            raise ActionError(f"{name} is not allowed", results.NOT_ALLOWED)
+        return self._actions[name]
+
+
+class Site:
+    """One device's rules over its real tables."""
+
+    def __init__(self, tables: CommandTables) -> None:
+        self.tables, self.owner = tables, _Owner()
+        self.execution = Execution(tables, self.owner)
+        self.counting: set[OperationId] = set()
+
+    def take(self, *commands: GivenCommand, moment: Moment = _NOW) -> list[CommandRecord]:
+        self.counting |= {each.operation for each in commands}
+        return self.execution.take(commands, moment)
+
+    def begin(self, moment: Moment = _NOW) -> Begun:
+        begun = self.execution.begin(self.counting, moment)
+        assert isinstance(begun, Begun)
+        return begun
+
+    def refused(self, moment: Moment = _NOW) -> tuple[CommandState, str]:
+        return _said(self.execution.begin(self.counting, moment))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with closing(open_store(tmp_path / "state", Incarnation(bytes(8)))) as store:
+        yield Site(store.commands)
+
+
+def _command(number: int = 0, action: str = "blink", **arguments: str) -> GivenCommand:
+    once, operation = bytes([number % 256, number // 256]) * 8, OperationId(number.to_bytes(32, "big"))
+    return GivenCommand(once, _GROUP, operation, _KIM, action, arguments)
+
+
+def _said(record: object) -> tuple[CommandState, str]:
+    assert isinstance(record, CommandRecord)
+    assert record.result is not None
+    assert record.result.why or record.state is CommandState.DONE
+    assert results.OrderResult.from_wire(record.result.to_wire()) == record.result
+    return record.state, record.result.code
+
+
+def test_commands_are_done_one_after_the_other_in_the_order_in_which_they_came(site: Site) -> None:
+    assert site.take(_command(2), _command(1, "dim", to="3")) == []
+    first = site.begin()
+    assert first.invocation.argv == ("/bin/blink",)
+    later = Moment(2_000, True)
+    result = site.execution.end(first, End(CommandState.DONE, exit=3, output=b"oh"), later).result
+    assert result is not None
+    assert (result.exit, result.output, result.taken_us, result.started_us, result.ended_us) == (
+        *(3, b"oh"),
+        *(1_000, 1_000, 2_000),
+    )
+    second = site.begin()
+    assert second.invocation.argv == ("/bin/dim", "3")
+    site.execution.end(second, End(CommandState.STOPPED, results.TIME, "its time was up"), _NOW)
+    assert site.execution.begin(site.counting, _NOW) is None
+    assert site.tables.record(second.record.command.operation) is not None
+
+
+@pytest.mark.parametrize("start", [True, False])
+def test_times_are_as_good_as_the_worst_of_the_clocks(site: Site, start: bool) -> None:
+    site.take(_command())
+    begun = site.begin(Moment(1_000, start))
+    result = site.execution.end(begun, _DONE, Moment(2_000, not start)).result
+    assert result is not None
+    assert not result.synchronised
+
+
+def test_a_once_id_has_one_effect_in_whatever_operation_and_group(site: Site) -> None:
+    site.take(_command())
+    site.execution.end(site.begin(), _DONE, _NOW)
+    assert site.take(_command()) == [], "it is known"
+    site.tables.forget(_GROUP)
+    other = replace(_command(), operation=OperationId(b"x" * 32), group_id=GroupId(b"y" * 32))
+    [refused] = site.take(other)
+    assert _said(refused) == (CommandState.REFUSED, results.REPEATED)
+    assert site.execution.begin(site.counting, _NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "moment", "code"),
+    [
+        (_command(action="off"), _NOW, results.NOT_ALLOWED),
+        (_command(action="dim", to="10"), _NOW, results.ARGUMENTS),
+        (_command(action="dim", to="1; reboot"), _NOW, results.ARGUMENTS),
+        (replace(_command(), deadline_us=999), _NOW, results.LATE),
+        (replace(_command(), deadline_us=5_000), Moment(1_000, False), results.CLOCK),
+        (replace(_command(), sealed=True), _NOW, results.SEALED),
+    ],
+)
+def test_what_is_not_done_is_refused_with_its_reason(
+    site: Site, command: GivenCommand, moment: Moment, code: str
+) -> None:
+    site.take(command, moment=moment)
+    assert site.refused(moment) == (CommandState.REFUSED, code)
+    assert site.execution.begin(site.counting, moment) is None
+
+
+def test_a_command_without_a_deadline_needs_no_clock_and_one_at_its_deadline_is_done(site: Site) -> None:
+    site.take(_command(1))
+    site.execution.end(site.begin(Moment(1, False)), _DONE, _NOW)
+    site.take(replace(_command(2), deadline_us=1_000))
+    site.begin()
+
+
+def test_a_clock_that_has_just_started_is_waited_for(site: Site) -> None:
+    site.take(replace(_command(), deadline_us=5_000))
+    assert site.execution.begin(site.counting, Moment(1_000, False, settled=False)) is None
+    site.begin(Moment(1_000, True, settled=False))
+
+
+def test_what_counts_no_more_when_its_turn_comes_is_not_done(site: Site) -> None:
+    site.take(_command())
+    site.counting.clear()
+    assert site.refused() == (CommandState.REFUSED, results.REVOKED)
+
+
+@pytest.mark.parametrize(
+    ("action", "boot", "outcome"),
+    [
+        ("blink", b"boot one", (CommandState.UNKNOWN, results.WENT_DOWN)),
+        ("blink", b"boot two", (CommandState.UNKNOWN, results.WENT_DOWN)),
+        ("dim", b"boot one", None),
+        ("again", b"boot one", (CommandState.DONE, "")),
+        ("boot", b"boot one", (CommandState.UNKNOWN, results.WENT_DOWN)),
+        ("boot", b"boot two", (CommandState.DONE, "")),
+    ],
+)
+def test_after_a_crash_only_what_may_be_repeated_is(
+    site: Site, action: str, boot: bytes, outcome: tuple[CommandState, str] | None
+) -> None:
+    site.take(_command(1, action, **({"to": "1"} if action == "dim" else {})))
+    site.begin()
+    site.execution = Execution(site.tables, site.owner)
+    moment = Moment(2_000, True, boot)
+    assert [_said(each) for each in site.execution.recover(moment)] == ([] if outcome is None else [outcome])
+    assert isinstance(site.execution.begin(site.counting, moment), Begun) == (outcome is None)
+
+
+def test_after_a_crash_what_may_no_more_be_done_is_unknown_and_not_refused(site: Site) -> None:
+    site.take(replace(_command(1, "dim", to="1"), deadline_us=1_500))
+    site.begin()
+    late = Moment(2_000, True)
+    assert site.execution.recover(late) == []
+    assert site.refused(late) == (CommandState.UNKNOWN, results.WENT_DOWN)
+    site.take(_command(2, "dim", to="1"))
+    site.begin()
+    site.owner.allowed.clear()
+    assert [_said(each) for each in site.execution.recover(_NOW)] == [(CommandState.UNKNOWN, results.WENT_DOWN)]
+
+
+def test_what_takes_the_machine_down_with_it_is_not_repeated_for_ever(site: Site) -> None:
+    site.take(_command(1, "dim", to="1"))
+    for _ in range(ACTION_TRIES):
+        assert site.execution.recover(_NOW) == []
+        site.begin()
+    assert [_said(each) for each in site.execution.recover(_NOW)] == [(CommandState.UNKNOWN, results.WENT_DOWN)]
+
+
+def test_what_cannot_be_started_was_not_done(site: Site) -> None:
+    site.take(_command(1), _command(2, "dim", to="1"))
+    not_started = End(CommandState.REFUSED, results.NOT_STARTED, "there is no such program")
+    record = site.execution.end(site.begin(), not_started, _NOW)
+    assert _said(record) == (CommandState.REFUSED, results.NOT_STARTED)
+    site.begin()
+    site.execution.recover(_NOW)
+    record = site.execution.end(site.begin(), not_started, _NOW)
+    assert _said(record) == (CommandState.UNKNOWN, results.WENT_DOWN), "it had begun before"
+
+
+def test_what_does_not_fit_into_the_queue_is_refused(site: Site) -> None:
+    refused = site.take(*(_command(number) for number in range(WAITING_COMMANDS + 2)))
+    assert [_said(each) for each in refused] == [(CommandState.REFUSED, results.QUEUE_FULL)] * 2
+    site.begin()
+
+
+def test_who_has_lost_records_repeats_nothing_that_it_had_taken(site: Site) -> None:
+    site.take(_command(1), _command(2, "dim", to="1"))
+    site.begin()
+    lost = site.execution.give_up(_GROUP, _NOW)
+    assert [_said(each) for each in lost] == [(CommandState.UNKNOWN, results.RECORDS_LOST)] * 2
+    assert site.execution.begin(site.counting, _NOW) is None
+    assert [_said(each) for each in site.execution.lose([_command(2), _command(3)], _NOW)] == [
+        (CommandState.UNKNOWN, results.RECORDS_LOST)
+    ]
+    assert site.take(_command(3)) == []
+
+
+def test_results_are_given_out_one_by_one_and_arguments_are_not_kept(site: Site) -> None:
+    site.take(_command(1, "dim", to="1"), _command(2, "dim", to="2"))
+    for _ in range(2):
+        site.execution.end(site.begin(), _DONE, _NOW)
+    first = site.tables.next_unreported()
+    assert first is not None
+    assert first.command.arguments == {}
+    second = site.tables.next_unreported(first.command.operation)
+    assert second is not None
+    site.tables.note_reported(first)
+    assert site.tables.next_unreported() == second
+    site.tables.note_reported(second)
+    assert site.tables.next_unreported() is None
