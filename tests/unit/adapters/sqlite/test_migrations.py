@@ -113,6 +113,12 @@ def test_a_damaged_state_of_before_is_saved_without_loss(ann: State) -> None:
     _deliver(folder)
 
 
+def test_no_two_migrations_share_a_number() -> None:
+    scripts = resources.files("covey.adapters.sqlite") / "schema"
+    names = sorted(entry.name for entry in scripts.iterdir() if entry.name.endswith(".sql"))
+    assert [int(name.split("_")[0]) for name in names] == list(range(1, len(names) + 1))
+
+
 def _deliver(folder: Path) -> None:
     """What waited comes, once and in order; and the numbers go on."""
     ann, ben = DurableDevice("ann", folder, collects=True), DurableDevice("ben", folder)
