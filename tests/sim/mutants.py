@@ -29,9 +29,10 @@ from covey.core.group.manifest import Member
 from covey.core.group.messages import Bundle, GroupSend
 from covey.core.group.resolver import Step
 from covey.core.ids import DeviceKey, NoisePublic, Place
+from covey.core.link import lanes as lanes_module
 from covey.core.link import sealer as sealer_module
-from covey.core.link import send_window as send_window_module
 from covey.core.link.incarnations import IncarnationSpan
+from covey.core.link.lanes import Lane
 from covey.core.link.link_keys import LinkKey, SendingLinks
 from covey.core.link.receiver import Arrival, ReceiveLink
 from covey.core.link.sealer import Outgoing, Sealer
@@ -272,10 +273,10 @@ def _eldest_attacker(counting: Any, stuck: Sequence[Step]) -> Step:
 
 
 def _one_window(windows: Windows, recipient: DeviceKey) -> None:
-    windows._others.setdefault(recipient, SendLink(recipient)).queue_grew()
+    windows._others.setdefault((recipient, Lane.BULK), SendLink(recipient)).queue_grew()
 
 
-def _control_or_not(outbox: Outbox, recipient: DeviceKey, after: Place, limit: int, size: int, **_control: Any) -> Any:
+def _control_or_not(outbox: Outbox, recipient: DeviceKey, after: Place, limit: int, size: int, **_lane: Any) -> Any:
     return _queued(outbox, recipient, after, limit, size)
 
 
@@ -353,7 +354,7 @@ MUTANTS = (
         {
             (Windows, "queue_grew"): _one_window,
             (Outbox, "queued"): _control_or_not,
-            (send_window_module, "LINK_WINDOW_MESSAGES"): 8,  # no world fills a whole one; 8 alone is no mistake
+            (lanes_module, "_WINDOWS"): dict.fromkeys(Lane, 8),  # no world fills a whole one; 8 alone is no mistake
         },
         _OF_A_LOSS,
     ),

@@ -64,6 +64,7 @@ class BytesByClass:
     control: Count
     data: Count
     telemetry: Count
+    history: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +219,7 @@ class WaitingMessage:
 
     recipient: DeviceName
     place: Annotated[int, Says(minimum=1, description="its place in that queue")]
-    class_: Literal["control", "data", "telemetry"]
+    class_: Literal["control", "data", "telemetry", "history"]
     bytes: Count
     seconds: Annotated[Count, Says(description="since it was queued")]
 

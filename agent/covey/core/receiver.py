@@ -80,8 +80,9 @@ class ReceivingParts:
     routes: BoardRoutes
 
 
-def _is_control(message: Message) -> bool:
-    return class_of(message.type) is MessageClass.CONTROL
+def _overtakes(message: Message) -> bool:
+    """Say whether a message may have been sent before others of lower numbers."""
+    return class_of(message.type) in {MessageClass.CONTROL, MessageClass.HISTORY}
 
 
 class Receiver:
@@ -138,7 +139,7 @@ class Receiver:
             self._parts.rates.spend(author, DEFECT_TOKENS, now.monotonic_us)
             authorise(self._parts.membership, message, now.wall_us)
             link = self._parts.links.of(author, message.incarnation)
-            if message.link_seq and link.classify(message.link_seq, control=_is_control(message)) is Arrival.NEW:
+            if message.link_seq and link.classify(message.link_seq, overtakes=_overtakes(message)) is Arrival.NEW:
                 self._records.quarantine.add(UNFORESEEN, message.raw, now.wall_us)
                 self._records.counters.count(f"quarantined_{UNFORESEEN}")
                 link.take(message.link_seq)
@@ -237,7 +238,7 @@ class Receiver:
         message, link = delivery.message, delivery.link
         known = Seen(message.author, news=False)
         try:
-            arrival = link.classify(message.link_seq, control=_is_control(message))
+            arrival = link.classify(message.link_seq, overtakes=_overtakes(message))
         except LimitError as error:
             link.answer_soon(now.monotonic_us)  # it shows the sender where this link stands
             self._drop(error, message.author)

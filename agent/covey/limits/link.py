@@ -14,6 +14,10 @@ LINK_WINDOW_BYTES = 4 * MIB
 LINK_WINDOW_CONTROL_MESSAGES = 64
 """Control messages in flight to one recipient, beside the others: few are ever under way."""
 
+LINK_WINDOW_HISTORY_MESSAGES = 4
+"""Messages of a group's history in flight to one recipient: each carries up to 320 KiB, and mostly one is asked for at
+a time."""
+
 LINK_WINDOW_RESTART_MESSAGES = 20
 """Messages that go at once to a recipient that is there again: as many as it answers at once
 (`ACKNOWLEDGE_EVERY_MESSAGES`). Its answer opens the window."""

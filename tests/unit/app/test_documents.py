@@ -31,7 +31,7 @@ def _status() -> Status:
         relay=RelayStatus("mqtt://a", "up", 5),
         relays=(RelayStatus("mqtt://a", "up", 5), RelayStatus("mqtt://b", "refused", 1)),
         clock_synchronised=True,
-        outbox=OutboxStatus(1, 90, 100, BytesByClass(0, 90, 0), 90_000),
+        outbox=OutboxStatus(1, 90, 100, BytesByClass(0, 90, 0, 0), 90_000),
         queues=(),
         members=(MemberStatus(_NAME, "", None, "unknown", None),),
         groups=(),
@@ -58,7 +58,7 @@ def test_a_word_of_python_is_a_key_without_its_underscore() -> None:
 
 
 def test_what_is_known_on_the_device_alone_is_not_told() -> None:
-    reported = to_json(OutboxStatus(1, 9, 100, BytesByClass(0, 9, 0), 2, oldest_us=2_345_678))
+    reported = to_json(OutboxStatus(1, 9, 100, BytesByClass(0, 9, 0, 0), 2, oldest_us=2_345_678))
     assert set(reported) == {"messages", "bytes", "maximum_bytes", "bytes_by_class", "oldest_seconds"}
     assert set(to_json(RelayStatus("mqtt://a", "agent not running", 0, noted="up"))) == {"url", "state", "seconds"}
 
@@ -73,5 +73,5 @@ def test_what_a_later_agent_says_is_left_out_and_what_an_earlier_one_lacks_is_mi
 
 @pytest.mark.parametrize(("size", "full", "nearly"), [(80, False, False), (81, False, True), (100, True, True)])
 def test_an_outbox_says_how_full_it_is(size: int, full: bool, nearly: bool) -> None:
-    outbox = OutboxStatus(1, size, 100, BytesByClass(0, size, 0), None)
+    outbox = OutboxStatus(1, size, 100, BytesByClass(0, size, 0, 0), None)
     assert (outbox.full, outbox.nearly_full) == (full, nearly)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _COMPLAINTS = 10
-_KNOWN_SCHEMA = 14
+_KNOWN_SCHEMA = 33
 """Of files of before it nothing but their pages is looked at: they are about to be converted."""
 
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
@@ -29,7 +29,8 @@ DAMAGED_HINT = "restart the agent, which saves what can be read; or, while none 
 _TOTALS = {
     "the number of messages that wait": "SELECT queued_messages = (SELECT count(*) FROM outbox) FROM device",
     "their bytes": "SELECT queued_bytes = (SELECT coalesce(sum(size), 0) FROM outbox) FROM device",
-    "their bytes by class": "SELECT queued_bytes = control_bytes + data_bytes + telemetry_bytes FROM device",
+    "their bytes by class": "SELECT queued_bytes = control_bytes + data_bytes + telemetry_bytes + history_bytes "
+    "FROM device",
     "the number for each recipient": "SELECT coalesce(min(queued_messages = "  # noqa: S608 - our names
     f"(SELECT count(*) FROM outbox WHERE {OF_PEER})), 1) FROM peer",
     "who they are for": "SELECT NOT EXISTS (SELECT 1 FROM outbox WHERE peer NOT IN (SELECT id FROM peer))",

@@ -15,6 +15,7 @@ from covey.adapters.sqlite.quarantine import Quarantine
 from covey.adapters.sqlite.rows import LAST_PLACE, OF_PEER, OLDEST, PLACE_BITS, check_digest, digest, extend
 from covey.core.ids import BatchNumber, DeviceKey, LinkSeq, Place
 from covey.core.link.incarnations import IncarnationSpan
+from covey.core.link.lanes import Lane
 from covey.core.link.records import MessageClass, QueueSummary, TakenBack
 from covey.core.wire.message import LossReason
 from covey.core.wire.sequences import Range, SequenceSet
@@ -27,6 +28,7 @@ BYTES_OF_CLASS = {
     MessageClass.CONTROL: "control_bytes",
     MessageClass.DATA: "data_bytes",
     MessageClass.TELEMETRY: "telemetry_bytes",
+    MessageClass.HISTORY: "history_bytes",
 }
 """The device row's total of each class."""
 
@@ -47,15 +49,19 @@ _FORGOTTEN = "UPDATE device SET queued_messages = queued_messages - ?, queued_by
     f"{column} = {column} - ?" for column in BYTES_OF_CLASS.values()
 )
 
+_MAY_EXCEED = frozenset({MessageClass.CONTROL, MessageClass.HISTORY})
+"""What is bounded by itself: one message of a recipient, or few."""
+
 _OF_QUEUE = {
-    control: f"SELECT place, seq, class, message, digest FROM outbox {which} ORDER BY id LIMIT ?"  # noqa: S608 - our words
-    for control, which in {
+    lane: f"SELECT place, seq, class, message, digest FROM outbox {which} ORDER BY id LIMIT ?"  # noqa: S608 - our words
+    for lane, which in {
         None: "WHERE id BETWEEN ? AND ?",
-        True: "INDEXED BY outbox_control WHERE id BETWEEN ? AND ? AND class = 0",
-        False: "WHERE id BETWEEN ? AND ? AND class <> 0",
+        Lane.CONTROL: "INDEXED BY outbox_control WHERE id BETWEEN ? AND ? AND class = 0",
+        Lane.HISTORY: "INDEXED BY outbox_history WHERE id BETWEEN ? AND ? AND class = 3",
+        Lane.BULK: "WHERE id BETWEEN ? AND ? AND class IN (1, 2)",
     }.items()
 }
-"""The messages of a queue: all, control messages, all others."""
+"""The messages of a queue: all, or those of a lane."""
 
 
 class Outbox:
@@ -111,10 +117,10 @@ class Outbox:
         """Append a signed message to the outbox; return its place. `number` is a telemetry batch's own.
 
         Raises:
-            DiskFullError: the disk is full, or was a moment ago; control messages are tried.
-            OutboxFullError: the outbox has reached its bound; control messages may exceed it, and what goes `beyond`.
+            DiskFullError: the disk is full, or was a moment ago; control messages and history are tried.
+            OutboxFullError: the outbox has reached its bound; these may exceed it, and what goes `beyond`.
         """
-        if self._database.lean and kind is not MessageClass.CONTROL and not beyond:
+        if self._database.lean and kind not in _MAY_EXCEED and not beyond:
             raise DiskFullError(
                 "no room on the disk that holds the state", hint="free some space; what was queued stays"
             )
@@ -123,7 +129,7 @@ class Outbox:
             _QUEUED[kind],
             size,
         )
-        if total > self._maximum_bytes and kind is not MessageClass.CONTROL and not beyond:
+        if total > self._maximum_bytes and kind not in _MAY_EXCEED and not beyond:
             raise OutboxFullError(
                 f"the outbox holds {total - size} of {self._maximum_bytes} bytes",
                 hint="'covey status' shows for whom messages wait; raise outbox.maximum_bytes if there is room",
@@ -160,15 +166,15 @@ class Outbox:
     # -- out of it ----------------------------------------------------------------------------------------------------
 
     def queued(
-        self, recipient: DeviceKey, after: Place, limit: int, size: int, *, control: bool | None = None
+        self, recipient: DeviceKey, after: Place, limit: int, size: int, *, lane: Lane | None = None
     ) -> list[tuple[Place, bytes]]:
         """Return a recipient's (place, message) that follow a place: up to `limit`, until their bytes reach `size`.
 
-        `control`: of control messages alone, or of all others.
+        `lane`: of that one alone.
         """
         rows: list[tuple[Place, bytes]] = []
         for place, seq, kind, message, stored in self._database.each(
-            _OF_QUEUE[control],
+            _OF_QUEUE[lane],
             (*self._places(recipient, after + 1), limit),
         ):
             check_digest(stored, place, seq, kind, message)
@@ -367,13 +373,13 @@ class Outbox:
 
     def bytes_by_class(self) -> dict[MessageClass, int]:
         """Return the outbox's bytes of each class."""
-        [row] = self._database.run("SELECT control_bytes, data_bytes, telemetry_bytes FROM device")
+        [row] = self._database.run(f"SELECT {', '.join(BYTES_OF_CLASS.values())} FROM device")  # noqa: S608 - our names
         return dict(zip(MessageClass, row, strict=True))
 
-    def control_bytes(self, recipient: DeviceKey) -> int:
-        """Return how many bytes of control messages wait for a recipient."""
+    def waiting_bytes(self, recipient: DeviceKey, kind: MessageClass) -> int:
+        """Return how many bytes of a class wait for a recipient."""
         query = "SELECT coalesce(sum(size), 0) FROM outbox WHERE id BETWEEN ? AND ? AND class = ?"
-        [(size,)] = self._database.run(query, (*self._places(recipient), MessageClass.CONTROL))
+        [(size,)] = self._database.run(query, (*self._places(recipient), kind))
         return int(size)
 
     def control_messages(self, recipient: DeviceKey) -> list[tuple[Place, bytes]]:

@@ -21,6 +21,7 @@ from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, read_operation
 from covey.core.history.records import HistoryRecords
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
+from covey.core.link.records import MessageClass
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.groups import Groups
 from covey.core.membership.past import Past
@@ -158,7 +159,7 @@ class HistoryExchange:
             RemoteError: malformed.
         """
         pull = HistoryPull.from_wire(message.body)
-        if self._records.outbox.control_bytes(message.author) > BUNDLE_OPERATION_BYTES:
+        if self._records.outbox.waiting_bytes(message.author, MessageClass.HISTORY) > BUNDLE_OPERATION_BYTES:
             self._records.counters.count("pulls_unanswered")
             return []
         bundle, _ = self._bundle(message.group_id, pull.ends, wanted=pull.wanted)

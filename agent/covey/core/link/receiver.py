@@ -4,9 +4,9 @@ A link is one author and one of its incarnations. Rules (docs/protocol.md, "The 
 
     1. A link sequence is taken once; again, it is a duplicate, which asks for another acknowledgement: ours may be
        lost.
-    2. A link sequence more than 10,000 beyond the contiguous run is refused, unless it is a control message's: what
-       lets us take the rest may have been sent ahead of any number of others. So is one that would make more ranges
-       than a window can: what must be remembered is bounded.
+    2. A link sequence more than 10,000 beyond the contiguous run is refused, unless it is a control message's, or of
+       history: these may have been sent ahead of any number of others, as what lets us take the rest. So is one that
+       would make more ranges than a window can: what must be remembered is bounded.
     3. An acknowledgement covers only what is durable here. What a role still has to land (a collector's telemetry) is
        left out until `landed` is called.
     4. Acknowledgements wait for company: 200 ms, or 20 messages.
@@ -89,15 +89,15 @@ class ReceiveLink:
         """Say whether nothing here waits, so that the store's record of the link suffices."""
         return self._deadline_us is None and not self.unlanded
 
-    def classify(self, link_seq: LinkSeq, *, control: bool = False) -> Arrival:
-        """Say whether a link sequence is new (rules 1 and 2); `control`: of a control message.
+    def classify(self, link_seq: LinkSeq, *, overtakes: bool = False) -> Arrival:
+        """Say whether a link sequence is new (rules 1 and 2); `overtakes`: of control messages and history.
 
         Raises:
             LimitError: too far ahead, or beyond too many holes.
         """
         if link_seq in self.received:
             return Arrival.DUPLICATE
-        if not control and link_seq > self.received.upto + MAXIMUM_SEQUENCE_GAP:
+        if not overtakes and link_seq > self.received.upto + MAXIMUM_SEQUENCE_GAP:
             raise LimitError(f"link sequence {link_seq} is far beyond {self.received.upto}")
         if len(self.received.ranges) >= MAXIMUM_RECEIVED_RANGES and not self.received.continues(link_seq):
             raise LimitError(f"link sequence {link_seq} lies beyond {MAXIMUM_RECEIVED_RANGES} holes")

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from covey.core.ids import BatchNumber, DeviceKey, Incarnation, LinkSeq, Place
 from covey.core.link.incarnations import Gone, IncarnationSpan
+from covey.core.link.lanes import Lane
 from covey.core.wire.message import LossReason, Message, MessageType
 from covey.core.wire.sequences import Range, SequenceSet
 
@@ -22,6 +23,7 @@ class MessageClass(IntEnum):
     CONTROL = 0
     DATA = 1
     TELEMETRY = 2
+    HISTORY = 3
 
 
 _CLASSES = {
@@ -29,11 +31,12 @@ _CLASSES = {
     MessageType.TELEMETRY: MessageClass.TELEMETRY,
     MessageType.FORWARD: MessageClass.TELEMETRY,
     MessageType.REDIRECTED: MessageClass.TELEMETRY,
+    MessageType.OPERATIONS: MessageClass.HISTORY,
 }
 
 
 def class_of(kind: MessageType) -> MessageClass:
-    """Return how the messages of a type are treated: all that is neither data nor telemetry is control."""
+    """Return how the messages of a type are treated: all that has no class of its own is control."""
     return _CLASSES.get(kind, MessageClass.CONTROL)
 
 
@@ -81,11 +84,11 @@ class QueuedRecords(Protocol):
         """Return the recipients that the outbox holds messages for."""
 
     def queued(
-        self, recipient: DeviceKey, after: Place, limit: int, size: int, *, control: bool | None = None
+        self, recipient: DeviceKey, after: Place, limit: int, size: int, *, lane: Lane | None = None
     ) -> list[tuple[Place, bytes]]:
         """Return a recipient's (place, message) that follow a place: up to `limit`, until their bytes reach `size`.
 
-        `control`: of control messages alone, or of all others.
+        `lane`: of that one alone.
         """
 
     def missing(self, recipient: DeviceKey, places: SequenceSet) -> list[Range]:
@@ -116,7 +119,7 @@ class QueueRecords(Protocol):
         """Append a signed message to the outbox; return its place. `number` is a telemetry batch's own.
 
         Raises:
-            OutboxFullError: the outbox has reached its bound; control messages may exceed it.
+            OutboxFullError: the outbox has reached its bound; control messages and history may exceed it.
         """
 
     def limit_lifetime(self, recipient: DeviceKey, place: Place, lifetime_us: int) -> None:

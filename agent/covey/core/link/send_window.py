@@ -1,8 +1,9 @@
 """Sending over one link: which queued messages are in flight to one recipient, and when one is sent again.
 
-The queue itself lies in the store; this machine holds a bounded window of it. A recipient has two: one of its control
-messages, and one of everything else, each with a pace and a clock of its own (`windows.py`). So what a recipient cannot
-take yet (telemetry of a group that it has lost) never holds up what would let it. Rules (docs/protocol.md, "The link"):
+The queue itself lies in the store; this machine holds a bounded window of it. A recipient has one for each lane
+(control messages, history, everything else), each with a pace and a clock of its own (`windows.py`). So what a
+recipient cannot take yet (telemetry of a group that it has lost) never holds up what would let it. Rules
+(docs/protocol.md, "The link"):
 
     1. A message is forgotten when its recipient's acknowledgement covers it. The relay's answer proves nothing: it only
        says that this publish need not be repeated when the connection comes back.
@@ -35,12 +36,11 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from covey.core.ids import DeviceKey, Place
+from covey.core.link.lanes import Lane
 from covey.core.transitions import Transitions, follow
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import (
     LINK_WINDOW_BYTES,
-    LINK_WINDOW_CONTROL_MESSAGES,
-    LINK_WINDOW_MESSAGES,
     LINK_WINDOW_RESTART_MESSAGES,
     RETRY_US_INITIAL,
     RETRY_US_MAX,
@@ -133,7 +133,7 @@ class InFlight:
 
     place: Place
     message: bytes = field(repr=False)
-    control: bool = False
+    lane: Lane = Lane.BULK
     state: State = _WAITING
     sends: int = 0
     relay: str = ""
@@ -156,10 +156,10 @@ class Wanted(NamedTuple):
 class SendLink:
     """The sending side of one link."""
 
-    def __init__(self, recipient: DeviceKey, *, control: bool = False) -> None:
+    def __init__(self, recipient: DeviceKey, lane: Lane = Lane.BULK) -> None:
         self.recipient = recipient
-        self.control = control
-        self._maximum = LINK_WINDOW_CONTROL_MESSAGES if control else LINK_WINDOW_MESSAGES
+        self.lane = lane
+        self._maximum = lane.window_messages
         self._window: dict[Place, InFlight] = {}
         self._window_bytes = 0
         self._loaded_upto = Place(0)
@@ -190,7 +190,7 @@ class SendLink:
         """Take queued messages that `wanted` asked for, in order; where there is room left, they are the last."""
         size = 0
         for place, message in rows:
-            self._window[place] = InFlight(place, message, self.control)
+            self._window[place] = InFlight(place, message, self.lane)
             size += len(message)
             self._loaded_upto = place
         self._window_bytes += size

@@ -66,7 +66,7 @@ class Sender:
         for link in self._windows.serving():
             wanted = link.wanted()
             if wanted is not None:
-                rows = self._records.outbox.queued(link.recipient, *wanted, control=link.control)
+                rows = self._records.outbox.queued(link.recipient, *wanted, lane=link.lane)
                 link.offer(self._sealer.as_sent(link.recipient, rows), wanted)
             entries = list(link.messages_to_send())
             address = self._sealer.address(link.recipient) if entries else None

@@ -9,27 +9,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from covey.core.ids import DeviceKey, Place
+from covey.core.link.lanes import Lane
 from covey.core.link.send_window import InFlight, Jitter, SendLink
 from covey.core.now import Now
 from covey.core.wire.sequences import SequenceSet
 
+_Key = tuple[DeviceKey, Lane]
+
 
 class Windows:
-    """Two windows for each recipient that something waits for: of control messages, which go first, and of the rest."""
+    """Three windows for each recipient that something waits for: one for each lane.
+
+    Control messages go first. History and bulk take turns, over all recipients: a catch-up neither waits for all
+    telemetry nor has telemetry wait for all of it.
+    """
 
     def __init__(self) -> None:
-        self._control: dict[DeviceKey, SendLink] = {}
-        self._others: dict[DeviceKey, SendLink] = {}
+        self._control: dict[_Key, SendLink] = {}
+        self._others: dict[_Key, SendLink] = {}
         self.is_connected = False
         """Whether the relay can be reached."""
 
     def queue_grew(self, recipient: DeviceKey) -> None:
         """Note that the store may hold more for a recipient than its windows were offered."""
-        for control, links in ((True, self._control), (False, self._others)):
-            links.setdefault(recipient, SendLink(recipient, control=control)).queue_grew()
+        for lane in Lane:
+            self._of_lane(lane).setdefault((recipient, lane), SendLink(recipient, lane)).queue_grew()
 
     def serving(self) -> Iterator[SendLink]:
-        """Yield each window, those of control messages first; a `served` one comes last of its kind the next time.
+        """Yield each window, those of control messages first; a `served` one comes last the next time.
 
         An idle one is forgotten.
         """
@@ -37,12 +44,12 @@ class Windows:
             for link in list(links.values()):
                 yield link
                 if link.idle:
-                    del links[link.recipient]
+                    del links[link.recipient, link.lane]
 
     def served(self, link: SendLink) -> None:
         """Let the others have their turn first."""
-        links = self._of_kind(control=link.control)
-        links[link.recipient] = links.pop(link.recipient)
+        links = self._of_lane(link.lane)
+        links[link.recipient, link.lane] = links.pop((link.recipient, link.lane))
 
     def clear(self) -> None:
         """Forget what is in flight: it may have to be signed again."""
@@ -51,7 +58,7 @@ class Windows:
 
     def sent(self, recipient: DeviceKey, entry: InFlight, now: Now, relay: str) -> None:
         """Note that a relay took a message."""
-        link = self._of_kind(control=entry.control).get(recipient)
+        link = self._of_lane(entry.lane).get((recipient, entry.lane))
         if link is not None:
             link.sent(entry, now.monotonic_us, relay)
 
@@ -99,7 +106,7 @@ class Windows:
 
     def retries(self, recipient: DeviceKey, entry: InFlight | None) -> int:
         """Return how often in a row a recipient has left the retry time of a message's window without an answer."""
-        link = None if entry is None else self._of_kind(control=entry.control).get(recipient)
+        link = None if entry is None else self._of_lane(entry.lane).get((recipient, entry.lane))
         return 0 if link is None else link.retries
 
     def deadlines(self) -> list[int | None]:
@@ -112,11 +119,12 @@ class Windows:
             for link in self._all():
                 link.handle_deadline(now.monotonic_us, jitter)
 
-    def _of_kind(self, *, control: bool) -> dict[DeviceKey, SendLink]:
-        return self._control if control else self._others
+    def _of_lane(self, lane: Lane) -> dict[_Key, SendLink]:
+        return self._control if lane is Lane.CONTROL else self._others
 
     def _of(self, recipient: DeviceKey) -> list[SendLink]:
-        return [links[recipient] for links in (self._control, self._others) if recipient in links]
+        found = (self._of_lane(lane).get((recipient, lane)) for lane in Lane)
+        return [link for link in found if link is not None]
 
     def _all(self) -> list[SendLink]:
         return [*self._control.values(), *self._others.values()]

@@ -27,6 +27,7 @@ from covey.core.group.trust import GroupTrust
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
 from covey.core.link.pacing import HeadsPacing
+from covey.core.link.records import MessageClass
 from covey.core.link.send_window import Jitter
 from covey.core.membership.groups import Groups
 from covey.core.membership.records import ControlRecords, GroupRecords
@@ -35,6 +36,9 @@ from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, sh
 from covey.core.wire.message import NO_GROUP, Message, MessageType
 from covey.limits.group import BUNDLE_MANIFESTS
 from covey.limits.heads import HEADS_CHANGE_US, HEADS_ROUND_US, HEADS_START_US, QUICK_ROUNDS
+
+_NEWS = (MessageClass.CONTROL, MessageClass.HISTORY)
+"""What waits for a device may be the news."""
 
 
 class PeerHeadsRecords(Protocol):
@@ -196,7 +200,9 @@ class HeadsExchange:
 
     def _may_say(self, key: tuple[object, ...], device: DeviceKey, about: bytes, now_us: int) -> bool:
         """Say whether something may go to a device now, and note that it does (rule 4)."""
-        if not self._pacing.pauses.ready(key, about, now_us) or self._records.outbox.control_bytes(device):
+        if not self._pacing.pauses.ready(key, about, now_us):
+            return False
+        if any(self._records.outbox.waiting_bytes(device, kind) for kind in _NEWS):
             return False
         self._pacing.pauses.done(key, about, now_us)
         return True

@@ -21,6 +21,7 @@ from covey.core.group.manifest import manifest_hash, read_manifest
 from covey.core.group.messages import Bundle, GroupSend, first_within, pull_from_wire, pull_to_wire
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
+from covey.core.link.records import MessageClass
 from covey.core.link.send_window import Jitter
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
@@ -79,7 +80,7 @@ class GroupMaintenance:
         answered = {key: [each for each in at_us if each > since_us] for key, at_us in self._answered.items()}
         self._answered = {key: at_us for key, at_us in answered.items() if at_us}
         rests = len(self._answered.get(asker, ())) >= PULLS_ANSWERED
-        if rests or self._records.outbox.control_bytes(message.author) > BUNDLE_BYTES:
+        if rests or self._records.outbox.waiting_bytes(message.author, MessageClass.CONTROL) > BUNDLE_BYTES:
             self._records.counters.count("pulls_unanswered")
             return []
         wanted = self._records.groups.manifests_from(message.group_id, from_version, BUNDLE_MANIFESTS)

@@ -226,8 +226,8 @@ class ControlRecords(Protocol):
     def bytes_by_class(self) -> Mapping[MessageClass, int]:
         """Return the bytes of each class of messages that wait for an acknowledgement."""
 
-    def control_bytes(self, recipient: DeviceKey) -> int:
-        """Return how many bytes of control messages wait for a recipient."""
+    def waiting_bytes(self, recipient: DeviceKey, kind: MessageClass) -> int:
+        """Return how many bytes of a class wait for a recipient."""
 
     def control_messages(self, recipient: DeviceKey) -> list[tuple[Place, bytes]]:
         """Return (place, message) of the control messages that wait for a recipient."""

@@ -102,7 +102,7 @@ def test_what_an_earlier_covey_has_queued_is_counted(tmp_path: Path) -> None:
             database.execute("INSERT INTO outbox VALUES (1, ?, 1, ?, ?, 5, x'00')", (link_seq, kind, 10 * 2**link_seq))
         database.commit()
     store = SqliteStore(path, Incarnation(b"incarnat"))
-    assert [*store.outbox.bytes_by_class().values()] == [10, 20 + 40, 80]
+    assert [*store.outbox.bytes_by_class().values()] == [10, 20 + 40, 80, 0]
     store.close()
 
 

@@ -11,7 +11,8 @@ from covey.core.events import EnvelopeDropped, HistoryGrew
 from covey.core.history.bodies import Note, read_body
 from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
-from covey.core.ids import GroupId, Incarnation, ManifestHash, OperationId
+from covey.core.ids import GroupId, Incarnation, ManifestHash, OperationId, Place
+from covey.core.link.lanes import Lane
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError, UnknownGroupError
 from covey.limits.history import (
@@ -125,12 +126,16 @@ def test_nobody_is_silenced_by_many_heads_that_are_lower_than_what_it_has_writte
     assert ann.store.operations.heads(group_id) == [last.id]
 
 
+def _history_waiting(device: Device, member: Device) -> list[tuple[Place, bytes]]:
+    return device.store.outbox.queued(member.key, Place(0), 100, 2**40, lane=Lane.HISTORY)
+
+
 def test_who_is_away_costs_its_author_one_row(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     for number in range(3 * BUNDLE_OPERATIONS):
         _write(ann, group_id, f"note {number}")
-    assert len(ann.store.outbox.control_messages(ben.key)) == 1
+    assert len(_history_waiting(ann, ben)) == 1
     for _ in range(5):
         carry(ann, ben)
         _maintain(ann, ben)
@@ -272,7 +277,7 @@ def test_a_pull_that_changes_nothing_is_not_answered(make: Make) -> None:
         ben.node._queue.queue(ann.key, MessageType.HISTORY_PULL, group_id, pull, ben.now)
     for outgoing in ben.sends():
         ann.receive(outgoing.envelope)
-    assert ann.store.outbox.control_messages(ben.key) == []
+    assert _history_waiting(ann, ben) == []
 
 
 def test_pulls_fill_no_outbox(make: Make) -> None:
@@ -286,7 +291,7 @@ def test_pulls_fill_no_outbox(make: Make) -> None:
             ben.node._queue.queue(ann.key, MessageType.HISTORY_PULL, group_id, HistoryPull({}).to_wire(), ben.now)
     for outgoing in ben.sends():
         ann.receive(outgoing.envelope)
-    assert len(ann.store.outbox.control_messages(ben.key)) <= 2
+    assert len(_history_waiting(ann, ben)) <= 2
 
 
 def test_the_history_of_a_group_goes_with_it(make: Make) -> None:  # accepts: 003.51

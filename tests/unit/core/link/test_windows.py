@@ -1,0 +1,87 @@
+"""`covey.core.link.windows`: control first, then history and bulk by turns, whatever waits of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from covey.core.history.bodies import Note
+from covey.core.ids import DeviceKey
+from covey.core.link.lanes import Lane
+from covey.core.link.sealer import Outgoing
+from covey.core.link.windows import Windows
+from tests.fleet import Device, carry, found
+
+ANN, BEN = DeviceKey(b"a" * 32), DeviceKey(b"b" * 32)
+
+
+def _served(windows: Windows) -> list[tuple[Lane, bytes]]:
+    """Serve the first window, as a relay that takes one message at a time would have it."""
+    order = [(link.lane, link.recipient[:1]) for link in windows.serving()]
+    first = next(link for link in windows.serving() if link.lane is not Lane.CONTROL)
+    windows.served(first)
+    return order
+
+
+def test_control_goes_first_and_the_others_take_turns() -> None:
+    windows = Windows()
+    for recipient in (ANN, BEN):
+        windows.queue_grew(recipient)
+    orders = [_served(windows) for _ in range(4)]
+    assert all(order[:2] == [(Lane.CONTROL, b"a"), (Lane.CONTROL, b"b")] for order in orders)
+    assert [order[2] for order in orders] == [
+        (Lane.HISTORY, b"a"),
+        (Lane.BULK, b"a"),
+        (Lane.HISTORY, b"b"),
+        (Lane.BULK, b"b"),
+    ]
+
+
+def _turn(device: Device, slots: int) -> list[Outgoing]:
+    """Give a relay what it takes in one turn."""
+    taken: list[Outgoing] = []
+    for outgoing in device.node.envelopes_to_send(device.now):
+        taken.append(outgoing)
+        device.node.sent(outgoing, device.now)
+        if len(taken) == slots:
+            break
+    return taken
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Device, Device]:
+    """A collector with much to come of both kinds, from a gateway."""
+    gateway, collector = Device("gateway", tmp_path), Device("collector", tmp_path, collects=True)
+    group_id = found(gateway, collector)
+    carry(gateway, collector)
+    for number in range(300):
+        gateway.batch(group_id, b"%d" % number)
+    with gateway.store.transaction():
+        for _ in range(3):
+            gateway.node.history.write(group_id, Note("text/plain", bytes(60_000)), gateway.now)
+    return gateway, collector
+
+
+def _lanes(taken: list[Outgoing]) -> set[Lane]:
+    return {outgoing.entry.lane for outgoing in taken if outgoing.entry is not None}
+
+
+def test_history_does_not_wait_for_a_backlog_nor_a_backlog_for_history(pair: tuple[Device, Device]) -> None:
+    gateway, _ = pair
+    assert _lanes([*_turn(gateway, 4), *_turn(gateway, 4)]) >= {Lane.HISTORY, Lane.BULK}
+
+
+def test_history_comes_where_telemetry_is_not_taken(tmp_path: Path) -> None:
+    gateway, member = Device("gateway", tmp_path), Device("member", tmp_path, collects=True)
+    group_id = found(gateway, member)
+    carry(gateway, member)
+    member.nodes.collects = False  # its agent runs without the role now
+    member.replace_node()
+    for number in range(1_200):
+        gateway.batch(group_id, b"%d" % number)
+    with gateway.store.transaction():
+        written = gateway.node.history.write(group_id, Note("text/plain", b"after all"), gateway.now)
+    carry(gateway, member)
+    assert member.store.operations.held(group_id, written.id) is not None
+    assert member.store.landing.size() == 0
