@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
 from covey.adapters.systemd import Systemd
+from covey.app.checkpoint_signing import signing_role
 from covey.app.device import device_on
 from covey.app.relay_loop import speak_with_relay, stop_signals
 from covey.errors import ConfigurationError, LocalError
@@ -100,7 +101,7 @@ def _run(
         device.folder.state_file.change_mark(device.store)
         ended = speak_with_relay(
             device,
-            roles(device),
+            [*roles(device), signing_role(device)],
             lambda: bool(early) or restart.asked,
             lands_telemetry=lands_telemetry,
             supervisor=restart.supervisor,

@@ -11,6 +11,7 @@ from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.event_documents import HistoryEntry
 from covey.app.operations import history
+from covey.app.operations.checkpoints import entries, in_words, propose
 from covey.app.operations.history_files import export_history, import_history
 from covey.app.operations.history_pages import HistoryQuery
 from covey.app.operations.history_proof import verify_history
@@ -37,6 +38,10 @@ def add_arguments(parser: Parser) -> None:
     show.add_argument("id", metavar="ID", help="the beginning of its id")
     show.add_argument("--raw", action="store_true", help="write what a note holds to stdout, byte for byte")
     actions.add("verify", on_device(_verify), "judge all of it anew, from the first version of the group on")
+    checkpoint = actions.add(
+        "checkpoint", on_device(_checkpoint), "propose what all of it comes to, for the admins to sign"
+    )
+    checkpoint.add_argument("--list", action="store_true", help="show what was proposed, and what each is worth")
     export = actions.add("export", on_device(_export), "write all of it into a file, to be carried on a stick")
     export.add_argument("file", metavar="FILE", help="the file to write; only members can read it")
     export.add_argument(
@@ -139,7 +144,20 @@ def _verify(device: Device, options: argparse.Namespace) -> int:
             f"{count(found.operations, 'operation')} by {count(found.authors, 'author')}, and "
             f"{count(found.versions, 'version')} of the group from version {found.first_version} on: {holds}{remarks}"
         )
+        if found.checkpoint is not None:
+            print(in_words(found.checkpoint))
     return 1 if found.complaints else 0
+
+
+def _checkpoint(device: Device, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    found = entries(device, manifest) if options.list else [propose(device, manifest)]
+    for each in found:
+        if options.json:
+            print_json(to_json(each))
+        else:
+            what = f"{count(each.settings, 'key')}, {count(each.operators, 'operator')}, {each.state_bytes:,} bytes"
+            print(f"{in_words(each)} ({what})")
 
 
 def _export(device: Device, options: argparse.Namespace) -> None:

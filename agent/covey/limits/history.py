@@ -62,5 +62,14 @@ ANNOUNCE_US = 2_000_000
 HISTORY_PULL_US = 15_000_000
 """Between two requests to one member, unless the one before brought something."""
 
+CHECKPOINT_PART_BYTES = 60_000
+"""What one operation carries of a checkpoint's state; leaves room for the rest of its body."""
+
+CHECKPOINT_PARTS = 16
+"""Operations that one checkpoint takes at most: 1,000 settings fit into two, ten thousand into all of these."""
+
+MAXIMUM_STATE_ENTRIES = 16_384
+"""Keys, authors and operators of a checkpoint's state, each: more than its bytes hold of keys that are set."""
+
 HISTORY_FILE_PART_BYTES = 640 * KIB
 """A part of a history in a file: what one message carries of operations, or of manifests, and one more of them."""

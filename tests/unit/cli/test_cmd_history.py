@@ -49,6 +49,23 @@ def test_what_is_noted_is_logged_shown_and_verified(ann: Here) -> None:  # accep
     assert ann.json("history", "verify")["complaints"] == []
 
 
+def test_a_checkpoint_is_proposed_shown_and_proved(ann: Here, tmp_path: Path) -> None:  # accepts: 003.22
+    ann.ok("note", "pump 3 rattles")
+    alone = ann.ok("history", "checkpoint")
+    assert "there is nobody to sign it: the group has no admins, and no operator is pinned" in alone
+    assert "checkpoint" not in ann.ok("history", "verify")
+    admin = Here(tmp_path, "kim")
+    admin.ok("group", "create", "--mode", "admin-invites")
+    admin.ok("group", "profile", "--title", "Pumps")
+    proposed = admin.json("history", "checkpoint")
+    assert (proposed["counts"], proposed["code"], proposed["electors"], len(proposed["signers"])) == (True, "", 1, 1)
+    line = f"checkpoint {proposed['id'][:8]} by {proposed['author']}: signed by 1 of 1"
+    assert line in admin.ok("history", "verify")
+    assert line in admin.ok("history", "checkpoint", "--list")
+    assert admin.json("history", "verify")["checkpoint"]["id"] == proposed["id"]
+    assert "part 1 of 1 of the state" in admin.ok("history", "show", proposed["id"])
+
+
 def test_a_peers_text_cannot_play_with_the_terminal(ann: Here) -> None:
     ann.ok("note", "\x1b[31mred\nsecond line")
     line = ann.ok("history").splitlines()

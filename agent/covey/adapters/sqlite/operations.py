@@ -160,6 +160,10 @@ class OperationTables:
         """Yield what bears on orders, by height and id, and what each of it follows."""
         return self._index.nodes(group_id)
 
+    def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
+        """Return the arrivals of the last of these that an operation follows, or is."""
+        return self._index.frontier(group_id, operation_id)
+
     # -- for people ---------------------------------------------------------------------------------------------------
 
     def in_order(

@@ -1,9 +1,10 @@
 """What follows what among the operations that bear on orders, kept beside the operations themselves.
 
-A *node* is a change of operators, an order, an approval, or a device's word that it obeys. The *frontier* of an
-operation are the last nodes that it follows: of its parents, those that are nodes, and the frontiers of the others. So
-to know what an order follows nobody has to read what lies between: judging costs by the orders of a history, not by its
-length. Most operations share a frontier with what they follow, and cost one number.
+A *node* is a change of operators, an order, an approval, a device's word that it obeys, a profile or a part of a
+checkpoint: what the state of a group is made of. The *frontier* of an operation are the last nodes that it follows: of
+its parents, those that are nodes, and the frontiers of the others. So to know what an order follows nobody has to read
+what lies between: judging costs by the orders of a history, not by its length. Most operations share a frontier with
+what they follow, and cost one number.
 
 1. A frontier is found in the commit that keeps its operation, after those of all that it follows.
 2. It may name a node that another one of its nodes follows: that is left out where it shows at the first look, and
@@ -28,11 +29,13 @@ from covey.core.orders.nodes import OrderNode
 
 _KINDS = frozenset(
     {
+        OperationKind.PROFILE,
         OperationKind.OPERATOR,
         OperationKind.SETTING,
         OperationKind.COMMAND,
         OperationKind.APPROVAL,
         OperationKind.OBEYING,
+        OperationKind.CHECKPOINT,
     }
 )
 _MOST_NODES = 64
@@ -102,6 +105,13 @@ class OrderIndex:
             follows = () if nodes is None else tuple(_read(nodes))
             log = Log(author, incarnation)
             yield OrderNode(arrival, height, OperationId(operation_id), log, number, kind, subject, follows)
+
+    def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
+        """Return the arrivals of the last nodes that an operation follows, itself among them if it is one."""
+        arrival, frontier, is_node = self._database.first(
+            "SELECT arrival, frontier, node FROM operation WHERE hash = ? AND group_id = ?", (operation_id, group_id)
+        )
+        return (arrival,) if is_node else tuple(sorted(self._nodes(frontier)))
 
     def fill(self) -> None:
         """Find what is missing (rule 4); inside a transaction."""

@@ -17,6 +17,7 @@ from covey.core.history.bodies import (
     Session,
     read_body,
 )
+from covey.core.history.checkpoint import CheckpointPart
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES, Operation, read_operation
 from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
@@ -127,7 +128,7 @@ def _with_body(known: HistoryEntry, body: Body) -> HistoryEntry:
     return known if isinstance(body, Merge) else replace(known, text=_order_text(body), about=_approved(body))
 
 
-def _order_text(body: OperatorChange | SettingOrder | CommandOrder | Approval | Obeying) -> str:
+def _order_text(body: OperatorChange | SettingOrder | CommandOrder | Approval | Obeying | CheckpointPart) -> str:
     """Return what an operator says; what is sealed stays so."""
     sealed = " (and what is sealed)"
     match body:
@@ -143,6 +144,8 @@ def _order_text(body: OperatorChange | SettingOrder | CommandOrder | Approval | 
             return "approved"
         case Obeying():
             return "obeys commands from here on"
+        case CheckpointPart():
+            return f"part {body.index + 1} of {body.count} of the state {body.digest.hex()[:8]}"
 
 
 def _approved(body: Body) -> str | None:

@@ -8,6 +8,7 @@ from covey.adapters.sqlite.groups import GroupTables
 from covey.adapters.sqlite.operations import OperationTables
 from covey.adapters.sqlite.store import empty_history
 from covey.app.device import Device
+from covey.app.operations.checkpoints import CheckpointEntry, last_that_counts
 from covey.app.operations.history import every_operation
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.history.acceptance import Acceptance, Waits
@@ -33,6 +34,8 @@ class HistoryReport:
     forks: int
     void: int
     complaints: tuple[str, ...]
+    checkpoint: CheckpointEntry | None = None
+    """The last one that counts."""
 
 
 def verify_history(device: Device, manifest: GroupManifest) -> HistoryReport:
@@ -62,6 +65,7 @@ def verify_history(device: Device, manifest: GroupManifest) -> HistoryReport:
         found.forks,
         len(device.node.history.standing(group_id).void),
         tuple(found.complaints),
+        last_that_counts(device, manifest),
     )
 
 

@@ -11,7 +11,7 @@
 9. Of one author at most `LOGS_OF_ONE` logs and `MAXIMUM_AUTHOR_BYTES` are taken, and more only where another
    author's operation follows it; of a group `MAXIMUM_LOGS` and `MAXIMUM_HISTORY_BYTES`, and no more.
 10. Its body is of a kind that this device knows, and of that kind's shape.
-11. A profile is an admin's where the mode of the group knows admins.
+11. A profile, and a checkpoint, is an admin's where the mode of the group knows admins.
 
 Whether what is taken counts (rule 12) is decided in `standing.py`.
 """
@@ -37,11 +37,12 @@ from covey.limits.history import (
 )
 
 _REMEMBERED = 8
+_OF_ADMINS = frozenset({OperationKind.PROFILE, OperationKind.CHECKPOINT})
 
 
 @dataclass(frozen=True, slots=True)
 class NamedManifest:
-    """A manifest, as far as operations name it: its version, who may write under it, and who describe the group."""
+    """A manifest, as far as operations name it: its version, who may write under it, and who speak for the group."""
 
     version: int
     authors: frozenset[DeviceKey]
@@ -114,8 +115,8 @@ class Acceptance:
                 raise MalformedError("an operation is higher than the one before it in its log")
         self._check_bounds(operation, wanted=wanted)
         read_body(operation)
-        if operation.kind == OperationKind.PROFILE and operation.author not in manifest.describers:
-            raise NotAllowedError("a profile by a member that is no admin")
+        if operation.kind in _OF_ADMINS and operation.author not in manifest.describers:
+            raise NotAllowedError(f"a {OperationKind(operation.kind).name.lower()} by a member that is no admin")
         return manifest
 
     def _check_bounds(self, operation: Operation, *, wanted: bool) -> None:

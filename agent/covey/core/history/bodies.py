@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from covey.core.history.checkpoint import CheckpointPart
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES, Operation, read_operation
 from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
@@ -169,7 +170,16 @@ class Session:
 
 
 Body: TypeAlias = (
-    Merge | Note | GroupProfile | Session | OperatorChange | SettingOrder | CommandOrder | Approval | Obeying
+    Merge
+    | Note
+    | GroupProfile
+    | Session
+    | OperatorChange
+    | SettingOrder
+    | CommandOrder
+    | Approval
+    | Obeying
+    | CheckpointPart
 )
 
 _READERS: dict[int, Callable[[bytes], Body]] = {
@@ -182,6 +192,7 @@ _READERS: dict[int, Callable[[bytes], Body]] = {
     OperationKind.COMMAND: CommandOrder.from_wire,
     OperationKind.APPROVAL: Approval.from_wire,
     OperationKind.OBEYING: Obeying.from_wire,
+    OperationKind.CHECKPOINT: CheckpointPart.from_wire,
 }
 
 

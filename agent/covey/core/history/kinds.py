@@ -17,3 +17,4 @@ class OperationKind(IntEnum):
     COMMAND = 6
     APPROVAL = 7
     OBEYING = 8
+    CHECKPOINT = 9

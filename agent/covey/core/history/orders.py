@@ -98,7 +98,7 @@ class SettingOrder:
             "setting",
             Selector.from_wire,
             cbor.text(MAXIMUM_SETTING_KEY_BYTES),
-            cbor.optional(_scalar),
+            cbor.optional(read_scalar),
             cbor.optional(cbor.octets_to(MAXIMUM_SEALED_BYTES)),
         )
         if not _KEY.fullmatch(key):
@@ -108,7 +108,12 @@ class SettingOrder:
         return cls(selector, key, value, sealed)
 
 
-def _scalar(value: object) -> Scalar:
+def read_scalar(value: object) -> Scalar:
+    """Read a setting's value.
+
+    Raises:
+        RemoteError: it is none, or beyond a bound.
+    """
     if isinstance(value, str):
         return cbor.text(MAXIMUM_SETTING_VALUE_BYTES)(value)
     if isinstance(value, bool):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from covey.core.wire.history_file import HistoryFileWriter, Part, PartKind, read_parts
 from covey.errors import MalformedError, NotForUsError, RemoteError
+from tests.vectors import vectors
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID
 
 _PARTS = [
@@ -38,6 +40,19 @@ def test_each_recipient_reads_it_and_nobody_else_does() -> None:
         list(read_parts(io.BytesIO(raw).read, CAROL.signing_public, CAROL.noise))
     with pytest.raises(NotForUsError):
         list(read_parts(io.BytesIO(raw).read, BOB.signing_public, CAROL.noise))
+
+
+@pytest.mark.parametrize("vector", vectors("history_files", "cases"))
+def test_vectors(vector: dict[str, Any]) -> None:
+    reader = next(each for each in (ALICE, BOB, CAROL) if each.signing_public.hex() == vector["reader"])
+    read: list[str] = []
+    code = None
+    try:
+        for part in read_parts(io.BytesIO(bytes.fromhex(vector["file"])).read, reader.signing_public, reader.noise):
+            read += [raw.hex() for raw in part.documents]
+    except RemoteError as error:
+        code = error.code
+    assert (read, code) == (vector["reads"], vector["code"])
 
 
 @pytest.mark.parametrize("order", [(0, 2, 1, 3), (0, 1, 3), (0, 1, 2), (0, 3), (1, 2, 3), (0, 1, 1, 2, 3), ()])

@@ -1,0 +1,95 @@
+"""Signing the checkpoints that others propose, as a role of the agent (docs/protocol.md, "Checkpoints").
+
+A device makes each state anew, and signs its own result or nothing. What it does not sign, it tells of, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from covey.core.history.kinds import OperationKind
+from covey.core.history.orders import Approval
+from covey.core.ids import GroupId, OperationId, device_name
+from covey.errors import LocalError
+from covey.ports import Report, Transactions
+
+if TYPE_CHECKING:
+    from covey.core.checkpoints.checkpoints import Checkpoint
+    from covey.core.group.manifest import GroupManifest
+    from covey.core.node import Node
+    from covey.core.now import Now
+
+_KINDS = (OperationKind.CHECKPOINT,)
+_LOOK_US = 5_000_000
+"""Between two looks at what others propose: making a state anew can take a second."""
+
+
+class Arrivals(Protocol):
+    """When operations came."""
+
+    def last_arrival_of(self, group_id: GroupId, kinds: Sequence[int]) -> int:
+        """Return which operation of some kinds was the last to come, 0 where none has."""
+
+
+class Proposals(Protocol):
+    """Returns what each author of a group has proposed last."""
+
+    def __call__(self, node: Node, group: GroupManifest) -> Iterable[Checkpoint]:
+        """Return it."""
+
+
+class CheckpointSigning:
+    """Looks at what was proposed since it has looked last."""
+
+    def __init__(self, store: Transactions, arrivals: Arrivals, proposals: Proposals, report: Report) -> None:
+        self._store = store
+        self._arrivals = arrivals
+        self._proposals = proposals
+        self._report = report
+        self._seen: tuple[int, int] | None = None
+        self._look_at_us = 0
+        self._looked_at: dict[GroupId, int] = {}
+        self._reported: set[OperationId] = set()
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Do what is due; return when to be called next, in monotonic microseconds."""
+        seen = (id(node), node.history.generation)
+        if seen == self._seen:
+            return None
+        if now.monotonic_us < self._look_at_us:
+            return self._look_at_us
+        self._seen = seen
+        for group in node.groups.joined():
+            arrival = self._arrivals.last_arrival_of(group.group_id, _KINDS)
+            if arrival != self._looked_at.get(group.group_id, 0):
+                self._looked_at[group.group_id] = arrival
+                self._look_at_us = now.monotonic_us + _LOOK_US
+                self._sign(node, group, now)
+        return None
+
+    def _sign(self, node: Node, group: GroupManifest, now: Now) -> None:
+        own = node.identity.signing_public
+        for each in self._proposals(node, group):
+            if own not in each.electors or own in each.signers:
+                continue
+            if each.objection:
+                self._report_objection(each)
+                continue
+            try:
+                with self._store.transaction():
+                    node.history.write(group.group_id, Approval(each.id), now)
+            except LocalError as error:
+                self._report("warning", f"checkpoint {each.id.hex()[:8]} could not be signed: {error}")
+
+    def _report_objection(self, checkpoint: Checkpoint) -> None:
+        """Say, once, that one was not signed, and why."""
+        if checkpoint.id not in self._reported:
+            self._reported.add(checkpoint.id)
+            who = device_name(checkpoint.author)
+            self._report(
+                "warning", f"checkpoint {checkpoint.id.hex()[:8]} by {who} not signed: {checkpoint.objection_text}"
+            )
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Nothing is open."""

@@ -1,0 +1,201 @@
+"""Which checkpoints count (docs/protocol.md, "Checkpoints").
+
+1. A checkpoint is signed by its author, and by whoever approves it; by each of these that is an *elector*: an admin in
+   the manifest that it names. Where the mode of the group knows none, electors are the operators of its state, and it
+   must name those that this device's owner has pinned.
+2. It counts where more than half of the electors have signed it. What is void in the history signs nothing.
+3. Its parts are whole, and what they say is what the operations that it follows come to (`state.py`). Else it counts
+   for nobody, whoever has signed it.
+4. A device signs what others propose by itself, if it is an elector, makes the same state, has pinned the operators
+   that the checkpoint names, and none of what the checkpoint covers is void. It looks at the last one of each author.
+
+Of several that count, the last one in the history's order holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from covey.core.checkpoints.state import CheckpointState, covered_by, state_of
+from covey.core.group.manifest import GroupManifest, Mode, Role
+from covey.core.history.checkpoint import CheckpointPart, state_digest
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import Operation, read_operation
+from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
+from covey.core.orders.authority import Pins
+from covey.core.orders.nodes import OrderNode, OrderRecords
+from covey.errors import RemoteError
+
+MINORITY, PARTS, STATE, VOID, OPERATORS = (
+    "checkpoint_minority",
+    "checkpoint_parts",
+    "checkpoint_state",
+    "checkpoint_void",
+    "checkpoint_operators",
+)
+_WHY = {
+    PARTS: "some of its parts are missing, or are not what they should be",
+    STATE: "it says another state than the operations that it covers",
+    VOID: "it covers what is void, or is void itself",
+    OPERATORS: "it was made with other operators than this device's owner has pinned",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint as this device sees it: `id` is that of its last part.
+
+    `state` is None where its parts are not whole. `code` says what stands against it, for programs; "" where it counts.
+    """
+
+    id: OperationId
+    author: DeviceKey
+    signers: frozenset[DeviceKey]
+    electors: frozenset[DeviceKey]
+    code: str
+    state: CheckpointState | None = field(repr=False)
+    state_bytes: int = 0
+    objection: str = ""
+    """What keeps this device from signing it, as a code; "" where it should, if it is an elector (rule 4)."""
+
+    @property
+    def why(self) -> str:
+        """What stands against it, for people; empty where it counts."""
+        if self.code == MINORITY and not self.electors:
+            return "there is nobody to sign it: the group has no admins, and no operator is pinned"
+        if self.code == MINORITY:
+            return f"signed by {len(self.signers)} of {len(self.electors)}; more than half have to sign it"
+        return _WHY.get(self.code, "")
+
+    @property
+    def objection_text(self) -> str:
+        """What keeps this device from signing it, for people."""
+        return _WHY.get(self.objection, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    """The parts of a checkpoint that are here, the last one first, and the state that they make; None: not whole."""
+
+    last: OrderNode
+    first: OrderNode
+    operation: Operation
+    raw: bytes | None
+
+
+class Checkpoints:
+    """The checkpoints of one group, by what is here; `manifest` returns one that operations name."""
+
+    def __init__(
+        self,
+        records: OrderRecords,
+        group_id: GroupId,
+        pins: Pins,
+        void: frozenset[OperationId],
+        manifest: Callable[[ManifestHash], GroupManifest | None],
+    ) -> None:
+        self._records = records
+        self._group_id = group_id
+        self._pins = pins
+        self._void = void
+        self._manifest = manifest
+        self._nodes = list(records.nodes(group_id))
+        self._by_arrival = {each.arrival: each for each in self._nodes}
+
+    def newest_first(self) -> Iterator[Checkpoint]:
+        """Yield every checkpoint whose last part is here, the last one in the history's order first."""
+        for node in reversed(self._nodes):
+            if node.kind == OperationKind.CHECKPOINT and self._is_last(node):
+                yield self._judged(self._proposal(node))
+
+    def last_of_each_author(self) -> Iterator[Checkpoint]:
+        """Yield what each author has proposed last."""
+        seen: set[DeviceKey] = set()
+        for node in reversed(self._nodes):
+            if node.kind == OperationKind.CHECKPOINT and node.author not in seen and self._is_last(node):
+                seen.add(node.author)
+                yield self._judged(self._proposal(node))
+
+    def _is_last(self, node: OrderNode) -> bool:
+        part = CheckpointPart.from_wire(self._operation(node).body)
+        return part.index + 1 == part.count
+
+    def _operation(self, node: OrderNode) -> Operation:
+        raw = self._records.raw(self._group_id, node.id)
+        assert raw is not None, "it was just read"
+        return read_operation(raw, verify=False)
+
+    def _proposal(self, last: OrderNode) -> _Proposal:
+        """Put the parts together."""
+        node, operation = last, self._operation(last)
+        part = CheckpointPart.from_wire(operation.body)
+        contents, digest = [part.content], part.digest
+        while part.index:
+            before = self._by_arrival.get(node.follows[0]) if len(node.follows) == 1 else None
+            if before is None or operation.parents != (before.id,) or before.kind != OperationKind.CHECKPOINT:
+                return _Proposal(last, node, operation, None)
+            above, node, operation = part, before, self._operation(before)
+            part = CheckpointPart.from_wire(operation.body)
+            same = (part.count, part.digest) == (above.count, above.digest) and node.author == last.author
+            if not same or part.index + 1 != above.index:
+                return _Proposal(last, node, operation, None)
+            contents.append(part.content)
+        raw = b"".join(reversed(contents))
+        return _Proposal(last, node, operation, raw if state_digest(raw) == digest else None)
+
+    def _judged(self, proposal: _Proposal) -> Checkpoint:
+        manifest = self._manifest(proposal.operation.manifest)
+        state = None
+        if proposal.raw is not None and manifest is not None:
+            try:
+                state = CheckpointState.from_wire(proposal.raw)
+            except RemoteError:
+                state = None
+        if state is None or manifest is None or proposal.raw is None:
+            nobody: frozenset[DeviceKey] = frozenset()
+            return Checkpoint(proposal.last.id, proposal.last.author, nobody, nobody, PARTS, None, objection=PARTS)
+        covered = covered_by(self._nodes, proposal.first.follows)
+        members = [each.keys.signing_public for each in manifest.members if not each.is_board]
+        made = state_of(self._records, self._group_id, covered, state.covers, state.pins, members)
+        electors = _electors(manifest, made)
+        signers = self._signers(proposal.last) & electors
+        code, objection = "", ""
+        if made.to_wire() != proposal.raw or proposal.operation.parents != (state.covers,):
+            code = objection = STATE
+        elif not self._void.isdisjoint([proposal.first.id, *(each.id for each in covered)]):
+            objection = VOID
+        elif state.pins != self._pins:
+            objection = OPERATORS
+        if proposal.last.id in self._void:
+            code = VOID
+        elif not code and objection == OPERATORS and not _knows_admins(manifest):
+            code = OPERATORS
+        elif not code and 2 * len(signers) <= len(electors):
+            code = MINORITY
+        return Checkpoint(
+            proposal.last.id,
+            proposal.last.author,
+            signers,
+            electors,
+            code,
+            state,
+            len(proposal.raw),
+            objection,
+        )
+
+    def _signers(self, last: OrderNode) -> frozenset[DeviceKey]:
+        approvals = (each for each in self._nodes if each.kind == OperationKind.APPROVAL and each.subject == last.id)
+        return frozenset(each.author for each in (last, *approvals) if each.id not in self._void)
+
+
+def _knows_admins(manifest: GroupManifest) -> bool:
+    return manifest.mode not in {Mode.INVITES_ONLY, Mode.ONE_TO_ONE}
+
+
+def _electors(manifest: GroupManifest, state: CheckpointState) -> frozenset[DeviceKey]:
+    """Return whose signatures count (rule 1)."""
+    members = [each for each in manifest.members if not each.is_board]
+    if _knows_admins(manifest):
+        return frozenset(each.keys.signing_public for each in members if each.role is Role.ADMIN)
+    return frozenset(each.keys.signing_public for each in members if each.keys.signing_public in state.operators)

@@ -1,0 +1,231 @@
+"""What a checkpoint says: who operates, what is set, and how the group is described (docs/protocol.md, "Checkpoints").
+
+1. It is made of the operations that the checkpoint follows, all of which count for it; of the operators and the
+   threshold that it names; and of the members that its manifest lists. So whoever holds these operations makes the same
+   bytes, whenever they came and whatever else it holds.
+2. Of each key it has the orders that can hold for somebody: the last one that counts, and those before it for other
+   selectors, down to one for everybody.
+3. What is sealed is not in it: only that it was set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import ID_BYTES, Operation, read_operation
+from covey.core.history.orders import Scalar, SettingOrder, read_scalar
+from covey.core.ids import KEY_BYTES, DeviceKey, GroupId, OperationId
+from covey.core.orders.authority import Pins, weigh_orders
+from covey.core.orders.nodes import OrderNode, OrderRecords
+from covey.core.orders.selector import Selector, SelectorKind
+from covey.core.wire import cbor
+from covey.errors import MalformedError
+from covey.limits.group import MAXIMUM_LABEL_BYTES, MAXIMUM_MEMBERS
+from covey.limits.history import (
+    CHECKPOINT_PART_BYTES,
+    CHECKPOINT_PARTS,
+    MAXIMUM_OPERATION_BODY_BYTES,
+    MAXIMUM_STATE_ENTRIES,
+)
+from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class KeptOrder:
+    """An order for a key: its operation, its author, when that says it was given, for whom and what."""
+
+    operation: OperationId
+    author: DeviceKey
+    made_at_us: int
+    selector: Selector
+    value: Scalar | None = field(repr=False)
+    sealed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeptProfile:
+    """How a group is described: the operation that does so, and its body."""
+
+    operation: OperationId
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointState:
+    """A state: `covers` follows all that it is made of, `pins` are whom it takes for operators to begin with.
+
+    `operators` are these and whom they added, with labels; `settings` are orders by key, the last one first.
+    """
+
+    covers: OperationId
+    pins: Pins
+    operators: dict[DeviceKey, str]
+    profile: KeptProfile | None
+    settings: dict[str, tuple[KeptOrder, ...]]
+
+    def to_wire(self) -> bytes:
+        """Return the one encoding of it."""
+        authors = sorted({each.author for orders in self.settings.values() for each in orders})
+        places = {author: place for place, author in enumerate(authors)}
+        return cbor.encode(
+            [
+                self.covers,
+                sorted(self.pins.operators),
+                self.pins.threshold,
+                [[key, self.operators[key]] for key in sorted(self.operators)],
+                None if self.profile is None else [self.profile.operation, self.profile.body],
+                authors,
+                [
+                    [key, [_order_to_wire(each, places[each.author]) for each in self.settings[key]]]
+                    for key in sorted(self.settings)
+                ],
+            ]
+        )
+
+    @classmethod
+    def from_wire(cls, state: bytes) -> CheckpointState:
+        """Parse a state.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        covers, pinned, threshold, operators, profile, authors, settings = cbor.record(
+            cbor.decode(state, CHECKPOINT_PARTS * CHECKPOINT_PART_BYTES, 16 * MAXIMUM_STATE_ENTRIES),
+            "state",
+            cbor.octets(ID_BYTES),
+            _KEYS,
+            cbor.uint(MAXIMUM_MEMBERS),
+            cbor.many(_operator, MAXIMUM_STATE_ENTRIES),
+            cbor.optional(_profile),
+            _KEYS,
+            cbor.many(_setting, MAXIMUM_STATE_ENTRIES),
+        )
+        try:
+            orders = {
+                key: tuple(KeptOrder(operation, authors[place], *rest) for operation, place, *rest in kept)
+                for key, kept in settings
+            }
+        except IndexError as error:
+            raise MalformedError("a state that names an author which it does not list") from error
+        found = cls(covers, Pins(frozenset(pinned), threshold), dict(operators), profile, orders)
+        if found.to_wire() != state:
+            raise MalformedError("a state in an order of its own")
+        return found
+
+
+def _order_to_wire(order: KeptOrder, index: int) -> list[object]:
+    return [order.operation, index, order.made_at_us, order.selector.to_wire(), order.value, order.sealed]
+
+
+_KEYS: cbor.Read[Any] = cbor.many(cbor.octets(KEY_BYTES), MAXIMUM_STATE_ENTRIES)
+
+
+def _operator(value: object) -> tuple[DeviceKey, str]:
+    key, label = cbor.record(value, "operator", cbor.octets(KEY_BYTES), cbor.text(MAXIMUM_LABEL_BYTES))
+    return key, label
+
+
+def _profile(value: object) -> KeptProfile:
+    readers = cbor.octets(ID_BYTES), cbor.octets_to(MAXIMUM_OPERATION_BODY_BYTES)
+    return KeptProfile(*cbor.record(value, "profile", *readers))
+
+
+def _setting(value: object) -> tuple[str, tuple[list[object], ...]]:
+    orders = cbor.many(_order, MAXIMUM_STATE_ENTRIES)
+    key, kept = cbor.record(value, "setting", cbor.text(MAXIMUM_SETTING_KEY_BYTES), orders)
+    return key, kept
+
+
+def _order(value: object) -> list[object]:
+    return cbor.record(
+        value,
+        "order",
+        cbor.octets(ID_BYTES),
+        cbor.uint(MAXIMUM_STATE_ENTRIES),
+        cbor.uint(),
+        Selector.from_wire,
+        cbor.optional(read_scalar),
+        cbor.boolean,
+    )
+
+
+# -- making one -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Covered:
+    """The nodes of a history that a checkpoint covers."""
+
+    records: OrderRecords
+    covered: list[OrderNode]
+
+    def nodes(self, _group_id: GroupId) -> Iterator[OrderNode]:
+        """Yield them, by height and id."""
+        return iter(self.covered)
+
+    def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
+        """Return an operation's bytes."""
+        return self.records.raw(group_id, operation_id)
+
+
+def covered_by(nodes: Iterable[OrderNode], follows: Collection[int]) -> list[OrderNode]:
+    """Return the nodes of some arrivals, and all that these follow; `nodes` are those of a group, lowest first."""
+    by_arrival = {each.arrival: each for each in nodes}
+    found: set[int] = set()
+    row = set(follows)
+    while row:
+        found |= row
+        row = {below for each in row if each in by_arrival for below in by_arrival[each].follows} - found
+    return [each for arrival, each in by_arrival.items() if arrival in found]
+
+
+def state_of(
+    records: OrderRecords,
+    group_id: GroupId,
+    covered: list[OrderNode],
+    covers: OperationId,
+    pins: Pins,
+    members: Collection[DeviceKey],
+) -> CheckpointState:
+    """Return what covered operations come to (rules 1 to 3)."""
+    weighed = weigh_orders(_Covered(records, covered), group_id, pins, members, (), OperationKind.SETTING)
+    counting = [each.id for each in reversed(weighed.orders) if each.counts]
+    profiles = [each.id for each in covered if each.kind == OperationKind.PROFILE]
+    profile = KeptProfile(profiles[-1], _operation(records, group_id, profiles[-1]).body) if profiles else None
+    settings = _kept(_given(records, group_id, counting))
+    return CheckpointState(covers, pins, weighed.operators, profile, settings)
+
+
+def _given(
+    records: OrderRecords, group_id: GroupId, newest_first: Iterable[OperationId]
+) -> Iterator[tuple[str, KeptOrder]]:
+    for operation_id in newest_first:
+        operation = _operation(records, group_id, operation_id)
+        order = SettingOrder.from_wire(operation.body)
+        sealed = order.sealed is not None
+        yield (
+            order.key,
+            KeptOrder(operation_id, operation.author, operation.made_at_us, order.selector, order.value, sealed),
+        )
+
+
+def _kept(newest_first: Iterable[tuple[str, KeptOrder]]) -> dict[str, tuple[KeptOrder, ...]]:
+    """Return what can hold for somebody (rule 2)."""
+    found: dict[str, list[KeptOrder]] = {}
+    for key, order in newest_first:
+        kept = found.setdefault(key, [])
+        if all(each.selector not in {order.selector, _EVERYBODY} for each in kept):
+            kept.append(order)
+    return {key: tuple(orders) for key, orders in found.items()}
+
+
+_EVERYBODY = Selector(SelectorKind.ALL)
+
+
+def _operation(records: OrderRecords, group_id: GroupId, operation_id: OperationId) -> Operation:
+    raw = records.raw(group_id, operation_id)
+    assert raw is not None, "it was just read"
+    return read_operation(raw, verify=False)
