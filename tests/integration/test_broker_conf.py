@@ -216,12 +216,12 @@ def test_connections_are_bounded(broker: Broker, connect: Callable[..., Client])
     descriptors = Path(f"/proc/{broker.pid}/fd")
     name, later = (secrets.token_hex(32) for _ in range(2))
     passwords = {each: broker.add_device(each) for each in (name, later)}
-    honest = connect("", name, passwords[name])
+    regular = connect("", name, passwords[name])
     for _ in range(3):
         _crowd(broker.port)
         wait_until(lambda: len(list(descriptors.iterdir())) < _DESCRIPTORS // 2)
     assert not connect("", later, passwords[later]).accepted.is_failure
-    assert honest.subscribe(honest.inbox).value == 1
+    assert regular.subscribe(regular.inbox).value == 1
 
 
 def _crowd(port: int) -> None:

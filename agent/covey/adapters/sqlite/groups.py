@@ -171,6 +171,11 @@ class GroupTables:
         """Forget a group's manifests, secrets and history, and overwrite them."""
         self._database.run("PRAGMA secure_delete = ON")
         self._database.run("DELETE FROM group_manifest WHERE group_id = ?", (group_id,))
+        self.erase_content(group_id)
+
+    def erase_content(self, group_id: GroupId) -> None:
+        """Forget a group's secrets and history, and overwrite them; its manifests stay."""
+        self._database.run("PRAGMA secure_delete = ON")
         self._database.run("DELETE FROM epoch_secret WHERE group_id = ?", (group_id,))
         self._database.run("DELETE FROM vote WHERE group_id = ?", (group_id,))
         self._database.run("DELETE FROM ahead WHERE group_id = ?", (group_id,))

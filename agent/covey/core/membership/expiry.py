@@ -5,13 +5,15 @@
 2. What this device had for the members of a group that it was removed from is dropped: they would not take it.
 3. A join request is repeated until `JOIN_GRACE_US` after its invite's end, and then withdrawn: nobody would take
    it. An answer that comes late is still taken, until `JOIN_MEMORY_US` later.
+4. A group that this device has left is erased: its secrets and its history when one member has acknowledged the
+   leaving, which then reaches all; its manifests when nothing waits for any member that shares no other group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from covey.core.ids import DeviceKey
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.events import JoinExpired
 from covey.core.membership.groups import Groups
@@ -33,6 +35,7 @@ def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, no
     for recipient in former.intersection(records.outbox.recipients()) - notified:
         if membership.groups.shares_nothing_with(recipient):
             _drop(recipient, "dropped_after_removal", records, queue)
+    _erase_left(membership, records)
     for pending in records.joins.pending():
         if now.wall_us <= pending.expires_at_us + JOIN_GRACE_US:
             continue
@@ -42,6 +45,28 @@ def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, no
         if now.wall_us > pending.expires_at_us + JOIN_GRACE_US + JOIN_MEMORY_US:
             records.joins.end(pending.group_id)
             membership.groups.refresh()
+
+
+def _erase_left(membership: Membership, records: ExpiryRecords) -> None:
+    """Erase groups that this device has left (rule 4)."""
+    erased = False
+    for group in membership.groups.left():
+        members = [member.keys.signing_public for member in group.members if not member.is_board]
+        waiting = set(members).intersection(records.outbox.recipients())
+        uninformed = {key for key in waiting if _notice_waits(group.group_id, key, records)}
+        if members and len(uninformed) == len(members):
+            continue
+        records.groups.erase_content(group.group_id)
+        if not uninformed and not any(map(membership.groups.shares_nothing_with, waiting)):
+            records.groups.forget(group.group_id)
+            erased = True
+    if erased:
+        membership.groups.refresh()
+
+
+def _notice_waits(group_id: GroupId, recipient: DeviceKey, records: ExpiryRecords) -> bool:
+    messages = (read_message(raw, verify=False) for _, raw in records.outbox.control_messages(recipient))
+    return any(each.type is MessageType.GROUP_MANIFEST and each.group_id == group_id for each in messages)
 
 
 def _drop(

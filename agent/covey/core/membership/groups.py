@@ -119,6 +119,13 @@ class Groups:
             if trust.current is not None and trust.current.member(self._own) is None
         ]
 
+    def left(self) -> list[GroupManifest]:
+        """Return the groups that this device has left by its own word."""
+        return [group for group in self.removed_from() if any(map(self._leaves, self.trust(group.group_id).held()))]
+
+    def _leaves(self, manifest: GroupManifest) -> bool:
+        return manifest.issuer == self._own and manifest.member(self._own) is None
+
     def address(self, signing_public: DeviceKey) -> NoisePublic | None:
         """Return the noise key of a device that this one may speak to."""
         return self.addresses.of(signing_public)

@@ -100,6 +100,9 @@ class GroupRecords(ManifestRecords, PastRecords, Protocol):
     def forget(self, group_id: GroupId) -> None:
         """Forget a group's manifests and secrets."""
 
+    def erase_content(self, group_id: GroupId) -> None:
+        """Forget a group's secrets and history, and keep its manifests."""
+
     def revocations(self) -> list[tuple[GroupId, int]]:
         """Return (group_id, noted at) of groups that are being destroyed."""
 
@@ -290,6 +293,10 @@ class MembershipRecords(Protocol):
 
 class ExpiryRecords(Protocol):
     """What giving up needs."""
+
+    @property
+    def groups(self) -> ManifestRecords:
+        """The accepted manifests."""
 
     @property
     def outbox(self) -> ControlRecords:

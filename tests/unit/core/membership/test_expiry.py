@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from covey.core.events import EnvelopeDropped
+from covey.core.history.bodies import Note
 from covey.core.ids import GroupId, Incarnation, LinkSeq
 from covey.core.link import receiver
 from covey.core.membership.events import JoinExpired, RemovedFromGroup
@@ -58,6 +59,64 @@ def test_a_removed_device_that_knows_is_forgotten(make: Make) -> None:
     _later(ann, 600_000_000)
     assert ann.node.groups.address(ben.key) is None
     assert ann.store.departures.addresses() == []
+
+
+def _leave(device: Device, group_id: GroupId) -> None:
+    with device.store.transaction():
+        device.node.actions.leave(group_id, device.now)
+
+
+def _keeps(device: Device, group_id: GroupId) -> tuple[bool, bool]:
+    """Say whether a device has anything that a group said, and anything of who was in it."""
+    said, groups = device.store.operations.in_order(group_id), device.store.groups
+    return bool(said), bool(groups.manifests_from(group_id, 1))
+
+
+def test_a_group_that_was_left_is_erased_when_somebody_knows(make: Make) -> None:  # accepts: 003.51, 003.53
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = found(ann, ben, cid)
+    secret = ann.node.groups.secret(group_id)
+    assert secret is not None
+    with ben.store.transaction():
+        ben.node.history.write(group_id, Note("text/plain", b"the key is under the pot"), ben.now)
+    carry(ben, ann)
+    _leave(ann, group_id)
+    _later(ann, 600_000_000)
+    assert _keeps(ann, group_id) == (True, True), "nobody has heard that it left"
+    carry(ann, ben)
+    _later(ann, 600_000_000)
+    assert _keeps(ann, group_id) == (False, True), "one member knows, the other has a notice coming"
+    carry(ann, cid)
+    _later(ann, 600_000_000)
+    assert _keeps(ann, group_id) == (False, False)
+    assert {len(each.node.groups.group(group_id).members) for each in (ben, cid)} == {2}
+    ann.store.close()
+    files = b"".join(each.read_bytes() for each in ann.path.parent.glob(f"{ann.path.name}*"))
+    assert b"under the pot" not in files
+    assert secret not in files
+
+
+def test_a_device_comes_back_to_a_group_that_it_has_erased(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    _leave(ann, group_id)
+    carry(ann, ben)
+    _later(ann, 600_000_000)
+    assert _keeps(ann, group_id) == (False, False)
+    _ask(ann, _invite(ben, group_id))
+    carry(ann, ben)
+    assert ann.node.groups.group(group_id).member(ann.key)
+    assert ann.node.groups.group(group_id).hash == ben.node.groups.group(group_id).hash
+
+
+def test_a_group_that_removed_this_device_is_kept(make: Make) -> None:
+    """It may be a mistake, and what was said there is this device's to read."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    _remove(ann, ben, group_id)
+    carry(ann, ben)
+    _later(ben, 600_000_000)
+    assert _keeps(ben, group_id)[1]
 
 
 def test_a_removed_device_that_never_returns_is_given_up_after_a_stated_time(make: Make) -> None:
