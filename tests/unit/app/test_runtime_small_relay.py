@@ -180,7 +180,7 @@ def pair(tmp_path: Path) -> Pair:
 
 
 def test_little_is_said_of_manifests_that_no_relay_takes(pair: Pair) -> None:
-    pair.site.run(HOUR)  # each was tried on its own
+    pair.site.run(3 * HOUR)  # each was tried on its own
     published, lost, lines = pair.site.published, pair.lost(), len(pair.ann.said)
     pair.site.run(23 * HOUR)
     assert not pair.agreed()
@@ -207,7 +207,7 @@ def test_a_change_that_fits_does_not_have_those_before_it_asked_for_without_an_e
     pair.site.run(600 * SECOND)
     for board in pair.boards:
         pair.change(lambda draft, epoch, board=board: draft.removing(board.keys.signing_public, epoch))
-    pair.site.run(HOUR)
+    pair.site.run(3 * HOUR)
     published, lost = pair.site.published, pair.lost()
     pair.site.run(23 * HOUR)
     assert not pair.agreed()
