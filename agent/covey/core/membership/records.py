@@ -295,8 +295,8 @@ class ExpiryRecords(Protocol):
     """What giving up needs."""
 
     @property
-    def groups(self) -> ManifestRecords:
-        """The accepted manifests."""
+    def groups(self) -> GroupRecords:
+        """Manifests and secrets."""
 
     @property
     def outbox(self) -> ControlRecords:
