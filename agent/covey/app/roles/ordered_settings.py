@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from covey.core.ids import DeviceKey, GroupId
+from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.settings.obedience import RELAY_SILENT, Desired, Obedience, Objection, OrderedSettingRecords
@@ -72,6 +72,8 @@ class OrderedSettings:
         self._look_at_us = 0
         self._restart_wanted = False
         self._owes_report = True
+        self._tried_here: set[OperationId] = set()
+        """What was on trial when this process began: what has come since holds from the next one on."""
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Do what is due; return when to be called next, in monotonic microseconds."""
@@ -86,7 +88,10 @@ class OrderedSettings:
             desired = self._orders.desired(node)
             changed += self._within(lambda: self._obedience.obey(desired, now.wall_us, rejudge=first))
             self._owes_report = True
-        trial = any(given.state is SettingState.TRIED for given in self._records.all())
+        tried = {given.operation for given in self._records.all() if given.state is SettingState.TRIED}
+        if first:
+            self._tried_here = tried
+        trial = bool(tried) and tried <= self._tried_here  # else this process speaks with another relay
         if trial and not first:
             changed += self._try(now, now.monotonic_us - started_us)
         self._let_hold(changed)
@@ -114,8 +119,6 @@ class OrderedSettings:
 
     def _try(self, now: Now, running_us: int) -> list[str]:
         """See whether a relay that operators named answers, or has had its time."""
-        if self._restart_wanted:
-            return []  # it is not the one that this process speaks with
         if self._layer.relays_answer():
             return self._within(lambda: self._obedience.prove(now.wall_us, (SettingState.TRIED,)))
         if running_us < RELAY_TRIAL_US:

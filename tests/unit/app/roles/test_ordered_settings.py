@@ -207,6 +207,20 @@ def test_a_relay_that_answers_stays(agent: Agent) -> None:
         assert process.state("relay.url") == ("APPLIED", "")
 
 
+def test_the_relay_of_a_running_process_proves_nothing_of_another_one(agent: Agent) -> None:
+    with agent.process() as process:
+        process.run()
+        process.relay_answers("127.0.0.1")
+        process.run(SETTINGS_RESTART_US / 2e6)
+        agent.orders.give("relay.url", "mqtt://127.0.0.2")
+        process.run(1)
+        assert process.state("relay.url") == ("TRIED", "")
+        process.run(SETTINGS_RESTART_US / 1e6)
+        assert process.restart_asked
+        process.run(1)
+        assert process.state("relay.url") == ("TRIED", "")
+
+
 def test_a_relay_that_is_silent_goes_back_by_itself(agent: Agent) -> None:
     agent.orders.give("relay.url", "mqtt://127.0.0.2")
     with agent.process() as process:
