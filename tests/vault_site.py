@@ -122,8 +122,12 @@ class Site:
         return documents.open_vault_manifest(self._ring.for_object(content), node, content) if content else None
 
     def landed(self) -> list[bytes]:
-        """Return the bodies in the vault, in order, as a reader finds them."""
-        node, manifest, bodies = node_id(self.gate.key), self.manifest(), []
+        """Return the bodies of batches in the vault, in order, as a reader finds them."""
+        return [split_number(read_message(raw).body)[1] for raw in self.records()]
+
+    def records(self) -> list[bytes]:
+        """Return what is in the vault, in order, as a reader finds it."""
+        node, manifest, found = node_id(self.gate.key), self.manifest(), list[bytes]()
         if manifest is None:
             return []
         reader = VaultReader(self.objects, self._ring)
@@ -134,5 +138,5 @@ class Site:
             content = reader.segment(node.hex(), entry)
             assert content is not None
             records = documents.open_segment(self._ring.for_object(content), node, entry, content)
-            bodies += [split_number(read_message(record.message).body)[1] for record in records]
-        return bodies
+            found += [record.message for record in records]
+        return found

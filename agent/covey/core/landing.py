@@ -1,5 +1,7 @@
 """The handlers of telemetry and of the records of lost messages: a collector lands them before they are acknowledged.
 
+What devices report of orders lands as well.
+
 What lands is acknowledged only when a role says that the vault has it (`TelemetryLanding.landed`).
 """
 
@@ -57,6 +59,17 @@ class TelemetryLanding:
         link.landed(link_seqs)
         link.answer_soon(now.monotonic_us, *link_seqs)
         link.make_due(now.monotonic_us)
+
+    def beside(self, handler: Handler) -> Handler:
+        """Return a handler of reports that lands what it has taken, where a collector empties the landing."""
+        if not self._lands:
+            return handler
+
+        def handle(delivery: Delivery, now: Now) -> HandlerOutcome:
+            outcome = handler(delivery, now)
+            return replace(outcome, taken=self._land(delivery.message, now).taken, lands_later=True)
+
+        return handle
 
     def _telemetry(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         return self._land(delivery.message, now)

@@ -41,7 +41,7 @@ from covey.core.membership.membership import Membership
 from covey.core.membership.past import Past
 from covey.core.now import Now
 from covey.core.order_messages import OrderMessages
-from covey.core.outcome import Seen
+from covey.core.outcome import Handler, Seen
 from covey.core.presence.heartbeat import Heartbeat, LastWill
 from covey.core.publishing import Publishing
 from covey.core.receiver import Receiver, ReceivingParts
@@ -135,12 +135,16 @@ class Node:
         handlers = {
             **group_messages.handlers(),
             **history_messages.handlers(),
-            **OrderMessages(self.setting_reports, self.order_results).handlers(),
+            **self._order_handlers(),
             **self.landing.handlers(),
         }
         self._receiver = Receiver(identity, records, rng, parts, self._events, handlers)
         self.export = Export(self.groups, records, queue, sender, sealer, self.heads, imprints, self._receiver)
         self.refresh()
+
+    def _order_handlers(self) -> dict[MessageType, Handler]:
+        handlers = OrderMessages(self.setting_reports, self.order_results).handlers()
+        return {kind: self.landing.beside(handler) for kind, handler in handlers.items()}
 
     def _address(self, device: DeviceKey) -> NoisePublic | None:
         return address(self.groups, self._records.carriers, device)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import digest, take_room
-from covey.core.ids import DeviceKey, Incarnation, LinkSeq, Place
+from covey.core.history.operation import Operation
+from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
 from covey.core.vault.landing import LandedMessage, LandingPlan
 from covey.core.wire.message import Message
 from covey.limits.storage import LANDING_BYTES
@@ -18,26 +19,40 @@ class Landing:
 
     def land(self, message: Message, now_us: int) -> bool:
         """Keep a message for the collector; False where too much waits for the vault."""
-        return self._land(message, message.link_seq, now_us)
+        return self._land(message.author, message.incarnation, message.raw, message.link_seq, now_us)
 
     def land_queued(self, recipient: DeviceKey, place: Place, message: Message, now_us: int) -> bool:
         """Keep a copy of what waits for a recipient, for this device's own node; False as for `land`."""
         if self._database.first("SELECT 1 FROM landing WHERE recipient = ? AND place = ?", (recipient, place)):
             return True
-        return self._land(message, LinkSeq(0), now_us, recipient, place)
+        return self._land(message.author, message.incarnation, message.raw, LinkSeq(0), now_us, recipient, place)
+
+    def land_order(self, operation: Operation, received_at_us: int, arrival: int) -> bool:
+        """Keep an operation, and that its group's orders have been kept up to it; False as for `land`."""
+        log = operation.log
+        if not self._land(log.author, log.incarnation, operation.raw, LinkSeq(0), received_at_us):
+            return False
+        self._database.run("INSERT OR REPLACE INTO landed_orders VALUES (?, ?)", (operation.group_id, arrival))
+        return True
+
+    def orders_upto(self, group_id: GroupId) -> int:
+        """Return the arrival of the last order of a group that was kept, 0 where none was."""
+        row = self._database.first("SELECT arrival FROM landed_orders WHERE group_id = ?", (group_id,))
+        return row[0] if row else 0
 
     def _land(
         self,
-        message: Message,
+        author: DeviceKey,
+        incarnation: Incarnation,
+        raw: bytes,
         link_seq: LinkSeq,
         now_us: int,
         recipient: DeviceKey | None = None,
         place: Place | None = None,
     ) -> bool:
-        raw = message.raw
         if self._database.lean or not take_room(self._database, "landing_bytes", len(raw), LANDING_BYTES):
             return False
-        link = message.author, message.incarnation
+        link = author, incarnation
         self._database.run(
             "INSERT INTO landing (author, incarnation, link_seq, received_at, size, message, recipient, place, digest) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -50,7 +65,7 @@ class Landing:
         return {
             row[0]
             for row in self._database.run(
-                "SELECT link_seq FROM landing WHERE author = ? AND incarnation = ? AND recipient IS NULL",
+                "SELECT link_seq FROM landing WHERE author = ? AND incarnation = ? AND link_seq > 0",
                 (author, incarnation),
             )
         }

@@ -198,6 +198,16 @@ class OperationTables:
         )
         return [_checked(StoredOperation(*row)) for row in rows]
 
+    def of_kinds_after(self, group_id: GroupId, kinds: Sequence[int], after: int, most: int) -> list[StoredOperation]:
+        """Return the first operations of some kinds that came after another one, as they came."""
+        marks = ", ".join("?" * len(kinds))
+        rows = self._database.run(
+            f"SELECT {_COLUMNS} FROM operation WHERE arrival > ? AND group_id = ? AND kind IN ({marks}) "  # noqa: S608
+            "ORDER BY arrival LIMIT ?",
+            (after, group_id, *kinds, most),
+        )
+        return [_checked(StoredOperation(*row)) for row in rows]
+
     def beginning_with(self, group_id: GroupId, first: bytes, last: bytes) -> list[OperationId]:
         """Return the ids between two, both included."""
         rows = self._database.run(
@@ -229,7 +239,8 @@ class OperationTables:
 
     def forget(self, group_id: GroupId) -> None:
         """Forget a group's history."""
-        for table in ("operation", "operation_log", "operation_head", "announcement", "order_frontier"):
+        tables = "operation", "operation_log", "operation_head", "announcement", "order_frontier", "landed_orders"
+        for table in tables:
             self._database.run(f"DELETE FROM {table} WHERE group_id = ?", (group_id,))  # noqa: S608 - our names
 
 

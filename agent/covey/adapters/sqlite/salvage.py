@@ -32,7 +32,7 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.core.actions.results import OrderResult
 from covey.core.crypto import Identity
 from covey.core.group.manifest import read_manifest, secret_id
-from covey.core.history.operation import read_operation
+from covey.core.history.operation import is_operation, read_operation
 from covey.core.ids import KEY_BYTES, Incarnation
 from covey.core.settings.states import SettingReport
 from covey.core.wire.message import read_message
@@ -183,7 +183,12 @@ def _sound_inbox(row: Row) -> None:
 
 
 def _sound_landing(row: Row) -> None:
-    message, link = read_message(row["message"]), (row["author"], row["incarnation"])
+    link = row["author"], row["incarnation"]
+    if is_operation(row["message"]):
+        read_operation(row["message"])
+        check_digest(row["digest"], *link, row["link_seq"] or row["place"], row["message"])
+        return
+    message = read_message(row["message"])
     if row.get("digest") is not None:
         check_digest(row["digest"], *link, row["link_seq"] or row["place"], row["message"])
     elif (message.author, message.incarnation, message.link_seq) != (*link, row["link_seq"]):

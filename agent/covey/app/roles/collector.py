@@ -14,7 +14,7 @@ positions that this one knows, and step 3 is tried again from it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Protocol
@@ -23,7 +23,11 @@ from covey.app.roles.node_keys import NodeKeys
 from covey.app.roles.node_vault import ManifestFloor, NodeVault
 from covey.app.roles.recall import RecallStore, recall
 from covey.core.crypto import NONCE_BYTES, Identity
-from covey.core.ids import DeviceKey, Incarnation, Place
+from covey.core.group.manifest import COLLECTOR
+from covey.core.history.kinds import ORDER_KINDS
+from covey.core.history.operation import Operation, read_operation
+from covey.core.history.records import StoredOperation
+from covey.core.ids import DeviceKey, GroupId, Incarnation, Place
 from covey.core.link.records import CounterRecords
 from covey.core.node import Node
 from covey.core.now import Now
@@ -37,6 +41,9 @@ from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS, S
 from covey.ports import ObjectStore, Report
 
 _RETRY_US = 5_000_000
+_ORDERS_AT_ONCE = 32
+"""Orders that are put into the landing in one commit: they may have 64 KiB each."""
+
 _TRIES = 3
 """A compaction publishes now and then; whoever is always quicker than this collector is no compaction."""
 
@@ -59,6 +66,12 @@ class LandingTable(ManifestFloor, Protocol):
     def land_queued(self, recipient: DeviceKey, place: Place, message: Message, now_us: int) -> bool:
         """Keep a copy of what waits for a recipient, for this device's own node; False where there is no room."""
 
+    def land_order(self, operation: Operation, received_at_us: int, arrival: int) -> bool:
+        """Keep an operation, and that its group's orders have been kept up to it; False where there is no room."""
+
+    def orders_upto(self, group_id: GroupId) -> int:
+        """Return the arrival of the last order of a group that was kept, 0 where none was."""
+
     def until(self, last_id: int) -> list[LandedMessage]:
         """Return the messages of a plan."""
 
@@ -73,8 +86,19 @@ class PresentIncarnation(Protocol):
         """Return the 8 bytes of this device's present incarnation."""
 
 
+class ArrivedOrders(Protocol):
+    """The operations of this device's groups."""
+
+    def of_kinds_after(self, group_id: GroupId, kinds: Sequence[int], after: int, most: int) -> list[StoredOperation]:
+        """Return the first operations of some kinds that came after another one, as they came."""
+
+
 class LandingStore(RecallStore, Protocol):
     """The store as this role needs it."""
+
+    @property
+    def operations(self) -> ArrivedOrders:
+        """The operations of this device's groups."""
 
     @property
     def landing(self) -> LandingTable:
@@ -126,6 +150,8 @@ class Collector:
         self._failing = False
         self._has_shown_itself = False
         self._deadline_us: int | None = None
+        self._staged: tuple[int, int] | None = None
+        """Of which generation of groups and history all orders have been put into the landing."""
         self._vault.load()
         recall(self._vault, store)
 
@@ -135,6 +161,7 @@ class Collector:
             self._has_shown_itself = True
             with suppress(StorageError):  # asked again before anything lands
                 self._vault.keys.prepare(node.groups.joined(), now)  # others share later keys with who has this one
+        self._stage_orders(node)
         waiting = self._store.landing.size()
         if not waiting:
             self._deadline_us = None
@@ -145,8 +172,40 @@ class Collector:
             self._deadline_us = self._try_to_land(node, now)
         return self._deadline_us
 
+    def _stage_orders(self, node: Node) -> None:
+        """Put orders of the groups that this device collects for into the landing; what finds no room, the next time.
+
+        No acknowledgement waits for them: what this device loses of its history it is given again, and lands again.
+        """
+        generation = node.groups.generation, node.history.generation
+        if generation == self._staged:
+            return
+        own = self._vault.identity.signing_public
+        for group in node.groups.joined():
+            member = group.member(own)
+            if member is None or COLLECTOR not in member.capabilities:
+                continue
+            while self._orders_to_stage(group.group_id, 1):
+                if not self._stage_some(group.group_id):
+                    return
+        self._staged = generation
+
+    def _orders_to_stage(self, group_id: GroupId, most: int) -> list[StoredOperation]:
+        after = self._store.landing.orders_upto(group_id)
+        return self._store.operations.of_kinds_after(group_id, ORDER_KINDS, after, most)
+
+    def _stage_some(self, group_id: GroupId) -> bool:
+        """Put some orders into the landing; return whether there was room for them."""
+        with self._store.transaction():
+            for each in self._orders_to_stage(group_id, _ORDERS_AT_ONCE):
+                operation = read_operation(each.raw, verify=False)
+                if not self._store.landing.land_order(operation, each.stored_at_us, each.arrival):
+                    return False
+        return True
+
     def stop(self, node: Node, now: Now) -> None:
         """Land what is here."""
+        self._stage_orders(node)
         if self._store.landing.size():
             self._try_to_land(node, now)
 
@@ -221,7 +280,7 @@ class Collector:
             self._store.counters.count("landed_messages", len(messages))
         links = defaultdict(set)
         for message in messages:
-            if message.recipient is not None:
+            if not message.link_seq:
                 continue
             links[message.author, message.incarnation].add(message.link_seq)
         for (author, incarnation), link_seqs in links.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from covey.core.history.operation import is_operation, read_operation
 from covey.core.ids import NodeId, VaultId
 from covey.core.vault import documents
 from covey.core.vault.documents import SegmentEntry, SegmentRange, VaultManifest
@@ -146,7 +147,10 @@ class VaultSurvey:
             return
         for record in records:
             try:
-                read_message(record.message)
+                if is_operation(record.message):
+                    read_operation(record.message)
+                else:
+                    read_message(record.message)
             except RemoteError as error:
                 yield VaultFinding(node, entry.number, error.code, str(error))
 

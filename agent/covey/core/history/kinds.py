@@ -18,3 +18,7 @@ class OperationKind(IntEnum):
     APPROVAL = 7
     OBEYING = 8
     CHECKPOINT = 9
+
+
+ORDER_KINDS = (OperationKind.OPERATOR, OperationKind.SETTING, OperationKind.COMMAND, OperationKind.APPROVAL)
+"""What operators say to devices: a collector lands it."""

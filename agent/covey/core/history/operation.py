@@ -29,7 +29,7 @@ from covey.core.ids import (
     ManifestHash,
     OperationId,
 )
-from covey.core.wire import cbor
+from covey.core.wire import cbor, shapes
 from covey.errors import MalformedError
 from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES, MAXIMUM_OPERATION_BYTES, MAXIMUM_PARENTS
 from covey.limits.message import MAXIMUM_SEQUENCE
@@ -83,6 +83,14 @@ class Operation:
 def operation_id(raw: bytes) -> OperationId:
     """Return the hash by which others name an operation."""
     return OperationId(crypto.digest(_ID_DOMAIN, raw))
+
+
+_SHAPE = shapes.shape(rb"\x82\x58\x40.{64}(?:%(octets)b)\x8c" % {b"octets": shapes.OCTETS})
+
+
+def is_operation(raw: bytes) -> bool:
+    """Say whether bytes that are either a message or an operation are an operation, by the fields of what is signed."""
+    return _SHAPE.match(raw) is not None
 
 
 def sign_operation(operation: Operation, identity: Identity) -> Operation:

@@ -20,7 +20,10 @@ class LandingPlan:
 
 @dataclass(frozen=True, slots=True)
 class LandedMessage:
-    """One message of a plan: it came over a link, or is this device's own and waits in a recipient's queue."""
+    """One message of a plan: it came over a link, or is this device's own and waits in a recipient's queue.
+
+    Or an operation of a group's history, which neither came over a link nor waits.
+    """
 
     author: DeviceKey
     incarnation: Incarnation
