@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 import signal
-from collections.abc import Callable, Mapping
+from base64 import b64decode
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from covey.adapters.state_folder import StateFolder
-from covey.app.device import open_device
-from covey.app.operations.history_writing import write
-from covey.core.actions.records import CommandRecord
-from covey.core.history.orders import CommandOrder
-from covey.core.ids import OperationId
-from covey.core.orders.selector import EVERYBODY
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 
@@ -38,60 +32,56 @@ class Fleet:
 
     def __init__(self, new_gateway: Callable[[str], Gateway]) -> None:
         self.kim, self.shed = new_gateway("kim"), new_gateway("shed")
-        self._kim_state = StateFolder.at(self.kim.state)
-        self._shed_state = StateFolder.at(self.shed.state)
         self.lines = self.shed.state / "lines"
         folder = self.shed.state / "operations.d"
         folder.mkdir(mode=0o700)
         for name, idempotent in (("note", "false"), ("note-again", "true")):
             self._define(folder / f"{name}.toml", idempotent)
-        self.shed.ok("config", "set", "operations.operators", self.kim.json("key", "show")["signing_key"])
-        self.shed.ok(
-            "config", "set", "operations.commands", "note,note-again,gone,restart-agent,read-now,support-bundle"
-        )
+        for each in (self.kim, self.shed):
+            each.ok("config", "set", "operations.operators", self.kim.json("key", "show")["signing_key"])
+        allowed = "note,note-again,gone,restart-agent,read-now,support-bundle"
+        self.shed.ok("config", "set", "operations.commands", allowed)
         self.kim.ok("group", "create")
         self.kim.start("run", "--no-sensors")
         self.kim.invite(self.shed)
         self.shed.start("run", "--no-sensors")
-        wait_until(self.obeys, "the device obeys")
+        wait_until(lambda: "obeying" in self.kim.ok("history", "log", "--json"), "the device obeys")
 
     def _define(self, path: Path, idempotent: str) -> None:
         path.write_text(_NOTE.format(file=self.lines, idempotent=idempotent))
         path.chmod(0o600)
 
-    def obeys(self) -> bool:
-        """Say whether the operator knows that the device obeys."""
-        return "obeying" in self.kim.ok("history", "log", "--json")
-
-    def order(self, action: str, arguments: Mapping[str, str] | None = None) -> OperationId:
-        """Have everybody do something, once."""
-        with open_device(self._kim_state) as device:
-            order = CommandOrder(EVERYBODY, action, arguments or {}, secrets.token_bytes(16))
-            return write(device, device.pick_group(None), order).id
+    def order(self, action: str, **arguments: str) -> str:
+        """Have the device do something, once; return the order's id."""
+        words = [word for name, value in arguments.items() for word in ("--arg", f"{name}={value}")]
+        given = self.kim.json("do", action, "--for", "label:shed", *words)
+        assert given["devices"] == 1
+        return str(given["id"])
 
     def written(self) -> list[str]:
         """Return what the program has written, a line each time that it ran."""
         return self.lines.read_text().splitlines() if self.lines.exists() else []
 
-    def becomes(self, order: OperationId) -> CommandRecord:
-        """Return what has become of an order, once that is reported."""
-        found: list[CommandRecord] = []
+    def result(self, order: str) -> dict[str, Any]:
+        """Return what the operator is told, once that has come."""
+        found: list[dict[str, Any]] = []
 
-        def is_final() -> bool:
-            with open_device(self._shed_state) as device:
-                record = device.store.commands.record(order)
-                reported = device.store.commands.next_unreported() is None
-            found.extend([record] if record and record.result and reported else [])
-            return bool(found)
+        def has_come() -> bool:
+            found[:] = self.kim.json("orders", order)["devices"]
+            return [each["outcome"] in {"waiting", "asleep"} for each in found] == [False]
 
-        wait_until(is_final, "it is reported")
+        wait_until(has_come, "the result comes")
         return found[0]
 
-    def code(self, order: OperationId) -> str:
+    def code(self, order: str) -> str:
         """Return the code of what became of an order."""
-        result = self.becomes(order).result
-        assert result is not None
-        return result.code or f"exit {result.exit}"
+        result = self.result(order)
+        return str(result["code"] or f"exit {result['exit']}")
+
+    def output(self, order: str) -> bytes:
+        """Return what its program wrote."""
+        self.result(order)
+        return b64decode(self.kim.json("orders", order, "--output", "shed")["output"])
 
 
 @pytest.fixture
@@ -101,21 +91,21 @@ def fleet(new_gateway: Callable[[str], Gateway]) -> Fleet:
 
 def test_what_an_operator_orders_is_done_once(fleet: Fleet) -> None:
     words = "a $(reboot) `x` ; | > b"
-    assert fleet.code(fleet.order("note", {"line": words, "seconds": "0"})) == "exit 0"
-    assert fleet.written() == [words]
-    assert fleet.code(fleet.order("note", {"line": "a", "seconds": "1; reboot"})) == "action_arguments"
+    order = fleet.order("note", line=words, seconds="0")
+    assert (fleet.code(order), fleet.output(order), fleet.written()) == ("exit 0", b"wrote\n", [words])
+    assert fleet.code(fleet.order("note", line="a", seconds="1; reboot")) == "action_arguments"
     assert fleet.code(fleet.order("gone")) == "action_not_defined"
     assert fleet.code(fleet.order("reboot")) == "action_not_allowed"
-    assert fleet.code(fleet.order("support-bundle")) == "exit 0"
+    assert fleet.code(fleet.order("read-now")) == "action_not_started", "it was started without sensors"
+    assert fleet.output(fleet.order("support-bundle"))[:2] == b"\x1f\x8b"
     assert fleet.code(fleet.order("restart-agent")) == "exit 0"
     assert fleet.written() == [words]
 
 
 @pytest.mark.parametrize(("action", "code", "times"), [("note", "action_went_down", 1), ("note-again", "exit 0", 2)])
 def test_an_agent_that_is_killed_repeats_only_what_may_be(fleet: Fleet, action: str, code: str, times: int) -> None:
-    order = fleet.order(action, {"line": "a", "seconds": "5"})
+    order = fleet.order(action, line="a", seconds="3")
     wait_until(fleet.written, "it has begun")
     fleet.shed.end(signal.SIGKILL)
     fleet.shed.start("run", "--no-sensors")
-    assert fleet.code(order) == code
-    assert fleet.written() == ["a"] * times
+    assert (fleet.code(order), fleet.written()) == (code, ["a"] * times)

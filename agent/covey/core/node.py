@@ -131,7 +131,7 @@ class Node:
         self.history_import = HistoryImport(self.membership, past, history, self.actions, records.counters)
         self.setting_reports = SettingReporting(records.setting_reports, queue)
         self.order_results = ReceivedResults(self.groups, records)
-        self.results = ResultReporting(own, queue)
+        self.results = ResultReporting(own, queue, self.order_results)
         handlers = {
             **group_messages.handlers(),
             **history_messages.handlers(),

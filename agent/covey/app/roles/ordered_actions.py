@@ -12,6 +12,7 @@ from typing import Protocol
 
 from covey.core.actions.execution import Begun, End, Execution
 from covey.core.actions.given import NewCommands
+from covey.core.actions.received import without_output
 from covey.core.actions.records import CommandRecord, CommandRecords, Moment, ObeyedSince
 from covey.core.actions.results import AGENT_ENDED, TIME, CommandState
 from covey.core.group.manifest import GroupManifest
@@ -219,11 +220,10 @@ class OrderedActions:
     def _report_results(self, node: Node, now: Now) -> bool:
         """Queue what is not reported yet; return whether there was room for all."""
         while (record := self._records.next_unreported()) is not None:
-            own = record.command.author == node.identity.signing_public
+            kept = None if record.result is None else without_output(record.result)
             try:
                 with self._store.transaction():
                     self._queue(node, record, now)
-                    kept = record.result if own or record.result is None else replace(record.result, output=b"")
                     self._records.note_reported(replace(record, result=kept))
             except LocalError:  # the outbox is full
                 return False

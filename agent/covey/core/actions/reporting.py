@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from covey.core.actions.received import ReceivedResults
 from covey.core.actions.records import CommandRecord
 from covey.core.group.manifest import COLLECTOR, GroupManifest
 from covey.core.ids import DeviceKey
@@ -13,12 +14,15 @@ from covey.core.wire.message import MessageType
 class ResultReporting:
     """Reports results of this device's commands."""
 
-    def __init__(self, own: DeviceKey, queue: SendQueue) -> None:
+    def __init__(self, own: DeviceKey, queue: SendQueue, kept: ReceivedResults) -> None:
         self._own = own
         self._queue = queue
+        self._kept = kept
 
     def queue(self, group: GroupManifest, record: CommandRecord, now: Now) -> None:
         """Queue a result for the command's author and the collectors, as far as they are members.
+
+        Where this device is one of them, it is kept as others' are.
 
         Raises:
             LocalError: the outbox is full: then the caller rolls back.
@@ -28,5 +32,7 @@ class ResultReporting:
         for member in group.members:
             key = member.keys.signing_public
             wanted = key == record.command.author or COLLECTOR in member.capabilities
-            if wanted and key != self._own and not member.is_board:
+            if wanted and key == self._own:
+                self._kept.keep(group.group_id, key, record.result, now)
+            elif wanted and not member.is_board:
                 self._queue.queue(key, MessageType.ORDER_RESULT, group.group_id, body, now)

@@ -277,8 +277,8 @@ def test_who_has_lost_its_records_says_so_and_repeats_nothing(fleet: Fleet, dead
     fleet.machine.turn(0)
     fleet.machine.become()
     with fleet.ben.store.transaction():
-        fleet.ben.store.commands.forget(fleet.group_id)
-        fleet.ben.store.database.run("DELETE FROM command_once")
+        for table in ("command", "command_once"):
+            fleet.ben.store.database.run(f"DELETE FROM {table}")
         fleet.ben.store.incarnations.renew(Incarnation(b"another "))
     fleet.machine.restart()
     fleet.machine.turn()
@@ -366,3 +366,23 @@ def test_a_group_that_is_forgotten_leaves_nothing_but_once_ids(fleet: Fleet) -> 
         fleet.ben.store.groups.forget(fleet.group_id)
     commands = fleet.ben.store.commands
     assert (commands.record(order), commands.obeyed_groups(), commands.used(once)) == (None, [], True)
+
+
+def test_what_a_device_orders_of_itself_is_kept_as_that_of_others(fleet: Fleet) -> None:
+    fleet.machine = Machine(fleet.ben, fleet.ann, fleet.ben)
+    order = fleet.order(by=fleet.ben)
+    fleet.machine.turn()
+    fleet.machine.become()
+    [kept] = fleet.ben.store.order_results.of_order(fleet.group_id, order)
+    assert (kept.device, kept.result.exit) == (fleet.ben.key, 0)
+    assert fleet.ben.store.order_results.output(kept.id) == b"oh"
+
+
+def test_the_operator_and_the_device_speak_of_the_same(fleet: Fleet) -> None:
+    order = fleet.order()
+    fleet.machine.turn()
+    fleet.machine.become(3)
+    fleet.carry()
+    [kept] = fleet.ann.store.order_results.of_order(fleet.group_id, order)
+    assert (kept.device, kept.result.exit, kept.result.state) == (fleet.ben.key, 3, CommandState.DONE)
+    assert fleet.ann.store.order_results.output(kept.id) == b"oh"

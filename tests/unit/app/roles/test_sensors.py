@@ -89,3 +89,14 @@ def test_a_full_disk_does_not_make_the_sensors_hurry(tmp_path: Path, monkeypatch
             failures += 1
     assert failures
     assert site.samples <= 11
+
+
+def test_what_is_wanted_now_is_sampled_and_sent_now(tmp_path: Path) -> None:
+    site = Site(tmp_path, per_sample=1)
+    site.sensors.interval_us = 60 * SECOND
+    site.run(1)
+    site.sensors.read_now()
+    site.run(1)
+    assert (site.samples, site.publisher.waiting) == (2, 0)
+    site.run(5)
+    assert site.samples == 2
