@@ -152,12 +152,12 @@ def _verify(device: Device, options: argparse.Namespace) -> int:
 def _checkpoint(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
     found = entries(device, manifest) if options.list else [propose(device, manifest)]
+    if options.json:
+        print_json([to_json(each) for each in found] if options.list else to_json(found[0]))
+        return
     for each in found:
-        if options.json:
-            print_json(to_json(each))
-        else:
-            what = f"{count(each.settings, 'key')}, {count(each.operators, 'operator')}, {each.state_bytes:,} bytes"
-            print(f"{in_words(each)} ({what})")
+        what = f"{count(each.settings, 'key')}, {count(each.operators, 'operator')}, {each.state_bytes:,} bytes"
+        print(f"{in_words(each)} ({what})")
 
 
 def _export(device: Device, options: argparse.Namespace) -> None:
