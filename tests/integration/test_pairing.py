@@ -152,6 +152,30 @@ def test_a_fresh_device_becomes_a_member_with_its_own_account(
     assert "from the new one" in barn.ok("recv", "--wait", "20")
 
 
+def test_a_new_device_obeys_whom_its_person_was_shown(
+    broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:  # accepts: 003.14
+    barn.ok("config", "set", "operations.operators", barn.json("key", "show")["signing_key"])
+    run_agent(barn)
+    pi = fresh("pi")
+    inviting = start(barn, "invite", "--yes")
+    joining = start(pi, "join", inviting.document()["code"], "--relay", broker.url, "--obey")
+    theirs, ours = joining.document(), inviting.document()
+    assert [each["label"] for each in theirs["operators"]] == ["barn"]
+    assert theirs["operators"] == ours["operators"] == joining.document()["obeys"]
+    assert inviting.document() == {"joined": pi.author[:8]}
+    assert (joining.end(), inviting.end()) == (0, 0)
+    [operator] = pi.json("operator")
+    assert (operator["label"], operator["origin"], operator["by"]) == ("barn", "invite", barn.author[:8])
+    run_agent(pi)
+    barn.ok("setting", "set", "app.mode", "eco")
+
+    def obeyed() -> bool:
+        return [each["value"] for each in pi.json("setting", "get")] == ["eco"]
+
+    wait_until(obeyed, "the new device does what the operator wants")
+
+
 def test_a_member_is_not_paired_again(
     broker: Broker, barn: Gateway, new_gateway: Callable[[str], Gateway], start: Callable[..., Process]
 ) -> None:

@@ -10,8 +10,8 @@ from covey.adapters.action_files import read_action_file
 from covey.adapters.journal import report
 from covey.app import shipped_files
 from covey.app.action_programs import ActionPrograms, agent_actions
+from covey.app.pins import pins
 from covey.app.roles.ordered_actions import OrderedActions, OrderedGroup
-from covey.app.setting_orders import pins
 from covey.config.actions import read_action
 from covey.core.actions.definition import ActionDefinition
 from covey.core.actions.execution import Execution
@@ -40,7 +40,7 @@ def commands_role(device: Device, restart: Callable[[], None], roles: Sequence[A
         device.store,
         commands,
         Execution(commands, OwnerActions(device)),
-        PinnedCommands(device.store, pins(device.config)),
+        PinnedCommands(device.store, lambda group_id: pins(device, group_id)),
         ActionPrograms(device.folder.path, agent_actions(restart, roles)),
         device.clock,
         report,
@@ -115,9 +115,9 @@ class PinnedCommands:
     It is found anew only where operators have said something since, or a manifest has changed.
     """
 
-    def __init__(self, store: SqliteStore, operators: Pins) -> None:
+    def __init__(self, store: SqliteStore, pins_of: Callable[[GroupId], Pins]) -> None:
         self._store = store
-        self._pins = operators
+        self._pins_of = pins_of
         self._found: dict[GroupId, tuple[object, GroupCommands]] = {}
 
     def groups(self, node: Node) -> list[OrderedGroup]:
@@ -134,10 +134,11 @@ class PinnedCommands:
 
     def _of(self, node: Node, group: GroupManifest) -> GroupCommands:
         store, void = self._store, node.history.standing(group.group_id).void
-        stamp = (group.hash, store.operations.last_arrival_of(group.group_id, _KINDS), void)
+        pinned = self._pins_of(group.group_id)
+        stamp = (group.hash, store.operations.last_arrival_of(group.group_id, _KINDS), void, pinned)
         found = self._found.get(group.group_id)
         if found is None or found[0] != stamp:
-            commands = GroupCommands(store.operations, store.groups, group, self._pins, void)
+            commands = GroupCommands(store.operations, store.groups, group, pinned, void)
             found = self._found[group.group_id] = stamp, commands
         return found[1]
 

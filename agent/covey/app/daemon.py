@@ -17,7 +17,9 @@ from covey.adapters.journal import report
 from covey.adapters.systemd import Systemd
 from covey.app.checkpoint_signing import signing_role
 from covey.app.device import device_on
+from covey.app.pins import somebody_is_pinned
 from covey.app.relay_loop import speak_with_relay, stop_signals
+from covey.app.roles.first_operator import FirstOperator
 from covey.errors import ConfigurationError, LocalError
 
 if TYPE_CHECKING:
@@ -58,13 +60,17 @@ def _ran_until_restart(
     """Be the agent; return whether it is to begin anew instead of ending."""
     restart = _Restart(Systemd())
     with device_on(folder, identity, folder.config()) as device:
-        commands = device.config.operations.operators and device.config.operations.commands
+        commands = somebody_is_pinned(device) and device.config.operations.commands
         if not commands and device.store.commands.obeyed_groups():
             from covey.app.command_orders import end_obeying
 
             end_obeying(device)
         if not _has_obeyed(device):  # most devices never do, and spare the memory
-            return _run(device, roles, restart, lands_telemetry=lands_telemetry)
+
+            def watching(device: Device) -> Sequence[AgentRole]:
+                return [*roles(device), FirstOperator(lambda: somebody_is_pinned(device), restart.ask)]
+
+            return _run(device, watching, restart, lands_telemetry=lands_telemetry)
         from covey.app.setting_orders import give_back, settings_role, write_layer_at_start
 
         if write_layer_at_start(device):
@@ -90,8 +96,7 @@ def _ran_until_restart(
 
 def _has_obeyed(device: Device) -> bool:
     """Say whether operators have a say here, or have left something behind."""
-    pinned = device.config.operations.operators
-    return bool(pinned or device.store.ordered_settings.all() or device.folder.ordered())
+    return bool(somebody_is_pinned(device) or device.store.ordered_settings.all() or device.folder.ordered())
 
 
 def _run(

@@ -178,6 +178,23 @@ class SalvageStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ObeyedOperator:
+    """A device whose orders this one obeys; `member`: in a group that both are in, without which it can give none."""
+
+    device: DeviceName
+    label: str
+    member: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorsStatus:
+    """Who may order this device, and how many of them have to agree."""
+
+    threshold: Annotated[int, Says(minimum=1)]
+    obeyed: tuple[ObeyedOperator, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """How the device is. Later versions may say more."""
 
@@ -192,6 +209,7 @@ class Status:
     members: tuple[MemberStatus, ...]
     groups: tuple[GroupStatus, ...]
     boards: tuple[BoardStatus, ...]
+    operators: OperatorsStatus
     salvage: SalvageStatus | None
     pending_joins: Annotated[Count, Says(description="groups that this device has asked to join")]
     waiting_invitations: Annotated[

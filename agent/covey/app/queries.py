@@ -14,6 +14,8 @@ from covey.app.documents import (
     BytesByClass,
     GroupStatus,
     MemberStatus,
+    ObeyedOperator,
+    OperatorsStatus,
     OtherHeads,
     Outbox,
     OutboxStatus,
@@ -23,12 +25,14 @@ from covey.app.documents import (
     Status,
     WaitingMessage,
 )
+from covey.app.pins import somebody_is_pinned
 from covey.app.roles.key_rotation import CONDITION
 from covey.core.ids import DeviceKey, device_name
 from covey.core.link.records import MessageClass
 from covey.core.membership.agreement import agreement
 from covey.core.membership.requests import unanswered
 from covey.core.presence.status import condition
+from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -45,6 +49,7 @@ def status_of(device: Device) -> Status:
     labels = _labels(device)
     relay, *relays = _relays(device, now_us, running=running)
     outbox = _outbox(device, now_us)
+    operators, misnamed = _operators(device)
     boards = tuple(
         BoardStatus(
             board.port,
@@ -78,13 +83,14 @@ def status_of(device: Device) -> Status:
         members=tuple(_members(device, labels, now_us)),
         groups=groups,
         boards=boards,
+        operators=operators,
         salvage=_last_salvage(device, now_us),
         pending_joins=len({each.group_id for each in store.joins.pending()}),
         waiting_invitations=len(unanswered(device.node.groups, store.requests, now_us)),
         noise_key_seconds=_noise_key_age(device, now_us),
         landing_bytes=store.landing.size(),
         counters=store.counters.values(),
-        troubles=tuple(_troubles(relay, relays, outbox, groups, boards, running=running)),
+        troubles=(*_troubles(relay, relays, outbox, groups, boards, running=running), *misnamed),
     )
 
 
@@ -109,6 +115,23 @@ def _group(device: Device, group: GroupManifest, now_us: int) -> GroupStatus:
         int(group.mode),
         too_large(device, group, found),
     )
+
+
+def _operators(device: Device) -> tuple[OperatorsStatus, tuple[str, ...]]:
+    """Return who may order this device in any of its groups, and what is wrong with how they are named."""
+    threshold, obeyed = device.config.operations.threshold, dict[str, ObeyedOperator]()
+    if not somebody_is_pinned(device):  # most devices obey nobody, and load nothing for it
+        return OperatorsStatus(threshold, ()), ()
+    from covey.app.operations.operators import operators
+
+    try:
+        for group in device.node.groups.joined():
+            for each in operators(device, group):
+                if each.member or each.key not in obeyed:
+                    obeyed[each.key] = ObeyedOperator(each.name, each.label, each.member)
+    except ConfigurationError as error:
+        return OperatorsStatus(threshold, ()), (str(error),)
+    return OperatorsStatus(threshold, tuple(obeyed.values())), ()
 
 
 def _age(since_us: int | None, now_us: int) -> int | None:

@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING
 from covey.adapters.journal import report
 from covey.adapters.keys.relay_credential import place
 from covey.app.owner_rules import OwnerRules, write_layer
+from covey.app.pins import pins
 from covey.app.roles.ordered_settings import OrderedSettings
 from covey.config.settings import settings
 from covey.core.group.manifest import COLLECTOR, GroupManifest
 from covey.core.history.kinds import OperationKind
-from covey.core.ids import DeviceKey, GroupId, key_from_text
-from covey.core.orders.authority import Pins
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.settings.desired import GivenOrder, GroupSettings, desired
 from covey.core.settings.obedience import NOT_STARTED, Desired, Obedience, Objection
-from covey.errors import ConfigurationError, MalformedError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
-    from covey.config.settings import Config
     from covey.core.node import Node
 
 _KINDS = (OperationKind.OPERATOR, OperationKind.SETTING, OperationKind.APPROVAL)
@@ -54,10 +52,11 @@ class PinnedOperators:
 
     def _of(self, node: Node, group: GroupManifest) -> GroupSettings:
         operations, void = self._device.store.operations, node.history.standing(group.group_id).void
-        stamp = (group.hash, operations.last_arrival_of(group.group_id, _KINDS), void)
+        pinned = pins(self._device, group.group_id)
+        stamp = (group.hash, operations.last_arrival_of(group.group_id, _KINDS), void, pinned)
         found = self._found.get(group.group_id)
         if found is None or found[0] != stamp:
-            found = stamp, GroupSettings(operations, group, pins(self._device.config), void)
+            found = stamp, GroupSettings(operations, group, pinned, void)
             self._found[group.group_id] = found
         return found[1]
 
@@ -87,23 +86,7 @@ class PinnedOperators:
 def group_settings(device: Device, group: GroupManifest) -> GroupSettings:
     """Return what operators want in a group, by what this device knows."""
     void = device.node.history.standing(group.group_id).void
-    return GroupSettings(device.store.operations, group, pins(device.config), void)
-
-
-def pins(config: Config) -> Pins:
-    """Return whom a device's owner has pinned.
-
-    Raises:
-        ConfigurationError: what stands there is no key.
-    """
-    operations = config.operations
-    try:
-        keys = frozenset(DeviceKey(key_from_text("sign", each)) for each in operations.operators)
-        return Pins(keys, operations.threshold)
-    except MalformedError as error:
-        raise ConfigurationError(
-            f"operations.operators: {error}", hint="a signing key as 'covey key show' prints it: covey-sign-…"
-        ) from error
+    return GroupSettings(device.store.operations, group, pins(device, group.group_id), void)
 
 
 def write_layer_at_start(device: Device) -> bool:

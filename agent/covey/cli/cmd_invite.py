@@ -7,11 +7,13 @@ import select
 import sys
 
 from covey.app.device import Device
+from covey.app.documents import to_json
 from covey.app.operations import inviting
 from covey.app.operations.inviting import InviteEnd, Newcomer, OpenInvitation
 from covey.app.relay_access import has_authority
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.joining_view import print_operators
 from covey.cli.terminal import print_json
 from covey.core.ids import printable
 from covey.errors import PairingError
@@ -25,6 +27,13 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument(
         "--to", metavar="DEVICE", help="invite a member of another group of ours; a person there answers"
+    )
+    parser.add_argument(
+        "--operator",
+        action="append",
+        metavar="NAME",
+        help="a member, or a key, that the new device is to obey if its person agrees; none: nobody "
+        "(default: those whom this device obeys)",
     )
     parser.add_argument("--yes", action="store_true", help="accept whoever knows the code, without asking")
     parser.add_argument("--no-wait", action="store_true", help="do not wait for the joiner; an agent must be running")
@@ -41,7 +50,12 @@ def run(options: argparse.Namespace) -> int:
         if options.to is not None:
             return _invite_member(device, options)
         invitation = inviting.open_invitation(
-            device, options.group, tuple(options.capability), accepts_any=options.yes, with_code=_wants_code(options)
+            device,
+            options.group,
+            tuple(options.capability),
+            accepts_any=options.yes,
+            with_code=_wants_code(options),
+            operators=options.operator,
         )
         _print(invitation, options)
         if options.no_wait:
@@ -68,13 +82,15 @@ def _print(invitation: OpenInvitation, options: argparse.Namespace) -> None:
     invite, code = invitation.invite, invitation.code
     uri = invite.to_uri()
     if options.json:
-        shown = {"uri": uri, "id": invite.secret_hash.hex(), "expires_at_us": invite.expires_at_us}
+        named = [to_json(each) for each in invitation.operators()]
+        shown = {"uri": uri, "id": invite.secret_hash.hex(), "expires_at_us": invite.expires_at_us, "operators": named}
         print_json(shown if code is None else {"code": code, **shown})
         sys.stdout.flush()
         return
     if sys.stderr.isatty() and not options.no_qr:
         print(inviting.qr_code(invite), file=sys.stderr)
     print(uri, flush=True)
+    print_operators(invitation.operators())
     if code is not None:
         print(f"code: {code}", file=sys.stderr)
         print(f"on the new device: covey join {code} --relay {invite.relay_url}", file=sys.stderr)
@@ -127,10 +143,14 @@ class _Dialogue:
         name, words = newcomer.name, newcomer.verifier
         if self._options.json:
             lacks = newcomer.lacks_account
-            print_json({"joiner": name, "label": newcomer.label, "verifier": words, "lacks_account": lacks})
+            named = [to_json(each) for each in newcomer.operators]
+            print_json(
+                {"joiner": name, "label": newcomer.label, "verifier": words, "lacks_account": lacks, "operators": named}
+            )
             sys.stdout.flush()
         print(f"the other device: {f'{name} {printable(newcomer.label)}'.strip()}", file=sys.stderr)
         print(f"verifier words:   {' '.join(words)}", file=sys.stderr)
+        print_operators(newcomer.operators)
         if newcomer.lacks_account and not has_authority(self._invitation.device.config):
             print(
                 "note: it has no account at the relay, and this device cannot make one (broker.password_file): "

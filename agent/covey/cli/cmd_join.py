@@ -6,11 +6,12 @@ import argparse
 import sys
 
 from covey.app.documents import to_json
-from covey.app.operations.joining import PreviewedGroup, Terms, ask_to_join
+from covey.app.operations.joining import Terms, ask_to_join
+from covey.app.operations.previews import PreviewedGroup, PreviewedMember
 from covey.app.wording import count
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, json_option
-from covey.cli.joining_view import wait_for_group
+from covey.cli.joining_view import print_operators, wait_for_group
 from covey.cli.relay_warning import warn_of_exposure
 from covey.cli.terminal import print_json, read_text_file
 from covey.core.ids import printable
@@ -34,6 +35,9 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--timeout", type=float, default=600.0, metavar="SECONDS", help="how long to wait (default: 600)"
     )
+    obedience = parser.add_mutually_exclusive_group()
+    obedience.add_argument("--obey", action="store_true", help="obey the operators that the invite names, unasked")
+    obedience.add_argument("--obey-nobody", action="store_true", help="obey nobody whom the invite names")
     json_option(parser, "print JSON, one document a line")
 
 
@@ -45,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     warn_of_exposure([options.relay] if options.relay else [])
     with open_device(options) as opened:
         try:
-            device, group_id = ask_to_join(opened, text, terms, _Terminal(as_json=options.json))
+            device, group_id = ask_to_join(opened, text, terms, _Terminal(options))
         except PairingError as error:
             if options.json:
                 print_json({"ended": error.code})
@@ -56,8 +60,10 @@ def run(options: argparse.Namespace) -> int:
 class _Terminal:
     """Tells the person how the ceremony goes; implements `joining.Witness`."""
 
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._as_json = options.json
+        self._met = False
 
     def looking(self) -> None:
         """Say that the other device is being looked for."""
@@ -71,11 +77,20 @@ class _Terminal:
         """Say it, and that it may be anybody's word."""
         print(f"somebody there says: {reason}. If that may be so, press Ctrl-C and try again", file=sys.stderr)
 
-    def met(self, name: str, label: str, verifier: list[str], group: PreviewedGroup | None) -> None:
-        """Show who is there, which group it is to, and the words to compare."""
+    def met(
+        self,
+        name: str,
+        label: str,
+        verifier: list[str],
+        group: PreviewedGroup | None,
+        operators: tuple[PreviewedMember, ...],
+    ) -> None:
+        """Show who is there, which group it is to, the words to compare, and who may order this device then."""
+        self._met = True
         if self._as_json:
             shown = None if group is None else to_json(group)
-            print_json({"inviter": name, "label": label, "verifier": verifier, "group": shown})
+            named = [to_json(each) for each in operators]
+            print_json({"inviter": name, "label": label, "verifier": verifier, "group": shown, "operators": named})
             sys.stdout.flush()
         print(f"the other device: {f'{name} {printable(label)}'.strip()}", file=sys.stderr)
         if group is not None:
@@ -84,7 +99,34 @@ class _Terminal:
             for each in group.shown:
                 print(f"  {each.name} {each.fingerprint} {printable(each.label)}".rstrip(), file=sys.stderr)
         print(f"verifier words:   {' '.join(verifier)}", file=sys.stderr)
+        print_operators(operators)
         print("they must be the same on the other device; waiting for it to accept ...", file=sys.stderr)
+
+    def obeys(self, operators: tuple[PreviewedMember, ...]) -> bool:
+        """Ask where there is a terminal and no option has answered; nobody is obeyed unasked."""
+        options = self._options
+        if not self._met:
+            print_operators(operators)
+        if options.obey or options.obey_nobody or not operators:
+            agrees = bool(options.obey and operators)
+        else:
+            agrees = sys.stdin.isatty() and options.code != "-" and self._asks()
+        if self._as_json and operators:
+            print_json({"obeys": [to_json(each) for each in operators] if agrees else []})
+            sys.stdout.flush()
+        elif agrees:
+            print(f"obeys {count(len(operators), 'operator')}; 'covey operator list' shows them", file=sys.stderr)
+        elif operators:
+            print("obeys none of them; 'covey config set operations.operators KEY' pins one", file=sys.stderr)
+        return agrees
+
+    def _asks(self) -> bool:
+        print("are they to order this device? [y/N] ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+    def keeps_own(self) -> None:
+        """Say that no invite decides here whom the device obeys."""
+        print("whom this device obeys, its configuration says, and not the invite", file=sys.stderr)
 
     def relay_taken(self, url: str) -> None:
         """Say which relay is used."""

@@ -9,6 +9,7 @@ from covey.app.documents import to_json
 from covey.app.operations import operators
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, group_option, json_option
+from covey.cli.quantities import date_text
 from covey.cli.terminal import print_json, print_table
 from covey.core.ids import printable
 
@@ -36,12 +37,19 @@ def _list(device: Device, options: argparse.Namespace) -> None:
             (
                 each.name,
                 printable(each.label, 32),
-                "pinned by the owner" if each.pinned else "added by an operator",
+                _origin(each),
                 "" if each.member else "no member: obeyed by nobody here",
             )
             for each in found
         ]
         print_table(["operator", "label", "why", ""], rows)
+
+
+def _origin(entry: operators.OperatorEntry) -> str:
+    if entry.origin == "configuration" or entry.since_us is None:
+        return "pinned by the owner"
+    said = "by the invite of" if entry.origin == "invite" else "added by"
+    return f"{said} {entry.by}, {date_text(entry.since_us)}"
 
 
 def _add(device: Device, options: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from covey.app.device import Device
 from covey.app.documents import to_json
-from covey.app.operations.joining import (
+from covey.app.operations.invitations import (
     WaitingInvitation,
     accept_invitation,
     decline_invitation,

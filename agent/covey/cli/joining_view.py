@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from covey.app.device import Device
 from covey.app.operations.history_writing import group_profile
 from covey.app.operations.joining import await_group
+from covey.app.operations.previews import PreviewedMember
 from covey.app.relay_access import lacks_account
 from covey.cli.group_view import group_as_json, show_group
 from covey.cli.terminal import print_json
-from covey.core.ids import GroupId
+from covey.core.ids import GroupId, printable
+
+
+def print_operators(operators: Sequence[PreviewedMember]) -> None:
+    """Tell the person who may order the new device from now on, by the invite."""
+    for index, each in enumerate(operators):
+        head = "may order it:" if index == 0 else ""
+        print(f"{head:<17} {each.name} {each.fingerprint} {printable(each.label)}".rstrip(), file=sys.stderr)
+    if not operators:
+        print("may order it:     nobody", file=sys.stderr)
 
 
 def wait_for_group(device: Device, group_id: GroupId, seconds: float, *, as_json: bool) -> int:

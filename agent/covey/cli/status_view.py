@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 DEVICES_HEAD = ("device", "label", "presence", "heard", "waiting", "since", "acknowledged")
 _NO_RELAY = "relay    not set: covey relay --url mqtt://HOST"
+_NAMED, _LABEL = 4, 24
+"""Operators that the line of orders names, and characters of a label there."""
 BOARDS_HEAD = ("board", "device", "state", "software")
 
 
@@ -30,6 +32,7 @@ def overview(status: Status) -> Iterator[str]:
         yield f"key      the noise key is {duration(age)} old"
     for group in status.groups:
         yield f"group    {group.group_id[:8]} version {group.version}, {count(group.members, 'member')}"
+    yield f"orders   {_orders(status)}"
     if salvage := status.salvage:
         counts = {name: "unknown" if count is None else count for name, count in salvage.lost.items() if count != 0}
         lost = ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing"
@@ -43,6 +46,21 @@ def overview(status: Status) -> Iterator[str]:
         classes = ", ".join(f"{name} {size}" for name, size in to_json(outbox.bytes_by_class).items() if size)
         line += f" ({classes}), the oldest for {duration(outbox.oldest_seconds or 0)}"
     yield line
+
+
+def _orders(status: Status) -> str:
+    """Say who may order this device."""
+    obeyed, threshold = status.operators.obeyed, status.operators.threshold
+    if not obeyed:
+        return "nobody may order this device"
+    named = [
+        f"{each.device} {printable(each.label, _LABEL)}".rstrip() + ("" if each.member else " (no member)")
+        for each in obeyed[:_NAMED]
+    ]
+    if len(obeyed) > _NAMED:
+        named.append(f"{len(obeyed) - _NAMED} more")
+    agree = f"; {threshold} of them have to agree" if threshold > 1 else ""
+    return f"{', '.join(named)} may order this device{agree}"
 
 
 def devices(status: Status) -> Iterator[tuple[object, ...]]:

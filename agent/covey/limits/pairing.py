@@ -28,6 +28,9 @@ MAXIMUM_ENROLMENT_PASSWORD_BYTES = 64
 MAXIMUM_OPEN_INVITES = 16
 """Invites open at one time on one device."""
 
+NAMED_OPERATORS = 8
+"""Operators that an invite names: a person reads them all before it agrees, and a QR code still holds them."""
+
 PAIRED_JOIN_US = 3_600_000_000
 """How long a device that was accepted in a ceremony has to come with its own account: a broker that has still to hear
 of it, a restart. The invite is bound to its key, so nobody else can use it."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from covey.app.documents import BytesByClass, Outbox, OutboxStatus, RelayStatus, Status, to_json
+from covey.app.documents import BytesByClass, OperatorsStatus, Outbox, OutboxStatus, RelayStatus, Status, to_json
 from covey.client import Client
 from covey.errors import AgentVersionError
 from tests.command import covey
@@ -30,6 +30,7 @@ _STATUS = Status(
     members=(),
     groups=(),
     boards=(),
+    operators=OperatorsStatus(1, ()),
     salvage=None,
     pending_joins=0,
     waiting_invitations=0,

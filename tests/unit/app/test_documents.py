@@ -9,6 +9,8 @@ import pytest
 from covey.app.documents import (
     BytesByClass,
     MemberStatus,
+    ObeyedOperator,
+    OperatorsStatus,
     Outbox,
     OutboxStatus,
     RelayStatus,
@@ -36,6 +38,7 @@ def _status() -> Status:
         members=(MemberStatus(_NAME, "", None, "unknown", None),),
         groups=(),
         boards=(),
+        operators=OperatorsStatus(2, (ObeyedOperator(_NAME, "Kim", member=True),)),
         salvage=SalvageStatus(3, {"outbox": 1, "inbox": None}, "aside"),
         pending_joins=0,
         waiting_invitations=0,

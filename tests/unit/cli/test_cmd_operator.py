@@ -62,13 +62,45 @@ def test_operators_are_added_and_removed(kim: Here) -> None:
     added = kim.json("operator", "add", "lee", "--label", "Lee, workshop")
     assert (added["counts"], added["needed"], added["kind"]) == (True, 1, "operator")
     assert _listed(kim) == [("Lee, workshop", False, True), ("kim", True, True)]
-    assert "added by an operator" in kim.ok("operator", "ls")
+    assert "added by " in kim.ok("operator", "ls")
     assert "is an operator already" in kim.fails("operator", "add", "lee", code=1)
     kim.ok("group", "remove", "lee", "--yes")
     assert "no member: obeyed by nobody here" in kim.ok("operator", "list")
     assert "is removed" in kim.ok("operator", "rm", "Lee, workshop")
     assert _listed(kim) == [("kim", True, True)]
     assert "no operator matches 'lee'" in kim.fails("operator", "remove", "lee", code=1)
+
+
+def test_status_says_who_may_order_this_device(kim: Here) -> None:
+    kim.ok("operator", "add", "lee")
+    name = kim.json("status")["device"]
+    lee = {"device": LEE.signing_public.hex()[:8], "label": "lee", "member": True}
+    reported = kim.json("status")["operators"]
+    assert reported["threshold"] == 1
+    assert sorted(reported["obeyed"], key=lambda each: each["label"]) == [
+        {"device": name, "label": "kim", "member": True},
+        lee,
+    ]
+    kim.ok("config", "set", "operations.threshold", "2")
+    kim.ok("group", "remove", "lee", "--yes")
+    assert f"orders   {name} kim may order this device; 2 of them have to agree" in kim.ok("status")
+    kim.ok("config", "set", "operations.operators", "none")
+    assert "orders   nobody may order this device" in kim.ok("status")
+    assert kim.json("operator") == []
+
+
+def test_operators_that_are_no_keys_leave_the_status_readable(kim: Here) -> None:
+    kim.ok("config", "set", "operations.operators", "kim")
+    status = kim.json("status")
+    assert status["operators"]["obeyed"] == []
+    assert any("operations.operators" in each for each in status["troubles"])
+
+
+def test_operators_are_listed_with_where_they_come_from(kim: Here) -> None:
+    kim.ok("operator", "add", "lee")
+    found = {each["label"]: (each["origin"], each["by"]) for each in kim.json("operator")}
+    name = kim.json("status")["device"]
+    assert found == {"kim": ("configuration", ""), "lee": ("operator", name)}
 
 
 def _checked(device: Here) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from covey.core.pairing.invite import Code, Invite
@@ -20,6 +21,7 @@ from covey.core.pairing.messages import (
     Reason,
     Refusal,
     RendezvousMessage,
+    Welcome,
     from_wire,
     refused,
     to_wire,
@@ -111,6 +113,16 @@ def _messages(said: list[RendezvousMessage], derived: CeremonyKeys) -> list[dict
             "name": "outcome, declined",
             "raw": to_wire(Outcome(derived.session, declined)).hex(),
             "opened": refused(Reason.DECLINED).hex(),
+            "code": None,
+        }
+    )
+    named = replace(_OURS, operators=(CAROL.signing_public,)).to_wire()
+    sealed = derived.introduce(Side.INVITER, Welcome.KIND, named, ALICE)
+    entries.append(
+        {
+            "name": "welcome, with an operator",
+            "raw": to_wire(Welcome(derived.session, derived.confirmation(Side.INVITER), sealed)).hex(),
+            "opened": derived.open(Side.INVITER, Welcome.KIND, sealed).hex(),
             "code": None,
         }
     )

@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from covey.core.ids import DeviceKey
 from covey.core.membership.requests import GroupInvite
 from covey.core.pairing.invite import Invite, JoinRequest
 from covey.core.pairing.preview import GroupPreview
-from covey.limits.pairing import PREVIEWED_MEMBERS
+from covey.limits.pairing import NAMED_OPERATORS, PREVIEWED_MEMBERS
 from tests.vectors.makers.cast import ALICE, BOB, GROUP_ID, NOW_US, cbor, flip, keys, seeded
 
 _SECRET = seeded("invite", 16)
 _EXPIRES_US = NOW_US + 600_000_000
+_OPERATORS = tuple(sorted(DeviceKey(seeded(f"operator {number}", 32)) for number in range(NAMED_OPERATORS)))
 _RELAY = "mqtts://broker.example:8883"
 
 
@@ -37,15 +39,18 @@ def _fields(**changed: object) -> list[object]:
 
 def _invites() -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
-    for name, relay, rendezvous, enrolment in [
-        ("an invite", _RELAY, None, None),
-        ("without a relay", "", None, None),
-        ("with the longest relay", "x" * 512, None, None),
-        ("with a rendezvous", _RELAY, 42, None),
-        ("with the last rendezvous", _RELAY, 9_999, None),
-        ("with the enrolment account's password", _RELAY, 42, "k3xq7bm2"),
+    for name, relay, rendezvous, enrolment, operators in [
+        ("an invite", _RELAY, None, None, ()),
+        ("without a relay", "", None, None, ()),
+        ("with the longest relay", "x" * 512, None, None, ()),
+        ("with a rendezvous", _RELAY, 42, None, ()),
+        ("with the last rendezvous", _RELAY, 9_999, None, ()),
+        ("with the enrolment account's password", _RELAY, 42, "k3xq7bm2", ()),
+        ("with an operator", _RELAY, None, None, _OPERATORS[:1]),
+        ("with a rendezvous and operators", _RELAY, 42, None, _OPERATORS[:2]),
+        ("with all that there can be", "x" * 512, 9_999, "x" * 64, _OPERATORS),
     ]:
-        invite = Invite(GROUP_ID, ALICE.keys, _SECRET, _EXPIRES_US, relay, rendezvous, enrolment)
+        invite = Invite(GROUP_ID, ALICE.keys, _SECRET, _EXPIRES_US, relay, rendezvous, enrolment, operators)
         entries.append(
             {
                 "name": name,
@@ -58,6 +63,7 @@ def _invites() -> list[dict[str, Any]]:
                 "relay_url": relay,
                 "rendezvous": rendezvous,
                 "enrolment": enrolment,
+                "operators": [each.hex() for each in operators],
                 "code": None,
             }
         )
@@ -84,6 +90,13 @@ def _invites() -> list[dict[str, Any]]:
         ("an empty password", _uri([*_fields(rendezvous=42), ""])),
         ("a password of 65 bytes", _uri([*_fields(rendezvous=42), "x" * 65])),
         ("a field after the password", _uri([*_fields(rendezvous=42), "x", 0])),
+        ("no operators", _uri([*_fields(), None, None, []])),
+        ("an operator twice", _uri([*_fields(), None, None, [_OPERATORS[0], _OPERATORS[0]]])),
+        ("operators that descend", _uri([*_fields(), None, None, [_OPERATORS[1], _OPERATORS[0]]])),
+        ("an operator of 31 bytes", _uri([*_fields(), None, None, [bytes(31)]])),
+        ("nine operators", _uri([*_fields(), None, None, [*_OPERATORS, bytes([255] * 32)]])),
+        ("operators with a password for no rendezvous", _uri([*_fields(), None, "x", [_OPERATORS[0]]])),
+        ("a field after the operators", _uri([*_fields(), None, None, [_OPERATORS[0]], 0])),
         ("longer than any", _uri(_fields(relay="x" * 2_000))),
         ("not deterministic", _uri(b"\x87\x18\x01" + cbor(_fields())[2:])),
     ]

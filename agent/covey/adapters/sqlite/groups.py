@@ -33,9 +33,10 @@ class TablesOfGroups(Protocol):
 class GroupTables:
     """The manifests and secrets of this device's groups."""
 
-    def __init__(self, database: Database, families: Iterable[TablesOfGroups]) -> None:
+    def __init__(self, database: Database, families: Iterable[TablesOfGroups], agreed: TablesOfGroups) -> None:
         self._database = database
         self._families = tuple(families)
+        self._agreed = agreed
 
     def manifests(self) -> list[tuple[GroupId, ManifestHash, bytes]]:
         """Return (group_id, hash, manifest) of what is open, by group, version and hash."""
@@ -169,6 +170,11 @@ class GroupTables:
 
     def forget(self, group_id: GroupId) -> None:
         """Forget a group's manifests, secrets and history, and overwrite them."""
+        self._agreed.forget(group_id)
+        self.forget_before_joining(group_id)
+
+    def forget_before_joining(self, group_id: GroupId) -> None:
+        """Forget the same before this device is let in; not what its person has agreed to for that."""
         self._database.run("PRAGMA secure_delete = ON")
         self._database.run("DELETE FROM group_manifest WHERE group_id = ?", (group_id,))
         self.erase_content(group_id)

@@ -6,7 +6,7 @@ import json
 
 from covey.adapters.sqlite.database import Database
 from covey.core.crypto import DeviceKeys
-from covey.core.ids import DeviceKey, GroupId
+from covey.core.ids import KEY_BYTES, DeviceKey, GroupId
 from covey.core.membership.records import OpenInvite, PendingJoin
 from covey.core.pairing.preview import PREVIEW_BYTES, GroupPreview
 from covey.core.pairing.records import GroupRequest, Pairing
@@ -104,7 +104,7 @@ class Pairings:
         """Return the ceremonies that go on, and the last ones that have ended."""
         rows = self._database.run(
             "SELECT secret_hash, number, code, secret, expires_at, accepts, joiner, label, verifier, lacks_account, "
-            "minted, ended FROM pairing ORDER BY expires_at"
+            "minted, ended, operators FROM pairing ORDER BY expires_at"
         )
         return [
             Pairing(
@@ -120,6 +120,7 @@ class Pairings:
                 lacks_account=bool(row[9]),
                 minted=bool(row[10]),
                 ended=row[11],
+                operators=_keys(row[12]),
             )
             for row in rows
         ]
@@ -131,7 +132,8 @@ class Pairings:
             (now_us - _INVITE_MEMORY_US,),
         )
         self._database.run(
-            "INSERT INTO pairing (secret_hash, number, code, secret, expires_at, accepts) VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO pairing (secret_hash, number, code, secret, expires_at, accepts, operators) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 pairing.secret_hash,
                 pairing.number,
@@ -139,6 +141,7 @@ class Pairings:
                 pairing.secret,
                 pairing.expires_at_us,
                 pairing.accepts,
+                b"".join(pairing.operators),
             ),
         )
 
@@ -227,6 +230,10 @@ class GroupRequests:
     def reconsider(self, group_id: GroupId) -> None:
         """Forget that a group was declined."""
         self._database.run("DELETE FROM declined_group WHERE group_id = ?", (group_id,))
+
+
+def _keys(stored: bytes) -> tuple[DeviceKey, ...]:
+    return tuple(DeviceKey(stored[at : at + KEY_BYTES]) for at in range(0, len(stored), KEY_BYTES))
 
 
 def _preview(stored: bytes | None) -> GroupPreview | None:

@@ -242,6 +242,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "invite": (("secret_hash",), _sound_invite),
     "pending_join": (("group_id", "inviter_signing"), _sound_address),
     "pairing": (("secret_hash",), _sound_pairing),
+    "invited_operator": (("group_id", "operator"), _sound_address),
     "group_request": (("group_id", "inviter_signing"), _anything),
     "declined_group": (("group_id",), _anything),
     "carrier": (("device",), _sound_address),

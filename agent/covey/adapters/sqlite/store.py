@@ -31,6 +31,7 @@ from covey.adapters.sqlite.idempotency import Idempotency
 from covey.adapters.sqlite.imprints import ImprintTable
 from covey.adapters.sqlite.inbox import Inbox
 from covey.adapters.sqlite.incarnations import Incarnations
+from covey.adapters.sqlite.invited_operators import InvitedOperators
 from covey.adapters.sqlite.landing import Landing
 from covey.adapters.sqlite.link_keys import LinkKeys
 from covey.adapters.sqlite.losses import Losses
@@ -130,7 +131,8 @@ class SqliteStore:
         self.order_results = OrderResultTables(database)
         self.commands = CommandTables(database)
         families = (self.operations, self.setting_reports, self.order_results, self.commands)
-        self.groups = GroupTables(database, families)
+        self.invited_operators = InvitedOperators(database)
+        self.groups = GroupTables(database, families, self.invited_operators)
         self.votes = Votes(database)
         self.ahead = MessagesAhead(database)
         self.departures = Departures(database)

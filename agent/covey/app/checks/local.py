@@ -256,9 +256,10 @@ def _who_agrees(found: AgreementStatus) -> str:
 def operators(device: Examined) -> Iterator[Seen]:
     """Who may give orders to this device: those whom its owner has pinned, and whom these have added."""
     from covey.app.operations.operators import operators as operators_of
+    from covey.app.pins import somebody_is_pinned
 
     config = device.configuration.config.operations
-    if not config.operators:
+    if not somebody_is_pinned(device.opened):
         yield Level.SKIPPED, "its owner has this device obey nobody", ""
         return
     for group in device.opened.node.groups.joined():

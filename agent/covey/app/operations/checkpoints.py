@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from covey.app.device import Device
-from covey.app.setting_orders import pins
+from covey.app.pins import pins
 from covey.core.checkpoints.checkpoints import Checkpoint, Checkpoints
 from covey.core.checkpoints.state import covered_by, state_of
 from covey.core.group.manifest import GroupManifest, read_manifest
@@ -48,7 +48,7 @@ def checkpoints(device: Device, node: Node, manifest: GroupManifest) -> Checkpoi
     group_id = manifest.group_id
     void = node.history.standing(group_id).void
     named = partial(_named, device, group_id)
-    return Checkpoints(device.store.operations, group_id, pins(device.config), void, named)
+    return Checkpoints(device.store.operations, group_id, pins(device, group_id), void, named)
 
 
 def entries(device: Device, manifest: GroupManifest) -> list[CheckpointEntry]:
@@ -83,7 +83,7 @@ def _write(device: Device, group_id: GroupId) -> Operation:
     assert named is not None, "it was just named"
     covered = covered_by(operations.nodes(group_id), operations.frontier(group_id, merge.id))
     members = [each.keys.signing_public for each in named.members if not each.is_board]
-    state = state_of(operations, group_id, covered, merge.id, pins(device.config), members)
+    state = state_of(operations, group_id, covered, merge.id, pins(device, group_id), members)
     try:
         parts = divided(state.to_wire())
     except LimitError as error:

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.util import find_spec
 
 from covey.app.device import Device
 from covey.app.operations.broker_access import known_enrolment_password
+from covey.app.operations.groups import pick_member
 from covey.app.operations.history_writing import group_profile
 from covey.app.operations.joining import pairing_error
+from covey.app.operations.previews import PreviewedMember, shown_operators
+from covey.app.pins import NOBODY
 from covey.app.relay_access import has_authority, require_relay
 from covey.app.relay_loop import wait_until
-from covey.core.group.manifest import Member
-from covey.core.ids import DeviceKey, device_name, printable
+from covey.core.group.manifest import GroupManifest, Member
+from covey.core.ids import DeviceKey, GroupId, device_name, key_from_text, printable
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.records import Pairing
-from covey.errors import UsageError
-from covey.limits.pairing import INVITE_US, RENDEZVOUS_NUMBERS
+from covey.errors import LocalError, MalformedError, UsageError
+from covey.limits.pairing import INVITE_US, NAMED_OPERATORS, RENDEZVOUS_NUMBERS
 
 _DELIVERY_S = 10.0
 """How long to wait for what follows to be acknowledged."""
 
 
+_SIGNING_KEY = "covey-sign-"
+"""How a signing key begins, as people write it."""
 _TYPED = re.compile(r"[a-z0-9]{1,64}")
 
 
@@ -39,6 +44,8 @@ class Newcomer:
     verifier: list[str]
     lacks_account: bool
     signing_public: str
+    operators: tuple[PreviewedMember, ...] = ()
+    """Whom it is shown as those that may order it."""
 
 
 class InviteEnd(Enum):
@@ -73,7 +80,11 @@ class OpenInvitation:
         if pairing is None or pairing.joiner is None:
             return None
         name, words = device_name(pairing.joiner), _verifier_words(pairing)
-        return Newcomer(name, pairing.label, words, pairing.lacks_account, pairing.joiner.hex())
+        return Newcomer(name, pairing.label, words, pairing.lacks_account, pairing.joiner.hex(), self.operators())
+
+    def operators(self) -> tuple[PreviewedMember, ...]:
+        """Return whom it has the new device obey, if the person there agrees."""
+        return named_operators(self.device, self.invite.group_id, self.invite.operators)
 
     def joined(self) -> str | None:
         """Return the name of the device that has joined with it."""
@@ -121,17 +132,26 @@ def codes_can_be_drawn() -> bool:
 
 
 def open_invitation(
-    device: Device, group: str | None, capabilities: tuple[str, ...], *, accepts_any: bool, with_code: bool
+    device: Device,
+    group: str | None,
+    capabilities: tuple[str, ...],
+    *,
+    accepts_any: bool,
+    with_code: bool,
+    operators: Sequence[str] | None = None,
 ) -> OpenInvitation:
     """Make an invite for one device and ten minutes, with a code where wanted; durable before anybody sees it.
 
-    `accepts_any`: whoever knows the code or the URI is let in without asking the person.
+    `accepts_any`: whoever knows the code or the URI is let in without asking the person. `operators` are those whom the
+    joiner is to obey, as a person writes them; None: those whom this device obeys.
 
     Raises:
         ConfigurationError: no relay is set.
+        LocalError: it is not clear who an operator is, or there are too many.
     """
     require_relay(device)
-    group_id = device.pick_group(group).group_id
+    manifest = device.pick_group(group)
+    group_id, named = manifest.group_id, _named_operators(device, manifest, operators)
     with device.store.transaction():
         now_us = device.now().wall_us
         taken = [each.number for each in device.store.pairings.all() if each.ended is None]
@@ -139,15 +159,63 @@ def open_invitation(
         number = secrets.choice(free)
         code = _draw_code(number) if with_code else None
         invite = device.node.membership.invite(group_id, capabilities, device.config.relay.url, now_us)
+        invite = replace(invite, operators=named)
         if has_authority(device.config):  # who has no account at the relay gets one at the rendezvous
             enrolment = known_enrolment_password(device.folder)
             invite = replace(invite, rendezvous=number, enrolment=enrolment)
         if code is not None or invite.rendezvous is not None:
             accepts = True if accepts_any else None
             device.store.pairings.open(
-                Pairing(invite.secret_hash, number, code, invite.secret, invite.expires_at_us, accepts), now_us
+                Pairing(
+                    invite.secret_hash,
+                    number,
+                    code,
+                    invite.secret,
+                    invite.expires_at_us,
+                    accepts,
+                    operators=named,
+                ),
+                now_us,
             )
     return OpenInvitation(device, invite, _with_enrolment(code, invite.enrolment))
+
+
+def _named_operators(device: Device, manifest: GroupManifest, names: Sequence[str] | None) -> tuple[DeviceKey, ...]:
+    """Return the keys of those whom a joiner is to obey, ascending."""
+    from covey.app.operations.operators import operators
+
+    if names is None:
+        found = {DeviceKey(bytes.fromhex(each.key)) for each in operators(device, manifest)}
+    elif list(names) == [NOBODY]:
+        found = set()
+    else:
+        found = {_operator_key(manifest, each) for each in names}
+    if len(found) > NAMED_OPERATORS:
+        raise LocalError(
+            f"an invite names at most {NAMED_OPERATORS} operators, and not {len(found)}",
+            hint="--operator NAME says whom; what these add, the new device obeys as well",
+        )
+    return tuple(sorted(found))
+
+
+def _operator_key(manifest: GroupManifest, name: str) -> DeviceKey:
+    if not name.startswith(_SIGNING_KEY):
+        return pick_member(manifest, name).keys.signing_public
+    try:
+        return DeviceKey(key_from_text("sign", name))
+    except MalformedError as error:
+        raise LocalError(str(error), hint="a signing key as 'covey key show' prints it") from error
+
+
+def named_operators(device: Device, group_id: GroupId, keys: Sequence[DeviceKey]) -> tuple[PreviewedMember, ...]:
+    """Return operators of an invite as a person reads them, with the labels that the group knows."""
+    found = {
+        member.keys.signing_public: member.label
+        for group in device.node.groups.joined()
+        if group.group_id == group_id
+        for member in group.members
+    }
+    return shown_operators(keys, found)
 
 
 def _with_enrolment(code: str | None, enrolment: str | None) -> str | None:

@@ -1,10 +1,10 @@
-"""Joining a group: by the code or the URI of an invite, or by an invitation to a further group."""
+"""Joining a group by the code or the URI of an invite; `invitations.py` has those to further groups."""
 
 from __future__ import annotations
 
 import ipaddress
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -14,23 +14,21 @@ from covey.adapters.keys.key_file import write_secret
 from covey.adapters.mqtt.settings import parse_url
 from covey.app.device import Device
 from covey.app.live_settings import LiveSettings
+from covey.app.operations.previews import PreviewedGroup, PreviewedMember, labels_of, previewed, shown_operators
 from covey.app.relay_access import lacks_account
 from covey.app.relay_loop import stop_signals, wait_until
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest
-from covey.core.ids import GroupId, device_name, fingerprint
-from covey.core.membership.requests import decline, unanswered
+from covey.core.ids import DeviceKey, GroupId, device_name
 from covey.core.pairing.ceremony import ENDINGS, Admitted, Ending, InviterMet, RefusalReceived
 from covey.core.pairing.group_uri import GROUP_URI_PREFIX, GroupUri
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.joiner import Joiner, JoinerNews
-from covey.core.pairing.messages import Admission, JoinerIntroduction, Password
-from covey.core.pairing.preview import GroupPreview
-from covey.core.pairing.records import GroupRequest
+from covey.core.pairing.messages import Admission, InviterIntroduction, JoinerIntroduction, Password
 from covey.core.pairing.uri import URI_SCHEME
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
-from covey.errors import ConfigurationError, LocalError, PairingError, UsageError
+from covey.errors import ConfigurationError, LocalError, PairingError
 from covey.limits.pairing import INVITE_US
 
 _NOBODY_YET_US = 15_000_000
@@ -64,31 +62,6 @@ def pairing_error(ending: Ending) -> PairingError:
     return PairingError(words, ending.value, hint=hint)
 
 
-@dataclass(frozen=True, slots=True)
-class PreviewedMember:
-    """One member of a group that a person is invited to, by the inviter's word."""
-
-    name: str
-    fingerprint: str
-    label: str
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewedGroup:
-    """A group that a person is invited to, by the inviter's word: how many members it has, and those who came first."""
-
-    group_id: str
-    title: str
-    members: int
-    shown: tuple[PreviewedMember, ...]
-
-
-def previewed(group_id: GroupId, preview: GroupPreview) -> PreviewedGroup:
-    """Return what a person reads of a preview."""
-    shown = tuple(PreviewedMember(device_name(key), fingerprint(key), label) for key, label in preview.members)
-    return PreviewedGroup(group_id.hex(), preview.title, preview.count, shown)
-
-
 class Witness(Protocol):
     """The person who joins, as far as they are told how it goes."""
 
@@ -101,8 +74,24 @@ class Witness(Protocol):
     def refused(self, reason: str) -> None:
         """Somebody at the rendezvous says why this device is not let in. Nobody has proved it, and nothing ends."""
 
-    def met(self, name: str, label: str, verifier: list[str], group: PreviewedGroup | None) -> None:
-        """The inviter is there; the person compares the verifier words, and sees which group it is to."""
+    def met(
+        self,
+        name: str,
+        label: str,
+        verifier: list[str],
+        group: PreviewedGroup | None,
+        operators: tuple[PreviewedMember, ...],
+    ) -> None:
+        """The inviter is there: the person compares the verifier words, sees which group it is to, and who would order.
+
+        `operators` are those whom the inviter names.
+        """
+
+    def obeys(self, operators: tuple[PreviewedMember, ...]) -> bool:
+        """Return whether this device is to obey those whom its inviter names; there may be none."""
+
+    def keeps_own(self) -> None:
+        """Whom this device obeys, its configuration says, and no inviter."""
 
     def relay_taken(self, url: str) -> None:
         """The invite's relay is used from now on."""
@@ -145,18 +134,40 @@ def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tu
     meeting, invite = _read(device, text, terms)
     if meeting is not None:
         witness.looking()
-        invite = _meet(device, meeting, terms, witness).invite
+        invite, inviter = _meet(device, meeting, terms, witness)
+        obeyed = _obeyed(device, inviter.operators, labels_of(inviter), witness)
+        with device.store.transaction():
+            _pin(device, invite, obeyed)
         return replace(device, live=LiveSettings(device.folder.config()), fresh_account=True), invite.group_id
     assert invite is not None
+    obeyed = _obeyed(device, invite.operators, {}, witness)
     with device.store.transaction():
         device.node.actions.request_join(invite, device.config.label, device.now())
+        _pin(device, invite, obeyed)
         takes_relay = _take_relay(device, invite.relay_url)
     return _on_relay(device, invite.relay_url, witness, taken=takes_relay), invite.group_id
+
+
+def _obeyed(
+    device: Device, operators: tuple[DeviceKey, ...], labels: Mapping[DeviceKey, str], witness: Witness
+) -> tuple[DeviceKey, ...]:
+    """Return whom of those that an invite names to obey: as the person says, where the configuration says nothing."""
+    if device.config.operations.operators:
+        witness.keeps_own()
+        return ()
+    return operators if witness.obeys(shown_operators(operators, labels)) else ()
+
+
+def _pin(device: Device, invite: Invite, operators: tuple[DeviceKey, ...]) -> None:
+    """Obey these in the invite's group, in place of whom an earlier invite of it brought."""
+    inviter = invite.inviter.signing_public
+    device.store.invited_operators.pin(invite.group_id, operators, inviter, device.now().wall_us)
 
 
 def _ask_members(device: Device, uri: GroupUri, witness: Witness) -> tuple[Device, GroupId]:
     """Make a request to the members of a public group durable. Else as `ask_to_join`."""
     with device.store.transaction():
+        device.store.invited_operators.forget(uri.group_id)
         device.node.actions.request_visit(uri, device.config.label, device.now())
         takes_relay = _take_relay(device, uri.relay_url)
     return _on_relay(device, uri.relay_url, witness, taken=takes_relay), uri.group_id
@@ -223,7 +234,7 @@ def await_group(device: Device, group_id: GroupId, seconds: float) -> GroupManif
 # -- the ceremony -----------------------------------------------------------------------------------------------------
 
 
-def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> Admission:
+def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> tuple[Invite, InviterIntroduction]:
     """Go through the ceremony, and keep what it brings: account, relay and the pending join."""
     from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT
     from covey.adapters.mqtt.relay import MqttRelay
@@ -249,6 +260,7 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
         refused_s_min=_REFUSED_S_MIN,
     )
     kept: list[Admission] = []
+    inviters: list[InviterIntroduction] = []
     own_groups = {group.group_id for group in device.node.groups.joined()}
 
     def on_news(news: JoinerNews) -> None:
@@ -262,9 +274,11 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
             machine.stored()
         elif isinstance(news, InviterMet):
             inviter = news.inviter
+            inviters.append(inviter)
             name, words = device_name(inviter.keys.signing_public), words_at(news.verifier)
             group = None if inviter.preview is None else previewed(inviter.group_id, inviter.preview)
-            witness.met(name, inviter.label, words, group)
+            operators = shown_operators(inviter.operators, labels_of(inviter))
+            witness.met(name, inviter.label, words, group, operators)
 
     with stop_signals() as stopping:
         gone = _patience(device, machine, witness, stopping)
@@ -276,7 +290,7 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
             raise LocalError("this device is in that group already", hint="'covey group show' shows it")
         assert machine.ending is not None
         raise pairing_error(machine.ending)
-    return kept[0]
+    return kept[0].invite, inviters[0]
 
 
 def _patience(device: Device, machine: Joiner, witness: Witness, stopping: list[int]) -> Callable[[], bool]:
@@ -324,126 +338,3 @@ def _reachable(announced: str, used: str) -> str:
     except ValueError:
         own_machine = host == "localhost"
     return used if own_machine else announced
-
-
-# -- invitations to further groups ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingInvitation:
-    """An invitation that nobody has answered yet; `inviter` is a signing key, `label` what our groups call it."""
-
-    group_id: str
-    inviter: str
-    label: str
-    received_at_us: int
-    expires_at_us: int
-    title: str = ""
-    """What its inviter calls the group."""
-    members: int | None = None
-    """How many members it has; None where the inviter does not say."""
-    shown: tuple[PreviewedMember, ...] = ()
-
-
-def waiting_invitations(device: Device) -> list[WaitingInvitation]:
-    """Return the invitations to further groups that nobody has answered yet."""
-    known = {
-        member.keys.signing_public: member.label for group in device.node.groups.joined() for member in group.members
-    }
-    return [
-        WaitingInvitation(
-            each.group_id.hex(),
-            each.inviter.signing_public.hex(),
-            known.get(each.inviter.signing_public, ""),
-            each.received_at_us,
-            each.expires_at_us,
-            *_shown(each),
-        )
-        for each in _unanswered(device)
-    ]
-
-
-def _shown(request: GroupRequest) -> tuple[str, int | None, tuple[PreviewedMember, ...]]:
-    if request.preview is None:
-        return "", None, ()
-    group = previewed(request.group_id, request.preview)
-    return group.title, group.members, group.shown
-
-
-def _unanswered(device: Device) -> list[GroupRequest]:
-    return unanswered(device.node.groups, device.store.requests, device.now().wall_us)
-
-
-def _pick(device: Device, name: str | None) -> GroupRequest:
-    """Return the newest invitation to the group that a person means.
-
-    Raises:
-        UsageError: there are several groups.
-        LocalError: there is none.
-    """
-    newest = {each.group_id: each for each in _unanswered(device)}
-    return newest[_the_one(newest, name, LocalError("no such invitation waits", hint="'covey requests' lists them"))]
-
-
-def _the_one(groups: Iterable[GroupId], name: str | None, none: LocalError) -> GroupId:
-    """Return the group whose id begins so, or the only one.
-
-    Raises:
-        UsageError: there are several groups.
-        LocalError: `none`, where there is none.
-    """
-    matching = [each for each in groups if each.hex().startswith(name or "")]
-    if len(matching) > 1:
-        known = ", ".join(sorted(each.hex()[:8] for each in matching))
-        raise UsageError(f"which group? {len(matching)} match", hint=f"name one of: {known}")
-    if not matching:
-        raise none
-    return matching[0]
-
-
-def accept_invitation(device: Device, name: str | None) -> GroupId:
-    """Ask the inviter to let this device in; `name` is the beginning of the group's id, which is returned.
-
-    Raises:
-        UsageError: there are several groups.
-        LocalError: there is none.
-    """
-    request = _pick(device, name)
-    with device.store.transaction():
-        device.node.actions.accept_request(request, device.config.label, device.now())
-    return request.group_id
-
-
-def decline_invitation(device: Device, name: str | None) -> GroupId:
-    """Decline a group, for good; nobody is told. Else as `accept_invitation`."""
-    request = _pick(device, name)
-    with device.store.transaction():
-        decline(device.store.requests, request, device.now().wall_us)
-    return request.group_id
-
-
-@dataclass(frozen=True, slots=True)
-class DeclinedGroup:
-    """A group that a person has declined."""
-
-    group_id: str
-    declined_at_us: int
-
-
-def declined_groups(device: Device) -> list[DeclinedGroup]:
-    """Return the groups that were declined, the last one first."""
-    return [DeclinedGroup(group_id.hex(), at_us) for group_id, at_us in device.store.requests.declined().items()]
-
-
-def reconsider_group(device: Device, name: str | None) -> GroupId:
-    """Let invitations to a declined group come up again, as well as one that came meanwhile; return its id.
-
-    Raises:
-        UsageError: there are several groups.
-        LocalError: there is none.
-    """
-    none = LocalError("no such group was declined", hint="'covey requests list --declined' lists them")
-    group_id = _the_one(device.store.requests.declined(), name, none)
-    with device.store.transaction():
-        device.store.requests.reconsider(group_id)
-    return group_id

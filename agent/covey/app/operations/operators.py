@@ -8,12 +8,12 @@ from covey.app.device import Device
 from covey.app.operations.groups import pick_member
 from covey.app.operations.history import as_entry, pick_operation
 from covey.app.operations.history_writing import write
-from covey.app.setting_orders import pins
+from covey.app.pins import configured, pins
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import Approval, OperatorChange
-from covey.core.ids import DeviceKey, OperationId, device_name
+from covey.core.ids import DeviceKey, OperationId, device_name, fingerprint
 from covey.core.orders.authority import WeighedOrder, WeighedOrders, weigh_orders
 from covey.core.orders.selector import Selector
 from covey.errors import LocalError
@@ -26,14 +26,20 @@ _ORDERS = (OperationKind.SETTING, OperationKind.COMMAND)
 class OperatorEntry:
     """An operator as this device sees it: pinned by its owner, or added by another; orders count while it is a member.
 
-    `label` is what it was added as, else the member's own.
+    `label` is what it was added as, else the member's own. `origin` is where it comes from: "configuration", "invite"
+    (of the device `by`, accepted here at `since_us`, in microseconds since 1970), or "operator" (`by` has added it, at
+    `since_us` by its own clock).
     """
 
     key: str
     name: str
+    fingerprint: str
     label: str
     pinned: bool
     member: bool
+    origin: str
+    by: str
+    since_us: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +66,36 @@ def operators(device: Device, manifest: GroupManifest) -> list[OperatorEntry]:
     Raises:
         ConfigurationError: what is pinned is no key.
     """
-    pinned, present = pins(device.config).operators, _present(manifest)
+    weighed = _weighed(device, manifest)
+    pinned, present = pins(device, manifest.group_id).operators, _present(manifest)
+    origins = _origins(device, manifest, weighed)
     found = []
-    for key, label in _weighed(device, manifest).operators.items():
+    for key, label in weighed.operators.items():
         member = manifest.member(key)
         shown = label or (member.label if member else "")
-        found.append(OperatorEntry(key.hex(), device_name(key), shown, key in pinned, key in present))
+        found.append(
+            OperatorEntry(
+                key.hex(), device_name(key), fingerprint(key), shown, key in pinned, key in present, *origins[key]
+            )
+        )
     return found
+
+
+def _origins(
+    device: Device, manifest: GroupManifest, weighed: WeighedOrders
+) -> dict[DeviceKey, tuple[str, str, int | None]]:
+    """Return by operator where it comes from, whose word that was, and when."""
+    found: dict[DeviceKey, tuple[str, str, int | None]] = {}
+    for each in weighed.changes:
+        raw = device.store.operations.raw(manifest.group_id, each.id) if each.counts else None
+        if raw is not None:
+            operation = read_operation(raw, verify=False)
+            change = OperatorChange.from_wire(operation.body)
+            if change.added:
+                found[change.key] = "operator", device_name(operation.author), operation.made_at_us
+    for invited in device.store.invited_operators.of(manifest.group_id):
+        found[invited.operator] = "invite", device_name(invited.inviter), invited.pinned_at_us
+    return found | dict.fromkeys(configured(device.config), ("configuration", "", None))
 
 
 def add_operator(device: Device, manifest: GroupManifest, name: str, label: str | None) -> OrderEntry:
@@ -164,7 +193,7 @@ def check_operator(device: Device, manifest: GroupManifest) -> WeighedOrders:
 def _weighed(device: Device, manifest: GroupManifest, kind: OperationKind | None = None) -> WeighedOrders:
     void = device.node.history.standing(manifest.group_id).void
     operations = device.store.operations
-    return weigh_orders(operations, manifest.group_id, pins(device.config), _present(manifest), void, kind)
+    return weigh_orders(operations, manifest.group_id, pins(device, manifest.group_id), _present(manifest), void, kind)
 
 
 def _present(manifest: GroupManifest) -> frozenset[DeviceKey]:
@@ -190,7 +219,7 @@ def _entry(device: Device, manifest: GroupManifest, order: WeighedOrder) -> tupl
         shown.made_at_us,
         shown.text or "",
         tuple(sorted(map(device_name, order.signers))),
-        pins(device.config).threshold,
+        device.config.operations.threshold,
         order.counts,
     )
     return (operation.height, operation.id), entry

@@ -206,7 +206,7 @@ class PairingHost:
             passwords[Password.CODE] = row.code.encode()
         left_us = min(INVITE_US, max(0, row.expires_at_us - now.wall_us))
         preview = self._preview(invite.group_id, node)
-        own = InviterIntroduction(node.identity.keys, self._facts.label, invite.group_id, preview)
+        own = InviterIntroduction(node.identity.keys, self._facts.label, invite.group_id, preview, row.operators)
         return Inviter(node.identity, own, passwords, now.monotonic_us + left_us, self._rng)
 
     def _preview(self, group_id: GroupId, node: Node) -> GroupPreview | None:

@@ -388,7 +388,7 @@ class Membership:
 
     def _begin(self, trust: GroupTrust, now_us: int) -> None:
         """Hold the first manifests of a group, and nothing that this device knew of it before."""
-        self._records.groups.forget(trust.group_id)
+        self._records.groups.forget_before_joining(trust.group_id)
         self.groups.hold(trust)
         for manifest in trust.held():
             self._save(manifest, now_us)

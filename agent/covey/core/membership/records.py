@@ -98,7 +98,10 @@ class GroupRecords(ManifestRecords, PastRecords, Protocol):
         """Return an epoch's secret."""
 
     def forget(self, group_id: GroupId) -> None:
-        """Forget a group's manifests and secrets."""
+        """Forget a group's manifests and secrets, and whatever else is known of it."""
+
+    def forget_before_joining(self, group_id: GroupId) -> None:
+        """Forget the same before this device is let in; not what its person has agreed to for that."""
 
     def erase_content(self, group_id: GroupId) -> None:
         """Forget a group's secrets and history, and keep its manifests."""

@@ -1,8 +1,8 @@
 """Invites by URI: first contact between a member and a device that wants to join (docs/protocol.md, "Pairing").
 
 `covey://join/1/<base64url>` carries `[1, group_id, inviter_signing_pub, inviter_noise_pub, secret16, expires_at_us,
-relay_url, ? rendezvous, ? enrolment]`. Whoever reads it may join once, within ten minutes; the joiner trusts only the
-keys it pins.
+relay_url, ? rendezvous, ? enrolment, ? operators]`. Whoever reads it may join once, within ten minutes; the joiner
+trusts only the keys it pins.
 The inviter stores the secret's hash and compares in constant time; the joiner proves the secret inside a sealed, signed
 JOIN message `[secret16, noise_pub, label]`. Who has no account at the relay goes to the rendezvous first, as with a
 code of words (`ceremony.py`).
@@ -15,7 +15,8 @@ from typing import Any
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
-from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, GroupId, NoisePublic
+from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId, NoisePublic
+from covey.core.pairing.preview import read_operators
 from covey.core.pairing.uri import read_uri, write_uri
 from covey.core.wire import cbor
 from covey.errors import LocalError, MalformedError, RemoteError
@@ -47,6 +48,8 @@ class Invite:
     relay_url: str
     rendezvous: int | None = None
     enrolment: str | None = field(default=None, repr=False)
+    operators: tuple[DeviceKey, ...] = ()
+    """Whom the joiner is to obey, if its person agrees: ascending, distinct, at most `NAMED_OPERATORS`."""
 
     @property
     def secret_hash(self) -> bytes:
@@ -67,8 +70,10 @@ class Invite:
         """Return what the URI carries."""
         inviter = self.inviter
         keys = [inviter.signing_public, inviter.noise_public]
-        place = [each for each in (self.rendezvous, self.enrolment) if each is not None]
-        return cbor.encode([1, self.group_id, *keys, self.secret, self.expires_at_us, self.relay_url, *place])
+        more: list[object] = [each for each in (self.rendezvous, self.enrolment) if each is not None]
+        if self.operators:
+            more = [self.rendezvous, self.enrolment, list(self.operators)]
+        return cbor.encode([1, self.group_id, *keys, self.secret, self.expires_at_us, self.relay_url, *more])
 
     @classmethod
     def from_uri(cls, uri: str) -> Invite:
@@ -93,6 +98,8 @@ class Invite:
         """
         item = cbor.decode(raw, MAXIMUM_INVITE_BYTES)
         more: tuple[cbor.Read[Any], ...] = (cbor.uint(RENDEZVOUS_NUMBERS), cbor.text(MAXIMUM_ENROLMENT_PASSWORD_BYTES))
+        if isinstance(item, list) and len(item) > _FIELDS + len(more):
+            more = (*map(cbor.optional, more), read_operators)
         place = more[: max(0, len(item) - _FIELDS)] if isinstance(item, list) else ()
         version, group_id, signing, noise, secret, expires, relay_url, *meeting = cbor.record(
             item,
@@ -108,6 +115,8 @@ class Invite:
         )
         if version != 1 or meeting[:1] == [0] or meeting[1:] == [""]:
             raise MalformedError("an invite of another version, or a rendezvous without a number or a password")
+        if meeting[:1] == [None] and meeting[1] is not None:
+            raise MalformedError("a password without a rendezvous")
         return cls(group_id, DeviceKeys(signing, noise), secret, expires, relay_url, *meeting)
 
 

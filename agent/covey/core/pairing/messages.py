@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 from covey.core import crypto
 from covey.core.crypto import SIGNATURE_BYTES, DeviceKeys, Identity
-from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, GroupId
+from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId
 from covey.core.pairing.invite import Invite
-from covey.core.pairing.preview import PREVIEW_BYTES, GroupPreview
+from covey.core.pairing.preview import OPERATORS_BYTES, PREVIEW_BYTES, GroupPreview, read_operators
 from covey.core.pake import ELEMENT_BYTES, Side
 from covey.core.wire import cbor
 from covey.errors import MalformedError
@@ -33,7 +33,7 @@ VERIFIER_WORDS = 4
 WORD_BITS = 11
 _VERSION = 1
 _DOMAIN = b"covey/1 pairing"
-_INTRODUCTION_BYTES = 512 + PREVIEW_BYTES
+_INTRODUCTION_BYTES = 512 + PREVIEW_BYTES + OPERATORS_BYTES
 _INVITER_FIELDS = 4
 
 
@@ -305,10 +305,14 @@ class InviterIntroduction:
     group_id: GroupId
     preview: GroupPreview | None = None
     """What the inviter says of the group; earlier versions say nothing."""
+    operators: tuple[DeviceKey, ...] = ()
+    """Whom the joiner is to obey, if its person agrees; nobody without a preview."""
 
     def to_wire(self) -> bytes:
         """Return the content of a welcome."""
-        shown = [] if self.preview is None else [self.preview.to_wire()]
+        shown: list[object] = [] if self.preview is None else [self.preview.to_wire()]
+        if shown and self.operators:
+            shown.append(list(self.operators))
         return cbor.encode([self.keys.signing_public, self.keys.noise_public, self.label, self.group_id, *shown])
 
     @classmethod
@@ -319,7 +323,8 @@ class InviterIntroduction:
             RemoteError: malformed or beyond a bound.
         """
         fields = cbor.decode(raw, _INTRODUCTION_BYTES)
-        shown = (GroupPreview.from_wire,) if isinstance(fields, list) and len(fields) > _INVITER_FIELDS else ()
+        more: tuple[cbor.Read[Any], ...] = (GroupPreview.from_wire, read_operators)
+        shown = more[: max(0, len(fields) - _INVITER_FIELDS)] if isinstance(fields, list) else ()
         signing, noise, label, group_id, *previews = cbor.record(
             fields,
             "inviter",

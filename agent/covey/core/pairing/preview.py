@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from covey.core.ids import KEY_BYTES, DeviceKey
 from covey.core.wire import cbor
+from covey.errors import MalformedError
 from covey.limits.group import MAXIMUM_LABEL_BYTES, MAXIMUM_MEMBERS
 from covey.limits.history import MAXIMUM_TITLE_BYTES
-from covey.limits.pairing import PREVIEWED_MEMBERS
+from covey.limits.pairing import NAMED_OPERATORS, PREVIEWED_MEMBERS
 
+OPERATORS_BYTES = 8 + NAMED_OPERATORS * (KEY_BYTES + 8)
 PREVIEW_BYTES = 64 + MAXIMUM_TITLE_BYTES + PREVIEWED_MEMBERS * (KEY_BYTES + MAXIMUM_LABEL_BYTES + 8)
 
 
@@ -41,6 +44,18 @@ class GroupPreview:
                 cbor.many(_member, PREVIEWED_MEMBERS),
             )
         )
+
+
+def read_operators(value: object) -> tuple[DeviceKey, ...]:
+    """Read the operators that an inviter names: signing keys, ascending and distinct, one at least.
+
+    Raises:
+        RemoteError: malformed or beyond a bound.
+    """
+    found = cbor.many(cbor.octets(KEY_BYTES), NAMED_OPERATORS)(value)
+    if not found or any(before >= after for before, after in pairwise(found)):
+        raise MalformedError("operators are ascending and distinct, one at least")
+    return tuple(map(DeviceKey, found))
 
 
 def _member(value: object) -> tuple[DeviceKey, str]:

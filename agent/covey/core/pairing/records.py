@@ -34,6 +34,8 @@ class Pairing:
     lacks_account: bool = False
     minted: bool = False
     ended: str | None = None
+    operators: tuple[DeviceKey, ...] = ()
+    """Whom the joiner is to obey, if its person agrees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,15 @@ class GroupRequest:
     received_at_us: int
     preview: GroupPreview | None = None
     """What its inviter says of the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class InvitedOperator:
+    """A device whose orders this one obeys, because a person has accepted it with the invite of `inviter`."""
+
+    operator: DeviceKey
+    inviter: DeviceKey
+    pinned_at_us: int
 
 
 class PairingRecords(Protocol):

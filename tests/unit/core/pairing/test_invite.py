@@ -40,6 +40,7 @@ def test_invites(vector: dict[str, Any]) -> None:  # accepts: 003.86
         vector["relay_url"],
         vector["rendezvous"],
         vector.get("enrolment"),
+        tuple(DeviceKey(bytes.fromhex(each)) for each in vector["operators"]),
     )
     assert Invite.from_uri(vector["uri"]) == expected
     assert expected.to_uri() == vector["uri"]

@@ -1,0 +1,46 @@
+"""What a person reads of a group before being in it, and of who would order the device then: its inviter's word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from covey.core.ids import DeviceKey, GroupId, device_name, fingerprint
+from covey.core.pairing.messages import InviterIntroduction
+from covey.core.pairing.preview import GroupPreview
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedMember:
+    """One member of a group that a person is invited to, by the inviter's word."""
+
+    name: str
+    fingerprint: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedGroup:
+    """A group that a person is invited to, by the inviter's word: how many members it has, and those who came first."""
+
+    group_id: str
+    title: str
+    members: int
+    shown: tuple[PreviewedMember, ...]
+
+
+def previewed(group_id: GroupId, preview: GroupPreview) -> PreviewedGroup:
+    """Return what a person reads of a preview."""
+    shown = tuple(PreviewedMember(device_name(key), fingerprint(key), label) for key, label in preview.members)
+    return PreviewedGroup(group_id.hex(), preview.title, preview.count, shown)
+
+
+def shown_operators(keys: Iterable[DeviceKey], labels: Mapping[DeviceKey, str]) -> tuple[PreviewedMember, ...]:
+    """Return operators that an invite names as a person reads them."""
+    return tuple(PreviewedMember(device_name(key), fingerprint(key), labels.get(key, "")) for key in keys)
+
+
+def labels_of(inviter: InviterIntroduction) -> dict[DeviceKey, str]:
+    """Return the labels of those whom an inviter has spoken of, by its word."""
+    shown = () if inviter.preview is None else inviter.preview.members
+    return {**dict(shown), inviter.keys.signing_public: inviter.label}

@@ -1,0 +1,124 @@
+"""`covey invite` and `covey join` by a URI, and whom the new device obeys then."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from covey.app.device import find_state, open_device
+from covey.core.ids import GroupId, key_from_text, key_text
+from covey.core.pairing.invite import Invite
+from covey.limits.pairing import NAMED_OPERATORS
+from tests.command import Ended, Here
+from tests.fleet import identity
+
+LEE = identity("lee")
+_LEE = key_text("sign", LEE.signing_public)
+_NOWHERE = "mqtt://127.0.0.1:9"
+
+
+@pytest.fixture
+def kim(tmp_path: Path) -> Here:
+    """An operator's device, in a group with Lee's."""
+    device = Here(tmp_path, "kim")
+    device.ok("relay", "--url", _NOWHERE)
+    device.ok("group", "create")
+    device.ok("group", "add", _LEE, key_text("noise", LEE.noise_public), "--label", "lee")
+    device.ok("config", "set", "operations.operators", str(device.json("key", "show")["signing_key"]))
+    return device
+
+
+@pytest.fixture
+def pi(tmp_path: Path) -> Here:
+    """A device of no group."""
+    return Here(tmp_path, "pi")
+
+
+def _invites(device: Here, *words: str) -> tuple[str, list[str]]:
+    """Return the URI of an invite, and the labels of the operators that it names."""
+    document = device.json("invite", "--no-wait", *words)
+    return document["uri"], [each["label"] for each in document["operators"]]
+
+
+def _asks(device: Here, uri: str, *words: str) -> Ended:
+    ended = device.covey("join", uri, "--timeout", "0", *words)
+    assert (ended.code, "no answer yet" in ended.stderr) == (1, True), ended
+    return ended
+
+
+def _obeys(device: Here, uri: str) -> set[bytes]:
+    with open_device(find_state(str(device.state))) as opened:
+        return {each.operator for each in opened.store.invited_operators.of(Invite.from_uri(uri).group_id)}
+
+
+def _key(device: Here) -> bytes:
+    key: str = device.json("key", "show")["signing_key"]
+    return key_from_text("sign", key)
+
+
+def test_an_invite_names_whom_its_maker_obeys(kim: Here, pi: Here) -> None:  # accepts: 003.14
+    uri, named = _invites(kim)
+    assert named == ["kim"]
+    asked = _asks(pi, uri, "--obey")
+    assert f"may order it:     {kim.json('status')['device']}" in asked.stderr
+    assert "obeys 1 operator" in asked.stderr
+    assert _obeys(pi, uri) == {_key(kim)}
+
+
+@pytest.mark.parametrize("words", [(), ("--obey-nobody",)])
+def test_nobody_is_obeyed_whom_no_person_has_accepted(kim: Here, pi: Here, words: tuple[str, ...]) -> None:
+    uri, _ = _invites(kim)
+    assert "obeys none of them" in _asks(pi, uri, *words).stderr
+    assert _obeys(pi, uri) == set()
+
+
+def test_the_inviter_says_whom_else(kim: Here, pi: Here) -> None:
+    assert sorted(_invites(kim, "--operator", "lee", "--operator", "kim")[1]) == ["kim", "lee"]
+    uri, named = _invites(kim, "--operator", "none")
+    assert named == []
+    assert "may order it:     nobody" in _asks(pi, uri, "--obey").stderr
+    assert _obeys(pi, uri) == set()
+    keys = [key_text("sign", identity(str(number)).signing_public) for number in range(NAMED_OPERATORS + 1)]
+    words = [word for key in keys for word in ("--operator", key)]
+    assert "at most 8 operators" in kim.fails("invite", "--no-wait", *words, code=1)
+    assert "no member matches" in kim.fails("invite", "--no-wait", "--operator", "nobody", code=1)
+
+
+@pytest.mark.parametrize("own", [_LEE, "none"])
+def test_the_owners_configuration_stands_above_any_invite(kim: Here, pi: Here, own: str) -> None:
+    uri, _ = _invites(kim)
+    pi.ok("config", "set", "operations.operators", own)
+    assert "its configuration says" in _asks(pi, uri, "--obey").stderr
+    assert _obeys(pi, uri) == set()
+
+
+def test_json_says_who_is_obeyed(kim: Here, pi: Here) -> None:
+    uri, _ = _invites(kim)
+    [said] = [json.loads(line) for line in _asks(pi, uri, "--obey", "--json").stdout.splitlines()]
+    assert [each["name"] for each in said["obeys"]] == [kim.json("status")["device"]]
+
+
+def test_what_was_accepted_is_shown_with_whose_invite_that_was(kim: Here) -> None:
+    kim.ok("config", "set", "operations.operators", "")
+    with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
+        group_id: GroupId = opened.pick_group(None).group_id
+        opened.store.invited_operators.pin(group_id, [LEE.signing_public], LEE.signing_public, 1_000_000)
+    [found] = kim.json("operator")
+    assert (found["label"], found["origin"], found["by"], found["since_us"]) == (
+        "lee",
+        "invite",
+        LEE.signing_public.hex()[:8],
+        1_000_000,
+    )
+    assert f"by the invite of {found['by']}" in kim.ok("operator", "list")
+    assert "lee may order this device" in kim.ok("status")
+
+
+def test_a_further_joining_begins_anew(kim: Here, pi: Here) -> None:
+    uri, _ = _invites(kim)
+    _asks(pi, uri, "--obey")
+    second, _ = _invites(kim)
+    _asks(pi, second, "--obey-nobody")
+    assert _obeys(pi, second) == set()
