@@ -12,15 +12,17 @@ from covey.adapters.sqlite.high_water_file import HighWaterFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.relays import Relays
 from covey.app.roles.collector import Collector
+from covey.app.roles.group_teardown import GroupTeardown
 from covey.app.roles.node_keys import NodeKeys
 from covey.app.runtime import AgentRole, Runtime
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest
-from covey.core.ids import INCARNATION_BYTES, Incarnation, node_id
+from covey.core.ids import INCARNATION_BYTES, DeviceKey, GroupId, Incarnation, Place, node_id
 from covey.core.link.link_keys import LinkTerms
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.pairing.invite import Invite
+from covey.core.wire.message import MessageType, read_message
 from covey.errors import CoveyError, LocalError, StorageError, UnknownGroupError
 from covey.limits.vault import SEGMENT_US
 from covey.ports import RelayEvent
@@ -30,7 +32,7 @@ from tests.sim.broker import Broker, Link
 from tests.sim.disk import Disk
 from tests.sim.ledger import Backup, Submission, check
 from tests.sim.store import SimStore
-from tests.sim.template import JOINER, template
+from tests.sim.template import JOINER
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -146,6 +148,8 @@ class Device:
             roles: list[AgentRole] = [Application(self)]
             if self._nodes.collects:
                 roles.append(self._collector())
+            if world.governed is not None:
+                roles.append(GroupTeardown(self.store))
             store = self.store
             self._runtime = Runtime(
                 store,
@@ -225,7 +229,7 @@ class Device:
         self.world.trace(self.name, "loses its database")
         self._bury(0, boots=False)
         self._disk.close()
-        self._disk = Disk(template().states[JOINER])
+        self._disk = Disk(self.world.template.states[JOINER])
         self.world.taken[self.name] = []
         self.world.ledger.lose(self.identity.signing_public)
         self._renews = True
@@ -397,6 +401,17 @@ class Device:
         """Say whether it is in the world's group, as it believes."""
         return any(group == self.world.group_id for group, _, _ in self.store.groups.manifests())
 
+    def _waits_in_vain(self, recipient: DeviceKey) -> bool:
+        """Say whether nothing waits for a recipient but the end of a group, which it may have forgotten: for a day."""
+        rows = self.store.outbox.queued(recipient, Place(0), 1_000, 1_000_000)
+        return all(read_message(raw, verify=False).type is MessageType.REVOKE for _, raw in rows)
+
+    def is_out_of(self, group_id: GroupId) -> bool:
+        """Say whether the running node knows a group, and that it is no member of it."""
+        trust = None if self._runtime is None else self._runtime.node.groups.trust_of(group_id)
+        current = None if trust is None else trust.current
+        return current is not None and current.member(self.identity.signing_public) is None
+
     def sends_what_is_gone(self) -> bool:
         """Say whether the running node goes on sending what its queue does not hold."""
         windows = self._runtime.node.state.windows.in_flight() if self._runtime is not None else []
@@ -408,4 +423,6 @@ class Device:
             return False
         known = {device.identity.signing_public for device in self.world.devices}
         waiting = known.intersection(self.store.outbox.recipients())  # nobody else answers
+        if waiting and self.store.groups.revocations():
+            waiting = {each for each in waiting if not self._waits_in_vain(each)}
         return not waiting and (not self._nodes.collects or self.store.landing.size() == 0)

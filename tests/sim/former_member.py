@@ -25,7 +25,7 @@ from covey.limits.group import RIVALS_OF_ONE
 from tests.fleet import identity
 from tests.sim.hostile_sender import EXTREMES, HostileSender
 from tests.sim.ledger import MARK, check
-from tests.sim.template import FORMER, template
+from tests.sim.template import FORMER
 
 if TYPE_CHECKING:
     from tests.sim.device import Device
@@ -45,7 +45,7 @@ class FormerMember:
         self._chance = chance
         self._identity = identity(FORMER)
         self._sender = HostileSender(world, self._identity, chance)
-        self._known = template().known_to_former
+        self._known = world.template.known_to_former
         self._latest = self._known
         self._accomplice = Identity.from_seeds(chance.randbytes(32), chance.randbytes(32))
         self.acts = 0
@@ -86,7 +86,7 @@ class FormerMember:
         before = self._chance.choice((self._known, self._latest))
         rivals = tuple(self._rival(before, victim, number) for number in range(self._chance.choice((1, _RIVALS))))
         followed = () if before is self._known else (before.raw,)
-        body = Bundle((*followed, *(rival.raw for rival in rivals)), (template().secret_of_former,)).to_wire()
+        body = Bundle((*followed, *(rival.raw for rival in rivals)), (self._world.template.secret_of_former,)).to_wire()
         self._sender.say(victim, MessageType.GROUP_MANIFEST, self._world.group_id, body, _ISSUES)
         self._latest = self._chance.choice((before, rivals[0]))
 

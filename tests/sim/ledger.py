@@ -74,6 +74,8 @@ class Ledger:
         self.inboxes: dict[bytes, list[bytes]] = {}
         self._came: set[tuple[bytes, bytes]] = set()
         self._excused: set[tuple[DeviceKey, bytes]] = set()
+        self.parted: set[DeviceKey] = set()
+        """Devices that shared a group with others which was destroyed: what waited for them need not come."""
         self._to_report: set[tuple[DeviceKey, bytes]] = set()
         """Blobs that were accepted in commits that a disk has lost: what has not come counts as lost."""
 
@@ -138,6 +140,8 @@ class Ledger:
     def check_freed(self, raw: bytes, *, lands: bool) -> None:
         """Check that a sender may forget a message: its recipient holds it durably."""
         message = read_message(raw, verify=False)
+        if self.parted & {message.recipient, message.author}:
+            return
         link = (message.recipient, message.author, message.incarnation)
         held = [self._received.get(link, SequenceSet()), *self._received_in_lost.get(link, ())]
         check(

@@ -6,7 +6,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
@@ -23,11 +23,15 @@ from covey.app.runtime import Runtime
 from covey.core import receiver as receiver_module
 from covey.core.acknowledgements import Acknowledgements
 from covey.core.crypto import Secret
+from covey.core.group import policy as policy_module
 from covey.core.group import resolver as resolver_module
+from covey.core.group import revocation as revocation_module
 from covey.core.group import trust as trust_module
-from covey.core.group.manifest import Member
+from covey.core.group.manifest import GroupManifest, Member
 from covey.core.group.messages import Bundle, GroupSend
+from covey.core.group.policy import Action, Vote
 from covey.core.group.resolver import Step
+from covey.core.group.revocation import Revoke
 from covey.core.ids import DeviceKey, NoisePublic, Place
 from covey.core.link import lanes as lanes_module
 from covey.core.link import sealer as sealer_module
@@ -41,6 +45,8 @@ from covey.core.link.send_window import InFlight, SendLink
 from covey.core.link.sender import Sender
 from covey.core.link.windows import Windows
 from covey.core.membership import authorisation
+from covey.core.membership import membership as membership_module
+from covey.core.membership import voting as voting_module
 from covey.core.membership.addresses import Addresses
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import OpenInvite
@@ -49,7 +55,7 @@ from covey.core.now import Now
 from covey.core.vault.key_file import KeyFile
 from covey.core.vault.landing import LandingPlan
 from covey.core.wire.envelope import seal
-from covey.core.wire.message import Loss, MessageType, read_message
+from covey.core.wire.message import Loss, Message, MessageType, read_message
 from covey.core.wire.sequences import SequenceSet
 from covey.ports import Delivered
 from tests.sim.broker import Link
@@ -294,6 +300,40 @@ def _at_every_answer(link: SendLink, received: SequenceSet, now_us: int) -> bool
 _take_acknowledgement = SendLink.receive_acknowledgement
 
 
+def _in_any_epoch(state: Any, epoch: int, group_id: Any, action: Action, target: DeviceKey, votes: list[Vote]) -> Any:
+    """Count votes to keep somebody out whenever they were cast."""
+    since = policy_module.target_since(state, epoch, action, target)
+    ageless = [replace(vote, since=since) if action is Action.KEEP_OUT and since else vote for vote in votes]
+    return _voted_for(state, epoch, group_id, action, target, ageless)
+
+
+_voted_for = policy_module.voted_for
+
+
+def _whoever_is_a_member(revoke: Revoke, manifest: GroupManifest, own: DeviceKey) -> None:
+    """Obey a Revoke of whoever is a member now, whatever it is of."""
+    _check_revoke(replace(revoke, version=manifest.version), manifest, own)
+
+
+_check_revoke = revocation_module.check_revoke
+
+
+def _left_to_its_issuer(membership: Membership, message: Message, now_us: int) -> list[GroupSend]:
+    """Obey a Revoke, and leave it to its issuer to tell the others."""
+    _receive_revoke(membership, message, now_us)
+    return []
+
+
+_receive_revoke = Membership.receive_revoke
+
+
+def _secret_for_all(membership: Membership, before: Any, manifest: Any, news: Any, audience: Any) -> list[GroupSend]:
+    """Give the secret of the new epoch to whoever hears of it, the removed among them."""
+    secret = membership._records.groups.secret(manifest.group_id, manifest.epoch_id)
+    bundle = Bundle(news, (secret,) if secret is not None else ())
+    return [membership._send(each, manifest.group_id, bundle.to_wire()) for each in sorted(audience)]
+
+
 _OF_A_FORMER_MEMBER, _OF_A_LOSS, _OF_AN_INSIDER, _OF_A_LOSS_AND_RIVALS, _OF_A_LOSS_AND_A_COPY = 4, 18, 6, 161, 2_917
 _OF_A_SLOW_RELAY = 21_005
 
@@ -372,5 +412,14 @@ MUTANTS = (
     ),
     Mutant("a resumption scatters what came", {(ReceiveLink, "resume"): _resume_anywhere}, _OF_AN_INSIDER),
     Mutant("a resumption excuses a loss", {(Received, "set_resumed"): _nothing}),
+    Mutant(
+        "a vote to keep out counts in any epoch",
+        {(policy_module, "voted_for"): _in_any_epoch, (voting_module, "voted_for"): _in_any_epoch},
+        334,
+    ),
+    Mutant("what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 438),
+    Mutant("a destruction is told by its issuer alone", {(Membership, "receive_revoke"): _left_to_its_issuer}, 360),
+    Mutant("who is banned gets the next secret", {(Membership, "_announcements"): _secret_for_all}, 48),
+    Mutant("what waits in a group outlives it", {(SendQueue, "withdraw_of_group"): _nothing}, 178),
     Mutant("memory follows no commit", {(Database, "after_commit"): _nothing}),
 )

@@ -16,7 +16,6 @@ from covey.errors import ConflictError, StorageError
 from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES
 from tests.fleet import identity
 from tests.sim.ledger import check
-from tests.sim.template import template
 from tests.vault_keys import MemoryKeyFile
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class SimKeyFile(MemoryKeyFile):
     def __init__(self, world: World) -> None:
         super().__init__()
         self._world = world
-        self.content = KeyFile((VAULT_KEY,), {world.group_id: template().epoch_id}, (), bytes(range(1, 33)))
+        self.content = KeyFile((VAULT_KEY,), {world.group_id: world.template.epoch_id}, (), bytes(range(1, 33)))
 
     def write(self, content: KeyFile) -> None:
         """Replace it; the power may go before and after."""

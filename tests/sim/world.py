@@ -21,12 +21,13 @@ from tests.sim.broker import Broker
 from tests.sim.device import Action, Device
 from tests.sim.disk import Disk
 from tests.sim.former_member import FormerMember
+from tests.sim.governed import Governed
 from tests.sim.insider import Insider
 from tests.sim.ledger import MARK, Ledger, ViolationError, check
 from tests.sim.memory import Memory
 from tests.sim.plan import Plan, draw
 from tests.sim.store import SimStore
-from tests.sim.template import JOINER, MEMBERS, template
+from tests.sim.template import GUEST, JOINER, MEMBERS, template
 from tests.sim.vault_store import SimKeyFile, VaultStore
 
 _PUBLISHES_BASE, _PUBLISHES_EACH, _PUBLISHES_START = 200, 10, 6
@@ -46,6 +47,10 @@ _PUBLISHES_PROVOKED = 8
 _RENAMED_EACH = 4
 """In one world of so many two members change their labels at once, again and again, which ends epochs."""
 _RENAME_EVERY_US = 15 * SECOND
+
+_GOVERNED_EACH, _GOVERNED = 13, 9
+"""In one world of so many the devices are in a second group, too, in which admins vote and ban, and which is ended."""
+_VOTE_EVERY_US = 10 * SECOND
 
 _LOSS_EACH, _LOSES = 13, 5
 """In one world of so many the collector loses its database at the end of the faults."""
@@ -77,10 +82,12 @@ class World:
         self.random = random.Random(seed)
         self.plan: Plan = draw(self.random)
         self.agenda = Agenda()
-        names = (*MEMBERS, JOINER) if self.plan.joiner else MEMBERS
+        governed = seed % _GOVERNED_EACH == _GOVERNED and not self.plan.joiner
+        self.template = template(governed=True) if governed else template()
+        names = (*MEMBERS, JOINER) if self.plan.joiner else (*MEMBERS, GUEST) if governed else MEMBERS
         self.ledger = Ledger(frozenset(identity(name).signing_public for name in names))
         self.raging = True
-        self.group_id = template().group_id
+        self.group_id = self.template.group_id
         self._trace = trace
         self._submitted = 0
         self.publishes = 0
@@ -91,7 +98,7 @@ class World:
         self.loses_commits = bool(self.plan.restore_every_us) and not self.plan.unnoticed and seed % 2 == 1
         self.devices: list[Device] = []
         for name in names:
-            disk = Disk(template().states[name])
+            disk = Disk(self.template.states[name])
             brokers = self.brokers[-1:] if name == "ben" else self.brokers  # who can be reached by a way round alone
             collects = name == "collector"
             self.devices.append(Device(self, brokers, name, identity(name), disk, collects=collects))
@@ -105,7 +112,9 @@ class World:
             self._hostile.append(self.insider)
         if seed % _FORMER_EACH == _FORMER_EACH - 1:
             self._hostile.append(self.former)
-        if self.plan.joiner or self._renames:
+        self.governed = Governed(self, random.Random(f"governed {seed}")) if governed else None
+        self.provoked = 0
+        if self.plan.joiner or self._renames or governed:
             self.plan = replace(self.plan, payload_most=_MANIFESTS_BYTES)
         self._loses_state = seed % _LOSS_EACH == _LOSES and not self._hostile and not self.plan.joiner
         self.taken: dict[str, list[bytes]] = {device.name: [] for device in self.devices}
@@ -127,9 +136,10 @@ class World:
         """Count one publish of any device; there is a bound."""
         self.publishes += 1
         starts = sum(device.boots for device in self.devices)
-        said = (self._submitted + self._changes) * (len(self.devices) - 1)
+        votes = self.governed.acts if self.governed is not None else 0
+        said = (self._submitted + self._changes + votes) * (len(self.devices) - 1)
         most = _PUBLISHES_BASE + _PUBLISHES_EACH * said + _PUBLISHES_START * starts
-        most += _PUBLISHES_PROVOKED * (self.insider.acts + self.former.acts)
+        most += _PUBLISHES_PROVOKED * (self.insider.acts + self.former.acts + self.provoked)
         check(self.publishes <= most, "a storm of resends")
 
     # -- the course of events -----------------------------------------------------------------------------------------
@@ -151,15 +161,26 @@ class World:
             device.disk_full = False
         self.trace("world", "the faults cease")
         calm_us = self._lose_and_rejoin() if self._loses_state else self.agenda.now_us
-        while not self._quiet():
-            if self.agenda.now_us > calm_us + _PATIENCE_US:
-                waiting = {device.name: device.store.outbox.totals()[0] for device in self.devices if device.alive}
-                raise ViolationError(f"outboxes do not drain: {waiting}")
-            self.agenda.run(self.agenda.now_us + 5 * SECOND)
+        self.run_until_quiet(calm_us)
         quiet_us = self.agenda.now_us - self.plan.faults_us
+        if self.governed is not None:
+            self.governed.finish()
         self.agenda.run(self.agenda.now_us + 30 * SECOND)
         self._check_end()
         return Summary(len(self.ledger.accepted), self.ledger.refused, self.publishes, quiet_us)
+
+    def run_until_quiet(self, since_us: int | None = None) -> None:
+        """Go on until nothing is left to do, some time after now, or after another time, at the latest.
+
+        Raises:
+            ViolationError: it never was so.
+        """
+        latest_us = (self.agenda.now_us if since_us is None else since_us) + _PATIENCE_US
+        while not self._quiet():
+            if self.agenda.now_us > latest_us:
+                waiting = {device.name: device.store.outbox.totals()[0] for device in self.devices if device.alive}
+                raise ViolationError(f"outboxes do not drain: {waiting}")
+            self.agenda.run(self.agenda.now_us + 5 * SECOND)
 
     def _lose_and_rejoin(self) -> int:
         """Let the collector lose its database while others send to it, and ask to be let in; return when it was in.
@@ -190,6 +211,8 @@ class World:
         last_us = self.plan.faults_us * 9 // 10
         start_us = self.random.randint(0, last_us)
         for device in self.devices:
+            if device.name == GUEST:
+                continue
             for _ in range(self.plan.submissions):
                 at_us = start_us if self.plan.burst else self.random.randint(0, last_us)
                 self.agenda.after(at_us, lambda device=device: self._submit(device))
@@ -231,6 +254,8 @@ class World:
             self._repeat_act(actor)
         if self._renames:
             self._repeat(_RENAME_EVERY_US, self._rename)
+        if self.governed is not None:
+            self._repeat(_VOTE_EVERY_US, self.governed.act)
         for broker in self.brokers:
             self._repeat(15 * SECOND, broker.take_snapshot)
 

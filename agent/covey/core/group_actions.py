@@ -196,6 +196,12 @@ class GroupActions:
         """Destroy a group for everybody in it; `UnknownGroupError` where this device is not."""
         self.queue_sends(self._membership.destroy(group_id, now.wall_us), now)
 
+    def forget_destroyed(self, group_id: GroupId, now: Now) -> None:
+        """Withdraw what still waits in a group that was destroyed, and is being forgotten."""
+        manifest = self._membership.groups.trust(group_id).current
+        for member in manifest.members if manifest is not None else ():
+            self._queue.withdraw_of_group(member.keys.signing_public, group_id, now)
+
     def leave(self, group_id: GroupId, now: Now) -> None:
         """Leave a group and tell the others; `UnknownGroupError` where this device is not in it."""
         self.queue_sends(self._membership.leave(group_id, now.wall_us), now)
@@ -214,5 +220,5 @@ class GroupActions:
 
     def queue_sends(self, sends: Iterable[GroupSend], now: Now) -> None:
         """Queue messages about a change; what waits for the members who left by it is withdrawn."""
-        self._queue.queue_all(sends, self._membership.take_departed(), now)
+        self._queue.queue_all(sends, self._membership.take_departed(), now, self._membership.groups.take_parted())
         self._history.write_after_removals(self._membership.removals, now)

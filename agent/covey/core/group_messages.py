@@ -165,4 +165,6 @@ class GroupMessages:
         sends = self._membership.receive_revoke(message, now.wall_us)
         if self._groups.shares_nothing_with(author):  # it knows, and may be gone before it answers
             self._queue.free(author, SequenceSet(MAXIMUM_COUNTER), now)
+        else:
+            self._queue.withdraw_of_group(author, message.group_id, now)
         return HandlerOutcome(sends=tuple(sends))

@@ -291,8 +291,9 @@ class Receiver:
         """Hand a new message to its type's handler, and carry out what that returns. Others' types mean nothing."""
         handler = self._handlers.get(delivery.message.type)
         outcome = HandlerOutcome() if handler is None else handler(delivery, now)
-        self._parts.queue.queue_all(outcome.sends, self._parts.membership.take_departed(), now)
-        self._parts.history.write_after_removals(self._parts.membership.removals, now)
+        membership = self._parts.membership
+        self._parts.queue.queue_all(outcome.sends, membership.take_departed(), now, membership.groups.take_parted())
+        self._parts.history.write_after_removals(membership.removals, now)
         self._events.extend(outcome.events)
         return outcome
 

@@ -58,6 +58,10 @@ MAXIMUM_REVOKE_BYTES = 64 * KIB
 REVOKE_US = 86_400_000_000
 """How long a device that destroys a group tries to notify the others before it forgets the group."""
 
+REVOKE_KNOWN_US = 600_000_000
+"""...and how long at least where all have acknowledged the notice, but something else waits for one of them: it may
+lack the manifest that the notice rests on, and ask for it."""
+
 DEPARTURE_US = 30 * 86_400_000_000
 """How long a removed device is notified of its removal; then its address is forgotten, with whatever waits for it."""
 

@@ -120,6 +120,31 @@ def test_what_a_device_meant_before_its_removal_is_not_obeyed_when_it_is_back(ma
     assert [device.node.groups.joined() for device in everybody] == [[], [], []]
 
 
+@pytest.mark.parametrize("ends", ["removed", "left", "destroyed"])
+def test_what_waits_in_a_group_that_two_are_no_longer_both_in_is_withdrawn(make: Make, ends: str) -> None:
+    """They are in another group still, in which their link goes on: nobody would ever take what waits."""
+    ann, ben = make("ann"), make("ben")
+    lasting, group_id = found(ann, ben), found(ann, ben)
+    for device in (ann, ben):
+        device.blob(group_id, b"too late")
+        device.blob(lasting, b"in time")
+    if ends == "removed":
+        _remove(ann, ben, group_id)
+    elif ends == "left":
+        with ann.store.transaction():
+            ann.node.actions.leave(group_id, ann.now)
+    else:
+        _destroy(ann, group_id)
+    _overtake(ann, ben)
+    ann.wait(600)
+    ben.wait(600)
+    carry(ann, ben)
+    assert [device.store.outbox.totals()[0] for device in (ann, ben)] == [0, 0]
+    assert ann.inbox() == [b"in time"]
+    assert b"in time" in ben.inbox()
+    assert [device.store.losses.recipients() for device in (ann, ben)] == [[], []]
+
+
 def _say(author: Device, recipient: Device, group_id: GroupId, body: bytes) -> list[str]:
     """Send a Revoke as no honest device would; return why it is dropped."""
     recipient.events()

@@ -7,6 +7,8 @@ A row's key joins recipient and place in one number, so that a queue is one rang
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from covey.adapters.sqlite.counters import Counters
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.high_water import HighWater
@@ -17,7 +19,7 @@ from covey.core.ids import BatchNumber, DeviceKey, LinkSeq, Place
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.lanes import Lane
 from covey.core.link.records import MessageClass, QueueSummary, TakenBack
-from covey.core.wire.message import LossReason
+from covey.core.wire.message import LossReason, Message, read_message
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import DiskFullError, OutboxFullError
 from covey.limits.group import MAINTENANCE_US
@@ -37,6 +39,9 @@ _QUEUED = {
     f"{column} = {column} + ?1 RETURNING queued_bytes"
     for kind, column in BYTES_OF_CLASS.items()
 }
+_LOOKED_AT_ONCE = 64
+"""Messages in memory while a queue is looked through."""
+
 _OF_CLASSES = "coalesce(sum(size) FILTER (WHERE class = {}), 0)"
 _COUNTED = (
     "SELECT count(*), coalesce(sum(size), 0), "  # noqa: S608 - our names
@@ -271,16 +276,26 @@ class Outbox:
         self._drop(recipient, place, place)
         return True
 
-    def withdraw_all(self, recipient: DeviceKey) -> list[Range]:
-        """Delete what waits for a recipient, control messages and batches apart; return its places, to be reported."""
+    def withdraw_all(self, recipient: DeviceKey, which: Callable[[Message], bool] | None = None) -> list[Range]:
+        """Delete what waits for a recipient, control messages and batches apart, or `which`; return its places."""
         lost = self._database.run(
             "SELECT place, number FROM outbox WHERE id BETWEEN ? AND ? AND class <> ? AND number IS NULL ORDER BY id",
             (*self._places(recipient), MessageClass.CONTROL),
         )
+        if which is not None:
+            lost = list(self._looked_through(recipient, which))
         places = self._losses.note(recipient, LossReason.WITHDRAWN, lost) if lost else []
         for first, last in places:
             self._drop(recipient, first, last)
         return places
+
+    def _looked_through(self, recipient: DeviceKey, which: Callable[[Message], bool]) -> Iterator[tuple[Place, int]]:
+        query, after = "SELECT place, number, message FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?", 0
+        while rows := self._database.run(query, (*self._places(recipient, after + 1), _LOOKED_AT_ONCE)):
+            for place, number, raw in rows:
+                if which(read_message(raw, verify=False)):
+                    yield place, number
+            after = rows[-1][0]
 
     def forget(self, recipient: DeviceKey, *, but_telemetry: bool = False) -> int:
         """Forget whatever waits for a recipient, or was to be reported to it; return how many messages waited."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from covey.core.ids import GroupId
+from covey.core.ids import DeviceKey, GroupId, Place
+from covey.core.link.lanes import Lane
 from covey.core.link.records import QueueSummary
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.limits.group import REVOKE_US
+from covey.core.wire.message import MessageType, read_message
+from covey.limits.group import REVOKE_KNOWN_US, REVOKE_US
+from covey.limits.link import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES
 from covey.ports import Transactions
 
 _NOTICE_US = 3_000_000
@@ -32,6 +35,11 @@ class Queues(Protocol):
 
     def queues(self) -> list[QueueSummary]:
         """Return what waits for each recipient."""
+
+    def queued(
+        self, recipient: DeviceKey, after: Place, limit: int, size: int, *, lane: Lane | None = None
+    ) -> list[tuple[Place, bytes]]:
+        """Return messages of a queue from a place on, up to a number and a size; of one lane alone."""
 
 
 class TeardownStore(Transactions, Protocol):
@@ -63,12 +71,22 @@ class GroupTeardown:
             manifest = node.groups.trust(group_id).current
             members = {member.keys.signing_public for member in manifest.members} if manifest else set()
             age_us = now.wall_us - noted_us
-            if age_us >= REVOKE_US or (age_us >= _NOTICE_US and not waiting & members):
+            waited_for = waiting & members
+            if age_us >= REVOKE_KNOWN_US:
+                waited_for = {device for device in waited_for if self._has_notice(device, group_id)}
+            if age_us >= REVOKE_US or (age_us >= _NOTICE_US and not waited_for):
                 with self._store.transaction():
+                    node.actions.forget_destroyed(group_id, now)
                     self._store.groups.end_revocation(group_id)
                 node.refresh()
         self.nothing_left = not node.groups.joined() and not self._store.groups.revocations()
         return now.monotonic_us + _LOOK_US
+
+    def _has_notice(self, device: DeviceKey, group_id: GroupId) -> bool:
+        """Say whether the notice of a destruction still waits for a device."""
+        rows = self._store.outbox.queued(device, Place(0), LINK_WINDOW_MESSAGES, LINK_WINDOW_BYTES, lane=Lane.CONTROL)
+        messages = (read_message(raw, verify=False) for _, raw in rows)
+        return any((each.type, each.group_id) == (MessageType.REVOKE, group_id) for each in messages)
 
     def stop(self, node: Node, now: Now) -> None:
         """Nothing is open."""

@@ -234,7 +234,7 @@ class GroupTrust:
         """
         assert not self._heads, "who is in a group does not join it"
         for raw in reversed(raws):
-            manifest = self._read(raw)
+            manifest = self.read(raw)
             if manifest.issuer == inviter and (listed := manifest.member(own)) and holds(listed.keys.noise_public):
                 self._begin(manifest)
                 return Verdict.ACCEPTED
@@ -248,7 +248,7 @@ class GroupTrust:
         """
         if not raws:
             raise InviteError("no manifest")
-        manifest = self._read(raws[-1])
+        manifest = self.read(raws[-1])
         if manifest.mode is not Mode.PUBLIC or manifest.member(host) is None:
             raise InviteError("not a public group's manifest, or not one that lists the member who was asked")
         self._begin(manifest)
@@ -260,7 +260,7 @@ class GroupTrust:
         Raises:
             RemoteError: the rule that failed; nothing changed.
         """
-        return self.offer(self._read(raw))
+        return self.offer(self.read(raw))
 
     def offer(self, manifest: GroupManifest, *, wanted: bool = False) -> Verdict:
         """Take another manifest of this group that was read before (rules 5 to 10).
@@ -424,7 +424,12 @@ class GroupTrust:
                 steps.append(each.step)
         return resolve(base, steps)
 
-    def _read(self, raw: bytes) -> GroupManifest:
+    def read(self, raw: bytes) -> GroupManifest:
+        """Read a manifest of this group (rules 1 and 2).
+
+        Raises:
+            RemoteError: the rule that failed.
+        """
         manifest = read_manifest(raw)
         if manifest.group_id != self.group_id:
             raise GenesisError("a manifest of another group")

@@ -6,6 +6,7 @@ Every call happens inside a transaction that the runtime opened and will commit 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
@@ -145,8 +146,11 @@ class QueueRecords(Protocol):
         With a reason, its recipient gets a loss record.
         """
 
-    def withdraw_all(self, recipient: DeviceKey) -> list[Range]:
-        """Delete what waits for a recipient, control messages and batches apart; return its places, to be reported."""
+    def withdraw_all(self, recipient: DeviceKey, which: Callable[[Message], bool] | None = None) -> list[Range]:
+        """Delete what waits for a recipient, control messages and batches apart, or else what a question is true of.
+
+        Return its places, to be reported.
+        """
 
     def forget(self, recipient: DeviceKey, *, but_telemetry: bool = False) -> int:
         """Forget whatever waits for a recipient, or was to be reported to it; return how many messages waited."""

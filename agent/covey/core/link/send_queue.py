@@ -5,7 +5,7 @@ Every call writes, so it belongs inside a transaction. Places are counted on thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 
 from covey.core.crypto import Identity
@@ -18,10 +18,23 @@ from covey.core.link.records import SendQueueRecords, class_of
 from covey.core.link.windows import Windows
 from covey.core.now import Now
 from covey.core.telemetry.batch import numbered
-from covey.core.wire.message import NO_GROUP, Loss, LossReason, MessageType, read_message, write_message
+from covey.core.wire.message import NO_GROUP, Loss, LossReason, Message, MessageType, read_message, write_message
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.limits.message import MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
 from covey.limits.storage import EXPIRED_AT_ONCE
+
+_TAKEN_OF_OTHERS = frozenset(
+    {
+        MessageType.GROUP_MANIFEST,
+        MessageType.REVOKE,
+        MessageType.JOIN,
+        MessageType.GROUP_INVITE,
+        MessageType.TELEMETRY,
+        MessageType.REDIRECTED,
+    }
+)
+"""What is not withdrawn where two devices are no longer in one group: what may be said then, and telemetry, which goes
+to another collector, or waits."""
 
 
 class SendQueue:
@@ -109,11 +122,20 @@ class SendQueue:
         if dropped:
             self._lost(recipient, dropped, now)
 
-    def queue_all(self, sends: Iterable[GroupSend], departed: Iterable[DeviceKey], now: Now) -> None:
+    def queue_all(
+        self,
+        sends: Iterable[GroupSend],
+        departed: Iterable[DeviceKey],
+        now: Now,
+        parted: Iterable[tuple[GroupId, DeviceKey]] = (),
+    ) -> None:
         """Queue what a change of a group makes necessary; what waits for those who left is withdrawn.
 
-        Those who get no notice that they are out, as boards, get no loss record either.
+        Those who get no notice that they are out, as boards, get no loss record either. `parted` are devices with which
+        this one is in other groups still, and the group in which they are no longer both: nobody would take what waits.
         """
+        for group_id, recipient in parted:
+            self.withdraw_of_group(recipient, group_id, now, _TAKEN_OF_OTHERS)
         for recipient in departed:
             if self._address(recipient) is None:
                 self.forget(recipient)
@@ -137,6 +159,16 @@ class SendQueue:
         reason = LossReason.DAMAGED if code == "too_large" else LossReason.EXPIRED
         if self._records.outbox.withdraw(recipient, place, code, now.wall_us, reason if notify else None):
             self._lost(recipient, [(place, place)], now)
+
+    def withdraw_of_group(
+        self, recipient: DeviceKey, group_id: GroupId, now: Now, kept: Container[MessageType] = ()
+    ) -> None:
+        """Withdraw what waits for a recipient in a group that it has left, or that is no more; some types apart."""
+
+        def ends(message: Message) -> bool:
+            return message.group_id == group_id and message.type not in kept
+
+        self._lost(recipient, self._records.outbox.withdraw_all(recipient, ends), now)
 
     def forget(self, recipient: DeviceKey, *, but_telemetry: bool = False) -> int:
         """Forget whatever waits for a recipient; return how many messages that was."""

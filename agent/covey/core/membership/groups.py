@@ -5,6 +5,8 @@ It reads. What a group becomes is decided in `membership.py`, which gives it bac
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, read_manifest
@@ -26,6 +28,7 @@ class Groups:
         self._groups: dict[GroupId, GroupTrust] = {}
         self.addresses = Addresses(records)
         self._revoked: frozenset[GroupId] = frozenset()
+        self._parted: list[tuple[GroupId, DeviceKey]] = []
         self.generation = 0
         """Rises whenever anything of a group may have changed."""
 
@@ -157,6 +160,15 @@ class Groups:
             ),
             default=None,
         )
+
+    def note_parted(self, group_id: GroupId, devices: Iterable[DeviceKey]) -> None:
+        """Note that this device and others are no longer in a group together."""
+        self._parted += [(group_id, device) for device in sorted(devices) if device != self._own]
+
+    def take_parted(self) -> list[tuple[GroupId, DeviceKey]]:
+        """Return, once, those of them that are in another group with this one, and in which they are parted."""
+        parted, self._parted = self._parted, []
+        return [each for each in parted if not self.shares_nothing_with(each[1])]
 
     def shares_nothing_with(self, signing_public: DeviceKey) -> bool:
         """Say whether this device is in no group with another one."""

@@ -46,7 +46,7 @@ from covey.core.membership.replay import Offered, offer_all, reopened
 from covey.core.pairing.group_uri import GroupUri
 from covey.core.pairing.invite import Invite, JoinRequest
 from covey.core.wire.message import Message, MessageType
-from covey.errors import GenesisError, InviteError, LocalError, RemoteError
+from covey.errors import InviteError, LocalError, RemoteError
 from covey.limits.group import MAXIMUM_GROUPS, VOID_DEVICES
 from covey.limits.pairing import ADMISSION_US, INVITE_US
 
@@ -198,6 +198,7 @@ class Membership:
         self._records.groups.note_revocation(revoke.group_id, revoke.raw, now_us)
         self.groups.readdress()
         self.events.report(GroupDestroyed(manifest, revoke.issuer), now_us)
+        self.groups.note_parted(revoke.group_id, (member.keys.signing_public for member in manifest.members))
         boards = {member.keys.signing_public for member in manifest.members if member.is_board}
         everybody = {*revoke.targets, *(member.keys.signing_public for member in manifest.members)}
         return [
@@ -402,12 +403,6 @@ class Membership:
         except RemoteError:
             return []  # nothing of it was of use
 
-    def _read(self, group_id: GroupId, raw: bytes) -> GroupManifest:
-        manifest = read_manifest(raw)
-        if manifest.group_id != group_id:
-            raise GenesisError("a manifest of another group")
-        return manifest
-
     def _take(self, trust: GroupTrust, offered: Iterable[bytes], now_us: int) -> list[GroupSend]:
         """Offer manifests, and early ones kept before, until no more of them follows what is held (rule 2).
 
@@ -421,7 +416,7 @@ class Membership:
         for raw in offered:
             known = manifest_hash(raw)
             if known not in waiting and not self._records.groups.has_manifest(trust.group_id, known):
-                waiting[known] = self._read(trust.group_id, raw)
+                waiting[known] = trust.read(raw)
         offered_now = offer_all(trust, waiting, self._public_joins.admission(trust, waiting, now_us))
         looked_back = any(each.version <= trust.root.version for each in waiting.values())
         for manifest in offered_now.news:
@@ -481,6 +476,7 @@ class Membership:
         listed = {member.keys.signing_public: member for member in after.members}
         gone = tuple(member for key, member in known.items() if key not in listed)
         named = known.keys() | {member.keys.signing_public for each in news for member in each.members}
+        self.groups.note_parted(trust.group_id, known.keys() - listed.keys() if self._own in listed else known)
         void = [void_members[key] for key in sorted(named & void_members.keys() - {self._own})]
         del void[max(0, VOID_DEVICES - len(self._records.departures.addresses())) :]
         self.groups.addresses.part_from([*gone, *(each for each in void if each not in gone)])

@@ -1,0 +1,206 @@
+"""A second group of the world's devices and a guest, in which three admins vote; and it is destroyed.
+
+Persons vote at random, about members, devices that are none, and an invite, and now and then somebody destroys the
+group. Whatever fails meanwhile: all come to the same, whoever is banned is neither heard nor sealed for, and of a group
+that was destroyed nobody keeps anything. The guest's keys are somebody else's, too, who says again what it once might.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from covey.core.group.manifest import GroupManifest, read_manifest, sign_manifest
+from covey.core.group.messages import Bundle
+from covey.core.group.policy import Action, read_vote, sign_vote
+from covey.core.group.revocation import sign_revoke
+from covey.core.ids import DeviceKey, Incarnation
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.core.wire import cbor
+from covey.core.wire.message import MessageType
+from tests.sim.agenda import MINUTE, SECOND
+from tests.sim.hostile_sender import HostileSender
+from tests.sim.ledger import MARK, Submission, check
+from tests.sim.store import SimStore
+
+if TYPE_CHECKING:
+    from tests.sim.device import Device
+    from tests.sim.world import World
+
+_INCARNATION = Incarnation(b"outcast!")
+_DESTROYS = 0.03
+"""How often what a person does is to destroy the group: in a third of the worlds where many things are done."""
+_AGREES_US = 60 * MINUTE
+_FORGETS_US = 15 * MINUTE
+
+
+class Governed:
+    """What persons do in the group, and what must hold."""
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        known = world.template.governed
+        assert known is not None
+        self._known = known
+        self.group_id = known.group_id
+        self._world = world
+        self._chance = chance
+        self._admins, self._guest = world.devices[:3], world.devices[3]
+        self._strangers = [DeviceKey(chance.randbytes(32)) for _ in range(2)]
+        self._sender = HostileSender(world, self._guest.identity, chance)
+        self.acts = 0
+        self._may_destroy = not world.plan.restore_every_us
+        """A device that is restored after all others have forgotten the group is told by nobody."""
+        self._destroyed = False
+
+    # -- persons ------------------------------------------------------------------------------------------------------
+
+    def act(self) -> None:
+        """Let a person vote, or destroy the group."""
+        self.acts += 1
+        person = self._chance.choice(self._admins)
+        if self._may_destroy and self._chance.random() < _DESTROYS:
+            self._destroy(person)
+            return
+        others = [each.identity.signing_public for each in (*self._admins, self._guest) if each is not person]
+        target = self._chance.choice([*others, self._guest.identity.signing_public, *self._strangers])
+        person.in_another_process(lambda store, node, now: self._vote(person, target, store, node, now))
+
+    def _vote(self, person: Device, target: DeviceKey, store: SimStore, node: Node, now: Now) -> None:
+        group = node.groups.group(self.group_id)
+        action = Action.BAN if group.member(target) is not None else Action.KEEP_OUT
+        if group.ban(target) is not None:
+            action = Action.UNBAN
+        with store.transaction():
+            voting = node.actions.vote(self.group_id, action, target, now)
+        self._world.trace(person.name, f"votes {action.name} {target.hex()[:6]}: {voting.votes} of {voting.needed}")
+
+    def _destroy(self, person: Device) -> None:
+        def work(store: SimStore, node: Node, now: Now) -> None:
+            with store.transaction():
+                node.actions.destroy(self.group_id, now)
+                store.on_commit(noted)
+
+        def noted() -> None:
+            self._destroyed = True
+            self._world.ledger.parted.add(self._guest.identity.signing_public)
+            self._world.trace(person.name, "destroys the group")
+
+        person.in_another_process(work)
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Check what has come of it all; and, where there still is a group, of its end."""
+        if not self._destroyed:
+            self._wait(self._agrees, _AGREES_US, "admins' votes end in different groups")
+            self._check_votes()
+            self._probe()
+        if self._may_destroy:
+            while not self._destroyed:
+                self._destroy(self._chance.choice([each for each in self._admins if self._view(each) is not None]))
+            self._wait(self._forgotten, _FORGETS_US, "a group that was destroyed is kept")
+            self._replay(self._admins)
+            check(self._forgotten(), "a group that was destroyed is back")
+
+    def _wait(self, holds: Callable[[], bool], most_us: int, rule: str) -> None:
+        agenda = self._world.agenda
+        until_us = agenda.now_us + most_us
+        while not holds():
+            check(agenda.now_us < until_us, rule)
+            agenda.run(agenda.now_us + 5 * SECOND)
+
+    def _view(self, device: Device) -> GroupManifest | None:
+        return next((each for each in device.groups() if each.group_id == self.group_id), None)
+
+    def _inside(self) -> list[Device]:
+        return [each for each in self._world.devices if self._view(each) is not None]
+
+    def _agrees(self) -> bool:
+        inside = self._inside()
+        views = [view for each in inside if (view := self._view(each)) is not None]
+        listed = {member.keys.signing_public for view in views for member in view.members}
+        same = len({view.raw for view in views}) == 1 and b"" not in {view.raw for view in views}
+        return same and listed == {each.identity.signing_public for each in inside} and self._secrets_are_theirs()
+
+    def _secrets_are_theirs(self) -> bool:
+        """Say whether all who are inside have the epoch's secret; nobody else may."""
+        inside = self._inside()
+        view = self._view(inside[0])
+        assert view is not None
+        holders = [
+            each for each in self._world.devices if each.store.groups.secret(self.group_id, view.epoch_id) is not None
+        ]
+        check(not set(holders) - set(inside), "who was banned has the secret of the group")
+        return holders == inside
+
+    def _check_votes(self) -> None:
+        """Check that what was voted on in an earlier epoch decided nothing."""
+        for device in self._inside():
+            manifests = [read_manifest(raw) for raw in device.store.groups.manifests_from(self.group_id, 1)]
+            for manifest in manifests:
+                votes = [read_vote(raw) for raw in manifest.votes]
+                late = [each for each in votes if each.action is Action.KEEP_OUT and each.since != manifest.epoch - 1]
+                check(not late, "a vote of another epoch has kept somebody out")
+
+    def _probe(self) -> None:
+        """Let everybody inside speak, and whoever has the guest's keys say what a banned one may not."""
+        view = self._view(self._inside()[0])
+        for device in self._inside():
+            body = MARK + b"governed" + device.name.encode()
+            recipients = {each.identity.signing_public for each in self._inside() if each is not device}
+            submission = Submission(device.identity.signing_public, frozenset(recipients), telemetry=False)
+            device.in_another_process(self._saying(body, submission))
+        self._replay(self._inside())
+        self._world.run_until_quiet()
+        self._wait(self._agrees, _AGREES_US, "what a banned device says again divides a group")
+        assert view is not None
+        check(view.raw in {each.raw for each in map(self._view, self._inside()) if each}, "what is said again counts")
+
+    def _saying(self, body: bytes, submission: Submission) -> Callable[[SimStore, Node, Now], None]:
+        def say(store: SimStore, node: Node, now: Now) -> None:
+            with store.transaction():
+                node.send_blob(self.group_id, body, now)
+                store.on_commit(lambda: self._world.ledger.accept(body, submission))
+
+        return say
+
+    def _replay(self, victims: list[Device]) -> None:
+        """Say what the guest might have said before its ban, where it was banned since or the group is no more."""
+        world, key = self._world, self._guest.identity.signing_public
+        view = next((view for each in victims if (view := self._view(each)) is not None), None)
+        present = None if view is None else view.member(key)
+        first = self._known.member(key)
+        assert first is not None
+        if present is not None and present.since == first.since:
+            return
+        for victim in victims:
+            if victim is self._guest:
+                continue
+            target = victim.identity.signing_public
+            rival = sign_manifest(self._known.changing(replace(first, label="outcast")), self._guest.identity)
+            vote = sign_vote(self.group_id, Action.BAN, target, first.since, self._guest.identity)
+            self._say(victim, MessageType.REVOKE, sign_revoke(self._known, self._guest.identity).raw)
+            self._say(victim, MessageType.GROUP_MANIFEST, Bundle((self._known.raw, rival.raw)).to_wire())
+            self._say(victim, MessageType.GROUP_VOTE, vote.raw)
+            if present is None:
+                self._say(victim, MessageType.BLOB, cbor.encode([1, MARK + b"outcast"]))
+        world.agenda.run(world.agenda.now_us + MINUTE)
+
+    def _say(self, victim: Device, kind: MessageType, body: bytes) -> None:
+        self._world.provoked += 1
+        self._sender.say(victim, kind, self.group_id, body, _INCARNATION)
+
+    def _forgotten(self) -> bool:
+        """Say whether no device is in the group, or has anything of it that was in it."""
+        kept = "SELECT (SELECT count(*) FROM group_manifest WHERE group_id = ?1) + (SELECT count(*) FROM epoch_secret "
+        kept += "WHERE group_id = ?1) + (SELECT count(*) FROM vote WHERE group_id = ?1)"
+        if self._inside():
+            return False
+        keeping = [
+            each for each in self._world.devices if each.store.connection.execute(kept, (self.group_id,)).fetchone()[0]
+        ]
+        # Who was removed before keeps what it had; who still tells somebody that forgot it already does so for a day.
+        return all(each.is_out_of(self.group_id) or each.store.groups.revocations() for each in keeping)
