@@ -56,7 +56,7 @@ class Ledger:
     def __init__(self, members: frozenset[DeviceKey] = frozenset()) -> None:
         self.members = members
         self.accepted: dict[bytes, Submission] = {}
-        self.delivered: dict[tuple[bytes, bytes], bytes] = {}
+        self.delivered: dict[tuple[bytes, bytes], Message] = {}
         self.landed: dict[tuple[bytes, bytes, int], bytes] = {}
         self.landed_bodies: dict[bytes, int] = {}
         self.refused = 0
@@ -70,6 +70,8 @@ class Ledger:
         self._received_in_lost: dict[tuple[DeviceKey, DeviceKey, Incarnation], list[SequenceSet]] = defaultdict(list)
         self._sequences: dict[tuple[DeviceKey, Incarnation, int], bytes] = {}
         self._link_sequences: set[tuple[DeviceKey, Incarnation, DeviceKey, LinkSeq]] = set()
+        self._links_of_lost: set[tuple[DeviceKey, Incarnation, DeviceKey, LinkSeq]] = set()
+        """Numbers that a life has given which is lost, and that the next one may give again."""
         self._nonces: dict[bytes, bytes] = {}
         self.inboxes: dict[bytes, list[bytes]] = {}
         self._came: set[tuple[bytes, bytes]] = set()
@@ -116,10 +118,21 @@ class Ledger:
         assert submission is not None
         check(submission.author == message.author, "a blob came under another author's name")
         check(recipient in submission.recipients and not submission.telemetry, "a blob came to the wrong inbox")
-        check((recipient, message.body) not in self.delivered, "a blob came twice")
-        self.delivered[recipient, message.body] = message.author
+        before = self.delivered.get((recipient, message.body))
+        check(before is None or self._was_mistaken(before) or self._was_mistaken(message), "a blob came twice")
+        self.delivered[recipient, message.body] = message
         self._came.add((recipient, message.body))
         self.inboxes.setdefault(recipient, []).append(message.body)
+
+    def _was_mistaken(self, message: Message) -> bool:
+        """Say whether its number stood for another message, of a lost life, for a life of its recipient that is lost.
+
+        That life's acknowledgement may come after all, and has the author send under a new number what has come under
+        this one (docs/protocol.md, section 20, what holds).
+        """
+        link = (message.author, message.incarnation, message.recipient, message.link_seq)
+        lost = self._received_in_lost.get((message.recipient, message.author, message.incarnation), ())
+        return link in self._links_of_lost and any(message.link_seq in received for received in lost)
 
     def land(self, raw: bytes) -> None:
         """Note that a vault manifest lists a segment with this message."""
@@ -196,6 +209,7 @@ class Ledger:
             return
         lost = {key for key in self._link_sequences if key[0] == device} - backup.link_sequences
         self._link_sequences -= lost
+        self._links_of_lost |= lost
         for key in {key for key in self._sequences if key[0] == device} - backup.sequences:
             del self._sequences[key]
 
