@@ -17,6 +17,7 @@ BENCHES = {
     "vault_growth": "what a micro-batch costs as a vault grows to 100,000 segments, and its devices to 100,000",
     "manifests": "size and accept time of group manifests; a merge against a perfect broadcast",
     "history": "taking 10,000 operations of 100 authors; catching up, against git fetch",
+    "catch_up": "a reading's way to the vault beside a catch-up of 10,000 operations, p99, against alone",
     "board": "readings/s and bytes on a serial line, against JSON; what an envelope costs a board",
     "crypto_instructions": "Cortex-M0 instructions and heap of the boards' cryptography, with viper and without",
     "outbox": "bytes written to disk for each message's life; a start with a million messages waiting",

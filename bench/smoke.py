@@ -16,6 +16,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "vault_growth": {"SEGMENTS": (1_000, 2_000), "TRIES": 3, "DEVICES": 1_000, "BATCHES": 5},
     "manifests": {"_REPEATS": 1, "_RIVALS": (8, 16), "_SPLIT_MEMBERS": 6},
     "history": {"_OPERATIONS": 300, "_AUTHORS": 5},
+    "catch_up": {"_OPERATIONS": 300, "_READINGS": 10},
     "board": {"_SAMPLES": 30, "_ROUNDS": 1},
     "crypto_instructions": {},
     "outbox": {"_MESSAGES": 1_000, "_LONG": 10_000},

@@ -44,6 +44,7 @@ def test_an_idle_device(alone: Gateway) -> None:
         "covey_outbox_bytes/control": 0,
         "covey_outbox_bytes/data": 0,
         "covey_outbox_bytes/telemetry": 0,
+        "covey_outbox_bytes/history": 0,
     }
     assert values["covey_dropped_total/signature"] == 0
     assert values["covey_dropped_total/outbox_full"] == 0

@@ -143,6 +143,29 @@ class AgreementStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class CatchUpStatus:
+    """A member from whom a group's history is being fetched."""
+
+    device: DeviceName
+    label: str
+    taken: Annotated[Count, Says(description="operations that it has brought since this began")]
+    waiting: Annotated[Count, Says(description="operations of its last answer that rest on what is not here")]
+    more: Annotated[bool, Says(description="it has said that it has more")]
+    seconds: Annotated[Age, Says(description="since its last answer")]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryStatus:
+    """How much of a group's history is here, who was last heard with the same, and from whom it is being fetched."""
+
+    operations: Count
+    same: Count
+    others: tuple[OtherHeads, ...]
+    never: Annotated[tuple[DeviceName, ...], Says(description="members that have not said anything of it yet")]
+    fetching: tuple[CatchUpStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupStatus:
     """A group that this device is in."""
 
@@ -150,6 +173,7 @@ class GroupStatus:
     version: Count
     members: Count
     agreement: AgreementStatus
+    history: HistoryStatus
     epoch: int = _here(0)
     mode: int = _here(0)
     too_large: str = _here("")

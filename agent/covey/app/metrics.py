@@ -112,6 +112,12 @@ def _about_groups(status: Status) -> Iterator[Family]:
     members: list[Sample] = [(label, each.members) for label, each in groups]
     yield Family("covey_manifest_version", "gauge", "Version of the group manifest held", versions)
     yield Family("covey_group_members", "gauge", "Members of the group", members)
+    operations: list[Sample] = [(label, each.history.operations) for label, each in groups]
+    behind: list[Sample] = [(label, len(each.history.others)) for label, each in groups]
+    waiting: list[Sample] = [(label, sum(one.waiting for one in each.history.fetching)) for label, each in groups]
+    yield Family("covey_history_operations", "gauge", "Operations of the group's history that are here", operations)
+    yield Family("covey_history_out_of_step", "gauge", "Members last heard with another history", behind)
+    yield Family("covey_history_waiting", "gauge", "Operations that have come and rest on what is not here", waiting)
     states = Counter(each.presence for each in status.members)
     presences: list[Sample] = [({"presence": each}, states[each]) for each in CONDITIONS]
     yield Family("covey_devices", "gauge", "Other members, by what they tell of their presence", presences)

@@ -12,7 +12,9 @@ from covey.app.documents import (
     AgreementStatus,
     BoardStatus,
     BytesByClass,
+    CatchUpStatus,
     GroupStatus,
+    HistoryStatus,
     MemberStatus,
     ObeyedOperator,
     OperatorsStatus,
@@ -29,7 +31,7 @@ from covey.app.pins import somebody_is_pinned
 from covey.app.roles.key_rotation import CONDITION
 from covey.core.ids import DeviceKey, device_name
 from covey.core.link.records import MessageClass
-from covey.core.membership.agreement import agreement
+from covey.core.membership.agreement import agreement, agreement_on_history
 from covey.core.membership.requests import unanswered
 from covey.core.presence.status import condition
 from covey.errors import ConfigurationError
@@ -37,6 +39,8 @@ from covey.errors import ConfigurationError
 if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.core.group.manifest import GroupManifest
+    from covey.core.ids import GroupId
+    from covey.core.membership.agreement import SaidHeads
 
 _NEVER = "never connected"
 _NO_AGENT = "agent not running"
@@ -97,11 +101,12 @@ def status_of(device: Device) -> Status:
 def _group(device: Device, group: GroupManifest, now_us: int) -> GroupStatus:
     node, store = device.node, device.store
     said_to = {each.keys.signing_public: node.heads.said_to(each.keys.signing_public) for each in group.members}
+    last_said = store.heads.all()
     found = agreement(
         node.groups.trust(group.group_id),
         node.identity.signing_public,
         said_to,
-        store.heads.all(),
+        last_said,
         store.groups.changed_at(group.group_id),
     )
     others = (OtherHeads(device_name(key), _age(since_us, now_us) or 0) for key, since_us in found.others.items())
@@ -111,6 +116,7 @@ def _group(device: Device, group: GroupManifest, now_us: int) -> GroupStatus:
         group.version,
         len(group.members),
         agrees,
+        _history(device, group, said_to, last_said, now_us),
         group.epoch,
         int(group.mode),
         too_large(device, group, found),
@@ -132,6 +138,37 @@ def _operators(device: Device) -> tuple[OperatorsStatus, tuple[str, ...]]:
     except ConfigurationError as error:
         return OperatorsStatus(threshold, ()), (str(error),)
     return OperatorsStatus(threshold, tuple(obeyed.values())), ()
+
+
+def _history(
+    device: Device,
+    group: GroupManifest,
+    said_to: dict[DeviceKey, GroupId],
+    last_said: dict[DeviceKey, SaidHeads],
+    now_us: int,
+) -> HistoryStatus:
+    node, store = device.node, device.store
+    own, digest = node.identity.signing_public, node.history.digest(group.group_id)
+    found = agreement_on_history(group, own, digest, said_to, last_said)
+    labels = {member.keys.signing_public: member.label for member in group.members}
+    return HistoryStatus(
+        store.operations.count(group.group_id),
+        len(found.same),
+        tuple(OtherHeads(device_name(key), _age(since_us, now_us) or 0) for key, since_us in found.others.items()),
+        tuple(device_name(key) for key in found.never),
+        tuple(
+            CatchUpStatus(
+                device_name(each.member),
+                labels[each.member],
+                each.taken,
+                each.waiting,
+                each.more,
+                _age(each.seen_at_us, now_us) or 0,
+            )
+            for each in store.catching_up.of(group.group_id)
+            if each.member in labels and each.member not in found.same
+        ),
+    )
 
 
 def _age(since_us: int | None, now_us: int) -> int | None:

@@ -15,7 +15,7 @@ from covey.app.deliveries import Deliveries
 from covey.app.dropped_lines import DroppedLines
 from covey.app.relays import Relays
 from covey.app.wording import count
-from covey.core.events import BlobArrived, EnvelopeDropped, Happening, HistoryGrew, RollbackDetected
+from covey.core.events import BlobArrived, EnvelopeDropped, Happening, HistoryForked, HistoryGrew, RollbackDetected
 from covey.core.group.policy import Action
 from covey.core.ids import device_name, printable
 from covey.core.link.records import CounterRecords
@@ -350,6 +350,9 @@ def describe(event: Happening) -> tuple[str, str]:
     if isinstance(event, HistoryGrew):
         group = f"group {event.group_id.hex()[:8]}"
         return "info", f"{group}: {count(event.operations, 'operation')} from {device_name(event.sender)}"
+    if isinstance(event, HistoryForked):
+        line = f"{device_name(event.author)} has said two things under one number; both are kept"
+        return "warning", f"group {event.group_id.hex()[:8]}: {line}: its key may be in two hands"
     if isinstance(event, RollbackDetected):
         line = f"{device_name(event.recipient)} holds messages that this state never sent"
         return "warning", f"{line}: it is a copy of an earlier one; what waits is sent anew, in a new incarnation"

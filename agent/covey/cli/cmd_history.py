@@ -83,8 +83,8 @@ def _said(entry: HistoryEntry) -> str:
     if entry.title is not None:
         return f"the group is called '{printable(entry.title)}'"
     if entry.uri is not None:
-        over = "" if entry.ended_at_us is None else f"over, session {(entry.about or '')[:8]}: "
-        return f"{over}{printable(entry.uri)}"
+        what = "session begins" if entry.ended_at_us is None else f"session {(entry.about or '')[:8]} is over"
+        return f"{what}: {printable(entry.uri)}"
     if entry.mime is None:
         return entry.kind
     about = f"(about {entry.about[:8]}) " if entry.about else ""

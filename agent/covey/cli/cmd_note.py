@@ -27,7 +27,9 @@ def add_arguments(parser: Parser) -> None:
 def _note(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
     content = _stdin() if options.text == "-" else options.text.encode(errors="replace")
-    written = write_note(device, manifest, content, options.mime, options.react, options.edit)
+    written = write_note(
+        device, manifest, content, options.mime, options.react, options.edit, typed=options.text != "-"
+    )
     if options.json:
         print_json({"id": written.id.hex(), "height": written.height})
     else:

@@ -10,12 +10,13 @@ from covey.app.wording import count
 from covey.core.ids import printable
 
 if TYPE_CHECKING:
-    from covey.app.documents import MemberStatus, Status
+    from covey.app.documents import HistoryStatus, MemberStatus, Status
 
 DEVICES_HEAD = ("device", "label", "presence", "heard", "waiting", "since", "acknowledged")
 _NO_RELAY = "relay    not set: covey relay --url mqtt://HOST"
 _NAMED, _LABEL = 4, 24
 """Operators that the line of orders names, and characters of a label there."""
+_LATELY_S = 30
 BOARDS_HEAD = ("board", "device", "state", "software")
 
 
@@ -32,6 +33,8 @@ def overview(status: Status) -> Iterator[str]:
         yield f"key      the noise key is {duration(age)} old"
     for group in status.groups:
         yield f"group    {group.group_id[:8]} version {group.version}, {count(group.members, 'member')}"
+        if group.members > 1 or group.history.operations:
+            yield f"history  {history_line(group.history)}"
     yield f"orders   {_orders(status)}"
     if salvage := status.salvage:
         counts = {name: "unknown" if count is None else count for name, count in salvage.lost.items() if count != 0}
@@ -61,6 +64,29 @@ def _orders(status: Status) -> str:
         named.append(f"{len(obeyed) - _NAMED} more")
     agree = f"; {threshold} of them have to agree" if threshold > 1 else ""
     return f"{', '.join(named)} may order this device{agree}"
+
+
+def history_line(history: HistoryStatus) -> str:
+    """Return how much of a history is here, and whether anything is known to be missing, from whom."""
+    parts = [count(history.operations, "operation")]
+    for each in history.fetching:
+        whom = f"{each.device} {printable(each.label)}".rstrip()
+        if each.more:
+            ago = f", the last {duration(each.seconds)} ago" if each.seconds > _LATELY_S else ""
+            parts.append(f"fetching from {whom}: {each.taken} so far{ago}")
+        if each.waiting:
+            parts.append(f"{each.waiting} of {whom} wait for what they rest on")
+    seen = history.same + len(history.others)
+    if history.others:
+        first = history.others[0]
+        parts.append(
+            f"in step with {history.same} of {seen} heard; not with {first.device} for {duration(first.seconds)}"
+        )
+    elif history.same:
+        parts.append(f"in step with {'everybody' if history.same > 1 else 'the one'} heard")
+    if history.never:
+        parts.append(f"{len(history.never)} not heard yet")
+    return ", ".join(parts)
 
 
 def devices(status: Status) -> Iterator[tuple[object, ...]]:

@@ -27,6 +27,14 @@ class HistoryGrew:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryForked:
+    """An author has written two operations under one number: both are kept, and prove it."""
+
+    group_id: GroupId
+    author: DeviceKey
+
+
+@dataclass(frozen=True, slots=True)
 class EnvelopeDropped:
     """An envelope broke a rule. `author` is known only where the signature verified."""
 
@@ -51,6 +59,7 @@ Happening = (
     | VoteArrived
     | BlobArrived
     | HistoryGrew
+    | HistoryForked
     | RollbackDetected
 )
 """What is told one by one."""

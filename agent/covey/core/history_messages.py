@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from covey.core.events import EnvelopeDropped, Event, HistoryGrew
+from covey.core.events import EnvelopeDropped, Event, HistoryForked, HistoryGrew
 from covey.core.history.history import History
 from covey.core.link.records import CounterRecords
 from covey.core.membership.maintenance import GroupMaintenance
@@ -42,6 +42,7 @@ class HistoryMessages:
         events: list[Event] = []
         if taken.accepted:
             events.append(HistoryGrew(message.group_id, message.author, len(taken.accepted)))
+        events += [HistoryForked(message.group_id, author) for author in sorted(taken.forks)]
         for error in taken.refused:
             self._counters.count(f"dropped_operation_{error.code}")
             events.append(EnvelopeDropped(error.code, str(error), message.author))

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from covey.core.actions.received import ResultRecords
 from covey.core.collectors import CollectorQueues, SilentCollectorRecords
-from covey.core.history.records import AnnouncementRecords, NamedManifestRecords, OperationRecords
+from covey.core.history.records import AnnouncementRecords, CatchUpRecords, NamedManifestRecords, OperationRecords
 from covey.core.ids import DeviceKey
 from covey.core.link.imprints import ImprintRecords
 from covey.core.link.incarnations import IncarnationSpan
@@ -151,6 +151,10 @@ class Records(Protocol):
     @property
     def announcements(self) -> AnnouncementRecords:
         """How much of this device's own operations each member has been sent."""
+
+    @property
+    def catching_up(self) -> CatchUpRecords:
+        """The members from whom histories are being fetched."""
 
     @property
     def setting_reports(self) -> SettingReportRecords:

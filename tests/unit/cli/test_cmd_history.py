@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from covey.app.device import find_state, open_device
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.bodies import GroupProfile, Note
-from covey.core.history.operation import Log, Operation, sign_operation
+from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.ids import Incarnation
 from tests.command import Here
 from tests.fleet import identity
@@ -87,7 +88,7 @@ def test_sessions_begin_and_end(ann: Here) -> None:  # accepts: 003.76, 003.79
     assert "no session of that id goes on" in ann.fails("session", "end", second[:8], code=1)
     ann.ok("session", "end", first[:8])
     assert "no session of this device goes on" in ann.fails("session", "end", code=1)
-    assert f"over, session {first[:8]}: https://meet.example/pumps" in ann.ok("history", "--last", "1")
+    assert f"session {first[:8]} is over: https://meet.example/pumps" in ann.ok("history", "--last", "1")
 
 
 def test_a_group_has_a_title_a_description_and_a_picture(ann: Here, tmp_path: Path) -> None:  # accepts: 003.59
@@ -105,7 +106,7 @@ def test_a_group_has_a_title_a_description_and_a_picture(ann: Here, tmp_path: Pa
     large.write_bytes(bytes(50_000))
     assert "more than 49152 bytes" in ann.fails("group", "profile", "--avatar", str(large), code=2)
     assert "no suffix of an image" in ann.fails("group", "profile", "--avatar", "pump.exe", code=2)
-    assert "nobody would take that" in ann.fails("group", "profile", "--title", "x" * 200, code=1)
+    assert "the title has 200 bytes" in ann.fails("group", "profile", "--title", "x" * 200, code=1)
     assert "one after the other" in ann.fails("group", "profile", "--title", "x", "--label", "y", code=2)
 
 
@@ -115,6 +116,8 @@ def test_a_group_has_a_title_a_description_and_a_picture(ann: Here, tmp_path: Pa
         (["note", "x", "--mime", "plain"], 2, "is no MIME type"),
         (["note", "x", "--react", "beefbeef"], 1, "no operation's id begins with beefbeef"),
         (["note", "x", "--react", "b"], 1, "is not the beginning of an id"),
+        (["note", ""], 2, "there is nothing to say"),
+        (["note", "hello", "--mime", "image/png"], 2, "words are no image/png"),
         (["note", "x" * 66_000], 1, "nobody would take that: 66019 bytes"),
         (["history", "show", "nothing"], 1, "is not the beginning of an id"),
         (["history", "log", "--author", "nobody"], 1, "no member matches 'nobody'"),
@@ -170,3 +173,23 @@ def test_a_fork_is_shown_as_a_proof(ann: Here) -> None:
     assert ann.ok("history").count("(fork) ") == 2
     assert "1 fork, both branches kept" in ann.ok("history", "verify")
     assert "its author has written two under one number" in ann.ok("history", "show", rivals[0].id.hex())
+
+
+def _found(device: Here) -> list[dict[str, str]]:
+    found = json.loads(device.covey("check", "--offline", "--json").stdout)["findings"]
+    return [each for each in found if each["check"] == "history"]
+
+
+def test_a_check_says_who_wrote_two_under_one_number(ann: Here) -> None:
+    ann.ok("note", "one")
+    [finding] = _found(ann)
+    assert finding["level"] == "ok"
+    with open_device(find_state(str(ann.state))) as device, device.store.transaction():
+        operations, manifest = device.store.operations, device.pick_group(None)
+        [stored] = operations.in_order(manifest.group_id)
+        held = read_operation(stored.raw)
+        rival = sign_operation(replace(held, body=Note("text/plain", b"other").to_wire()), device.node.identity)
+        operations.add(rival, manifest.version, 0)
+    [finding] = _found(ann)
+    assert finding["level"] == "warning"
+    assert "wrote two operations under one number" in json.dumps(finding)

@@ -231,6 +231,19 @@ class OperationTables:
         statement = f"SELECT coalesce(max(arrival), 0) FROM operation WHERE group_id = ? AND kind IN ({marks})"  # noqa: S608
         return self._database.one(statement, group_id, *kinds)
 
+    def count(self, group_id: GroupId) -> int:
+        """Return how many operations of a group are here, by their numbers: a fork counts once."""
+        return self._database.one("SELECT coalesce(sum(last), 0) FROM operation_log WHERE group_id = ?", group_id)
+
+    def forks(self, group_id: GroupId) -> dict[DeviceKey, int]:
+        """Return, by author, under how many numbers it has written more than one operation."""
+        rows = self._database.run(
+            "SELECT author, count(*) FROM (SELECT author FROM operation WHERE group_id = ? "
+            "GROUP BY author, incarnation, number HAVING count(*) > 1) GROUP BY author ORDER BY author",
+            (group_id,),
+        )
+        return {DeviceKey(author): forks for author, forks in rows}
+
     def stored_at_us(self, group_id: GroupId, operation_id: OperationId) -> int:
         """Return when an operation that is here came."""
         return self._database.one(
@@ -239,8 +252,8 @@ class OperationTables:
 
     def forget(self, group_id: GroupId) -> None:
         """Forget a group's history."""
-        tables = "operation", "operation_log", "operation_head", "announcement", "order_frontier", "landed_orders"
-        for table in tables:
+        tables = ("operation", "operation_log", "operation_head", "announcement", "order_frontier", "landed_orders")
+        for table in (*tables, "catching_up"):
             self._database.run(f"DELETE FROM {table} WHERE group_id = ?", (group_id,))  # noqa: S608 - our names
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from covey.adapters.files import synchronise
 from covey.adapters.sqlite.boards import Boards, Carriers
+from covey.adapters.sqlite.catching_up import CatchingUp
 from covey.adapters.sqlite.collectors import SilentCollectors
 from covey.adapters.sqlite.commands import CommandTables
 from covey.adapters.sqlite.counters import Conditions, Counters
@@ -126,6 +127,7 @@ class SqliteStore:
         self.events = EventTable(database)
         self.operations = OperationTables(database, self.events)
         self.announcements = Announcements(database)
+        self.catching_up = CatchingUp(database)
         self.ordered_settings = OrderedSettingTable(database, self.events)
         self.setting_reports = SettingReports(database, self.events)
         self.order_results = OrderResultTables(database)

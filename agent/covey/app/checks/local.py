@@ -253,6 +253,32 @@ def _who_agrees(found: AgreementStatus) -> str:
     return ", ".join(parts)
 
 
+def history(device: Examined) -> Iterator[Seen]:
+    """Whether members hold the same history, what is being fetched, and who has proved not to be honest in it."""
+    from covey.core.ids import GroupId, device_name
+
+    for each in device.status.groups:
+        group_id = GroupId(bytes.fromhex(each.group_id))
+        name, found = f"group {each.group_id[:8]}", each.history
+        forks = device.opened.store.operations.forks(group_id)
+        waiting = sum(one.waiting for one in found.fetching)
+        if forks:
+            named = ", ".join(device_name(author) for author in [*forks][:_NAMED])
+            yield warning(
+                f"{name}: {named} wrote two operations under one number; both are kept",
+                "covey history log shows them as (fork): its key is in two hands, or it lies; covey group remove",
+            )
+        if waiting:
+            yield warning(
+                f"{name}: {count(waiting, 'operation')} of {found.fetching[0].device} rest on what is not here",
+                "the agent asks for it: is the relay up, and another member there?",
+            )
+        elif not forks:
+            seen = found.same + len(found.others)
+            step = f"{found.same} of {seen} members last heard with the same" if seen else "nobody heard of it yet"
+            yield ok(f"{name}: {count(found.operations, 'operation')}, {step}")
+
+
 def operators(device: Examined) -> Iterator[Seen]:
     """Who may give orders to this device: those whom its owner has pinned, and whom these have added."""
     from covey.app.operations.operators import operators as operators_of
@@ -342,6 +368,7 @@ CHECKS = (
     Check(api, _STATE),
     Check(group, _STORE),
     Check(agreement, _STORE),
+    Check(history, _STORE),
     Check(operators, _STORE),
     Check(outbox, _STORE),
     Check(troubles, _STORE),

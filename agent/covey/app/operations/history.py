@@ -43,7 +43,10 @@ def pick_operation(device: Device, group_id: GroupId, name: str) -> Operation:
     """
     digits = name.lower()
     if len(digits) < _SHORTEST_ID or len(digits) > 2 * ID_BYTES or not set(digits) <= set("0123456789abcdef"):
-        raise LocalError(f"'{name[:70]}' is not the beginning of an id", hint="'covey history log' shows ids")
+        raise LocalError(
+            f"'{name[:70]}' is not the beginning of an id",
+            hint=f"{_SHORTEST_ID} digits of 0-9 and a-f or more; 'covey history log' shows ids",
+        )
     first, last = (bytes.fromhex(digits.ljust(2 * ID_BYTES, end)) for end in "0f")
     found = device.store.operations.beginning_with(group_id, first, last)
     if len(found) != 1:

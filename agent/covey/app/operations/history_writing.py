@@ -11,20 +11,35 @@ from covey.core.history.bodies import Body, GroupProfile, Note, Picture, is_mime
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation
 from covey.errors import LocalError, RemoteError, UsageError
-from covey.limits.history import MAXIMUM_AVATAR_BYTES
+from covey.limits.history import MAXIMUM_AVATAR_BYTES, MAXIMUM_DESCRIPTION_BYTES, MAXIMUM_TITLE_BYTES
 
 
 def write_note(
-    device: Device, manifest: GroupManifest, content: bytes, mime: str, about: str | None, replaces: str | None
+    device: Device,
+    manifest: GroupManifest,
+    content: bytes,
+    mime: str,
+    about: str | None,
+    replaces: str | None,
+    *,
+    typed: bool = False,
 ) -> Operation:
     """Add a note to a group's history; `about` and `replaces` are beginnings of operations' ids.
 
+    What was `typed` on a command line is words.
+
     Raises:
-        UsageError: no MIME type.
+        UsageError: no MIME type, or nothing to say.
         LocalError: nothing or several begin like that, or what is to be replaced is no note of this device.
     """
     if not is_mime_type(mime):
         raise UsageError(f"'{mime[:64]}' is no MIME type", hint="--mime text/plain, or image/png")
+    if typed and not mime.startswith("text/"):
+        raise UsageError(
+            f"words are no {mime[:64]}", hint=f"covey note --mime {mime[:64]} < FILE says what stdin holds"
+        )
+    if not content.strip():
+        raise UsageError("there is nothing to say", hint="covey note TEXT, or what there is to say on stdin")
     commented = pick_operation(device, manifest.group_id, about).id if about else None
     edited = pick_operation(device, manifest.group_id, replaces) if replaces else None
     if edited is not None and (
@@ -43,6 +58,12 @@ def describe_group(
     Raises:
         LocalError: too long, no image, or in this group it is for admins to say.
     """
+    for name, text, most in (
+        ("title", title, MAXIMUM_TITLE_BYTES),
+        ("description", description, MAXIMUM_DESCRIPTION_BYTES),
+    ):
+        if text is not None and (length := len(text.encode())) > most:
+            raise LocalError(f"the {name} has {length} bytes", hint=f"at most {most}")
     held = group_profile(device, manifest)
     profile = GroupProfile(
         held.title if title is None else title,

@@ -49,6 +49,8 @@ class Taken:
     missing_manifest: ManifestHash | None = None
     """A manifest that a waiting one names, and that is not here."""
     refused: list[RemoteError] = field(default_factory=list)
+    forks: set[DeviceKey] = field(default_factory=set)
+    """Authors of accepted ones that prove a fork."""
 
 
 class History:
@@ -236,6 +238,14 @@ class History:
         taken = self.take(message.group_id, bundle.operations, now)
         if taken.missing_manifest is not None:
             self.exchange.ask_later(message.group_id, message.author, taken.missing_manifest, now)
+        self._records.catching_up.note(
+            message.group_id,
+            message.author,
+            taken=len(taken.accepted),
+            waiting=taken.waiting,
+            more=bundle.more,
+            now_us=now.wall_us,
+        )
         if not (taken.waiting or bundle.more):
             return taken, []
         progressed = bool(taken.accepted)
@@ -272,6 +282,8 @@ class History:
             taken.missing.update(judged.operations)
             return
         self._add(operation, judged.version, now)
+        if records.numbered(group_id, operation.log, operation.number) > 1:
+            taken.forks.add(operation.author)
         taken.missing.discard(operation.id)
         taken.accepted.append(operation)
 

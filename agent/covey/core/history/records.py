@@ -116,6 +116,13 @@ class AnnouncementRecords(Protocol):
         """Forget what a member has been sent."""
 
 
+class CatchUpRecords(Protocol):
+    """The members from whom histories are being fetched."""
+
+    def note(self, group_id: GroupId, member: DeviceKey, *, taken: int, waiting: int, more: bool, now_us: int) -> None:
+        """Note what a message of a member has brought; nothing is kept of one that leaves nothing to fetch."""
+
+
 class NamedManifestRecords(Protocol):
     """The manifests that operations name."""
 
@@ -148,6 +155,10 @@ class HistoryRecords(AcceptanceRecords, Protocol):
     @property
     def announcements(self) -> AnnouncementRecords:
         """Which members have been sent this device's own operations."""
+
+    @property
+    def catching_up(self) -> CatchUpRecords:
+        """The members from whom histories are being fetched."""
 
     @property
     def incarnations(self) -> OwnIncarnation:

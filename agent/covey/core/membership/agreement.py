@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from covey.core.group.manifest import GroupManifest
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import DeviceKey, GroupId
-from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, of_manifests
+from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, of_histories, of_manifests
 from covey.errors import RemoteError
 
 
@@ -67,6 +68,31 @@ def agreement(
             same.append(device)
         else:
             others[device] = max(last.since_us, changed_at_us)
+    return Agreement(tuple(same), others, tuple(never))
+
+
+def agreement_on_history(
+    group: GroupManifest,
+    own: DeviceKey,
+    digest: bytes,
+    said_to: dict[DeviceKey, GroupId],
+    last_said: dict[DeviceKey, SaidHeads],
+) -> Agreement:
+    """Return who was last heard with the same history of a group, whose digest it has here."""
+    same, others, never = [], {}, []
+    for member in group.members:
+        device = member.keys.signing_public
+        if device == own or member.is_board:
+            continue
+        last = last_said.get(device)
+        if last is None or not any(of_histories(last.said)):
+            never.append(device)
+        elif of_histories(last.said) == of_histories(said_to[device]) or any(
+            each.group_id == group.group_id and each.history == digest for each in last.heads
+        ):
+            same.append(device)
+        else:
+            others[device] = last.since_us
     return Agreement(tuple(same), others, tuple(never))
 
 

@@ -62,6 +62,11 @@ def of_manifests(said: GroupId) -> GroupId:
     return GroupId(said[:DIGEST_BYTES] + _NOTHING)
 
 
+def of_histories(said: GroupId) -> bytes:
+    """Return what was said of histories: 16 bytes, zeros of nothing."""
+    return said[DIGEST_BYTES:]
+
+
 def agree(one: GroupId, other: GroupId) -> bool:
     """Say whether two devices have said the same, as far as both have said anything: a half of zeros says nothing."""
     halves = ((one[:DIGEST_BYTES], other[:DIGEST_BYTES]), (one[DIGEST_BYTES:], other[DIGEST_BYTES:]))

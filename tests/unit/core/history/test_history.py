@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.core.events import EnvelopeDropped, HistoryGrew
+from covey.core.events import EnvelopeDropped, HistoryForked, HistoryGrew
 from covey.core.history.bodies import Note, read_body
 from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
@@ -325,3 +325,50 @@ def test_an_operation_of_another_group_or_manifest_is_refused(make: Make) -> Non
     _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(sign_operation(nowhere, ben.identity)))
     assert ann.store.operations.in_order(group_id) == []
     assert ann.store.operations.held(group_id, OperationId(bytes(32))) is None
+
+
+def test_what_is_being_fetched_shows_and_from_whom(make: Make) -> None:  # accepts: 003.57
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    carry(ann, ben)
+    for number in range(2 * BUNDLE_OPERATIONS + 10):
+        _write(ann, group_id, f"note {number}")
+    for outgoing in ann.sends():
+        ben.receive(outgoing.envelope)  # the first note
+    _maintain(ann)
+    seen = set()
+    for _ in range(20):
+        for sender, recipient in ((ben, ann), (ann, ben)):
+            sender.node.make_acknowledgements_due(sender.now)
+            for outgoing in sender.sends():
+                recipient.receive(outgoing.envelope)
+            seen |= {(each.member, each.more) for each in ben.store.catching_up.of(group_id)}
+            sender.wait(ANNOUNCE_US / 1_000_000)
+            sender.maintain()
+    assert seen == {(ann.key, True)}
+    assert ben.store.catching_up.of(group_id) == []
+    assert len(_read(ben, group_id)) == 2 * BUNDLE_OPERATIONS + 10
+
+
+def test_what_waits_for_what_it_rests_on_shows_until_that_is_here(make: Make) -> None:  # accepts: 003.57
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    withheld = _forged(ben, group_id, 1, "withheld")
+    orphan = _forged(ben, group_id, 2, "of nothing", withheld)
+    _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(orphan))
+    [catch_up] = ann.store.catching_up.of(group_id)
+    assert (catch_up.member, catch_up.taken, catch_up.waiting, catch_up.more) == (ben.key, 0, 1, False)
+    _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(withheld, orphan))
+    assert ann.store.catching_up.of(group_id) == []
+
+
+def test_a_fork_is_reported_when_it_comes_and_not_again(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    one, other = _forged(ben, group_id, 1, "one"), _forged(ben, group_id, 1, "other")
+    _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(one))
+    assert not [each for each in ann.events() if isinstance(each, HistoryForked)]
+    for _ in range(2):
+        _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(one, other))
+    assert [each for each in ann.events() if isinstance(each, HistoryForked)] == [HistoryForked(group_id, ben.key)]
+    assert ann.store.operations.forks(group_id) == {ben.key: 1}

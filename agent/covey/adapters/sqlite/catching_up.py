@@ -1,0 +1,48 @@
+"""The table of histories that are being fetched: from whom, how much has come, and what is known to be missing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from covey.adapters.sqlite.database import Database
+from covey.core.ids import DeviceKey, GroupId
+
+
+class CatchUp(NamedTuple):
+    """What a member has brought since it began to bring more than fits into one message, or what waits.
+
+    `waiting` operations of its last message rest on what is not here; `more` says that it has others.
+    """
+
+    member: DeviceKey
+    taken: int
+    waiting: int
+    more: bool
+    seen_at_us: int
+
+
+class CatchingUp:
+    """The members from whom histories are being fetched."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def note(self, group_id: GroupId, member: DeviceKey, *, taken: int, waiting: int, more: bool, now_us: int) -> None:
+        """Note what a message of a member has brought; nothing is kept of one that leaves nothing to fetch."""
+        if waiting or more:
+            self._database.run(
+                "INSERT INTO catching_up VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+                "taken = taken + excluded.taken, waiting = excluded.waiting, more = excluded.more, "
+                "heard_at = excluded.heard_at",
+                (group_id, member, taken, waiting, more, now_us),
+            )
+        else:
+            self._database.run("DELETE FROM catching_up WHERE group_id = ? AND member = ?", (group_id, member))
+
+    def of(self, group_id: GroupId) -> list[CatchUp]:
+        """Return from whom a group's history is being fetched, who was heard last first."""
+        rows = self._database.run(
+            "SELECT member, taken, waiting, more, heard_at FROM catching_up WHERE group_id = ? ORDER BY heard_at DESC",
+            (group_id,),
+        )
+        return [CatchUp(DeviceKey(row[0]), row[1], row[2], bool(row[3]), row[4]) for row in rows]

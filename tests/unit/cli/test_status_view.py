@@ -1,0 +1,31 @@
+"""`covey.cli.status_view`: what of a history is here, and what is missing, in a line for people."""
+
+from __future__ import annotations
+
+import pytest
+
+from covey.app.documents import CatchUpStatus, HistoryStatus, OtherHeads
+from covey.cli.status_view import history_line
+
+FETCHED = CatchUpStatus("0a1b2c3d", "pump", 240, 0, more=True, seconds=1)
+WAITING = CatchUpStatus("0a1b2c3d", "pump", 5, 3, more=False, seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("history", "line"),
+    [
+        (HistoryStatus(0, 0, (), (), ()), "0 operations"),
+        (HistoryStatus(1, 1, (), (), ()), "1 operation, in step with the one heard"),
+        (HistoryStatus(9, 3, (), ("0a1b2c3d",), ()), "9 operations, in step with everybody heard, 1 not heard yet"),
+        (HistoryStatus(9, 0, (), (), (FETCHED,)), "9 operations, fetching from 0a1b2c3d pump: 240 so far"),
+        (
+            HistoryStatus(9, 1, (OtherHeads("0a1b2c3d", 7_200),), (), (WAITING,)),
+            (
+                "9 operations, 3 of 0a1b2c3d pump wait for what they rest on, "
+                "in step with 1 of 2 heard; not with 0a1b2c3d for 2 h"
+            ),
+        ),
+    ],
+)
+def test_a_history_in_a_line(history: HistoryStatus, line: str) -> None:
+    assert history_line(history) == line
