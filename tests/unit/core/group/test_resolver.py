@@ -86,3 +86,25 @@ def test_wishes_of_devices_that_one_side_let_in_do_not_count() -> None:  # accep
         added.append(held)
     against = [_removes(each, _ELDEST, held) for each in (_FOURTH, *puppets)]
     assert _members(removal, *added, *against) == _keys(_ELDEST, _SECOND, _THIRD)
+
+
+def test_an_elder_who_removes_it_too_ends_what_a_removed_device_forked_from_before_its_remover_came() -> None:
+    """A limit: it removes whoever let its remover in, as if it knew of neither, and nobody can tell.
+
+    What is left to it then is to remove that elder: which loses.
+    """
+    newcomer = identity("newcomer")
+    let_in = sign_manifest(_FOUNDED.adding(Member(newcomer.keys)), _SECOND)
+    removal = _removes(newcomer, _FOURTH, let_in)
+    fork = _removes(_FOURTH, _SECOND)
+    trust = GroupTrust(GROUP_ID, _FOUNDED)
+    for manifest in (let_in, removal, fork):
+        trust.offer(manifest)
+    assert trust.current is not None
+    assert {each.keys.signing_public for each in trust.current.members} == _keys(_ELDEST, _THIRD, _FOURTH)
+    epoch_id = _epoch("the elder's")
+    draft = trust.draft(epoch_id, _ELDEST.signing_public).removing(_FOURTH.signing_public, epoch_id)
+    elders = sign_manifest(trust.finish(draft, epoch_id), _ELDEST)
+    in_return = _removes(_FOURTH, _ELDEST)
+    assert _members(let_in, removal, fork, elders, in_return) == _keys(_ELDEST, _THIRD)
+    assert _members(in_return, fork, let_in, removal, elders) == _keys(_ELDEST, _THIRD)
