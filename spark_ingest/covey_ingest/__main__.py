@@ -106,6 +106,8 @@ class _Console:
 
 def _print_line(progress: Progress, lag: Lag | None, published: Published | None) -> None:
     line = f"batch {progress.batch_id}: {progress.readings} readings in {progress.messages} messages"
+    if progress.orders:
+        line += f", {progress.orders} orders and reports"
     if progress.losses:
         line += f", {progress.losses} losses"
     if progress.repeats:

@@ -24,6 +24,8 @@ class Progress:
     losses: int
     quarantined: int
     repeats: int
+    orders: int = 0
+    """Of orders, and of what devices report of them."""
     repaired: int = 0
     unverified: int = 0
     bytes: int = 0

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from covey.core.history.operation import is_operation
 from covey.core.ids import printable
 from covey.core.telemetry.batch import Batch
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
@@ -23,6 +24,7 @@ from covey.core.wire.message import Loss, MessageType, read_message
 from covey.errors import MalformedError, RemoteError
 from covey.limits.message import MAXIMUM_COUNTER
 from covey_ingest.decode import alike, batch_values, column_integers
+from covey_ingest.orders import read_order, reported_rows
 from covey_ingest.pruning import EVERYTHING, Selection
 from covey_ingest.schema import MESSAGE_SCHEMA, TIMESTAMP, RowKind
 from covey_ingest.time_quality import wall_times_together
@@ -44,6 +46,7 @@ DECODED_TOGETHER = 32_768
 
 _SAMPLE = 16
 _TELEMETRY = RowKind.TELEMETRY.value
+_REPORTS = {MessageType.ORDER_RESULT: RowKind.RESULT, MessageType.SETTING_REPORT: RowKind.SETTING}
 
 Scalars = dict[str, object]
 """The columns of a row that are no lists, by name."""
@@ -125,6 +128,9 @@ def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: Segmen
         if record.received_at_us >= _CALENDAR_ENDS_US:
             raise MalformedError("the collector's clock is beyond the year 9999")
         scalars["received_at"] = record.received_at_us
+        if is_operation(record.message):
+            rows.add(scalars | _ordered(record, verify))
+            return
         message = read_message(record.message, verify=verify.wants(record.index))
         scalars["author"] = message.author.hex()
         scalars["incarnation"] = message.incarnation.hex()
@@ -135,10 +141,25 @@ def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: Segmen
             rows.add_telemetry(scalars, Telemetry(record.received_at_us, number, batch))
         elif message.type is MessageType.LOSS:
             _add_losses(rows, scalars, Loss.from_wire(message.body))
+        elif message.type in _REPORTS:
+            row = scalars | {"kind": _REPORTS[message.type].value, "group": message.group_id.hex()}
+            for reported in list(reported_rows(message)):
+                rows.add(row | {"reported": reported}, len(reported.get("output", b"")))
         else:
             raise MalformedError(f"a {message.type.name} message has no place in a vault")
     except RemoteError as error:
         rows.add(scalars | _failure(error))
+
+
+def _ordered(record: SegmentRecord, verify: Verify) -> Scalars:
+    operation, ordered = read_order(record.message, verify=verify.wants(record.index))
+    return {
+        "kind": RowKind.ORDER.value,
+        "author": operation.author.hex(),
+        "incarnation": operation.log.incarnation.hex(),
+        "group": operation.group_id.hex(),
+        "ordered": ordered,
+    }
 
 
 def _failure(error: RemoteError) -> Scalars:
@@ -209,9 +230,10 @@ class Rows:
         """How many rows stand open."""
         return len(self._rows)
 
-    def add(self, scalars: Scalars) -> None:
-        """Add a row without readings."""
+    def add(self, scalars: Scalars, size: int = 0) -> None:
+        """Add a row without readings, and with so many bytes of something else."""
         self._rows.append(_Row(scalars, {}))
+        self._bytes += size
 
     def add_telemetry(self, scalars: Scalars, telemetry: Telemetry) -> None:
         """Add the row of a batch. It is decoded with all that are alike; what fails then goes into quarantine."""

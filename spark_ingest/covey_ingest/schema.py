@@ -11,6 +11,8 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from covey_ingest.orders import ORDERED, REPORTED
+
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
@@ -21,6 +23,12 @@ class RowKind(StrEnum):
     LOSS = "loss"
     """A signed admission that messages will never come: rows with `first` to `last` on the author's link to the
     collector, and rows with `first_number` to `last_number` of the batches among them, which count over all links."""
+    ORDER = "order"
+    """An operation by which somebody orders something, in `ordered`."""
+    RESULT = "result"
+    """What a device reports of a command, in `reported`."""
+    SETTING = "setting"
+    """What a device reports of one setting, in `reported`."""
     QUARANTINE = "quarantine"
     """Something that failed: where, and why. Where it is a whole segment, `first` to `last` are the node's positions
     that were passed over."""
@@ -66,5 +74,8 @@ MESSAGE_SCHEMA = pa.schema(
         pa.field("last_number", pa.int64()),
         pa.field("reason", pa.string()),
         pa.field("detail", pa.string()),
+        pa.field("group", pa.string()),  # that something is ordered in, in hex
+        pa.field("ordered", ORDERED),
+        pa.field("reported", REPORTED),
     ]
 )

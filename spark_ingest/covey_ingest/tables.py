@@ -2,6 +2,7 @@
 
     readings/batch=N/     one folder for each micro-batch, until `merging` makes one of many
     losses/batch=N/       ranges of messages that their author says will never come
+    orders/batch=N/       what operators order, and in commands/ and settings/ what became of it: see `orders`
     quarantine/batch=N/   what failed, where, why
     devices/devices.parquet   one row for each device, replaced whole
     gaps/gaps.parquet         numbers of telemetry that are missing, and why, replaced whole: see `gaps`
@@ -41,6 +42,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, Observation, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
 
@@ -50,6 +52,7 @@ from covey.errors import ConfigurationError, StorageError, TransientError
 from covey_ingest import dedup, devices, gaps, merging, repairs
 from covey_ingest.dedup import MESSAGE, MessageKey, Repeats
 from covey_ingest.delta_log import DeltaLog, is_delta
+from covey_ingest.orders import KEYS
 from covey_ingest.publisher import PublishTarget, TablePublisher, is_published, open_log
 from covey_ingest.schema import MESSAGE_SCHEMA, RowKind
 from covey_ingest.session import spark_path
@@ -99,7 +102,40 @@ def quarantine(messages: DataFrame) -> DataFrame:
     return messages.where(kinds).select(*_QUARANTINE, *(F.col(name).alias(alias) for name, alias in _SPAN.items()))
 
 
-_OTHERS = {"losses": losses, "quarantine": quarantine}
+_ORDERS = (RowKind.ORDER.value, RowKind.RESULT.value, RowKind.SETTING.value)
+_ORDERED = ["group", "author", "ordered.*", "collector", "received_at"]
+_REPORT = ["group", "author", "collector", "received_at"]
+_OF_COMMANDS = [
+    *("operation", "state", "code", "why", "exit", "output", "cut"),
+    *("taken_at", "started_at", "ended_at", "synchronised", "reported_at"),
+]
+_OF_SETTINGS = ["operation", "key", "state", "value", "code", "why", "reported_at"]
+
+
+def orders(messages: DataFrame) -> DataFrame:
+    """Return what was ordered among the source's rows."""
+    return messages.where(F.col("kind") == RowKind.ORDER.value).select(*_ORDERED)
+
+
+def commands(messages: DataFrame) -> DataFrame:
+    """Return what has become of commands among the source's rows."""
+    found = messages.where(F.col("kind") == RowKind.RESULT.value)
+    return found.select(*_REPORT, *(f"reported.{name}" for name in _OF_COMMANDS))
+
+
+def settings(messages: DataFrame) -> DataFrame:
+    """Return what has become of settings among the source's rows."""
+    found = messages.where(F.col("kind") == RowKind.SETTING.value)
+    return found.select(*_REPORT, *(f"reported.{name}" for name in _OF_SETTINGS))
+
+
+_OTHERS = {
+    "losses": losses,
+    "quarantine": quarantine,
+    "orders": orders,
+    "commands": commands,
+    "settings": settings,
+}
 
 
 def _counted(messages: DataFrame) -> tuple[DataFrame, Observation]:
@@ -110,6 +146,7 @@ def _counted(messages: DataFrame) -> tuple[DataFrame, Observation]:
         F.count_if(kind == RowKind.TELEMETRY.value).alias("messages"),
         F.coalesce(F.sum(F.size("times")), F.lit(0)).alias("readings"),
         F.count_if(kind == RowKind.LOSS.value).alias("losses"),
+        F.count_if(kind.isin(*_ORDERS)).alias("orders"),
         F.count_if(kind == RowKind.QUARANTINE.value).alias("quarantined"),
         F.count_if(kind == RowKind.REPAIRED.value).alias("repaired"),
         F.count_if(F.col("reason").isin("signature", "decryption")).alias("unverified"),
@@ -140,6 +177,8 @@ class BatchWritten:
     messages: int = 0
     readings: int = 0
     losses: int = 0
+    orders: int = 0
+    """Of orders, and of what devices report of them, repeats included."""
     quarantined: int = 0
     repaired: int = 0
     """Segments that an earlier micro-batch had to pass over."""
@@ -264,7 +303,7 @@ class Tables:
             staged, left = self._without(found, messages.sparkSession.read.parquet(spark_path(staged)), batch_id)
             written = replace(written, messages=written.messages - found.copies, readings=left, repeats=found.copies)
         written = replace(written, bytes=sum(file.stat().st_size for file in staged.glob("*.parquet")))
-        if written.losses or written.quarantined or written.repaired:
+        if written.losses or written.orders or written.quarantined or written.repaired:
             self._write_others(messages, seen, batch_id)
         self._commit(staged, "readings", batch_id)
         return written
@@ -290,9 +329,23 @@ class Tables:
                 "the vault changed while a micro-batch was read: a segment failed one time, and not the other",
                 hint="start again: nothing of it was committed",
             )
-        for table, rows in ((table, of(staged)) for table, of in _OTHERS.items()):
+        for table, of in _OTHERS.items():
+            rows = self._once(of(staged), table) if table in KEYS else of(staged)
             if not rows.isEmpty():
                 self._commit(self._stage(rows, table, batch_id), table, batch_id)
+
+    def _once(self, rows: DataFrame, table: str) -> DataFrame:
+        """Return the rows that the table lacks; of those that say the same, the one that came first."""
+        key, folder = list(KEYS[table]), self.root / table
+        copies = Window.partitionBy(*key).orderBy("received_at", "collector", "group")
+        first = rows.withColumn("copy", F.row_number().over(copies)).where("copy = 1").drop("copy")
+        if not folder.exists():
+            return first
+        asked = rows.select("operation").distinct().toArrow()["operation"].combine_chunks()
+        known = ds.dataset(folder, format="parquet").to_table(key, filter=ds.field("operation").isin(asked))
+        if not len(known):
+            return first
+        return first.join(F.broadcast(rows.sparkSession.createDataFrame(known)), key, "left_anti")
 
     def _stage(self, rows: DataFrame, table: str, batch_id: int) -> Path:
         """Write rows beside the tables: one file for each core, not one for each task."""

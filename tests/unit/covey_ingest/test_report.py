@@ -17,6 +17,7 @@ from deltalake import write_deltalake
 from covey.config.ingest_options import SINKS, VERIFY
 from covey.errors import ConfigurationError, StorageError
 from covey_ingest.__main__ import main
+from covey_ingest.orders import ORDERED, REPORTED
 from covey_ingest.report import FleetReport, make_report
 from covey_ingest.report_html import html
 from covey_ingest.report_text import text
@@ -154,10 +155,17 @@ def test_the_documented_queries_run(tables: Path, monkeypatch: pytest.MonkeyPatc
         for column in ("device", "incarnation", "seq", "boot", "batch_number"):
             table = table.append_column(column, table["author"])
         pq.write_table(table, file)
+    said = [("group", pa.string()), ("author", pa.string()), ("received_at", TIMESTAMP)]
+    for name, kind in (("orders", ORDERED), ("commands", REPORTED), ("settings", REPORTED)):
+        schema = pa.schema([*said, *((field.name, field.type) for field in kind)])
+        (tables / name).mkdir()
+        pq.write_table(
+            pa.Table.from_pylist([{"author": "5f1c…", "operation": "x"}], schema), tables / name / "a.parquet"
+        )
     monkeypatch.chdir(tables)
     with duckdb.connect() as database:
         found = [database.execute(query).fetchall() if "now()" not in query else [] for query in queries]
-    assert [len(rows) for rows in found] == [0, 1, 0, 2, 1]
+    assert [len(rows) for rows in found] == [1, 0, 0, 0, 1, 0, 2, 1]
 
 
 def test_of_a_delta_table_only_what_its_log_lists_is_read(tables: Path) -> None:

@@ -1,0 +1,164 @@
+"""What operators order, and what devices report of it, as rows: one for each signed word. Needs no Spark.
+
+    orders      one row for each operation: who ordered what. Key: `operation`
+    commands    what became of a command on a device, which reports that once. Key: `operation` and `author`
+    settings    what became of a setting on a device, each state once. Key: `operation`, `author`, `key`, `state` and
+                `code`
+
+1. They are joined by `operation`, in whatever order they came: a result may be there before its order, or without it.
+2. Of a sealed value or argument the tables say that it is `secret`, and nothing else.
+3. Times are whose clock says them: `ordered_at` by the author's, which nobody has checked; `reported_at`, `taken_at`,
+   `started_at` and `ended_at` by the device's, `synchronised` where that could be believed; `received_at` by the
+   collector's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from covey.core.actions.results import OrderResult
+from covey.core.history.bodies import Body, read_body
+from covey.core.history.kinds import ORDER_KINDS, OperationKind
+from covey.core.history.operation import Operation, read_operation
+from covey.core.history.orders import Approval, CommandOrder, OperatorChange, Scalar, SettingOrder
+from covey.core.orders.selector import Selector, SelectorKind
+from covey.core.settings.states import SettingReport
+from covey.core.wire.message import Message, MessageType
+from covey.errors import MalformedError
+
+_TIME = pa.timestamp("us", tz="UTC")
+_CALENDAR_ENDS_US = 253_402_300_800_000_000
+
+ORDERED = pa.struct(
+    [
+        ("operation", pa.string()),
+        ("kind", pa.string()),  # operator, setting, command, approval
+        ("subject", pa.string()),  # the key, the action, the device that is an operator, or the approved operation
+        ("value", pa.string()),  # JSON: a setting's value, a command's arguments, whether an operator was added
+        ("secret", pa.bool_()),
+        ("selector", pa.string()),
+        ("deadline", _TIME),
+        ("once", pa.string()),
+        ("ordered_at", _TIME),
+    ]
+)
+REPORTED = pa.struct(
+    [
+        ("operation", pa.string()),
+        ("key", pa.string()),  # of a setting
+        ("state", pa.string()),
+        ("value", pa.string()),  # JSON: what holds in a setting's stead
+        ("code", pa.string()),
+        ("why", pa.string()),
+        ("exit", pa.int32()),
+        ("output", pa.binary()),
+        ("cut", pa.bool_()),
+        ("taken_at", _TIME),
+        ("started_at", _TIME),
+        ("ended_at", _TIME),
+        ("synchronised", pa.bool_()),
+        ("reported_at", _TIME),
+    ]
+)
+KEYS = {
+    "orders": ("operation",),
+    "commands": ("operation", "author"),
+    "settings": ("operation", "author", "key", "state", "code"),
+}
+"""The tables, and what no two rows of one have in common."""
+
+Row = dict[str, Any]
+
+
+def read_order(raw: bytes, *, verify: bool) -> tuple[Operation, Row]:
+    """Return a landed operation and its `ORDERED`.
+
+    Raises:
+        RemoteError: malformed, not signed by its author, or no order.
+    """
+    operation = read_operation(raw, verify=verify)
+    if operation.kind not in ORDER_KINDS:
+        raise MalformedError(f"an operation of kind {operation.kind} has no place in a vault: a newer Covey?")
+    row = _said(read_body(operation)) | {"operation": operation.id.hex(), "ordered_at": _time(operation.made_at_us)}
+    return operation, row | {"kind": OperationKind(operation.kind).name.lower()}
+
+
+def _said(body: Body) -> Row:
+    match body:
+        case SettingOrder():
+            return {
+                "subject": body.key,
+                "value": _json(body.value),
+                "secret": body.sealed is not None,
+                "selector": _selector(body.selector),
+            }
+        case CommandOrder():
+            return {
+                "subject": body.action,
+                "value": json.dumps(dict(body.arguments), ensure_ascii=False, sort_keys=True),
+                "secret": body.sealed is not None,
+                "selector": _selector(body.selector),
+                "deadline": None if body.deadline_us is None else _time(body.deadline_us),
+                "once": body.once.hex(),
+            }
+        case OperatorChange():
+            return {"subject": body.key.hex(), "value": _json(body.added), "secret": False}
+        case Approval():
+            return {"subject": body.order.hex(), "secret": False}
+    raise MalformedError("no order")
+
+
+def reported_rows(message: Message) -> Iterator[Row]:
+    """Yield the `REPORTED` of a landed report: one for a command, one for each of the device's settings.
+
+    Raises:
+        RemoteError: malformed.
+    """
+    said_at = _time(message.sent_at_us)
+    if message.type is MessageType.ORDER_RESULT:
+        result = OrderResult.from_wire(message.body)
+        yield {
+            "operation": result.order.hex(),
+            "state": result.state.name.lower(),
+            "code": result.code,
+            "why": result.why,
+            "exit": result.exit,
+            "output": result.output,
+            "cut": result.cut,
+            "taken_at": _time(result.taken_us),
+            "started_at": None if result.started_us is None else _time(result.started_us),
+            "ended_at": _time(result.ended_us),
+            "synchronised": result.synchronised,
+            "reported_at": said_at,
+        }
+        return
+    for each in SettingReport.from_wire(message.body).settings:
+        yield {
+            "operation": each.operation.hex(),
+            "key": each.key,
+            "state": each.state.name.lower(),
+            "value": _json(each.value),
+            "code": each.code,
+            "why": each.why,
+            "reported_at": said_at,
+        }
+
+
+def _selector(selector: Selector) -> str:
+    if selector.kind is SelectorKind.DEVICES:
+        return ",".join(each.hex() for each in selector.devices)
+    return str(selector)
+
+
+def _json(value: Scalar | None) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _time(time_us: int) -> int:
+    if time_us >= _CALENDAR_ENDS_US:
+        raise MalformedError("a clock beyond the year 9999")
+    return time_us

@@ -1,0 +1,75 @@
+"""Orders and what became of them, from the vault to the tables: each once, in whatever order they come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as ds
+import pytest
+
+from covey.core.actions.results import CommandState, OrderResult
+from covey.core.history.operation import Log, Operation, sign_operation
+from covey.core.history.orders import CommandOrder, SettingOrder
+from covey.core.ids import GroupId, ManifestHash, OperationId
+from covey.core.orders.selector import EVERYBODY
+from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
+from covey.core.wire.message import MessageType
+from covey_ingest.table_files import table_files
+from covey_ingest.tables import Sink
+from tests.spark.fleet import NOW_US, Author, Collector
+from tests.spark.ingesting import ingest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def _order(author: Author, number: int, body: SettingOrder | CommandOrder) -> Operation:
+    log = Log(author.identity.signing_public, author.incarnation)
+    group, manifest = GroupId(bytes(32)), ManifestHash(bytes(32))
+    previous = None if number == 1 else OperationId(bytes(32))
+    parents = () if previous is None else (previous,)
+    raw = body.to_wire()
+    return sign_operation(
+        Operation(group, log, number, previous, parents, number, manifest, NOW_US, int(body.kind), raw), author.identity
+    )
+
+
+def _applied(device: Author, order: Operation, state: SettingState = SettingState.APPLIED) -> bytes:
+    report = SettingReport((ReportedSetting("app.mode", order.id, state),))
+    return device.sign(MessageType.SETTING_REPORT, report.to_wire())
+
+
+def _rows(tables: Path, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (
+        ds.dataset([*map(str, table_files(tables, name))], format="parquet").to_table().to_pylist()
+    )
+    return found
+
+
+@pytest.mark.parametrize("sink", [Sink.PARQUET, Sink.DELTA])
+def test_each_order_and_report_is_there_once(spark: SparkSession, tmp_path: Path, tables: Path, sink: Sink) -> None:
+    """A result comes before its order, and all of it again, over another collector, too."""
+    collector = Collector(tmp_path / "vault")
+    other = Collector(tmp_path / "vault", 1, collector.key)
+    operator, device = Author(collector, 1), Author(collector, 2)
+    command = _order(operator, 1, CommandOrder(EVERYBODY, "journal", {}, bytes(16)))
+    setting = _order(operator, 2, SettingOrder(EVERYBODY, "app.mode", "eco"))
+    result = OrderResult(command.id, CommandState.DONE, 1, 3, 2, exit=0, output=b"x" * 65_536)
+    reported = device.sign(MessageType.ORDER_RESULT, result.to_wire())
+    collector.land(reported, device.measure(3))
+    ingest(spark, tmp_path / "vault", tables, sink=sink)
+    handed_over, applied = _applied(device, setting, SettingState.HANDED_OVER), _applied(device, setting)
+    collector.land(setting.raw, handed_over, applied, _applied(device, setting), setting.raw)
+    other.land(setting.raw, command.raw, applied, reported)
+    ingest(spark, tmp_path / "vault", tables, sink=sink)
+    other.land(command.raw, handed_over, reported, _applied(device, setting))
+    ingest(spark, tmp_path / "vault", tables, sink=sink)
+    assert sorted(row["operation"] for row in _rows(tables, "orders")) == sorted([command.id.hex(), setting.id.hex()])
+    [done] = _rows(tables, "commands")
+    assert (done["operation"], done["author"], len(done["output"])) == (command.id.hex(), device.author, 65_536)
+    assert sorted(row["state"] for row in _rows(tables, "settings")) == ["applied", "handed_over"]
+    assert len(_rows(tables, "readings")) == 3
+    assert not table_files(tables, "quarantine")
