@@ -113,6 +113,8 @@ def _row(each: DeviceOutcome) -> tuple[object, ...]:
     if each.output_bytes:
         output = f"{each.output_bytes} B" + (", cut" if each.cut else "") + ("" if each.output_kept else ", gone")
     why = printable(each.why, _SHOWN) or each.code
+    if each.outcome == "excluded":
+        why = "obeyed no commands when this was given"
     if each.outcome == "asleep":
         why = f"last heard {date_text(each.seen_at_us)}" if each.seen_at_us else "never heard"
     who = f"{each.name} {printable(each.label, 24)}".rstrip()

@@ -11,9 +11,10 @@ import pytest
 
 from covey.app.device import find_state, open_device
 from covey.core.actions.results import LATE, TIME, CommandState, OrderResult
-from covey.core.history.operation import read_operation
-from covey.core.history.orders import CommandOrder
-from covey.core.ids import DeviceKey, OperationId, device_name, key_text
+from covey.core.crypto import Identity
+from covey.core.history.operation import Log, Operation, read_operation, sign_operation
+from covey.core.history.orders import CommandOrder, Obeying
+from covey.core.ids import DeviceKey, Incarnation, OperationId, device_name, key_text
 from covey.core.presence.status import Presence, State, peer_presence
 from covey.limits.orders import MAXIMUM_ARGUMENT_BYTES, MAXIMUM_ARGUMENTS
 from tests.command import Here
@@ -25,14 +26,32 @@ _DAY_US = 86_400_000_000
 
 @pytest.fixture
 def kim(tmp_path: Path) -> Here:
-    """An operator's device, in a group with Lee's and Max's."""
+    """An operator's device, in a group with Lee's and Max's; all three obey."""
     device = Here(tmp_path, "kim")
     device.ok("group", "create")
     for name, keys in (("lee", LEE), ("max", MAX)):
         words = [key_text("sign", keys.signing_public), key_text("noise", keys.noise_public)]
         device.ok("group", "add", *words, "--label", name)
     device.ok("config", "set", "operations.operators", device.json("key", "show")["signing_key"])
+    for author in (None, LEE, MAX):
+        _obeys(device, author)
     return device
+
+
+def _obeys(kim: Here, author: Identity | None) -> None:
+    """Have an operator's device hold the word of a device that it obeys, or its own."""
+    with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
+        group, node = opened.pick_group(None), opened.node
+        if author is None:
+            node.history.write(group.group_id, Obeying(), opened.now())
+            return
+        heads = tuple(opened.store.operations.heads(group.group_id))
+        height = 1 + max(held.height for each in heads if (held := opened.store.operations.held(group.group_id, each)))
+        log = Log(author.signing_public, Incarnation(bytes(8)))
+        made = Operation(
+            group.group_id, log, 1, None, heads, height, group.hash, 0, int(Obeying.kind), Obeying().to_wire()
+        )
+        opened.store.operations.add(sign_operation(made, author), group.version, 0)
 
 
 def _order(kim: Here, name: str) -> CommandOrder:
@@ -188,7 +207,7 @@ def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
 def test_more_operators_may_have_to_agree(kim: Here) -> None:
     kim.ok("config", "set", "operations.threshold", "2")
     said = kim.ok("do", "restart-pump")
-    assert "for 3 devices once 1 more agree there" in said
+    assert "for 3 devices, once 1 more agree" in said
     assert "covey orders approve" in said
 
 
@@ -201,3 +220,20 @@ def test_what_is_no_command_is_shown_as_what_it_is(kim: Here) -> None:
     assert "no operation's id begins" in kim.fails("orders", "ffffffff", code=1)
     note = kim.json("note", "pump 3 rattles")["id"]
     assert "is no order of an operator" in kim.fails("orders", note[:8], code=1)
+
+
+def test_who_has_not_said_that_it_obeys_is_waited_for_by_nobody(kim: Here) -> None:
+    new = identity("new")
+    keys = [key_text("sign", new.signing_public), key_text("noise", new.noise_public)]
+    kim.ok("group", "add", *keys, "--label", "new")
+    assert "none of 1 device obeys commands" in kim.fails("do", "restart-pump", "--for", "label:new", code=1)
+    said = kim.ok("do", "restart-pump", "--for", f"{device_name(new.signing_public)},{device_name(LEE.signing_public)}")
+    assert "for 2 devices, of which 1 obey no commands" in said
+    [given] = [each["id"] for each in kim.json("orders")]
+    _obeys(kim, new)
+    assert _outcomes(kim, given) == {"waiting": 1, "excluded": 1}, "what it says later bears on later commands"
+    _report(kim, LEE.signing_public, given, _done)
+    assert kim.covey("orders", given[:8], "--wait").code == 0
+    assert "1 done, 1 excluded" in kim.ok("orders")
+    later = kim.json("do", "restart-pump", "--for", "label:new")
+    assert (later["devices"], later["obeying"]) == (1, 1)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from covey.app.operations.history import pick_operation
 from covey.app.operations.history_writing import write
 from covey.app.operations.operators import OrderEntry, check_operator, judged, selected
+from covey.app.wording import count
+from covey.core.actions.obeying import obeyers
 from covey.core.actions.received import KeptResult, addressees
 from covey.core.actions.results import CommandState
 from covey.core.history.bodies import read_body
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.core.group.manifest import GroupManifest
 
-Outcome: TypeAlias = Literal["done", "failed", "refused", "unknown", "waiting", "asleep"]
-OUTCOMES: tuple[Outcome, ...] = ("done", "failed", "refused", "unknown", "asleep", "waiting")
+Outcome: TypeAlias = Literal["done", "failed", "refused", "unknown", "asleep", "waiting", "excluded"]
+OUTCOMES: tuple[Outcome, ...] = ("done", "failed", "refused", "unknown", "asleep", "waiting", "excluded")
 """What has become of a command on a device, as people count it."""
 
 _AWAY = {"silent", "gone", "stopped"}
@@ -41,8 +43,9 @@ class DeviceOutcome:
 
     `done`: its program has ended with 0; `failed`: with something else, or it was ended (`code`, `why`). `refused`:
     nothing was done; `unknown`: the device cannot know. Where nothing has come: `waiting`, or `asleep` since
-    `away_since_us` where the device is not there. `synchronised` says that its clock could be believed. An output that
-    has gone made room for later ones.
+    `away_since_us` where the device is not there; `excluded`: it had not said that it obeys commands when this one was
+    given, and never does it. `synchronised` says that its clock could be believed. An output that has gone made room
+    for later ones.
     """
 
     device: str
@@ -81,13 +84,22 @@ class CommandReport:
 
     @property
     def finished(self) -> bool:
-        """Whether every device has reported."""
+        """Whether every device has reported that can."""
         return not (self.outcomes["waiting"] or self.outcomes["asleep"])
 
     @property
     def succeeded(self) -> bool:
-        """Whether every device has done it."""
-        return self.outcomes["done"] == len(self.devices)
+        """Whether every device has done it that can, one at least."""
+        return 0 < self.outcomes["done"] == len(self.devices) - self.outcomes["excluded"]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedCommand:
+    """A command that was given, for how many devices that is, and how many of them obey commands."""
+
+    order: OrderEntry
+    devices: int
+    obeying: int
 
 
 def give_command(
@@ -97,11 +109,11 @@ def give_command(
     arguments: Mapping[str, str],
     selector: str,
     lifetime_us: int | None,
-) -> tuple[OrderEntry, int]:
-    """Have those whom a selector names do something, within so long. Return the order, and for how many that is.
+) -> OrderedCommand:
+    """Have those whom a selector names do something, within so long.
 
     Raises:
-        LocalError: by a device that is no operator.
+        LocalError: by a device that is no operator; or none of those whom it is for obeys commands.
         UsageError: the selector is none, or names nobody; or what they are to do is beyond a bound.
     """
     wanted = read_selector(selector, manifest.members)
@@ -112,8 +124,19 @@ def give_command(
     except RemoteError as error:
         raise UsageError(f"no device would take that: {error}", hint="covey do restart-pump --arg number=3") from error
     check_operator(device, manifest)
+    devices = {each.keys.signing_public for each in selected(manifest, wanted)}
+    obeying = devices & obeyers(device.store.operations.nodes(manifest.group_id)).bits.keys()
+    if not obeying:
+        raise LocalError(
+            f"none of {count(len(devices), 'device')} obeys commands, as far as this one knows", hint=_OBEYING
+        )
     operation = write(device, manifest, order)
-    return judged(device, manifest, operation), len(selected(manifest, wanted))
+    return OrderedCommand(judged(device, manifest, operation), len(devices), len(obeying))
+
+
+_OBEYING = (
+    "on each its owner names operators and actions: operations.operators, operations.commands; then its agent runs"
+)
 
 
 def command_report(device: Device, manifest: GroupManifest, name: str) -> CommandReport | OrderEntry:
@@ -162,6 +185,7 @@ def output_of(device: Device, manifest: GroupManifest, report: CommandReport, na
 def tallies(device: Device, manifest: GroupManifest) -> dict[str, Counter[Outcome]]:
     """Return for every command that anything was reported of, by its id, how many devices there are of each outcome."""
     found: dict[str, Counter[Outcome]] = {}
+    words = obeyers(device.store.operations.nodes(manifest.group_id))
     every = device.store.order_results.all(manifest.group_id)
     for order_id, results in groupby(every, lambda each: each.result.order):
         raw = device.store.operations.raw(manifest.group_id, order_id)
@@ -173,7 +197,10 @@ def tallies(device: Device, manifest: GroupManifest) -> dict[str, Counter[Outcom
             addressed = addressees(device.store.groups, manifest, operation)
             outcomes = {each.device: _outcome(each) for each in _counting(addressed, results)}
             counts: Counter[Outcome] = Counter(outcomes.values())
-            counts["waiting"] = sum(each not in outcomes for each in _present(manifest, order, addressed))
+            obeying = words.of(order_id)
+            for each in _present(manifest, order, addressed):
+                if each not in outcomes:
+                    counts["waiting" if each in obeying else "excluded"] += 1
             found[order_id.hex()] = +counts
     return found
 
@@ -213,6 +240,7 @@ class _Outcomes:
         self._own = device.node.identity.signing_public
         self._now_us = device.clock.wall_us()
         self._given_us = device.store.operations.stored_at_us(manifest.group_id, operation.id)
+        self._obeying = obeyers(device.store.operations.nodes(manifest.group_id)).of(operation.id)
         self._seen, self._peers = device.store.presence.last_seen(), device.store.presence.of_peers()
 
     def of(self, addressed: Iterable[DeviceKey], results: Iterable[KeptResult]) -> list[DeviceOutcome]:
@@ -241,9 +269,11 @@ class _Outcomes:
         )
 
     def _silent(self, key: DeviceKey) -> DeviceOutcome:
-        away_since_us = None if key == self._own else self._away_since_us(key)
+        obeys = key in self._obeying
+        away_since_us = None if key == self._own or not obeys else self._away_since_us(key)
+        outcome: Outcome = "excluded" if not obeys else "waiting" if away_since_us is None else "asleep"
         return DeviceOutcome(
-            *(key.hex(), device_name(key), self._label(key), "waiting" if away_since_us is None else "asleep"),
+            *(key.hex(), device_name(key), self._label(key), outcome),
             seen_at_us=self._seen.get(key),
             away_since_us=away_since_us,
         )
