@@ -17,6 +17,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "manifests": {"_REPEATS": 1, "_RIVALS": (8, 16), "_SPLIT_MEMBERS": 6},
     "history": {"_OPERATIONS": 300, "_AUTHORS": 5},
     "catch_up": {"_OPERATIONS": 300, "_READINGS": 10},
+    "orders": {"_TIMES": 2},
     "board": {"_SAMPLES": 30, "_ROUNDS": 1},
     "crypto_instructions": {},
     "outbox": {"_MESSAGES": 1_000, "_LONG": 10_000},
