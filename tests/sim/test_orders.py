@@ -252,7 +252,8 @@ def _settled(world: OrderWorld, device: Obedient) -> bool:
     kept = [each.store.setting_reports.of(world.group_id, device.key) for each in hearers]
     if any((each.body if each is not None else SettingReport(()).to_wire()) != report for each in kept):
         return False
-    return {each.key for each in rows} == _wanted(world, device).keys()
+    wanted = {key: each.id for key, each in _wanted(world, device).items()}
+    return {each.key: each.operation for each in rows} == wanted
 
 
 def _wanted(world: OrderWorld, device: Obedient) -> dict[str, Operation]:
