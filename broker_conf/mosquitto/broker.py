@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent
 _UNPACKED = _HERE.parents[1] / ".cache" / "mosquitto"
-_RELOADED = b"Reloading config."
+_RUNNING, _RELOADED = b" running\n", b"Reloading config."
 
 DEADLINE_S = 60.0
 """How long a change of the broker's state may take: milliseconds, unless it has a large queue to save."""
@@ -111,9 +111,9 @@ class Broker:
             TransientError: it did not in time.
         """
         if self._process:
-            reloads = self._reloads()
+            reloads = self._count(_RELOADED)
             self._process.send_signal(signal.SIGHUP)
-            self._wait_until(lambda: self._reloads() > reloads, "did not reload its files")
+            self._wait_until(lambda: self._count(_RELOADED) > reloads, "did not reload its files")
 
     def start(self) -> None:
         """Start, and return when it accepts connections.
@@ -122,6 +122,7 @@ class Broker:
             TransientError: it ended, or did not accept one in time; the message quotes its log.
         """
         assert self._process is None, "running already"
+        starts = self._count(_RUNNING)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own command, no shell
                 [str(self._command), "-c", str(self._configuration)],
@@ -132,6 +133,8 @@ class Broker:
                 # As Python does, ignore SIGXFSZ: a limit on files' sizes then looks like a full disk, and ends nobody.
                 restore_signals=False,
             )
+        # A SIGHUP before it says so would end it: it listens before it handles signals.
+        self._wait_until(lambda: self._count(_RUNNING) > starts, "does not run")
         self._wait_until(self._accepts, "does not accept connections")
 
     def stop(self) -> None:
@@ -178,9 +181,9 @@ class Broker:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
-    def _reloads(self) -> int:
-        """Count reloads. Passwords are read before clients are served again: what is logged is in force."""
-        return self.log.read_bytes().count(_RELOADED)
+    def _count(self, line: bytes) -> int:
+        """Count lines of its log. Passwords are read before clients are served again: a reload logged is in force."""
+        return self.log.read_bytes().count(line) if self.log.exists() else 0
 
 
 def substitute(configuration: str, values: Mapping[str, str | None]) -> str:
