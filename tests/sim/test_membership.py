@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,6 +24,9 @@ from covey.errors import LocalError, RemoteError
 from covey.limits.group import MAXIMUM_OPEN_MANIFESTS, RIVALS_OF_ONE
 from tests.fleet import Device
 from tests.split_network import SplitNetwork
+
+_TALK_STEPS = 20
+"""Between two messages of traffic that goes on."""
 
 
 def _seeds(count: int) -> list[object]:
@@ -276,11 +280,16 @@ def _lose_issuer(folder: Path, seed: int) -> None:
     world.devices.remove(issuer)
     world.network.apart = set()
     speaker, hearer = chance.sample([sleeper, chance.choice(others)], 2)
-    for _ in range(3):
-        with speaker.store.transaction():
-            speaker.node.send_blob(world.group_id, b"traffic", speaker.now, to=hearer.key)
     stolen.blob(world.group_id, b"I am still here")
-    world.run(lambda: stolen.key not in _listed(world, sleeper), steps=400)
+    steps = itertools.count()
+
+    def has_heard() -> bool:
+        if next(steps) % _TALK_STEPS == 0:
+            with speaker.store.transaction():
+                speaker.node.send_blob(world.group_id, b"traffic", speaker.now, to=hearer.key)
+        return stolen.key not in _listed(world, sleeper)
+
+    world.run(has_heard, steps=1_200)  # ten minutes
 
 
 def _listed(world: World, device: Device) -> set[bytes]:
