@@ -71,6 +71,8 @@ def _ran_until_restart(
                 return [*roles(device), FirstOperator(lambda: somebody_is_pinned(device), restart.ask)]
 
             return _run(device, watching, restart, lands_telemetry=lands_telemetry)
+        from covey.app.operations.attempts import attempts
+        from covey.app.order_attempts import OrderAttempts
         from covey.app.setting_orders import give_back, settings_role, write_layer_at_start
 
         if write_layer_at_start(device):
@@ -78,7 +80,8 @@ def _ran_until_restart(
 
         def obeying(device: Device) -> Sequence[AgentRole]:
             own = roles(device)
-            ordered: list[AgentRole] = [settings_role(device, restart.ask)]
+            attempts_role = OrderAttempts(lambda group: attempts(device, group), report)
+            ordered: list[AgentRole] = [settings_role(device, restart.ask), attempts_role]
             if commands:
                 from covey.app.command_orders import commands_role
 

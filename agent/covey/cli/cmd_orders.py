@@ -8,7 +8,7 @@ from collections import Counter
 
 from covey.app.device import Device
 from covey.app.documents import to_json
-from covey.app.operations import commands, operators
+from covey.app.operations import attempts, commands, operators
 from covey.app.operations.commands import OUTCOMES, CommandReport
 from covey.cli.command_view import print_output, show_command, show_order, wait_for_devices, wait_options
 from covey.cli.device_options import on_device
@@ -27,6 +27,7 @@ def add_arguments(parser: Parser) -> None:
     show.add_argument("id", nargs="?", metavar="ID", help="the beginning of its id")
     show.add_argument("--output", metavar="DEVICE", help="print what its program wrote there")
     wait_options(show)
+    actions.add("refused", on_device(_refused), "list who ordered something without a say here, and how often")
     approve = actions.add("approve", on_device(_approve), "agree with an order, where more than one operator has to")
     approve.add_argument("id", metavar="ID", help="the beginning of its id")
     every_action(parser, group_option, json_option)
@@ -52,6 +53,27 @@ def _list(device: Device, options: argparse.Namespace) -> None:
             for each in found
         ]
         print_table(["order", "given", "by", "signed", "came to", "what"], rows)
+
+
+def _refused(device: Device, options: argparse.Namespace) -> None:
+    found = attempts.attempts(device, device.pick_group(options.group)).entries
+    if options.json:
+        print_json([to_json(each) for each in found])
+    elif not found:
+        print("nobody has ordered anything without a say here")
+    else:
+        rows = [
+            (
+                f"{each.name} {printable(each.label, 24)}".rstrip(),
+                str(each.count),
+                date_text(each.first_us),
+                date_text(each.last_us),
+                each.last[:8],
+                each.why,
+            )
+            for each in found
+        ]
+        print_table(["by", "orders", "first", "last", "its id", "why nobody obeys"], rows)
 
 
 def _standing(entry: operators.OrderEntry) -> str:

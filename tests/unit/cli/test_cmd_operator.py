@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def _own_key(device: Here) -> str:
     return key
 
 
-def _said_by(device: Here, author: Identity, body: Body) -> str:
+def _said_by(device: Here, author: Identity, body: Body, now_us: int = 0) -> str:
     """Have a device hold what a member says after all that it holds; return its id."""
     with open_device(find_state(str(device.state))) as opened:
         group, operations = opened.pick_group(None), opened.store.operations
@@ -48,7 +49,7 @@ def _said_by(device: Here, author: Identity, body: Body) -> str:
         made = Operation(group.group_id, log, 1, None, heads, height, group.hash, 0, int(body.kind), body.to_wire())
         signed = sign_operation(made, author)
         with opened.store.transaction():
-            operations.add(signed, group.version, 0)
+            operations.add(signed, group.version, now_us)
     return signed.id.hex()
 
 
@@ -158,3 +159,32 @@ def test_adding_needs_as_many_as_an_order(kim: Here) -> None:
     said = kim.ok("operator", "add", "lee")
     assert "once 1 more agree: 'covey orders approve" in said
     assert _listed(kim) == [("kim", True, True)]
+
+
+def _attempts(device: Here) -> tuple[str, str]:
+    done = device.covey("check", "--offline", "--json")
+    [found] = [each for each in json.loads(done.stdout)["findings"] if each["check"] == "attempts"]
+    return found["level"], found["line"]
+
+
+def test_orders_by_no_operator_are_told(kim: Here) -> None:
+    assert "nobody has ordered anything" in kim.ok("orders", "refused")
+    assert _attempts(kim)[0] == "ok"
+    _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "eco"))
+    last = _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "turbo"))
+    [refused] = kim.json("orders", "refused")
+    assert (refused["label"], refused["code"], refused["count"], refused["last"]) == ("lee", "not_an_operator", 2, last)
+    assert "who is no operator here" in kim.ok("orders", "refused")
+    assert _attempts(kim)[0] == "ok", "they came long ago: in 1970"
+    now_us = time.time_ns() // 1_000
+    _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "off"), now_us - 600_000_000)
+    level, line = _attempts(kim)
+    assert level == "warning"
+    assert "3 orders by" in line
+    assert "who is no operator here, since 1970-01-01" in line
+    _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "on"), now_us)
+    assert kim.json("orders", "refused")[0]["count"] == 3, "what has just come may yet come to count"
+    kim.ok("operator", "add", "lee")
+    assert kim.json("orders", "refused") == []
+    kim.ok("config", "set", "operations.operators", "none")
+    assert _attempts(kim)[0] == "skipped"

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from covey.app.checks.attempts import attempts
 from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
 from covey.app.checks.online import acl, credential, relay
 from covey.app.documents import DAY_S, AgreementStatus
@@ -370,6 +371,7 @@ CHECKS = (
     Check(agreement, _STORE),
     Check(history, _STORE),
     Check(operators, _STORE),
+    Check(attempts, _STORE),
     Check(outbox, _STORE),
     Check(troubles, _STORE),
     Check(vault, _STORE),

@@ -1,0 +1,64 @@
+"""Orders by those who have no say here (docs/protocol.md, "Orders", *Attempts*).
+
+Nobody obeys them, and they stay in the history like everything else; who tried, and what stands against it, is found
+from it. So it costs nothing to keep, a power cut or a salvage takes nothing of it, and it goes with its group.
+
+1. An order, or a change of operators, is an attempt if it is void in the history, or its author is no operator and had
+   not rightly signed it; or if its author had, and not enough others have.
+2. An approval of one of these is, where more than one operator has to agree, for the first two reasons.
+3. What counted by the signature of an operator that has left the group since is none; nor is what somebody said who is
+   an operator by now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from covey.core.history.kinds import OperationKind
+from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.orders.authority import Pins, WeighedOrder, weigh_orders
+from covey.core.orders.nodes import OrderNode, OrderRecords
+
+NO_OPERATOR, REMOVED, TOO_FEW = "not_an_operator", "was_removed", "not_enough_approvals"
+_GIVEN = (OperationKind.SETTING, OperationKind.COMMAND)
+_ORDERS = frozenset({OperationKind.OPERATOR, *_GIVEN})
+
+
+class Attempt(NamedTuple):
+    """An operation that is one, by its number of this device's own (`OrderNode.arrival`)."""
+
+    arrival: int
+    id: OperationId
+
+
+def attempts(
+    records: OrderRecords, group_id: GroupId, pins: Pins, void: Collection[OperationId]
+) -> dict[tuple[DeviceKey, str], list[Attempt]]:
+    """Return by author and code the attempts in a group, as they came; none where nobody is pinned."""
+    if not pins.operators:
+        return {}
+    nodes = [each for each in records.nodes(group_id) if each.kind in _ORDERS or each.kind == OperationKind.APPROVAL]
+    authors = frozenset(each.author for each in nodes)  # rule 3: also those that have left
+    weighed = [weigh_orders(records, group_id, pins, authors, void, kind) for kind in _GIVEN]
+    judged = {each.id: each for found in weighed for each in (*found.changes, *found.orders)}
+    orders = {each.id for each in nodes if each.kind in _ORDERS}
+    found: dict[tuple[DeviceKey, str], list[Attempt]] = {}
+    for node in nodes:
+        is_order = node.kind in _ORDERS
+        if not is_order and (pins.threshold < 2 or node.subject not in orders):
+            continue
+        order = judged.get(node.id if is_order else OperationId(node.subject or b""))
+        code = REMOVED if node.id in void else _against(node, order, weighed[0].operators, is_order=is_order)
+        if code is not None:
+            found.setdefault((node.author, code), []).append(Attempt(node.arrival, node.id))
+    return {each: sorted(found[each]) for each in sorted(found)}
+
+
+def _against(
+    node: OrderNode, order: WeighedOrder | None, operators: Collection[DeviceKey], *, is_order: bool
+) -> str | None:
+    """Return what stands against an operation that is not void: a code; None: nothing."""
+    if order is not None and node.author in order.signers:
+        return TOO_FEW if is_order and not order.counts else None
+    return None if node.author in operators else NO_OPERATOR

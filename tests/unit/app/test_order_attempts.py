@@ -1,0 +1,52 @@
+"""`covey.app.order_attempts`: attempts are told in the log, at a bounded pace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from covey.app.operations.attempts import AttemptEntry, Attempts
+from covey.app.order_attempts import OrderAttempts
+from tests.fleet import Device, found
+
+_MINUTE_S = 60
+
+
+def _entry(number: int, last_us: int, count: int) -> AttemptEntry:
+    name = f"{number:08x}"
+    return AttemptEntry(name, name, "", "not_an_operator", "who is no operator here", count, 0, last_us, "")
+
+
+def test_a_flood_of_attempts_writes_few_lines(tmp_path: Path) -> None:
+    device = Device("ann", tmp_path)
+    found(device)
+    lines: list[str] = []
+    tries = 1
+
+    def attempts(_: object) -> Attempts:
+        return Attempts(tuple(_entry(each, device.now.wall_us, tries) for each in range(5)), open=False)
+
+    role = OrderAttempts(attempts, lambda _, line: lines.append(line))
+    assert role.turn(device.node, device.now) is not None
+    assert len(lines) == 3
+    assert "1 order by 00000000, who is no operator here" in lines[0]
+    for _ in range(30):
+        device.wait(_MINUTE_S)
+        tries += 1
+        device.node.history.refresh()
+        role.turn(device.node, device.now)
+    assert len(lines) == 5, "one a day for each"
+    device.wait(24 * 60 * _MINUTE_S)
+    device.node.history.refresh()
+    assert role.turn(device.node, device.now) is not None
+    assert len(lines) == 8
+    assert "31 orders by" in lines[-1]
+
+
+def test_what_is_old_is_not_told_again_after_a_start(tmp_path: Path) -> None:
+    device = Device("ann", tmp_path)
+    found(device)
+    lines: list[str] = []
+    old = (_entry(1, device.now.wall_us - 3 * 86_400_000_000, 7),)
+    role = OrderAttempts(lambda _: Attempts(old, open=False), lambda _, line: lines.append(line))
+    assert role.turn(device.node, device.now) is None
+    assert lines == []

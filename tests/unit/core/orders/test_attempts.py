@@ -1,0 +1,66 @@
+"""`covey.core.orders.attempts`: what is told of orders by those who have no say here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from covey.adapters.sqlite.store import empty_history
+from covey.core.history.operation import Operation
+from covey.core.history.orders import Approval
+from covey.core.ids import OperationId
+from covey.core.orders.attempts import NO_OPERATOR, REMOVED, TOO_FEW, attempts
+from covey.core.orders.authority import Pins
+from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY
+from tests.vectors.makers.orders import adds, as_they_may_come, order, removes, said
+
+_BY_ALICE = Pins(frozenset({ALICE.signing_public}))
+
+
+def _attempts(
+    operations: Iterable[Operation], pins: Pins = _BY_ALICE, void: frozenset[OperationId] = frozenset()
+) -> dict[tuple[bytes, str], int]:
+    with empty_history() as tables:
+        for operation in as_they_may_come(operations):
+            tables.add(operation, 1, 0)
+        return {each: len(made) for each, made in attempts(tables, GROUP_ID, pins, void).items()}
+
+
+def test_who_is_no_operator_is_told_of_once_with_how_often() -> None:
+    tries = [said(MALLORY, order(number)) for number in range(300)]
+    expected = {(MALLORY.signing_public, NO_OPERATOR): 302}
+    assert (
+        _attempts([said(ALICE, order()), *tries, said(MALLORY, adds(BOB)), said(MALLORY, removes(ALICE))]) == expected
+    )
+    assert _attempts(tries, Pins(frozenset())) == {}, "where nobody is pinned, nobody is obeyed"
+
+
+def test_whoever_is_an_operator_by_now_is_not_told_of() -> None:
+    early = said(BOB, order())
+    assert _attempts([early]) == {(BOB.signing_public, NO_OPERATOR): 1}
+    assert _attempts([early, said(ALICE, adds(BOB), early)]) == {}
+
+
+def test_what_a_removed_operator_says_beside_its_removal_is_told_and_what_it_said_before_is_not() -> None:
+    bob = said(ALICE, adds(BOB))
+    before = said(BOB, order(1), bob)
+    removed = said(ALICE, removes(BOB), before)
+    assert _attempts([bob, before, removed]) == {}
+    assert _attempts([bob, before, removed, said(BOB, order(2), before)]) == {(BOB.signing_public, NO_OPERATOR): 1}
+
+
+def test_what_is_void_is_told_as_that() -> None:
+    by_alice = said(ALICE, order())
+    assert _attempts([by_alice], void=frozenset({by_alice.id})) == {(ALICE.signing_public, REMOVED): 1}
+
+
+def test_too_few_who_agree_are_told_of_and_approvals_by_nobody_who_may() -> None:
+    two = Pins(frozenset({ALICE.signing_public, BOB.signing_public}), 2)
+    first = said(ALICE, order())
+    by_mallory = said(MALLORY, Approval(first.id), first)
+    assert _attempts([first, by_mallory], two) == {
+        (ALICE.signing_public, TOO_FEW): 1,
+        (MALLORY.signing_public, NO_OPERATOR): 1,
+    }
+    assert _attempts([first, said(BOB, Approval(first.id), first), said(CAROL, order(2))], two) == {
+        (CAROL.signing_public, NO_OPERATOR): 1
+    }
