@@ -27,6 +27,7 @@ from covey.app.documents import (
     ReportedSettingDocument,
     to_json,
 )
+from covey.app.event_documents import HISTORY_PAGE_ENTRIES
 from covey.app.following import Following
 from covey.app.metrics import FORMS
 from covey.app.opened_device import OpenedDevice, blob_of
@@ -155,13 +156,13 @@ class _Answers:
                     yield None
 
     def _history(self, request: Request) -> Answer:
-        from covey.app.operations.history_pages import PAGE_ENTRIES, HistoryQuery, page
+        from covey.app.operations.history_pages import HistoryQuery, page
 
         query = request.query
         since_us, last = (int(query.get(name, 0)) for name in ("since", "last"))
         wanted = HistoryQuery(query.get("group"), query.get("type", ""), query.get("author", ""), since_us, last)
         with self._opened() as device:
-            return _document(page(device, wanted, query.get("after"), int(query.get("limit", PAGE_ENTRIES))))
+            return _document(page(device, wanted, query.get("after"), int(query.get("limit", HISTORY_PAGE_ENTRIES))))
 
     def _events(self, request: Request) -> Answer:
         from covey.app.event_stream import event_stream

@@ -14,10 +14,9 @@ from covey.app.documents import (
     ReportedSettingDocument,
     Status,
 )
-from covey.app.event_documents import EVENT_ID, EVENTS, HistoryPage
+from covey.app.event_documents import EVENT_ID, EVENTS, HISTORY_CURSOR, HISTORY_PAGE_ENTRIES, HistoryPage
 from covey.app.metrics import FORMS
 from covey.app.openapi import Endpoint, Parameter, Schema, description
-from covey.app.operations.history_pages import CURSOR, PAGE_ENTRIES
 from covey.core.history.kinds import OperationKind
 from covey.limits.message import MAXIMUM_COUNTER
 from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
@@ -258,8 +257,10 @@ OPERATIONS = (
             ),
             _number("since", 0, 2**62, "only what was made since then by its author's clock, in Unix microseconds"),
             _number("last", 0, 2**31, "only the last so many; 0: all"),
-            _number("limit", 1, PAGE_ENTRIES, "entries of a page; a page of long ones ends sooner, and may be empty"),
-            Parameter("after", {"type": "string", "pattern": CURSOR}, "`next` of the page before, as it is"),
+            _number(
+                "limit", 1, HISTORY_PAGE_ENTRIES, "entries of a page; long ones end it sooner, and it may be empty"
+            ),
+            Parameter("after", {"type": "string", "pattern": HISTORY_CURSOR}, "`next` of the page before, as it is"),
         ),
         description="All pages show what had arrived when the first one was read; `event` is where the stream of "
         "events goes on after that, so that both together are everything, each once.",

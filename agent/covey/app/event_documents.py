@@ -9,6 +9,10 @@ from covey.app.documents import Count, GroupIdText, OrderedSettingDocument, Says
 
 OperationIdText = Annotated[str, Says(pattern="^[0-9a-f]{64}$", description="an operation's id")]
 DeviceKeyText = Annotated[str, Says(pattern="^[0-9a-f]{64}$", description="a device's signing key")]
+HISTORY_PAGE_ENTRIES = 256
+"""Of one page of a history, at most."""
+HISTORY_CURSOR = r"^([0-9]{1,18})\.([0-9]{1,18})\.([0-9a-f]{64})$"
+"""What had arrived, and the height and id of the last operation that was looked at."""
 EVENT_ID = "^[0-9a-f]{8}-[0-9]{1,18}$"
 EventIdText = Annotated[str, Says(pattern=EVENT_ID, description="where to resume the stream of events")]
 

@@ -27,6 +27,13 @@ class HeldPlaces(Protocol):
         """Return the link sequences of a span that its recipient lacks and the outbox does not hold."""
 
 
+class SentReports(Protocol):
+    """What was reported to others."""
+
+    def note_lacking(self, member: DeviceKey, first: int, last: int) -> None:
+        """Note that a member lacks what was sent at some places of its queue, both included."""
+
+
 class AcknowledgementRecords(Protocol):
     """What acknowledgements read and write."""
 
@@ -37,6 +44,10 @@ class AcknowledgementRecords(Protocol):
     @property
     def outbox(self) -> HeldPlaces:
         """Messages that wait for their recipients."""
+
+    @property
+    def setting_reports(self) -> SentReports:
+        """The reports of settings that were sent."""
 
     @property
     def received(self) -> ReceivedRecords:
@@ -101,6 +112,8 @@ class Acknowledgements:
         gone = self._records.outbox.let_go(author, span, received)
         if gone:
             self._resumptions[author, span.incarnation] = Resumption(tuple(gone))
+            for first, last in gone:
+                self._records.setting_reports.note_lacking(author, span.base + first, span.base + last)
         if begun:
             return RollbackDetected(author)
         return Seen(author, news=True) if freed else None

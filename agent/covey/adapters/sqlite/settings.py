@@ -18,6 +18,9 @@ _COLUMNS = "key, group_id, operation, author, state, held, former, code, why, tr
 _WAITING = f"peer.id << {PLACE_BITS} | setting_report_sent.place"
 _WAITS = f"EXISTS (SELECT 1 FROM peer JOIN outbox ON outbox.id = {_WAITING} WHERE signing_public = member)"  # noqa: S608
 
+_KNOWN = "EXISTS (SELECT 1 FROM peer WHERE signing_public = member AND place > base)"
+"""Of this incarnation: what an earlier one sent, its recipient can lack without saying so."""
+
 
 class OrderedSettingTable:
     """The settings that operators gave this device."""
@@ -69,7 +72,8 @@ class SettingReports:
     def sent(self, group_id: GroupId, member: DeviceKey) -> SentReport | None:
         """Return what a member was told last; None where that is nothing."""
         row = self._database.first(
-            f"SELECT digest, {_WAITS} FROM setting_report_sent WHERE group_id = ? AND member = ?",  # noqa: S608
+            f"SELECT CASE WHEN {_KNOWN} OR {_WAITS} THEN digest ELSE x'' END, {_WAITS} "  # noqa: S608 - our names
+            "FROM setting_report_sent WHERE group_id = ? AND member = ?",
             (group_id, member),
         )
         return None if row is None else SentReport(row[0], waits=bool(row[1]))
@@ -78,6 +82,13 @@ class SettingReports:
         """Note that a report waits for a member, at a place of its queue."""
         self._database.run(
             "INSERT OR REPLACE INTO setting_report_sent VALUES (?, ?, ?, ?)", (group_id, member, digest, place)
+        )
+
+    def note_lacking(self, member: DeviceKey, first: int, last: int) -> None:
+        """Note that a member lacks what was sent at some places of its queue, both included."""
+        self._database.run(
+            "UPDATE setting_report_sent SET digest = x'' WHERE member = ? AND place BETWEEN ? AND ?",
+            (member, first, last),
         )
 
     def keep(self, group_id: GroupId, device: DeviceKey, report: KeptReport) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covey.app.event_documents import HistoryEntry, HistoryPage
+from covey.app.event_documents import HISTORY_CURSOR, HISTORY_PAGE_ENTRIES, HistoryEntry, HistoryPage
 from covey.app.operations.groups import pick_member
 from covey.app.operations.history import KINDS, as_entry
 from covey.core.history.operation import read_operation
@@ -23,16 +23,11 @@ if TYPE_CHECKING:
     from covey.core.group.manifest import GroupManifest
     from covey.core.history.records import StoredOperation
 
-PAGE_ENTRIES = 256
-"""Of one page, at most; 64 KiB each at their largest, so..."""
 _PAGE_BYTES = 1024 * 1024
-"""...a page ends, too, when what it says has so many bytes."""
+"""A page ends, too, when what it says has so many bytes: operations have 64 KiB each at their largest."""
 _LOOKED_THROUGH = 4_096
 """Operations that one page looks at: where few are wanted, the next page goes on."""
 _WINDOW = 256
-
-CURSOR = r"^([0-9]{1,18})\.([0-9]{1,18})\.([0-9a-f]{64})$"
-"""What had arrived, and the height and id of the last operation that was looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,9 @@ class HistoryQuery:
         return of_author and self.kind in {"", entry.kind} and entry.made_at_us >= self.since_us
 
 
-def page(device: Device, query: HistoryQuery, after: str | None = None, limit: int = PAGE_ENTRIES) -> HistoryPage:
+def page(
+    device: Device, query: HistoryQuery, after: str | None = None, limit: int = HISTORY_PAGE_ENTRIES
+) -> HistoryPage:
     """Return the first operations that are wanted, or those after a page.
 
     Raises:
@@ -95,7 +92,7 @@ def pages(device: Device, query: HistoryQuery) -> Iterator[HistoryPage]:
 
 def _place(cursor: str) -> tuple[int, tuple[int, bytes]]:
     """Return what had arrived when the reading began, and the (height, id) that it has come to."""
-    if (match := re.fullmatch(CURSOR, cursor)) is None:
+    if (match := re.fullmatch(HISTORY_CURSOR, cursor)) is None:
         raise UsageError("after is no cursor of a page", hint="take `next` of the page before, as it is")
     return int(match[1]), (int(match[2]), bytes.fromhex(match[3]))
 

@@ -4,6 +4,8 @@
    another incarnation's is newer.
 2. While a report waits for a member, a further change adds none: what then holds is sent when that has been
    acknowledged. So who is away costs one row.
+3. Whose acknowledgement shows that it lacks the report that it had is told again: its state was restored or lost. So is
+   everybody once this device is in another incarnation: no acknowledgement speaks of what was sent before.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ _DOMAIN = b"covey/1 report"
 
 @dataclass(frozen=True, slots=True)
 class SentReport:
-    """The digest of a report that a member was sent; `waits` says that it has not acknowledged it yet."""
+    """The digest of a report that a member was sent; `waits` says that it has not acknowledged it yet.
+
+    Empty where it lacks that report, or may: it goes again (rule 3).
+    """
 
     digest: bytes
     waits: bool
@@ -48,6 +53,9 @@ class SettingReportRecords(Protocol):
 
     def note_sent(self, group_id: GroupId, member: DeviceKey, digest: bytes, place: Place) -> None:
         """Note that a report waits for a member, at a place of its queue."""
+
+    def note_lacking(self, member: DeviceKey, first: int, last: int) -> None:
+        """Note that a member lacks what was sent at some places of its queue, both included."""
 
     def of(self, group_id: GroupId, device: DeviceKey) -> KeptReport | None:
         """Return what a device has last reported."""

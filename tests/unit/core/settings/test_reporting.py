@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from covey.core.ids import OperationId
+from covey.core.ids import INCARNATION_BYTES, Incarnation, OperationId
 from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
 from covey.core.wire import cbor
 from covey.core.wire.message import MessageType
@@ -71,6 +72,54 @@ def test_an_older_report_that_comes_late_changes_nothing(tmp_path: Path) -> None
     kept = ben.store.setting_reports.of(group_id, ann.key)
     assert kept is not None
     assert SettingReport.from_wire(kept.body).settings[0].key == "new"
+
+
+def test_who_goes_back_to_an_old_state_is_told_again(tmp_path: Path) -> None:
+    ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
+    group_id = found(ann, ben)
+    carry(ann, ben)
+    ben.stop()
+    copy = tmp_path / "copy"
+    shutil.copy(ben.path, copy)
+    ben.restart()
+    _report(ann, group_id, ben, _setting("a"))
+    carry(ann, ben)
+    _restore(ben, copy)
+    assert ben.store.setting_reports.of(group_id, ann.key) is None
+    ann.blob(group_id, b"its acknowledgement shows what is lacking")
+    carry(ann, ben)
+    _report(ann, group_id, ben, _setting("a"))
+    carry(ann, ben)
+    kept = ben.store.setting_reports.of(group_id, ann.key)
+    assert kept is not None
+    assert SettingReport.from_wire(kept.body).settings == (_setting("a"),)
+    _report(ann, group_id, ben, _setting("a"))
+    assert ann.store.outbox.totals()[0] == 0, "once"
+
+
+def test_everybody_is_told_again_in_another_incarnation(tmp_path: Path) -> None:
+    ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
+    group_id = found(ann, ben)
+    _report(ann, group_id, ben, _setting("a"))
+    carry(ann, ben)
+    with ann.store.transaction():
+        ann.store.incarnations.renew(Incarnation(ann.rng(INCARNATION_BYTES)))
+    ann.restart()
+    for expected in (1, 0):
+        _report(ann, group_id, ben, _setting("a"))
+        assert ann.store.outbox.totals()[0] == expected
+        carry(ann, ben)
+
+
+def _restore(device: Device, copy: Path) -> None:
+    device.stop()
+    for file in device.path.parent.glob(f"{device.name}-*"):
+        file.unlink()
+    shutil.copy(copy, device.path)
+    device.restart()
+    with device.store.transaction():
+        device.store.incarnations.renew(Incarnation(device.rng(INCARNATION_BYTES)))
+    device.restart()
 
 
 @pytest.mark.parametrize(
