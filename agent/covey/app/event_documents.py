@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from covey.app.documents import Count, GroupIdText, OrderedSettingDocument, Says, Scalar, SettingStateText
 
@@ -115,6 +115,26 @@ class SettingReportEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderResultEvent:
+    """What a device, perhaps this one, has reported of a command; `order` is the command's operation.
+
+    `exit` is the program's exit code, or below 0 the signal that ended it. One that is not `judged` came before the
+    command: that it was for that device is not shown yet.
+    """
+
+    group_id: GroupIdText
+    at_us: Count
+    order: OperationIdText
+    device: DeviceKeyText
+    state: Literal["done", "stopped", "refused", "unknown"]
+    exit: int | None
+    code: str
+    why: str
+    output_bytes: Count
+    judged: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Missed:
     """Events after the one that was named are not to be had any more: read anew what you keep."""
 
@@ -127,6 +147,7 @@ EVENTS: dict[str, type] = {
     "group_destroyed": GroupEvent,
     "setting": SettingEvent,
     "setting_report": SettingReportEvent,
+    "order_result": OrderResultEvent,
     "missed": Missed,
 }
 """What the data of each type of event is."""

@@ -23,6 +23,7 @@ from covey.app.event_documents import (
     HistoryEntry,
     Missed,
     NamedMember,
+    OrderResultEvent,
     ReportedSettingEvent,
     SettingEvent,
     SettingReportEvent,
@@ -30,12 +31,13 @@ from covey.app.event_documents import (
 from covey.app.operations.history import as_entry
 from covey.app.operations.program_settings import ordered_settings
 from covey.core.history.operation import read_operation
-from covey.core.ids import DeviceKey, GroupId
+from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.settings.states import SettingReport
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
+    from covey.core.actions.received import KeptResult
     from covey.core.group.manifest import GroupManifest
     from covey.core.history.records import StoredOperation
 
@@ -50,7 +52,7 @@ class DeviceEvent:
 
     id: str
     type: str
-    data: HistoryEntry | GroupEvent | SettingEvent | SettingReportEvent | Missed
+    data: HistoryEntry | GroupEvent | SettingEvent | SettingReportEvent | OrderResultEvent | Missed
 
 
 def check_types(names: str) -> frozenset[str]:
@@ -133,7 +135,7 @@ class Events:
 
     def _other(self, event: KeptEvent) -> Iterator[DeviceEvent]:
         about = event.about
-        document: GroupEvent | SettingEvent | SettingReportEvent
+        document: GroupEvent | SettingEvent | SettingReportEvent | OrderResultEvent
         if event.kind == "setting":
             found = (each for each in ordered_settings(self._device) if each.key == about["key"])
             document = SettingEvent(about["key"], event.at_us, next(found, None))
@@ -144,10 +146,34 @@ class Events:
                 return
             reported = tuple(_reported(SettingReport.from_wire(kept.body)))
             document = SettingReportEvent(event.group_id.hex(), event.at_us, device.hex(), reported)
+        elif event.kind == "order_result":
+            order, device = (bytes.fromhex(about[name]) for name in ("order", "device"))
+            found_result = self._device.store.order_results.of_device(
+                event.group_id, OperationId(order), DeviceKey(device)
+            )
+            if found_result is None:
+                return
+            document = _result(event, found_result)
         else:
             came, went = (tuple(NamedMember(**each) for each in about.pop(name, ())) for name in ("added", "removed"))
             document = GroupEvent(event.group_id.hex(), event.at_us, added=came, removed=went, **about)
         yield DeviceEvent(self.position, event.kind, document)
+
+
+def _result(event: KeptEvent, kept: KeptResult) -> OrderResultEvent:
+    result = kept.result
+    return OrderResultEvent(
+        event.group_id.hex(),
+        event.at_us,
+        result.order.hex(),
+        kept.device.hex(),
+        result.state.name.lower(),  # type: ignore[arg-type]  # the names are the document's
+        result.exit,
+        result.code,
+        result.why,
+        kept.output_bytes,
+        kept.judged,
+    )
 
 
 def _reported(report: SettingReport) -> Iterable[ReportedSettingEvent]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from covey.app.device import Device, find_state, open_device
-from covey.app.event_documents import GroupEvent, HistoryEntry
+from covey.app.event_documents import GroupEvent, HistoryEntry, OrderResultEvent
 from covey.app.events import FROM_THE_BEGINNING, DeviceEvent, Events, check_types
 from covey.app.operations.history_pages import HistoryQuery, page
+from covey.core.actions.results import CommandState, OrderResult
 from covey.core.history.bodies import Note
+from covey.core.ids import OperationId
 from covey.errors import UsageError
 from covey.limits.storage import EVENTS_KEPT
 from tests.command import Here
@@ -133,3 +136,25 @@ def test_pages_and_the_events_after_them_are_everything_once(ann: Here) -> None:
         assert page(device, HistoryQuery(kind="merge")).entries == ()
         with pytest.raises(UsageError, match="no cursor"):
             page(device, HistoryQuery(), "x")
+
+
+def test_what_a_device_reports_of_a_command_is_told_once_and_never_after_the_power_goes(ann: Here) -> None:
+    with _opened(ann) as device:
+        events = Events(device, None, EVERYTHING)
+        group_id, own = device.pick_group(None).group_id, device.node.identity.signing_public
+        result = OrderResult(OperationId(bytes(32)), CommandState.DONE, 4, 7, 5, exit=3, output=b"all well")
+        keep = partial(device.store.order_results.keep, group_id, own, result, 9, 65_536, judged=True)
+        with suppress(InterruptedError), device.store.transaction():
+            keep()
+            raise InterruptedError
+        assert list(events.read()) == []
+        for _ in range(2):
+            with device.store.transaction():
+                keep()
+        [event] = events.read()
+        assert event.type == "order_result"
+        assert event.data == OrderResultEvent(
+            group_id.hex(), 9, "00" * 32, own.hex(), "done", 3, "", "", len(b"all well"), judged=True
+        )
+        device.store.order_results.forget(group_id)
+        assert list(Events(device, FROM_THE_BEGINNING, check_types("order_result")).read()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.events import EventTable
 from covey.core.actions.received import KeptResult, without_output
 from covey.core.actions.results import OrderResult
 from covey.core.ids import DeviceKey, GroupId, OperationId
@@ -17,8 +18,9 @@ _COLUMNS = "id, device, received_at, judged, output_bytes, output_kept, body"
 class OrderResultTables:
     """The results that have come."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, events: EventTable) -> None:
         self._database = database
+        self._events = events
 
     def keep(
         self, group_id: GroupId, device: DeviceKey, result: OrderResult, now_us: int, share: int, *, judged: bool
@@ -37,6 +39,7 @@ class OrderResultTables:
         if result.output:
             self._database.run("INSERT OR REPLACE INTO order_output VALUES (?, ?)", (row[0], result.output))
         self._make_room(group_id, device, share)
+        self._events.order_result(group_id, device, result.order, now_us)
         return True
 
     def _make_room(self, group_id: GroupId, device: DeviceKey, share: int) -> None:
@@ -69,6 +72,14 @@ class OrderResultTables:
             (group_id, operation),
         )
         return [_kept(row) for row in rows]
+
+    def of_device(self, group_id: GroupId, operation: OperationId, device: DeviceKey) -> KeptResult | None:
+        """Return what a device has reported of an order; None where that is nothing, or has gone."""
+        row = self._database.first(
+            f"SELECT {_COLUMNS} FROM order_result WHERE group_id = ? AND operation = ? AND device = ?",  # noqa: S608
+            (group_id, operation, device),
+        )
+        return None if row is None else _kept(row)
 
     def all(self, group_id: GroupId) -> Iterator[KeptResult]:
         """Yield all that was reported in a group, order by order."""

@@ -130,7 +130,7 @@ class SqliteStore:
         self.catching_up = CatchingUp(database)
         self.ordered_settings = OrderedSettingTable(database, self.events)
         self.setting_reports = SettingReports(database, self.events)
-        self.order_results = OrderResultTables(database)
+        self.order_results = OrderResultTables(database, self.events)
         self.commands = CommandTables(database)
         families = (self.operations, self.setting_reports, self.order_results, self.commands)
         self.invited_operators = InvitedOperators(database)
