@@ -37,7 +37,7 @@ def add_arguments(parser: Parser) -> None:
     history = actions.add("history", on_device(_history), "show who set what for whom, and when")
     for action in (set_, unset, history):
         action.add_argument("setting", metavar="SETTING", help="a setting, or a program's own: app.NAME")
-    set_.add_argument("value", metavar="VALUE", help="the new value, without TOML's quotes")
+    set_.add_argument("value", metavar="VALUE", help="the new value, without TOML's quotes; all members can read it")
     for action in (get, diff):
         action.add_argument("setting", nargs="?", default="", metavar="SETTING", help="the beginning of its name")
     for action in (set_, unset, diff):
