@@ -13,7 +13,7 @@ from covey.app.operations.history_writing import describe_group, group_profile, 
 from covey.app.wording import count
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option
-from covey.cli.group_view import group_as_json, show_group, show_members
+from covey.cli.group_view import group_as_json, show_group, show_members, show_profile
 from covey.cli.terminal import confirm, print_json
 from covey.core.ids import DeviceKey, device_name, fingerprint
 from covey.errors import LocalError, UsageError
@@ -217,7 +217,7 @@ def _show_decided(device: Device, decided: Decided, options: argparse.Namespace)
 
 
 def _profile(options: argparse.Namespace) -> None:
-    """Change what is named, then show the member, or the group."""
+    """Change what is named, then show it; where nothing is named, what the group is called and this device's record."""
     of_group = any(each is not None for each in (options.title, options.description, options.avatar))
     if of_group and (options.device or options.label is not None or options.capability):
         raise UsageError("a member and the group are changed one after the other", hint="two commands")
@@ -232,6 +232,8 @@ def _profile(options: argparse.Namespace) -> None:
         if options.label is not None or options.capability:
             change = groups.profile(target, options.label, options.capability)
             manifest = groups.change_group(device, manifest, change)
+        elif not options.device and not options.json:
+            show_profile(manifest, group_profile(device, manifest))
     show_members((pick_member(manifest, target.hex()),), own, as_json=options.json)
 
 

@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 def show_group(manifest: GroupManifest, profile: GroupProfile, own: DeviceKey) -> None:
     """Print a manifest for people, under what the group is called."""
-    print(f"group    {manifest.group_id.hex()}")
-    if profile.title:
-        print(f"title    {printable(profile.title)}")
-    for line in profile.description.splitlines():
-        print(f"         {printable(line)}")
+    show_profile(manifest, profile)
     state = f"issued by {device_name(manifest.issuer)}" if manifest.raw else "members disagree, which ends by itself"
     print(f"version  {manifest.version}, {state}")
     print(f"mode     {mode_name(manifest.mode)}, epoch {manifest.epoch}")
@@ -39,6 +35,15 @@ def show_group(manifest: GroupManifest, profile: GroupProfile, own: DeviceKey) -
     print_table(["member", "label", "capabilities", "role", "since"], rows)
     if manifest.banned:
         print("banned   " + ", ".join(device_name(ban.signing_public) for ban in manifest.banned))
+
+
+def show_profile(manifest: GroupManifest, profile: GroupProfile) -> None:
+    """Print which group it is, and what it is called, for people."""
+    print(f"group    {manifest.group_id.hex()}")
+    if profile.title:
+        print(f"title    {printable(profile.title)}")
+    for line in profile.description.splitlines():
+        print(f"         {printable(line)}")
 
 
 def show_members(members: Sequence[Member], own: DeviceKey, *, as_json: bool) -> None:

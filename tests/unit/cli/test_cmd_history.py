@@ -67,6 +67,15 @@ def test_a_checkpoint_is_proposed_shown_and_proved(ann: Here, tmp_path: Path) ->
     assert "part 1 of 1 of the state" in admin.ok("history", "show", proposed["id"])
 
 
+def test_a_profile_of_which_nothing_is_named_shows_the_groups_and_this_devices(ann: Here) -> None:
+    ann.ok("group", "profile", "--title", "Pumps", "--description", "north")
+    shown = ann.ok("group", "profile").splitlines()
+    assert [line.split()[-1] for line in shown[1:3]] == ["Pumps", "north"]
+    assert "(this device)" in shown[-1]
+    assert "Pumps" not in ann.ok("group", "profile", "--label", "mine")
+    assert len(ann.json("group", "profile")) == 1
+
+
 def test_a_peers_text_cannot_play_with_the_terminal(ann: Here) -> None:
     ann.ok("note", "\x1b[31mred\nsecond line")
     line = ann.ok("history").splitlines()
