@@ -283,13 +283,13 @@ def _lose_issuer(folder: Path, seed: int) -> None:
     stolen.blob(world.group_id, b"I am still here")
     steps = itertools.count()
 
-    def has_heard() -> bool:
+    def knows() -> bool:
         if next(steps) % _TALK_STEPS == 0:
             with speaker.store.transaction():
                 speaker.node.send_blob(world.group_id, b"traffic", speaker.now, to=hearer.key)
         return stolen.key not in _listed(world, sleeper)
 
-    world.run(has_heard, steps=1_200)  # ten minutes
+    world.run(knows, steps=1_200)  # ten minutes
 
 
 def _listed(world: World, device: Device) -> set[bytes]:
