@@ -402,9 +402,20 @@ class Device:
         return any(group == self.world.group_id for group, _, _ in self.store.groups.manifests())
 
     def _waits_in_vain(self, recipient: DeviceKey) -> bool:
-        """Say whether nothing waits for a recipient but the end of a group, which it may have forgotten: for a day."""
+        """Say whether nothing waits for a recipient but news of a group that was destroyed, which it has forgotten.
+
+        It takes no notice of them; its members repeat them for a day, and a removed device hears of it for 30.
+        """
+        governed = self.world.governed
+        if governed is None or not governed.is_forgotten_by(recipient):
+            return False
         rows = self.store.outbox.queued(recipient, Place(0), 1_000, 1_000_000)
-        return all(read_message(raw, verify=False).type is MessageType.REVOKE for _, raw in rows)
+        messages = [read_message(raw, verify=False) for _, raw in rows]
+        news = {MessageType.REVOKE, MessageType.GROUP_MANIFEST}
+        return all(
+            each.type is MessageType.LINK or (each.type in news and each.group_id == governed.group_id)
+            for each in messages
+        )
 
     def is_out_of(self, group_id: GroupId) -> bool:
         """Say whether the running node knows a group, and that it is no member of it."""
@@ -423,6 +434,5 @@ class Device:
             return False
         known = {device.identity.signing_public for device in self.world.devices}
         waiting = known.intersection(self.store.outbox.recipients())  # nobody else answers
-        if waiting and self.store.groups.revocations():
-            waiting = {each for each in waiting if not self._waits_in_vain(each)}
+        waiting = {each for each in waiting if not self._waits_in_vain(each)}
         return not waiting and (not self._nodes.collects or self.store.landing.size() == 0)

@@ -90,6 +90,11 @@ class Governed:
 
         person.in_another_process(work)
 
+    def is_forgotten_by(self, key: DeviceKey) -> bool:
+        """Say whether the group was destroyed, and a device has nothing of it any more."""
+        device = next(each for each in self._world.devices if each.identity.signing_public == key)
+        return self._destroyed and not device.store.groups.manifests_from(self.group_id, 1)
+
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def finish(self) -> None:

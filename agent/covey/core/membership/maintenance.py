@@ -102,7 +102,7 @@ class GroupMaintenance:
         `behind` says that the member has shown that it knows more.
         """
         trust = groups.trust(group_id)
-        if trust.current is None or trust.current.member(self._own) is None or trust.current.member(member) is None:
+        if trust.current is None or trust.current.member(self._own) is None:
             return []
         if group_id not in {group.group_id for group in groups.joined()}:
             return []
@@ -113,7 +113,7 @@ class GroupMaintenance:
         if pulls is None or pulls.held != held:
             pulls = self._pulls[group_id] = _Pulls(held, now.monotonic_us)
         pulls.open = behind or bool(early) or secret is None
-        if not pulls.open or now.monotonic_us < pulls.due_us:
+        if not pulls.open or now.monotonic_us < pulls.due_us or trust.current.member(member) is None:
             return []
         rounds, asked = divmod(pulls.times, _PULLS_MAX)
         if rounds and not asked:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from covey.core.group.manifest import GroupManifest, read_manifest
-from covey.core.group.messages import pull_from_wire
+from covey.core.group.messages import Bundle, pull_from_wire
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
 from covey.core.link.sealer import Outgoing
 from covey.core.membership.agreement import Agreement, agreement
@@ -353,6 +353,27 @@ def test_one_who_was_removed_is_told_that_by_any_member_it_still_meets_and_nothi
 
 
 # -- versions ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_secret_of_a_manifest_that_a_removed_device_brings_is_asked_of_the_others(make: Make) -> None:
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = found(ann, ben, cid)
+    _remove(ann, cid, group_id)
+    carry(ann, cid)
+    removal = ann.node.groups.group(group_id)
+    body, fresh = Bundle((removal.raw,)).to_wire(), Incarnation(b"anotherx")
+    message = write_message(
+        cid.identity, MessageType.GROUP_MANIFEST, ben.key, group_id, fresh, 1, LinkSeq(1), cid.now.wall_us, body
+    )
+    ben.receive(seal(message, ben.identity.noise_public, cid.rng(32), cid.rng(24)))
+    assert _members(ben, group_id) == {ann.key, ben.key}
+    with ann.store.transaction():
+        ann.node._queue.forget(ben.key)  # the issuer's own message is lost with its state
+    for _ in range(8):
+        ben.wait(60)
+        ben.maintain()
+        carry(ben, ann)
+    assert ben.node.groups.secret(group_id) == ann.node.groups.secret(group_id) is not None
 
 
 def test_a_version_without_heads_is_left_in_peace(make: Make) -> None:
