@@ -2,8 +2,8 @@
 
     orders      one row for each operation: who ordered what. Key: `operation`
     commands    what became of a command on a device, which reports that once. Key: `operation` and `author`
-    settings    what became of a setting on a device, each state once. Key: `operation`, `author`, `key`, `state` and
-                `code`
+    settings    what a device says has become of a setting, each time that it says so. Key: `operation`, `author`,
+                `key`, `state`, `code` and `reported_at`: a state may come back
 
 1. They are joined by `operation`, in whatever order they came: a result may be there before its order, or without it.
 2. Of a sealed value or argument the tables say that it is `secret`, and nothing else.
@@ -67,7 +67,7 @@ REPORTED = pa.struct(
 KEYS = {
     "orders": ("operation",),
     "commands": ("operation", "author"),
-    "settings": ("operation", "author", "key", "state", "code"),
+    "settings": ("operation", "author", "key", "state", "code", "reported_at"),
 }
 """The tables, and what no two rows of one have in common."""
 

@@ -37,9 +37,9 @@ def _order(author: Author, number: int, body: SettingOrder | CommandOrder) -> Op
     )
 
 
-def _applied(device: Author, order: Operation, state: SettingState = SettingState.APPLIED) -> bytes:
+def _reported(device: Author, order: Operation, state: SettingState, after_us: int) -> bytes:
     report = SettingReport((ReportedSetting("app.mode", order.id, state),))
-    return device.sign(MessageType.SETTING_REPORT, report.to_wire())
+    return device.sign(MessageType.SETTING_REPORT, report.to_wire(), NOW_US + after_us)
 
 
 def _rows(tables: Path, name: str) -> list[dict[str, Any]]:
@@ -61,15 +61,19 @@ def test_each_order_and_report_is_there_once(spark: SparkSession, tmp_path: Path
     reported = device.sign(MessageType.ORDER_RESULT, result.to_wire())
     collector.land(reported, device.measure(3))
     ingest(spark, tmp_path / "vault", tables, sink=sink)
-    handed_over, applied = _applied(device, setting, SettingState.HANDED_OVER), _applied(device, setting)
-    collector.land(setting.raw, handed_over, applied, _applied(device, setting), setting.raw)
+    handed_over = _reported(device, setting, SettingState.HANDED_OVER, 1)
+    applied = _reported(device, setting, SettingState.APPLIED, 2)
+    collector.land(setting.raw, handed_over, applied, applied, setting.raw)
     other.land(setting.raw, command.raw, applied, reported)
     ingest(spark, tmp_path / "vault", tables, sink=sink)
-    other.land(command.raw, handed_over, reported, _applied(device, setting))
+    reverted = _reported(device, setting, SettingState.REVERTED, 3)
+    again = _reported(device, setting, SettingState.APPLIED, 4)
+    other.land(command.raw, handed_over, reported, reverted, again)
     ingest(spark, tmp_path / "vault", tables, sink=sink)
     assert sorted(row["operation"] for row in _rows(tables, "orders")) == sorted([command.id.hex(), setting.id.hex()])
     [done] = _rows(tables, "commands")
     assert (done["operation"], done["author"], len(done["output"])) == (command.id.hex(), device.author, 65_536)
-    assert sorted(row["state"] for row in _rows(tables, "settings")) == ["applied", "handed_over"]
+    said = sorted(_rows(tables, "settings"), key=lambda row: row["reported_at"])
+    assert [row["state"] for row in said] == ["handed_over", "applied", "reverted", "applied"]
     assert len(_rows(tables, "readings")) == 3
     assert not table_files(tables, "quarantine")
