@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 
 from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser
+from covey.cli.live_screen import interval_option, read_interval, watch
 from covey.cli.status_view import BOARDS_HEAD, DEVICES_HEAD, boards, devices, overview
 from covey.cli.terminal import table_lines
-from covey.errors import UsageError
 
 if TYPE_CHECKING:
-    import curses
-
     from covey.app.documents import Status
 
 _LOSSES = ("dropped_", "quarantined_", "lost_", "refused_", "unresolved_")
@@ -30,60 +28,21 @@ _LOSSES = ("dropped_", "quarantined_", "lost_", "refused_", "unresolved_")
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument("--once", action="store_true", help="print one picture and end")
-    parser.add_argument(
-        "--interval", type=float, default=2.0, metavar="SECONDS", help="time between two pictures (default: 2)"
-    )
+    interval_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Draw until somebody has seen enough."""
-    if not 0.1 <= options.interval <= 3600:
-        raise UsageError("--interval must be between 0.1 and 3600 seconds")
+    interval_s = read_interval(options.interval)
     view = _View(options)
     if options.once or not sys.stdout.isatty():
         view.look()
-        time.sleep(options.interval)
+        time.sleep(interval_s)
         view.look()
         print("\n".join(view.lines()))
         return 0
-    import curses
-
-    try:
-        curses.wrapper(lambda screen: _live(screen, view, options.interval))
-    except curses.error as error:
-        raise UsageError(
-            f"this terminal cannot be drawn on: {error}", hint="is TERM right? covey top --once"
-        ) from error
+    watch(view.picture, interval_s, "covey top --once")
     return 0
-
-
-def _live(screen: curses.window, view: _View, interval_s: float) -> None:
-    import curses
-
-    curses.use_default_colors()
-    curses.curs_set(0)
-    while True:
-        view.look()
-        _draw(screen, list(view.lines()))
-        deadline = time.monotonic() + interval_s
-        while (left_s := deadline - time.monotonic()) > 0:
-            screen.timeout(max(1, int(left_s * 1000)))
-            key = screen.getch()
-            if key in {ord("q"), ord("Q"), 27}:
-                return
-            if key == curses.KEY_RESIZE:
-                _draw(screen, list(view.lines()))
-            elif key == curses.ERR and not sys.stdin.isatty():
-                return  # the terminal has gone, and with it whoever looked
-
-
-def _draw(screen: curses.window, lines: list[str]) -> None:
-    """Show as much as fits."""
-    height, width = screen.getmaxyx()
-    screen.erase()
-    for place, line in enumerate(lines[:height]):
-        screen.addnstr(place, 0, line, width - 1)  # the last column of the last line would scroll
-    screen.refresh()
 
 
 class _View:
@@ -98,6 +57,11 @@ class _View:
         """Ask how it is."""
         with device_api(self._options) as device:
             self._before, self._now = self._now, (time.monotonic(), device.status())
+
+    def picture(self) -> Iterator[str]:
+        """Look, and yield what is seen."""
+        self.look()
+        return self.lines()
 
     def lines(self) -> Iterator[str]:
         """Yield the picture."""

@@ -59,3 +59,15 @@ MAXIMUM_KEY_OBJECT_ITEMS = 3 * MAXIMUM_VAULT_KEYS + 1
 VAULT_ROTATION_US = 30_000_000
 """Least time between two rotations of a running collector, which lands nothing while the next one is due: whoever
 lets devices in and removes them again and again fills neither the key file nor the disk."""
+
+MAXIMUM_LOOK_BYTES = 64 * MIB
+"""Segments that one look at a fleet's newest readings opens, as stored: seconds of work on a Pi."""
+
+MAXIMUM_SHOWN_SERIES = 256
+"""Series of one device whose last values are shown: a page of them is read by a person."""
+
+MAXIMUM_SHOWN_CHARACTERS = 200
+"""Characters of a text that are shown as a last value."""
+
+MAXIMUM_SHOWN_LOSSES = 1_000
+"""Records of loss of one device that are counted in one look."""

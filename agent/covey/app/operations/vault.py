@@ -15,12 +15,15 @@ from covey.errors import LocalError, MalformedError, UsageError
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from covey.app.device import Device
     from covey.app.roles.compactor import Compaction
     from covey.app.roles.node_keys import NodeKeys
-    from covey.app.roles.vault_survey import NodeState, Progress, VaultFinding, VaultSurvey
+    from covey.app.roles.vault_survey import NodeState, Progress, StoreMemory, VaultFinding, VaultSurvey
     from covey.core.vault.key_file import KeyFile
-    from covey.core.vault.keys import VaultKey
+    from covey.core.vault.keys import KeyRing, VaultKey
+    from covey.core.vault.reading import VaultReader
     from covey.ports import ObjectStore
 
 _SEEN_FOLDER = "vault-seen"
@@ -130,7 +133,7 @@ def status_of_vault(device: Device, location: str | None) -> VaultStatus:
     """Return what each node has put into the vault."""
     survey = _survey(device, location)
     now_us = device.clock.wall_us()
-    nodes = tuple(_node_status(state, now_us) for state in survey.states(_nodes(device, survey)))
+    nodes = tuple(_node_status(state, now_us) for state in survey.states(vault_nodes(device, survey.nodes())))
     return VaultStatus(nodes, device.store.landing.size())
 
 
@@ -161,7 +164,7 @@ def _since(keys: tuple[VaultKey, ...]) -> str:
 def verify_vault(device: Device, location: str | None, progress: Progress) -> list[VaultFinding]:
     """Open everything that is listed, verify every signature, and return what is wrong."""
     survey = _survey(device, location)
-    return list(survey.verify(_nodes(device, survey), progress))
+    return list(survey.verify(vault_nodes(device, survey.nodes()), progress))
 
 
 def mirror_vault(device: Device, location: str | None, destination: str, progress: Progress) -> list[VaultFinding]:
@@ -170,7 +173,7 @@ def mirror_vault(device: Device, location: str | None, destination: str, progres
 
     survey = _survey(device, location)
     mirror = open_object_store(destination, Path.cwd())
-    return list(survey.pull(_nodes(device, survey), mirror, progress))
+    return list(survey.pull(vault_nodes(device, survey.nodes()), mirror, progress))
 
 
 def compact_vault(
@@ -214,24 +217,42 @@ def _open_store(device: Device, location: str | None) -> ObjectStore:
     return open_object_store(location or str(device.config.vault.location), base)
 
 
-def _survey(device: Device, location: str | None) -> VaultSurvey:
-    from covey.adapters.objects.folder import DirectoryStore
-    from covey.app.roles.vault_survey import StoreMemory, VaultSurvey
+def vault_reader(device: Device, location: str | None) -> VaultReader:
+    """Return what reads this device's vault, and remembers the last good manifest of each node.
 
-    _require_keys(device)
-    keys = device.folder.vault_key.read().ring()
-    memory = StoreMemory(DirectoryStore(device.folder.path / _SEEN_FOLDER), keys.vault_id)
-    return VaultSurvey(_open_store(device, location), keys, memory)
+    Raises:
+        LocalError: this device has no vault's keys.
+    """
+    from covey.core.vault.reading import VaultReader
+
+    keys, memory = _keys_and_memory(device)
+    return VaultReader(_open_store(device, location), keys, memory)
 
 
-def _nodes(device: Device, survey: VaultSurvey) -> list[str]:
-    """Return the nodes to look at: all that have a manifest or had one, this device, the collectors of its groups."""
+def vault_nodes(device: Device, known: Iterable[str] = ()) -> list[str]:
+    """Return the nodes to look at: those that are known of, this device, the collectors of its groups."""
     collectors = {device.node.identity.signing_public} | {
         member.keys.signing_public
         for group in device.node.groups.joined()
         for member in group.with_capability(COLLECTOR)
     }
-    return sorted(survey.nodes() | {node_id(key).hex() for key in collectors})
+    return sorted({*known, *(node_id(key).hex() for key in collectors)})
+
+
+def _survey(device: Device, location: str | None) -> VaultSurvey:
+    from covey.app.roles.vault_survey import VaultSurvey
+
+    keys, memory = _keys_and_memory(device)
+    return VaultSurvey(_open_store(device, location), keys, memory)
+
+
+def _keys_and_memory(device: Device) -> tuple[KeyRing, StoreMemory]:
+    from covey.adapters.objects.folder import DirectoryStore
+    from covey.app.roles.vault_survey import StoreMemory
+
+    _require_keys(device)
+    keys = device.folder.vault_key.read().ring()
+    return keys, StoreMemory(DirectoryStore(device.folder.path / _SEEN_FOLDER), keys.vault_id)
 
 
 # -- its keys ---------------------------------------------------------------------------------------------------------

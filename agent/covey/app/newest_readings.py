@@ -1,0 +1,164 @@
+"""What the newest segments of a vault say of each device: its last values, and what it lost.
+
+1. Segments are read from the newest backwards: looking costs what is looked at, not what the vault holds.
+2. A second look reads what has come since the first.
+3. What a device may have us keep is bounded, as is what is read at all.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from covey.core import crypto
+from covey.core.ids import DeviceKey, NodeId
+from covey.core.telemetry.batch import Batch, ClockKind
+from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
+from covey.core.vault.documents import SegmentEntry, SegmentRecord, open_segment
+from covey.core.vault.reading import Floor, Trouble, VaultReader
+from covey.core.wire.message import Loss, LossReason, Message, MessageType, read_message
+from covey.errors import RemoteError
+from covey.limits.vault import (
+    MAXIMUM_LOOK_BYTES,
+    MAXIMUM_SHOWN_CHARACTERS,
+    MAXIMUM_SHOWN_LOSSES,
+    MAXIMUM_SHOWN_SERIES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LastValue:
+    """The reading of a series with the latest time: microseconds since 1970, by the clock that `clock` tells of."""
+
+    name: str
+    unit: str
+    value: float | bool | str
+    at_us: int
+    clock: ClockKind
+
+
+@dataclass(slots=True)
+class NewestOfDevice:
+    """What was found of one device, in what was read."""
+
+    received_at_us: int = 0
+    """When a collector took its newest message, by the collector's clock."""
+    values: dict[tuple[str, str], LastValue] = field(default_factory=dict)
+    left_out: int = 0
+    """Readings of series beyond those that are kept."""
+    losses: dict[bytes, tuple[LossReason, int]] = field(default_factory=dict)
+    """Why and how many messages it has admitted to be lost, by the digest of the record: two collectors may have it."""
+
+    def lost(self) -> dict[str, int]:
+        """Return the messages that it has admitted to be lost, by the reason."""
+        found: dict[str, int] = {}
+        for reason, count in self.losses.values():
+            found[reason.name.lower()] = found.get(reason.name.lower(), 0) + count
+        return found
+
+
+class NewestReadings:
+    """What a vault's newest segments say, by device; kept over many looks."""
+
+    def __init__(self) -> None:
+        self.devices: dict[DeviceKey, NewestOfDevice] = {}
+        self.unreadable = 0
+        """Segments and messages that could not be read."""
+        self._upto: dict[str, int] = {}
+        self._known = KnownLayouts()
+
+    def look(self, reader: VaultReader, nodes: Iterable[str], since_us: int, enough: Callable[[int], bool]) -> None:
+        """Read what is new in the segments of some nodes.
+
+        Args:
+            reader: the vault.
+            nodes: hex ids.
+            since_us: segments that were closed earlier are not read.
+            enough: asked with a segment's time; whether those of that time and before it are not needed.
+
+        Raises:
+            StorageError: the vault cannot be read.
+        """
+        nodes, read = list(nodes), 0
+        before = dict(self._upto)
+        for node, entry in _backwards(reader, nodes, before):
+            read += entry.size
+            if entry.created_at_us < since_us or read > MAXIMUM_LOOK_BYTES or enough(entry.created_at_us):
+                return
+            self._upto[node] = max(entry.number, self._upto.get(node, 0))
+            self._take_segment(reader, node, entry)
+
+    def _take_segment(self, reader: VaultReader, node: str, entry: SegmentEntry) -> None:
+        content = reader.segment(node, entry)
+        try:
+            if content is None:
+                self.unreadable += 1
+                return
+            for record in open_segment(reader.key_for(node, content), NodeId(bytes.fromhex(node)), entry, content):
+                self.take(record)
+        except RemoteError:
+            self.unreadable += 1
+
+    def take(self, record: SegmentRecord) -> None:
+        """Take what a record of a segment says of its author; what is no message of a device is passed over."""
+        try:
+            message = read_message(record.message, verify=False)
+            if message.type in {MessageType.TELEMETRY, MessageType.LOSS}:
+                self._take_message(read_message(record.message), record.received_at_us)
+        except RemoteError:
+            self.unreadable += 1
+
+    def _take_message(self, message: Message, received_at_us: int) -> None:
+        device = self.devices.setdefault(message.author, NewestOfDevice())
+        if message.type is MessageType.LOSS:
+            self._take_loss(device, message)
+            return
+        device.received_at_us = max(device.received_at_us, received_at_us)
+        _, batch = read_telemetry(message.body, self._known)
+        self._take_batch(device, batch)
+
+    def _take_loss(self, device: NewestOfDevice, message: Message) -> None:
+        loss = Loss.from_wire(message.body)
+        count = sum(last - first + 1 for first, last in loss.places)
+        if len(device.losses) < MAXIMUM_SHOWN_LOSSES:
+            device.losses[crypto.digest(b"covey/1 loss", message.raw)] = loss.reason, count
+
+    def _take_batch(self, device: NewestOfDevice, batch: Batch) -> None:
+        for name, unit, at_us, value in batch.readings():
+            known = device.values.get((name, unit))
+            if known is None and len(device.values) >= MAXIMUM_SHOWN_SERIES:
+                device.left_out += 1
+            elif known is None or at_us > known.at_us:
+                shown = _shown(value)
+                device.values[name, unit] = LastValue(name, unit, shown, at_us, batch.clock.kind)
+
+
+def _shown(value: float | bool | str | bytes) -> float | bool | str:
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    return value[:MAXIMUM_SHOWN_CHARACTERS] if isinstance(value, str) else value
+
+
+def _backwards(reader: VaultReader, nodes: Iterable[str], upto: dict[str, int]) -> Iterator[tuple[str, SegmentEntry]]:
+    """Yield the segments of several nodes beyond those that are known, the newest first."""
+    return heapq.merge(
+        *(_of_node(reader, node, upto.get(node, 0)) for node in nodes), key=lambda each: -each[1].created_at_us
+    )
+
+
+def _of_node(reader: VaultReader, node: str, upto: int) -> Iterator[tuple[str, SegmentEntry]]:
+    found = reader.manifest(node, Floor())
+    manifest = reader.held(node) if isinstance(found, Trouble) else found
+    if manifest is None:
+        return
+    for entry in reversed(manifest.segments):
+        if entry.number <= upto:
+            return
+        yield node, entry
+    for named in reversed(manifest.ranges):
+        entries = reader.range_entries(node, named)
+        for entry in () if isinstance(entries, Trouble) else reversed(entries):
+            if entry.number <= upto:
+                return
+            yield node, entry

@@ -1,0 +1,97 @@
+"""Looking into the newest part of a vault: each device's last values, and what it admits to have lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from covey.adapters.objects.folder import DirectoryStore
+from covey.app.newest_readings import NewestOfDevice, NewestReadings
+from covey.core.ids import DeviceKey
+from covey.core.telemetry.batch import ClockKind, ClockReading
+from covey.core.vault.keys import KeyRing
+from covey.core.vault.reading import VaultReader
+from covey.limits.vault import MAXIMUM_SHOWN_CHARACTERS, MAXIMUM_SHOWN_SERIES
+from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector
+
+_MINUTE_US = 60_000_000
+
+
+def _look(newest: NewestReadings, collector: Collector, since_us: int = 0, enough_before_us: int = 0) -> None:
+    reader = VaultReader(DirectoryStore(collector.vault), KeyRing((collector.key,)))
+    newest.look(reader, [collector.node.hex()], since_us, lambda at_us: at_us < enough_before_us)
+
+
+def _of(newest: NewestReadings, author: Author) -> NewestOfDevice:
+    return newest.devices[DeviceKey(author.identity.signing_public)]
+
+
+def _values(newest: NewestReadings, author: Author) -> dict[str, object]:
+    return {each.name: each.value for each in _of(newest, author).values.values()}
+
+
+def test_the_reading_with_the_latest_time_counts_whenever_it_came(tmp_path: Path) -> None:
+    collector = Collector(tmp_path / "vault")
+    author = Author(collector, 1)
+    new = author.telemetry([("t", "Cel", BOOTED_US - 10, 21.5), ("on", "", BOOTED_US - 10, True)])
+    late = author.telemetry([("t", "Cel", BOOTED_US - 900, 3.0), ("door", "", BOOTED_US - 900, "open")])
+    collector.land(new, received_at_us=NOW_US)
+    collector.land(late, received_at_us=NOW_US + _MINUTE_US)
+    newest = NewestReadings()
+    _look(newest, collector)
+    assert _values(newest, author) == {"t": 21.5, "on": True, "door": "open"}
+    found = _of(newest, author)
+    assert found.received_at_us == NOW_US + _MINUTE_US
+    assert found.values["t", "Cel"].at_us == NOW_US - 10
+    assert found.values["t", "Cel"].clock is ClockKind.SYNCHRONISED
+
+
+def test_a_second_look_reads_what_is_new_and_the_first_no_further_than_needed(tmp_path: Path) -> None:
+    collector = Collector(tmp_path / "vault")
+    early, author = Author(collector, 1), Author(collector, 2)
+    collector.land(early.measure(3), received_at_us=NOW_US)
+    second = collector.land(author.telemetry([("n", "", BOOTED_US - 5, 1)]), received_at_us=NOW_US + _MINUTE_US)
+    newest = NewestReadings()
+    _look(newest, collector, enough_before_us=NOW_US + 1)
+    assert newest.devices.keys() == {author.identity.signing_public}
+    collector.segment_path(second).unlink()  # what was read once is not read again
+    collector.land(author.telemetry([("n", "", BOOTED_US - 1, 2)]), received_at_us=NOW_US + 2 * _MINUTE_US)
+    _look(newest, collector)
+    assert _values(newest, author) == {"n": 2.0}
+    assert newest.unreadable == 0
+
+
+def test_losses_are_counted_once_and_by_their_reason(tmp_path: Path) -> None:
+    collector = Collector(tmp_path / "vault")
+    author = Author(collector, 1)
+    author.seq = 20
+    record = author.loss(3, 7)
+    collector.land(record, author.loss(9, 9))
+    collector.land(record)
+    newest = NewestReadings()
+    _look(newest, collector)
+    assert _of(newest, author).lost() == {"outbox_full": 6}
+
+
+def test_what_a_hostile_member_has_shown_is_bounded_and_hides_nobody_else(tmp_path: Path) -> None:
+    collector = Collector(tmp_path / "vault")
+    hostile, other = Author(collector, 1), Author(collector, 2)
+    flood = hostile.telemetry([(f"s{n}", "", BOOTED_US - 1, n) for n in range(MAXIMUM_SHOWN_SERIES + 9)])
+    text = hostile.telemetry([("s0", "", BOOTED_US, "x" * 4_000)])
+    collector.land(flood, text, b"no message at all", other.telemetry([("t", "", BOOTED_US - 1, 7)]))
+    newest = NewestReadings()
+    _look(newest, collector)
+    assert len(_of(newest, hostile).values) == MAXIMUM_SHOWN_SERIES
+    assert _of(newest, hostile).left_out == 9
+    assert all(len(str(each)) <= MAXIMUM_SHOWN_CHARACTERS for each in _values(newest, hostile).values())
+    assert _values(newest, other) == {"t": 7.0}
+    assert newest.unreadable == 1
+
+
+def test_times_of_a_clock_that_nobody_has_set_are_told_as_such(tmp_path: Path) -> None:
+    collector = Collector(tmp_path / "vault")
+    author = Author(collector, 1)
+    clock = ClockReading(author.boot_id, BOOTED_US, 5_000_000, ClockKind.UNSYNCHRONISED)
+    collector.land(author.telemetry([("t", "", BOOTED_US, 1)], clock))
+    newest = NewestReadings()
+    _look(newest, collector)
+    assert _of(newest, author).values["t", ""].clock is ClockKind.UNSYNCHRONISED
