@@ -264,9 +264,12 @@ class ObjectStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProgramEnd:
-    """How a program has ended: its exit code, or a signal's number below 0, and the beginning of what it wrote."""
+    """How a program has ended: its exit code, or a signal's number below 0, and the beginning of what it wrote.
 
-    code: int
+    A code of None says that nobody knows.
+    """
+
+    code: int | None
     output: bytes
     cut: bool
     timed_out: bool
@@ -276,10 +279,18 @@ class RunningProgram(Protocol):
     """A program that runs within its bounds."""
 
     def look(self, now_us: int) -> ProgramEnd | None:
-        """Return how it has ended; None while it runs. Never waits; at its time it is ended, with its children."""
+        """Return how it has ended; None while it runs. Never waits; at its time it is ended, with its children.
+
+        Raises:
+            ActionError: it was not started after all.
+        """
 
     def stop(self) -> ProgramEnd:
-        """End it now, with its children."""
+        """End it now, with its children.
+
+        Raises:
+            ActionError: it was not started after all.
+        """
 
 
 class Programs(Protocol):

@@ -55,7 +55,7 @@ exec unshare --mount --cgroup --pid --fork --kill-child --uts --ipc sh -ec "$2" 
 """
 
 # Credentials come to a service by a mount in /run that propagates, made under a /dev of its own; user namespaces are
-# refused in a chroot, hence pivot_root.
+# refused in a chroot, hence pivot_root. Each boot has a boot id of its own, as on a machine of its own.
 _BOOT = """
 mount --bind "$1" "$1"
 mount -t proc proc "$1/proc"
@@ -63,8 +63,12 @@ mount -t sysfs sysfs "$1/sys"
 mount -t cgroup2 cgroup2 "$1/sys/fs/cgroup"
 mount -t tmpfs tmpfs "$1/run"
 mount -t tmpfs tmpfs "$1/tmp"
+cat /proc/sys/kernel/random/uuid >"$1/run/boot_id"
+mount --bind "$1/run/boot_id" "$1/proc/sys/kernel/random/boot_id"
 mount -t tmpfs -o mode=755 tmpfs "$1/dev"
-mkdir "$1/dev/shm"
+mkdir "$1/dev/shm" "$1/dev/pts" "$1/dev/mqueue"
+mount -t devpts -o newinstance,ptmxmode=0666 devpts "$1/dev/pts"
+ln -s pts/ptmx "$1/dev/ptmx"
 cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty "$1/dev"
 cd "$1"
 pivot_root . mnt
@@ -93,6 +97,10 @@ class Booted:
         """Name its PID 1, as it is known outside."""
         self._pid = pid
 
+    def goes_down(self) -> None:
+        """Wait until it is off."""
+        wait_until(lambda: not Path(f"/proc/{self._pid}").exists(), "the machine goes down")
+
     def run(self, *words: str, feed: str = "", code: int | None = 0) -> str:
         """Run a program inside, as root; return what it printed."""
         enter = ["nsenter", f"--target={self._pid}", "--mount", "--pid", "--root", "--wd=/"]
@@ -102,6 +110,15 @@ class Booted:
         )
         assert code is None or done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
         return done.stdout
+
+    def processes(self) -> list[str]:
+        """Return the command lines of all that runs inside."""
+        own, found = Path(f"/proc/{self._pid}/ns/pid").readlink(), []
+        for each in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (each / "ns/pid").readlink() == own:
+                    found.append((each / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip())
+        return found
 
     def shown(self, unit: str, *names: str) -> list[str]:
         """Return properties of a unit."""

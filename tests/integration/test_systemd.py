@@ -19,6 +19,7 @@ from tests.waiting import GUARD_S, wait_until
 UNITS = Path(__file__).parents[2] / "agent/systemd"
 AGENTS = ("covey.service", "covey-collector.service")
 ALL = (*AGENTS, "covey-ingest.service")
+ACTION = "covey-action@.service"
 
 
 @pytest.fixture
@@ -41,16 +42,30 @@ def analyze(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
-@pytest.mark.parametrize("unit", ALL)
+@pytest.mark.parametrize("unit", [*ALL, ACTION])
 def test_a_unit_has_no_mistakes(analyze: Callable[..., subprocess.CompletedProcess[str]], unit: str) -> None:
     done = analyze(unit, "verify", "--man=no")
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("unit", ALL)
+@pytest.mark.parametrize("unit", [*ALL, ACTION])
 def test_a_unit_is_a_tight_sandbox(analyze: Callable[..., subprocess.CompletedProcess[str]], unit: str) -> None:
     done = analyze(unit, "security", "--offline=true", "--threshold=20", "--no-pager")
     assert done.returncode == 0, done.stdout
+
+
+def test_the_socket_of_actions_is_the_agents_alone(
+    analyze: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    analyze(ACTION, "verify", "--man=no")  # lays it beside
+    socket_unit = tmp_path / "covey-action.socket"
+    shutil.copy(UNITS / socket_unit.name, socket_unit)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(socket_unit)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    settings = dict(_settings(socket_unit.name))
+    assert (settings["SocketUser"], settings["SocketMode"]) == ("covey", "0600")
 
 
 def _settings(unit: str) -> list[tuple[str, str]]:

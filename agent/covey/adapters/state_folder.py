@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 SYSTEM_STATE = Path("/var/lib/covey")
 """The state of the machine's own agent, as the packaged units run it."""
 
+MACHINE_CONFIG = Path("/etc/covey")
+"""What root says of the machine's own agent."""
+
+ACTION_SOCKET = Path("/run/covey-action.socket")
+"""Where systemd listens for it (`covey-action.socket`)."""
+
 _MAXIMUM_PASSWORD_BYTES = 1024
 _SECRETS = ("identity.key", "noise.keys", "relay.password", "relay.pem", "ordered.json")
 
@@ -60,7 +66,7 @@ class StateFolder:
     @classmethod
     def at(cls, path: Path, config_path: Path | None = None) -> StateFolder:
         """Name a folder; nothing is touched. The machine's own agent has settings in /etc/covey, too."""
-        machine_config = Path("/etc/covey") if path == SYSTEM_STATE and config_path is None else None
+        machine_config = MACHINE_CONFIG if path == SYSTEM_STATE and config_path is None else None
         return cls(path, config_path or path / "config.toml", machine_config)
 
     def create(self, values: Mapping[str, Value], passphrase: bytearray | None = None) -> Identity:
@@ -134,6 +140,11 @@ class StateFolder:
     def actions(self) -> Path:
         """The folder of what operators may have this device do, as its owner defines it."""
         return (self.machine_config or self.config_path.parent) / "operations.d"
+
+    @property
+    def action_socket(self) -> Path | None:
+        """Where the machine's own agent has actions done by units of their own, if that is enabled."""
+        return ACTION_SOCKET if self.machine_config is not None else None
 
     def wipe(self) -> None:
         """Forget this device: keys, database, credential. At the next start it is a new one (000.23).

@@ -1,7 +1,13 @@
-"""How the words of an action become a program: the owner's, this Covey's own command line, or the agent itself."""
+"""How the words of an action become a program: the owner's, this Covey's own command line, or the agent itself.
+
+The owner's runs in a systemd unit of its own where `covey-action.socket` is there, and as a child of the agent
+elsewhere. Covey's own command line is a child always: it is the agent's own program, on the agent's own state.
+"""
 
 from __future__ import annotations
 
+import os
+import pwd
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.programs import ChildPrograms
+from covey.adapters.unit_programs import UnitPrograms
 from covey.config.actions import AGENT, COVEY
-from covey.core.actions.definition import Invocation
+from covey.core.actions.definition import Invocation, UnitRights
 from covey.core.actions.results import NOT_STARTED
 from covey.errors import ActionError
 from covey.ports import ProgramEnd, RunningProgram
@@ -18,15 +25,18 @@ from covey.ports import ProgramEnd, RunningProgram
 if TYPE_CHECKING:
     from covey.app.runtime import AgentRole
 
+UNIT = "covey-action.socket"
+
 _RUN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from covey.cli.main import main; sys.exit(main())"
 
 
 class ActionPrograms:
     """Has them run; implements `ports.Programs`."""
 
-    def __init__(self, state: Path, agent: Mapping[str, Callable[[], None]]) -> None:
+    def __init__(self, state: Path, agent: Mapping[str, Callable[[], None]], units: UnitPrograms | None = None) -> None:
         self._state = state
         self._agent = agent
+        self._units = units
         self._children = ChildPrograms()
 
     def start(self, invocation: Invocation, now_us: int) -> RunningProgram:
@@ -45,8 +55,23 @@ class ActionPrograms:
         if first == COVEY:
             package = str(Path(__file__).parents[2])
             command = (sys.executable, "-I", "-c", _RUN, package, *words, "--state", str(self._state))
-            invocation = replace(invocation, argv=command)
+            return self._children.start(replace(invocation, argv=command), now_us)
+        if self._units is not None and self._units.answer():
+            return self._units.start(invocation, now_us)
+        if needs_unit(invocation.rights):
+            why = f"it needs the rights of {invocation.rights.user}, which {UNIT} alone gives it"
+            raise ActionError(f"{why}: that is not enabled here", NOT_STARTED, hint=f"systemctl enable --now {UNIT}")
         return self._children.start(invocation, now_us)
+
+
+def needs_unit(rights: UnitRights) -> bool:
+    """Say whether an action cannot be the agent's child: it is another user's."""
+    if not rights.user:
+        return False
+    try:
+        return pwd.getpwnam(rights.user).pw_uid != os.geteuid()
+    except KeyError:
+        return True
 
 
 @dataclass(frozen=True, slots=True)

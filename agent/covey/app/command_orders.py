@@ -6,22 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covey.adapters.action_files import read_action_file
 from covey.adapters.journal import report
-from covey.app import shipped_files
+from covey.adapters.unit_programs import UnitPrograms
 from covey.app.action_programs import ActionPrograms, agent_actions
+from covey.app.owners_actions import owners_action
 from covey.app.pins import pins
 from covey.app.roles.ordered_actions import OrderedActions, OrderedGroup
-from covey.config.actions import read_action
 from covey.core.actions.definition import ActionDefinition
 from covey.core.actions.execution import Execution
 from covey.core.actions.given import GroupCommands, NewCommands
 from covey.core.actions.records import CommandRecords, Moment, ObeyedSince
-from covey.core.actions.results import NOT_ALLOWED, NOT_DEFINED
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.kinds import OperationKind
 from covey.core.ids import GroupId, Incarnation, OperationId
-from covey.errors import ActionError, ConfigurationError, UsageError
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.store import SqliteStore
@@ -35,13 +32,14 @@ _KINDS = (OperationKind.OPERATOR, OperationKind.COMMAND, OperationKind.APPROVAL)
 
 def commands_role(device: Device, restart: Callable[[], None], roles: Sequence[AgentRole]) -> OrderedActions:
     """Return the role that does what operators have told a device to do; `roles` are those that can be told."""
-    commands = device.store.commands
+    commands, path = device.store.commands, device.folder.action_socket
+    units = None if path is None else UnitPrograms(path)
     return OrderedActions(
         device.store,
         commands,
         Execution(commands, OwnerActions(device)),
         PinnedCommands(device.store, lambda group_id: pins(device, group_id)),
-        ActionPrograms(device.folder.path, agent_actions(restart, roles)),
+        ActionPrograms(device.folder.path, agent_actions(restart, roles), units),
         device.clock,
         report,
     )
@@ -60,7 +58,7 @@ def end_obeying(device: Device) -> None:
 class OwnerActions:
     """The actions that a device's owner lets operators have done; implements `execution.ActionOwner`.
 
-    An owner's own definition comes before the one of that name that Covey brings.
+    What they are is read anew each time.
     """
 
     def __init__(self, device: Device) -> None:
@@ -72,21 +70,7 @@ class OwnerActions:
         Raises:
             ActionError: it is not, or is none.
         """
-        if name not in self._device.config.operations.commands:
-            why = f"this device's owner lets no operator have {name} done"
-            raise ActionError(why, NOT_ALLOWED, hint="operations.commands names what they may")
-        try:
-            return read_action_file(self._device.folder.actions, name) or _shipped(name)
-        except ConfigurationError as error:
-            raise ActionError(str(error), NOT_DEFINED, hint=error.hint) from error
-        except UsageError as error:
-            why = f"{name} is not defined on this device"
-            raise ActionError(why, NOT_DEFINED, hint=f"operations.d/{name}.toml defines it") from error
-
-
-def _shipped(name: str) -> ActionDefinition:
-    path = f"operations.d/{name}.toml"
-    return read_action(name, shipped_files.read(path), path)
+        return owners_action(self._device.folder.actions, self._device.config.operations.commands, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ _COMMANDS = {
     "join": ("join", "join the group of an invite"),
     "requests": ("requests", "list, accept or decline invitations to further groups"),
     "run": ("run", "run the agent: sensors, outbox, inbox"),
+    "serve-action": ("serve_action", "do one action for the machine's agent; systemd starts it"),
     "collect": ("collect", "run the agent as a collector that lands telemetry in a vault"),
     "send": ("send", "send a blob to every member of a group"),
     "recv": ("recv", "take blobs that have arrived"),
@@ -48,7 +49,7 @@ _COMMANDS = {
 }
 
 
-_STATELESS = {"ingest", "files", "completion"}
+_STATELESS = {"serve-action", "ingest", "files", "completion"}
 """What needs no device."""
 
 READER_GONE = 141

@@ -19,6 +19,14 @@ characters = "abcdefghijklmnopqrstuvwxyz-"
 
 The first word is a program's whole path; or `covey`, this Covey's own command line; or `agent`, followed by what the
 agent itself is to do. `ends = "agent"` (or "machine") says that doing it ends the agent (or the machine).
+
+[unit]                   # where systemd runs it in a unit of its own: what that has beyond a user who may write nothing
+user = "root"
+groups = ["systemd-journal"]
+writes = ["/var/lib/pump"]
+devices = ["/dev/ttyUSB0"]
+capabilities = ["CAP_SYS_TIME"]
+network = true
 """
 
 from __future__ import annotations
@@ -37,6 +45,7 @@ from covey.core.actions.definition import (
     LimitedText,
     ProgramBounds,
     Shape,
+    UnitRights,
 )
 from covey.errors import ConfigurationError
 from covey.limits.actions import (
@@ -46,6 +55,7 @@ from covey.limits.actions import (
     MAXIMUM_ACTION_SUMMARY_BYTES,
     MAXIMUM_ACTION_WORDS,
     MAXIMUM_ARGUMENT_CHOICES,
+    MAXIMUM_UNIT_RIGHTS,
 )
 from covey.limits.message import MAXIMUM_COUNTER
 from covey.limits.orders import (
@@ -59,9 +69,14 @@ from covey.limits.units import KIB, MIB
 COVEY = "covey"
 AGENT = "agent"
 
-_KEYS = ("summary", "argv", "idempotent", "ends", "seconds", "memory_mib", "output_kib", "arguments")
+_KEYS = ("summary", "argv", "idempotent", "ends", "seconds", "memory_mib", "output_kib", "arguments", "unit")
 _SHAPES = ("integer", "choice", "text", "characters", "dash")
+_RIGHTS = ("user", "groups", "writes", "devices", "capabilities", "network")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_-]*[a-z0-9])?")
+_ACCOUNT = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
+_PATH = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9_.@:+-]{1,255}){1,32}")
+_DEVICE = re.compile(r"/dev(/[A-Za-z0-9_@:+-][A-Za-z0-9_.@:+-]{0,254}){1,8}")
+_CAPABILITY = re.compile(r"CAP_[A-Z_]{1,32}")
 _HINT = "docs/operations.md shows a whole definition"
 
 
@@ -97,7 +112,36 @@ def read_action(name: str, text: str, where: str) -> ActionDefinition:
         _whole(content, "memory_mib", where, 256, MAXIMUM_ACTION_MIB) * MIB,
         _whole(content, "output_kib", where, most_kib, most_kib) * KIB,
     )
-    return ActionDefinition(name, summary, tuple(argv), arguments, idempotent, Ends(ends), bounds)
+    rights = _rights(content.get("unit", {}), f"{where}: [unit]")
+    return ActionDefinition(name, summary, tuple(argv), arguments, idempotent, Ends(ends), bounds, rights)
+
+
+def _rights(content: object, where: str) -> UnitRights:
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{where} is a table", hint=_HINT)
+    _check_keys(content, _RIGHTS, where)
+
+    def some(key: str, shape: re.Pattern[str], what: str) -> tuple[str, ...]:
+        def fits(value: object) -> bool:
+            return isinstance(value, list) and len(value) <= MAXIMUM_UNIT_RIGHTS and all(map(is_one, value))
+
+        def is_one(value: object) -> bool:
+            return isinstance(value, str) and shape.fullmatch(value) is not None
+
+        return tuple(_take(content, key, where, fits, f"a list of at most {MAXIMUM_UNIT_RIGHTS} {what}", default=[]))
+
+    return UnitRights(
+        _take(content, "user", where, lambda value: value == "" or _is_account(value), "a user's name", default=""),
+        some("groups", _ACCOUNT, "groups"),
+        some("writes", _PATH, "whole paths"),
+        some("devices", _DEVICE, "paths in /dev"),
+        some("capabilities", _CAPABILITY, "names like CAP_SYS_TIME"),
+        _take(content, "network", where, lambda value: type(value) is bool, "true or false", default=False),
+    )
+
+
+def _is_account(value: object) -> bool:
+    return isinstance(value, str) and _ACCOUNT.fullmatch(value) is not None
 
 
 def _check_name(name: str, maximum: int, where: str) -> None:

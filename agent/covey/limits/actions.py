@@ -19,6 +19,12 @@ MAXIMUM_ACTION_SUMMARY_BYTES = 128
 MAXIMUM_ARGUMENT_CHOICES = 256
 """What an argument may be, one by one, and how many different characters a text may be made of."""
 
+MAXIMUM_UNIT_RIGHTS = 16
+"""Groups, paths, devices and capabilities of each kind that a definition may give to an action's unit."""
+
+MAXIMUM_ACTION_TASKS = 64
+"""Processes and threads of an action's unit: a program with some children, and no fork bomb."""
+
 MAXIMUM_ACTION_SECONDS = 3_600
 """The longest that an action may run; what takes longer is a service that an action starts."""
 

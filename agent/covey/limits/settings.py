@@ -10,6 +10,9 @@ MAXIMUM_ALLOWED_SETTINGS = 64
 MAXIMUM_ORDERED_BYTES = 256 * KIB
 """The file of the settings that operators gave: `MAXIMUM_REPORTED_SETTINGS` at their longest, as JSON."""
 
+MAXIMUM_CONFIGURATION_BYTES = 256 * KIB
+"""A file of settings that root's own program reads: every setting with a page of comments."""
+
 SETTING_TRIES = 3
 """Starts of an agent with a setting that has not proved itself; the next one goes without it."""
 

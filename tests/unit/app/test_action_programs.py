@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from covey.adapters.unit_programs import UnitProgram, UnitPrograms
 from covey.app.action_programs import ActionPrograms, agent_actions
 from covey.app.roles.sensors import Sensors
-from covey.core.actions.definition import Invocation, ProgramBounds
+from covey.core.actions.definition import Invocation, ProgramBounds, UnitRights
 from covey.core.actions.results import NOT_STARTED
 from covey.errors import ActionError
 from covey.limits.units import MIB
@@ -57,3 +62,39 @@ def test_the_agent_does_what_it_can_and_nothing_else(tmp_path: Path) -> None:
 def test_an_agent_with_sensors_can_read_them() -> None:
     sensors = Sensors(list, None, 1_000_000, lambda _level, _line: None)  # type: ignore[arg-type] # it publishes nothing
     assert {*agent_actions(lambda: None, [sensors])} == {"restart", "read"}
+
+
+class _Units(UnitPrograms):
+    """Units of their own, as a test has them."""
+
+    def __init__(self, *, there: bool) -> None:
+        super().__init__(Path("/nowhere"))
+        self.there = there
+        self.started: list[tuple[str, ...]] = []
+
+    def answer(self) -> bool:
+        return self.there
+
+    def start(self, invocation: Invocation, now_us: int) -> UnitProgram:
+        self.started.append(invocation.argv)
+        return UnitProgram(socket.socket(), now_us)
+
+
+def test_the_owners_programs_have_units_of_their_own_where_these_are(tmp_path: Path) -> None:
+    units = _Units(there=True)
+    programs = ActionPrograms(tmp_path, agent_actions(lambda: None, []), units)
+    for argv in (("/bin/echo", "a"), ("covey", "status"), ("agent", "restart")):
+        _start(programs, *argv).stop()
+    assert units.started == [("/bin/echo", "a")]
+    units.there = False
+    assert _ended(_start(programs, "/bin/echo", "a b")).output == b"a b\n"
+
+
+def test_another_users_rights_are_not_the_agents_to_give(tmp_path: Path) -> None:
+    programs = ActionPrograms(tmp_path, {}, _Units(there=False))
+    own = pwd.getpwuid(os.geteuid()).pw_name
+    echo = Invocation("test", {}, ("/bin/echo", "a"), _BOUNDS, UnitRights(user=own))
+    assert _ended(programs.start(echo, 0)).code == 0
+    with pytest.raises(ActionError, match=r"covey-action\.socket") as caught:
+        programs.start(replace(echo, rights=UnitRights(user="nobody-knows")), 0)
+    assert caught.value.code == NOT_STARTED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from covey.config.actions import read_action
-from covey.core.actions.definition import Ends, ProgramBounds
+from covey.core.actions.definition import Ends, ProgramBounds, UnitRights
 from covey.errors import ConfigurationError
 from covey.limits.units import KIB, MIB
 
@@ -112,3 +112,49 @@ def test_a_mistake_is_named(before: str, after: str, says: str) -> None:
 def test_a_file_has_an_actions_name_and_is_toml() -> None:
     assert "a name is" in _refused(_WHOLE, "Restart Service")
     assert "restart-service.toml" in _refused("argv = [")
+
+
+_UNIT = """
+[unit]
+user = "pump"
+groups = ["dialout"]
+writes = ["/var/lib/pump", "/run/pump-1.2"]
+devices = ["/dev/ttyUSB0"]
+capabilities = ["CAP_SYS_TIME"]
+network = true
+"""
+
+
+def test_a_unit_has_no_rights_but_those_that_are_named() -> None:
+    assert read_action("a", _WHOLE, "a.toml").rights == UnitRights()
+    paths = ("/var/lib/pump", "/run/pump-1.2")
+    expected = UnitRights("pump", ("dialout",), paths, ("/dev/ttyUSB0",), ("CAP_SYS_TIME",), network=True)
+    assert read_action("a", _WHOLE + _UNIT, "a.toml").rights == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("user", "usr"),
+        ('"pump"', '"0"'),
+        ('"pump"', '"pump\\nGroup=root"'),
+        ('"pump"', '"%n"'),
+        ('["dialout"]', '"dialout"'),
+        ('["dialout"]', "[1]"),
+        ('["dialout"]', '["di alout"]'),
+        ('["dialout"]', str(["a"] * 17)),
+        ('"/var/lib/pump"', '"var"'),
+        ('"/var/lib/pump"', '"/var/../etc"'),
+        ('"/var/lib/pump"', '"-/etc"'),
+        ('"/var/lib/pump"', '"/var/lib/%i"'),
+        ('"/var/lib/pump"', '"/var/a b"'),
+        ('"/dev/ttyUSB0"', '"/etc/passwd"'),
+        ('"/dev/ttyUSB0"', '"/dev/../etc"'),
+        ('"CAP_SYS_TIME"', '"~CAP_SYS_TIME"'),
+        ("true", "1"),
+        ('user = "pump"', 'user = ["pump"]'),
+    ],
+)
+def test_a_right_is_a_plain_name_or_path(before: str, after: str) -> None:
+    assert before in _UNIT
+    assert "[unit]" in _refused(_WHOLE + _UNIT.replace(before, after))

@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from covey.core.actions.definition import Ends
 from covey.core.actions.execution import Begun, End, Execution
 from covey.core.actions.given import NewCommands
 from covey.core.actions.received import without_output
 from covey.core.actions.records import CommandRecord, CommandRecords, Moment, ObeyedSince
-from covey.core.actions.results import AGENT_ENDED, TIME, CommandState
+from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.orders import Obeying
 from covey.core.ids import GroupId, Incarnation, OperationId, device_name
@@ -114,17 +115,14 @@ class OrderedActions:
         """End the program that runs, unless it has ended by itself, and keep what became of it."""
         if self._running is None:
             return
-        begun, program = self._running.begun, self._running.program
-        self._running = None
-        end = program.look(now.monotonic_us)
-        if end is None:
-            stopped = program.stop()
-            why = "the agent ended before it did, and ended it"
-            kept = End(CommandState.STOPPED, AGENT_ENDED, why, output=stopped.output, cut=stopped.cut)
-        else:
-            kept = _end(begun, end)
+        running, self._running = self._running, None
+        kept = _looked(running, now)
+        if kept is None:
+            kept = _stopped(running)
+            if running.begun.invocation.ends is not Ends.NOTHING:
+                return  # it may have ended this very agent: the next one finds it begun, and what has come to pass
         moment = self._moment(now)
-        self._keep(lambda: [self._execution.end(begun, kept, moment)])
+        self._keep(lambda: [self._execution.end(running.begun, kept, moment)])
         self._report_results(node, now)
 
     def _moment(self, now: Now) -> Moment:
@@ -186,10 +184,10 @@ class OrderedActions:
     def _advance(self, now: Now, moment: Moment) -> bool:
         """Look at the program that runs, or begin the next one; return whether to look again soon."""
         if self._running is not None:
-            begun, end = self._running.begun, self._running.program.look(now.monotonic_us)
+            running, end = self._running, _looked(self._running, now)
             if end is not None:
                 self._running = None
-                self._keep(lambda: [self._execution.end(begun, _end(begun, end), moment)])
+                self._keep(lambda: [self._execution.end(running.begun, end, moment)])
             return True
         if not self._records.waiting():
             return False
@@ -210,7 +208,7 @@ class OrderedActions:
         try:
             program = self._programs.start(begun.invocation, now.monotonic_us)
         except ActionError as error:
-            end = End(CommandState.REFUSED, error.code, str(error))
+            end = _refused(error)
             self._keep(lambda: [self._execution.end(begun, end, moment)])
         else:
             self._running = _Running(begun, program)
@@ -237,12 +235,40 @@ class OrderedActions:
         node.results.queue(group, record, now)
 
 
+def _looked(running: _Running, now: Now) -> End | None:
+    """Return how a program has ended, if it has."""
+    try:
+        end = running.program.look(now.monotonic_us)
+    except ActionError as error:
+        return _refused(error)
+    return None if end is None else _end(running.begun, end)
+
+
+def _stopped(running: _Running) -> End:
+    """End a program, for the agent ends."""
+    try:
+        end = running.program.stop()
+    except ActionError as error:
+        return _refused(error)
+    if end.code is None:
+        return _end(running.begun, end)
+    why = "the agent ended before it did, and ended it"
+    return End(CommandState.STOPPED, AGENT_ENDED, why, output=end.output, cut=end.cut)
+
+
+def _refused(error: ActionError) -> End:
+    return End(CommandState.REFUSED, error.code, str(error))
+
+
 def _end(begun: Begun, end: ProgramEnd) -> End:
-    if not end.timed_out:
-        return End(CommandState.DONE, exit=end.code, output=end.output, cut=end.cut)
-    seconds = begun.invocation.bounds.time_us // 1_000_000
-    why = f"it was ended after {seconds} s, the time that this device's owner gives it"
-    return End(CommandState.STOPPED, TIME, why, output=end.output, cut=end.cut)
+    if end.timed_out:
+        seconds = begun.invocation.bounds.time_us // 1_000_000
+        why = f"it was ended after {seconds} s, the time that this device's owner gives it"
+        return End(CommandState.STOPPED, TIME, why, output=end.output, cut=end.cut)
+    if end.code is None:
+        why = "whoever did it for the agent went down meanwhile; it may be done, and is not repeated"
+        return End(CommandState.UNKNOWN, WENT_DOWN, why, output=end.output, cut=end.cut)
+    return End(CommandState.DONE, exit=end.code, output=end.output, cut=end.cut)
 
 
 def _author(record: CommandRecord) -> str:

@@ -6,6 +6,7 @@
 3. An argument is a whole number between two, one of some texts, or a text of some characters, none of which is a
    control character. Whether a value is one is found in a time that grows with its length alone.
 4. A text does not begin with `-`, so that nobody makes an option of it, unless the owner says that it may.
+5. What a program may do beyond its command line, where it has a unit of its own, the definition says, and no argument.
 """
 
 from __future__ import annotations
@@ -82,6 +83,21 @@ class ProgramBounds:
     output_bytes: int = MAXIMUM_ACTION_OUTPUT_BYTES
 
 
+@dataclass(frozen=True, slots=True)
+class UnitRights:
+    """What an action's unit has beyond a user of its own, who exists while it runs and may write nothing."""
+
+    user: str = ""
+    """Whose rights it has; "": that user's of its own."""
+    groups: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    """Paths."""
+    devices: tuple[str, ...] = ()
+    """Paths in /dev."""
+    capabilities: tuple[str, ...] = ()
+    network: bool = False
+
+
 class Ends(Enum):
     """What an action ends, beside its program: whoever finds that again, started anew, knows that it was done."""
 
@@ -98,6 +114,8 @@ class Invocation:
     arguments: Mapping[str, str] = field(repr=False)
     argv: tuple[str, ...] = field(repr=False)
     bounds: ProgramBounds
+    rights: UnitRights = UnitRights()
+    ends: Ends = Ends.NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +129,7 @@ class ActionDefinition:
     idempotent: bool = False
     ends: Ends = Ends.NOTHING
     bounds: ProgramBounds = ProgramBounds()
+    rights: UnitRights = UnitRights()
 
     def invocation(self, given: Mapping[str, str]) -> Invocation:
         """Return what is to be run with these arguments.
@@ -126,7 +145,7 @@ class ActionDefinition:
             if why := self.arguments[name].objection(value):
                 raise ActionError(f"{self.name}: {name} {why}", ARGUMENTS)
         argv = tuple(PLACEHOLDER.sub(lambda found: given[found[1]], word) for word in self.argv)
-        return Invocation(self.name, given, argv, self.bounds)
+        return Invocation(self.name, given, argv, self.bounds, self.rights, self.ends)
 
     def _takes(self) -> str:
         return ", ".join(self.arguments) or "none"

@@ -13,7 +13,7 @@ from covey.adapters.sqlite.salvage import salvage
 from covey.app.command_orders import PinnedCommands
 from covey.app.roles.ordered_actions import OrderedActions
 from covey.core.actions import results
-from covey.core.actions.definition import ActionDefinition, Invocation, ProgramBounds
+from covey.core.actions.definition import ActionDefinition, Ends, Invocation, ProgramBounds
 from covey.core.actions.execution import Execution
 from covey.core.actions.results import CommandState, OrderResult
 from covey.core.group.manifest import GroupManifest
@@ -35,8 +35,14 @@ class _Program:
     def __init__(self, ends_at_us: int) -> None:
         self._ends_at_us = ends_at_us
         self.code: int | None = None
+        self.lost = False
+        self.refusal: ActionError | None = None
 
     def look(self, now_us: int) -> ProgramEnd | None:
+        if self.refusal is not None:
+            raise self.refusal
+        if self.lost:
+            return ProgramEnd(None, b"", cut=False, timed_out=False)
         if self.code is not None:
             return ProgramEnd(self.code, b"oh", cut=False, timed_out=False)
         return ProgramEnd(-9, b"here", cut=True, timed_out=True) if now_us >= self._ends_at_us else None
@@ -90,10 +96,11 @@ class Machine:
 
     def action(self, name: str) -> ActionDefinition:
         """Return what the owner has defined."""
-        if name not in {"note", "note-again"}:
+        if name not in {"note", "note-again", "reboot"}:
             raise ActionError(name, results.NOT_ALLOWED)
+        ends = Ends.MACHINE if name == "reboot" else Ends.NOTHING
         bounds = ProgramBounds(600_000_000)
-        return ActionDefinition(name, name, ("/bin/note",), idempotent=name == "note-again", bounds=bounds)
+        return ActionDefinition(name, name, ("/bin/note",), {}, name == "note-again", ends, bounds)
 
     def monotonic_us(self) -> int:
         return self.device.now.monotonic_us
@@ -324,6 +331,38 @@ def test_what_the_agent_ends_is_reported(fleet: Fleet) -> None:
     fleet.machine.role.stop(fleet.ben.node, fleet.ben.now)
     assert fleet.machine.result(order) == ("STOPPED", results.AGENT_ENDED)
     assert fleet.ben.store.outbox.totals()[0] == 1
+
+
+def test_what_may_have_ended_the_agent_is_found_out_by_the_next_one(fleet: Fleet) -> None:
+    order = fleet.order("reboot")
+    fleet.machine.turn()
+    fleet.machine.role.stop(fleet.ben.node, fleet.ben.now)
+    assert fleet.machine.result(order) == ("BEGUN", "")
+    fleet.machine.restart()
+    fleet.machine.turn()
+    assert fleet.machine.result(order) == ("UNKNOWN", results.WENT_DOWN), "the machine has not gone down"
+    assert fleet.machine.effects == ["reboot"]
+
+
+def test_what_nobody_knows_is_unknown_and_not_repeated(fleet: Fleet) -> None:
+    order = fleet.order("note-again")
+    fleet.machine.turn()
+    fleet.machine.programs[-1].lost = True
+    fleet.machine.turn()
+    assert fleet.machine.result(order) == ("UNKNOWN", results.WENT_DOWN)
+    assert fleet.machine.effects == ["note-again"]
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_what_was_not_started_after_all_is_refused(fleet: Fleet, stops: bool) -> None:
+    order = fleet.order()
+    fleet.machine.turn()
+    fleet.machine.programs[-1].refusal = ActionError("root does not allow it", results.NOT_ALLOWED)
+    if stops:
+        fleet.machine.role.stop(fleet.ben.node, fleet.ben.now)
+    else:
+        fleet.machine.turn()
+    assert fleet.machine.result(order) == ("REFUSED", results.NOT_ALLOWED)
 
 
 def test_who_is_no_operator_any_more_has_nothing_done(fleet: Fleet) -> None:

@@ -1,0 +1,103 @@
+"""What the agent and `covey-action@.service` say to each other, one packet each way (docs/operations.md).
+
+The agent names an action and its arguments: `[action, [[name, value], …]]`. It is told how that has ended, with the
+beginning of what it wrote: `[outcome, exit, output, cut, code, why]`. Where it shuts its side, what runs is ended, and
+where it has gone, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from covey.core.wire import cbor
+from covey.errors import MalformedError
+from covey.limits.actions import MAXIMUM_ACTION_OUTPUT_BYTES, MAXIMUM_RESULT_CODE_BYTES, MAXIMUM_RESULT_WHY_BYTES
+from covey.limits.orders import (
+    MAXIMUM_ACTION_BYTES,
+    MAXIMUM_ARGUMENT_BYTES,
+    MAXIMUM_ARGUMENT_NAME_BYTES,
+    MAXIMUM_ARGUMENTS,
+)
+
+REQUEST_BYTES = (
+    MAXIMUM_ACTION_BYTES + MAXIMUM_ARGUMENTS * (MAXIMUM_ARGUMENT_NAME_BYTES + MAXIMUM_ARGUMENT_BYTES + 8) + 16
+)
+ANSWER_BYTES = MAXIMUM_ACTION_OUTPUT_BYTES + MAXIMUM_RESULT_CODE_BYTES + MAXIMUM_RESULT_WHY_BYTES + 64
+
+
+class ActionOutcome(IntEnum):
+    """How it went."""
+
+    ENDED = 0
+    TIMED_OUT = 1
+    REFUSED = 2
+    """Nothing was begun."""
+    UNKNOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ActionAnswer:
+    """What became of an action; `exit` is an exit code, or below 0 a signal."""
+
+    outcome: ActionOutcome
+    exit: int = 0
+    output: bytes = field(default=b"", repr=False)
+    cut: bool = False
+    code: str = ""
+    why: str = ""
+
+    def to_wire(self) -> bytes:
+        """Return the packet."""
+        why = self.why.encode()[:MAXIMUM_RESULT_WHY_BYTES].decode(errors="ignore")
+        return cbor.encode([int(self.outcome), self.exit, self.output, self.cut, self.code, why])
+
+    @classmethod
+    def from_wire(cls, packet: bytes) -> ActionAnswer:
+        """Parse a packet.
+
+        Raises:
+            RemoteError: it is none.
+        """
+        outcome, exit_code, output, cut, code, why = cbor.record(
+            cbor.decode(packet, ANSWER_BYTES),
+            "answer",
+            cbor.uint(max(ActionOutcome)),
+            cbor.integer,
+            cbor.octets_to(MAXIMUM_ACTION_OUTPUT_BYTES),
+            cbor.boolean,
+            cbor.text(MAXIMUM_RESULT_CODE_BYTES),
+            cbor.text(MAXIMUM_RESULT_WHY_BYTES),
+        )
+        return cls(ActionOutcome(outcome), exit_code, output, cut, code, why)
+
+
+def to_request(action: str, arguments: Mapping[str, str]) -> bytes:
+    """Return the packet that asks for an action."""
+    return cbor.encode([action, sorted([name, value] for name, value in arguments.items())])
+
+
+def read_request(packet: bytes) -> tuple[str, dict[str, str]]:
+    """Return which action is asked for, and its arguments.
+
+    Raises:
+        RemoteError: it is no request.
+    """
+    action, pairs = cbor.record(
+        cbor.decode(packet, REQUEST_BYTES),
+        "request",
+        cbor.text(MAXIMUM_ACTION_BYTES),
+        cbor.many(_pair, MAXIMUM_ARGUMENTS),
+    )
+    arguments = dict(pairs)
+    if len(arguments) < len(pairs):
+        raise MalformedError("an argument stands there twice")
+    return action, arguments
+
+
+def _pair(value: object) -> tuple[str, str]:
+    name, given = cbor.record(
+        value, "argument", cbor.text(MAXIMUM_ARGUMENT_NAME_BYTES), cbor.text(MAXIMUM_ARGUMENT_BYTES)
+    )
+    return name, given

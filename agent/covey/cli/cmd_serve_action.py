@@ -1,0 +1,28 @@
+"""`covey serve-action UNIT`: do one action for the machine's agent; `covey-action@.service` runs it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+from pathlib import Path
+
+from covey.cli.grammar import Parser
+from covey.errors import UsageError
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's options."""
+    parser.add_argument("unit", metavar="UNIT", help="this very unit's name; the agent's connection is stdin")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Answer the one request on stdin."""
+    from covey.app.action_service import serve_machine
+
+    runtime = os.environ.get("RUNTIME_DIRECTORY")
+    if runtime is None:
+        raise UsageError("systemd starts this", hint="sudo systemctl enable --now covey-action.socket")
+    with socket.socket(fileno=0) as channel:
+        serve_machine(channel, Path(runtime), options.unit)
+    return 0
