@@ -20,6 +20,7 @@ from typing import Any
 import duckdb
 
 from covey.errors import StorageError
+from covey_ingest import report_orders
 from covey_ingest.table_files import TABLES, as_file_system, checked_root, files_and_times
 from covey_ingest.table_locations import Bucket
 
@@ -36,9 +37,12 @@ _COLUMNS = {
     "losses": "author VARCHAR, reason VARCHAR, first BIGINT, last BIGINT, received_at TIMESTAMPTZ",
     "quarantine": "author VARCHAR, reason VARCHAR, detail VARCHAR, received_at TIMESTAMPTZ, node VARCHAR, "
     "first_segment BIGINT, last_segment BIGINT",
+    **report_orders.COLUMNS,
 }
 _BY_ARRIVAL = ("readings", "losses")
 """Tables of which only the window is told; what is in quarantine may have no time of arrival."""
+_OF_ANYBODY = "orders"
+"""The table whose authors are not those of whom it tells: with `author`, what that device was ordered counts, too."""
 
 _FLEET = """
     SELECT count(*) AS devices, count_if(epoch_us(last_seen) < $since) AS silent, sum(boots)::BIGINT AS boots,
@@ -88,6 +92,7 @@ _SECTIONS = {
                approx_quantile((epoch_us(received_at) - epoch_us(time)) / 1e6, 0.99)
                    FILTER (time_quality = 'synchronised') AS p99_s
         FROM readings WHERE epoch_us(received_at) <= $now GROUP BY ALL ORDER BY interval""",
+    **report_orders.SECTIONS,
 }
 
 Row = dict[str, Any]
@@ -133,6 +138,8 @@ def make_report(location: str, now_us: int, window_us: int | None, author: str =
                     database.register_filesystem(as_file_system(root))
                 for table in TABLES:
                     _view(database, root, table, since if table in _BY_ARRIVAL else 0, author)
+                for view in report_orders.VIEWS:
+                    database.execute(view)
                 return _report(database, name, author, now_us, since)
         except duckdb.Error as error:
             raise StorageError(
@@ -150,7 +157,7 @@ def _view(database: duckdb.DuckDBPyConnection, root: Path | Bucket, table: str, 
     else:
         rows = database.read_parquet(list(files), union_by_name=True, filename=True)
         columns = [f"{name if name in rows.columns else 'NULL'}::{kind} AS {name}" for name, kind in wanted.items()]
-        if author:
+        if author and table != _OF_ANYBODY:
             rows = rows.filter(f"starts_with(author, '{author}')")
         if since:
             rows = rows.filter(f"received_at >= to_timestamp({since / 1e6})")
@@ -167,7 +174,7 @@ def _report(database: duckdb.DuckDBPyConnection, tables: str, author: str, now: 
     (arrivals,) = _rows(database, "SELECT min(epoch_us(received_at)) AS first FROM readings", {})
     first = since or arrivals["first"] or now
     width = max((now - first) // PLOTTED, 1)
-    given = {"since": since, "first": first, "width": width, "now": now}
+    given: dict[str, int | str] = {"since": since, "first": first, "width": width, "now": now, "author": author}
     quantiles = {"landed": _LANDED, "ingested": _INGESTED}
     names = {0.5: "p50", 0.95: "p95", 0.99: "p99", 1: "max"}
     return FleetReport(
@@ -186,7 +193,7 @@ def _report(database: duckdb.DuckDBPyConnection, tables: str, author: str, now: 
     )
 
 
-def _rows(database: duckdb.DuckDBPyConnection, query: str, given: dict[str, int]) -> list[Row]:
+def _rows(database: duckdb.DuckDBPyConnection, query: str, given: dict[str, int | str]) -> list[Row]:
     found = database.execute(query, {name: value for name, value in given.items() if f"${name}" in query})
     names = [column[0] for column in found.description or ()]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]

@@ -60,6 +60,10 @@ def tables(report: FleetReport) -> Iterator[Table]:
     yield _section("Gaps", found["gaps"], columns, "none: every batch of telemetry came")
     yield _section("Losses that devices admit", found["losses"], ["reason", "records", "messages", "devices"], "none")
     yield _section("Quarantine", found["quarantine"], ["reason", "entries", "devices", "example"], "empty")
+    columns = ["author", "kind", "what", "for_whom", "ordered_us", "heard_us", "done_us", "result"]
+    yield _section("Orders, and what became of them", found["orders"], columns, "none")
+    columns = ["author", "what", "state", "code", "why", "heard_us", "done_us"]
+    yield _section("Not done, or not well", found["undone_orders"], columns, "none")
     yield _section("Busiest series", found["series"], ["name", "unit", "readings", "devices"], "none")
     columns = ["author", "last_seen_us", "time_quality", "boots", "open_gaps"]
     yield _section("Silent for longest", found["silent_devices"], columns, "none")

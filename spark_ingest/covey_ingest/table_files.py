@@ -18,7 +18,7 @@ from covey_ingest.table_locations import MARK, Bucket, open_table
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-TABLES = ("readings", "devices", "gaps", "losses", "quarantine")
+TABLES = ("readings", "devices", "gaps", "losses", "quarantine", "orders", "commands", "settings")
 
 
 def checked_root(location: str) -> Path | Bucket:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,32 @@ def tables(tmp_path: Path) -> Path:
     _write(root / "losses" / "batch=0", [loss])
     damage = {"author": None, "reason": "decryption", "detail": "\x1b[2Jdoes not open", "received_at": None}
     _write(root / "quarantine" / "batch=0", [damage])
+    _write_orders(root)
     return root
+
+
+def _write_orders(root: Path) -> None:
+    """A command that failed on one of two devices, a setting that went back, a secret, and a result without order."""
+    command, setting, secret = (
+        {"author": "0" * 64, "operation": f"{n:064x}", "ordered_at": _moment(NOW_US)} for n in range(3)
+    )
+    command |= {"kind": "command", "subject": "reboot", "value": "{}", "secret": False, "selector": "all"}
+    setting |= {"kind": "setting", "subject": "app.mode", "value": '"eco"', "secret": False, "selector": "all"}
+    secret |= {"kind": "setting", "subject": "app.key", "value": None, "secret": True, "selector": "all"}
+    landed = {"received_at": _moment(NOW_US - HOUR_US)}
+    old = {"received_at": _moment(NOW_US - 48 * HOUR_US)}
+    _write(root / "orders" / "batch=1", [command | old, setting | landed, secret | old])
+    done = landed | {"operation": command["operation"], "taken_at": _moment(NOW_US), "ended_at": _moment(NOW_US + 1)}
+    results = [
+        done | {"author": AWAKE, "state": "done", "exit": 3, "code": "", "why": TRAP},
+        done | {"author": SILENT, "state": "done", "exit": 0, "code": "", "why": ""},
+        done | {"author": SILENT, "operation": "f" * 64, "state": "refused", "exit": None, "code": "late", "why": ""},
+    ]
+    _write(root / "commands" / "batch=1", results)
+    said = landed | {"author": AWAKE, "operation": setting["operation"], "key": "app.mode", "code": "", "why": ""}
+    states = enumerate(("handed_over", "applied", "reverted"))
+    reports = [said | {"state": state, "reported_at": _moment(NOW_US + after)} for after, state in states]
+    _write(root / "settings" / "batch=1", reports)
 
 
 def _report(tables: Path, window_us: int | None = 24 * HOUR_US, author: str = "") -> FleetReport:
@@ -99,6 +125,23 @@ def test_a_report_of_all_time_and_of_one_author(tables: Path) -> None:
     assert _report(tables, None).traffic["readings"] == 102
     only = _report(tables, None, "bb")
     assert (only.traffic["readings"], only.fleet["devices"], only.sections["gaps"]) == (1, 1, [])
+
+
+def test_orders_are_told_with_what_became_of_them(tables: Path) -> None:
+    """By arrival of either; a secret is named and not shown; what is reported of no known order is told by its id."""
+    told = {row["what"]: (row["kind"], row["result"]) for row in _report(tables).sections["orders"]}
+    assert told == {
+        "reboot {}": ("command", "1 done, 1 failed"),
+        'app.mode "eco"': ("setting", "1 reverted"),
+        "ffffffff": ("not here yet", "1 refused"),
+    }
+    assert "app.key (secret)" in {row["what"] for row in _report(tables, None).sections["orders"]}
+    undone = {(row["author"], row["state"], row["code"]) for row in _report(tables).sections["undone_orders"]}
+    assert undone == {(AWAKE, "failed", "exit 3"), (AWAKE, "reverted", ""), (SILENT, "refused", "late")}
+    of_one = {row["what"]: row["result"] for row in _report(tables, None, "bb").sections["orders"]}
+    assert of_one == {"reboot {}": "1 done", "ffffffff": "1 refused"}
+    by_one = {row["what"]: row["result"] for row in _report(tables, None, "00").sections["orders"]}
+    assert by_one == {"reboot {}": None, 'app.mode "eco"': None, "app.key (secret)": None}
 
 
 def test_what_devices_say_stays_text(tables: Path) -> None:
@@ -158,6 +201,7 @@ def test_the_documented_queries_run(tables: Path, monkeypatch: pytest.MonkeyPatc
     said = [("group", pa.string()), ("author", pa.string()), ("received_at", TIMESTAMP)]
     for name, kind in (("orders", ORDERED), ("commands", REPORTED), ("settings", REPORTED)):
         schema = pa.schema([*said, *((field.name, field.type) for field in kind)])
+        shutil.rmtree(tables / name)
         (tables / name).mkdir()
         pq.write_table(
             pa.Table.from_pylist([{"author": "5f1c…", "operation": "x"}], schema), tables / name / "a.parquet"
