@@ -57,6 +57,10 @@ class NewestOfDevice:
             found[reason.name.lower()] = found.get(reason.name.lower(), 0) + count
         return found
 
+    def by_name(self) -> list[LastValue]:
+        """Return the last values in the order of their names."""
+        return sorted(self.values.values(), key=lambda each: (each.name, each.unit))
+
 
 class NewestReadings:
     """What a vault's newest segments say, by device; kept over many looks."""

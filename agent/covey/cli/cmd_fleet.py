@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _DEVICES_HEAD = ("device", "label", "presence", "heard", "newest reading", "lag", "waiting", "lost", "series")
 _VALUES_HEAD = ("series", "value", "age", "clock")
 _LONGEST_US = 3_650 * 86_400_000_000
+_NO_VAULT = "no last values: this device has no vault's keys; covey fleet on a collector shows them"
 _TEXT = 40
 _TROUBLES = 10
 """Lines of what is wrong; --json has them all."""
@@ -82,7 +83,7 @@ def _picked(found: Fleet, name: str) -> FleetDevice:
 
 def _lines(found: Fleet, name: str | None) -> Iterator[str]:
     if name is not None:
-        yield from _device(_picked(found, name), found.reads_vault)
+        yield from _device(_picked(found, name), found.at_us, reads_vault=found.reads_vault)
         return
     yield found.summary
     for trouble in found.troubles[:_TROUBLES]:
@@ -90,58 +91,61 @@ def _lines(found: Fleet, name: str | None) -> Iterator[str]:
     if len(found.troubles) > _TROUBLES:
         yield f"  ! and {len(found.troubles) - _TROUBLES} more: --json shows all"
     yield ""
-    yield from table_lines(_DEVICES_HEAD, [_row(each) for each in found.devices])
+    yield from table_lines(_DEVICES_HEAD, [_row(each, found.at_us) for each in found.devices])
     if not found.reads_vault:
         yield ""
-        yield "no last values: this device has no vault's keys; covey fleet on a collector shows them"
+        yield _NO_VAULT
 
 
-def _row(device: FleetDevice) -> tuple[object, ...]:
-    newest = min((each.seconds for each in device.values), default=None)
-    waiting = f"{device.waiting} for {duration(device.waiting_seconds or 0)}" if device.waiting else "0"
+def _row(device: FleetDevice, now_us: int) -> tuple[object, ...]:
     return (
         device.device,
         printable(device.label) or "-",
-        _since(device),
-        _ago(device.heard_seconds),
-        _ago(newest),
+        _presence(device, now_us),
+        _ago(device.heard_at_us, now_us),
+        _ago(device.newest_at_us, now_us),
         "-" if device.lag_seconds is None else duration(device.lag_seconds),
-        waiting,
+        f"{device.waiting} for {_age(device.waiting_since_us, now_us)}" if device.waiting else "0",
         sum(device.lost.values()),
-        f"{len(device.values)}{'+' if device.left_out else ''}",
+        f"{device.series}{'+' if device.left_out else ''}",
     )
 
 
-def _device(device: FleetDevice, reads_vault: bool) -> Iterator[str]:
+def _device(device: FleetDevice, now_us: int, *, reads_vault: bool) -> Iterator[str]:
     yield f"device    {device.device} {printable(device.label)}".rstrip()
-    yield f"presence  {_since(device)}, heard {_ago(device.heard_seconds)}"
+    yield f"presence  {_presence(device, now_us)}, heard {_ago(device.heard_at_us, now_us)}"
     yield f"groups    {', '.join(each[:8] for each in device.groups)}"
     if device.waiting:
-        yield f"waiting   {device.waiting} here, the oldest for {duration(device.waiting_seconds or 0)}"
+        yield f"waiting   {device.waiting} here, the oldest for {_age(device.waiting_since_us, now_us)}"
     if device.lost:
         yield f"lost      {fleet.lost_in_words(device)}"
     if not reads_vault:
-        yield "no last values: this device has no vault's keys; covey fleet on a collector shows them"
+        yield _NO_VAULT
         return
     if device.lag_seconds is not None:
-        yield f"landed    {_ago(device.landed_seconds)}; its newest reading was {duration(device.lag_seconds)} old then"
+        taken = _ago(device.landed_at_us, now_us)
+        yield f"landed    {taken}; its newest reading was {duration(device.lag_seconds)} old then"
     yield ""
-    yield from table_lines(_VALUES_HEAD, [_value(each) for each in device.values])
+    yield from table_lines(_VALUES_HEAD, [_value(each, now_us) for each in device.values])
     if device.left_out:
         yield "and more series than are shown"
 
 
-def _value(value: FleetValue) -> tuple[object, ...]:
+def _value(value: FleetValue, now_us: int) -> tuple[object, ...]:
     shown = f"{value.value:.9g}" if isinstance(value.value, float) else str(value.value)
     measured = f"{printable(shown, _TEXT)} {printable(value.unit)}".rstrip()
-    return printable(value.name, 64), measured, _ago(value.seconds), value.clock
+    return printable(value.name, 64), measured, _ago(value.at_us, now_us), value.clock
 
 
-def _since(device: FleetDevice) -> str:
-    if device.presence == fleet.SELF or device.presence_seconds is None:
+def _presence(device: FleetDevice, now_us: int) -> str:
+    if device.presence == fleet.SELF or device.presence_since_us is None:
         return device.presence
-    return f"{device.presence} for {duration(device.presence_seconds)}"
+    return f"{device.presence} for {_age(device.presence_since_us, now_us)}"
 
 
-def _ago(seconds: int | None) -> str:
-    return "never" if seconds is None else f"{duration(seconds)} ago"
+def _ago(at_us: int | None, now_us: int) -> str:
+    return "never" if at_us is None else f"{_age(at_us, now_us)} ago"
+
+
+def _age(at_us: int | None, now_us: int) -> str:
+    return duration(max(0, now_us - (at_us or now_us)) // 1_000_000)

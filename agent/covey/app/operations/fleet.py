@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covey.app.newest_readings import NewestReadings
+from covey.app.newest_readings import NewestOfDevice, NewestReadings
 from covey.app.queries import status_of
 from covey.app.wording import count
 from covey.core.group.manifest import Member
@@ -19,38 +19,37 @@ from covey.core.presence.status import condition
 if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.app.documents import Status
-    from covey.app.newest_readings import LastValue, NewestOfDevice
+    from covey.app.newest_readings import LastValue
 
 _ALWAYS_US = 3_600_000_000
 """So much of the vault is always looked at; what is older only as long as somebody is missing in it."""
 
 HERE, SELF = "online", "itself"
+_NOTHING = NewestOfDevice()
 
 
 @dataclass(frozen=True, slots=True)
 class FleetValue:
-    """The last reading of one series.
+    """The last reading of one series; `clock` tells what its time is worth.
 
-    `at_us`: its time in microseconds since 1970; `clock`: what that time is worth, "synchronised", "unsynchronised"
-    or "asserted" by who measured. `seconds`: its age by this device's clock, 0 where it lies ahead.
+    It is "synchronised", "unsynchronised", or "asserted" by who measured.
     """
 
     name: str
     unit: str
     value: float | bool | str
     at_us: int
-    seconds: int
     clock: str
 
 
 @dataclass(frozen=True, slots=True)
 class FleetDevice:
-    """One device of the fleet. Seconds are ages by this device's clock; None: never.
+    """One device of the fleet. Times are microseconds since 1970 by this device's clock, None for never.
 
-    `presence` is one of `CONDITIONS`, or "itself". `landed_seconds`: since a collector took its newest readings;
-    `lag_seconds`: how old its newest reading was by then. `waiting` counts messages that wait here for it, the oldest
-    for `waiting_seconds`. `lost`: messages that it has admitted to be lost, by the reason, in what was looked at.
-    `left_out`: whether it has more series than are shown.
+    `presence`: one of `CONDITIONS`, or "itself", since `presence_since_us`. `newest_at_us`: the time of its newest
+    reading, `landed_at_us`: when a collector took its newest message, `lag_seconds`: how old that reading was by then.
+    `waiting`: messages that wait here for it, the oldest since `waiting_since_us`. `lost`: messages that it has
+    admitted to be lost, by the reason, in what was looked at. `left_out`: whether it has more series than are shown.
     """
 
     device: str
@@ -58,15 +57,17 @@ class FleetDevice:
     label: str
     groups: tuple[str, ...]
     presence: str
-    presence_seconds: int | None
-    heard_seconds: int | None
-    landed_seconds: int | None
+    presence_since_us: int | None
+    heard_at_us: int | None
+    newest_at_us: int | None
+    landed_at_us: int | None
     lag_seconds: int | None
     waiting: int
-    waiting_seconds: int | None
+    waiting_since_us: int | None
     lost: dict[str, int]
-    values: tuple[FleetValue, ...]
+    series: int
     left_out: bool
+    values: tuple[FleetValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +76,15 @@ class FleetTrouble:
 
     what: str
     hint: str
+    device: str = ""
+    """The key of the device that it is about, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """All devices of this device's groups. `reads_vault`: whether last values and losses are known here at all."""
+    """All devices of this device's groups, at a time. `reads_vault`: whether last values and losses are known here."""
 
+    at_us: int
     summary: str
     devices: tuple[FleetDevice, ...]
     troubles: tuple[FleetTrouble, ...]
@@ -93,8 +97,8 @@ class FleetView:
     def __init__(self) -> None:
         self._newest = NewestReadings()
 
-    def look(self, device: Device, location: str | None, since_us: int) -> Fleet:
-        """Return the fleet as it is now.
+    def look(self, device: Device, location: str | None, since_us: int, *, values: bool = True) -> Fleet:
+        """Return the fleet as it is now; `values` asks for each device's last values, too.
 
         Args:
             device: whose groups are meant.
@@ -109,9 +113,9 @@ class FleetView:
         if reads_vault:
             _look(device, location, now_us - since_us, self._newest, set(members))
         status = status_of(device)
-        devices = tuple(_devices(device, members, status, self._newest, now_us))
+        devices = tuple(_devices(device, members, status, self._newest, now_us, values=values))
         troubles = tuple(_troubles(status, devices, self._newest))
-        return Fleet(_summary(devices, reads_vault), devices, troubles, reads_vault)
+        return Fleet(now_us, _summary(devices, reads_vault), devices, troubles, reads_vault)
 
 
 def _members(device: Device) -> dict[DeviceKey, tuple[Member, list[str]]]:
@@ -142,14 +146,18 @@ def _devices(
     status: Status,
     newest: NewestReadings,
     now_us: int,
-) -> Iterator[FleetDevice]:
-    """Yield the devices: those that are not well first, then by label."""
+    *,
+    values: bool,
+) -> list[FleetDevice]:
+    """Return the devices: those that are not well first, then by label."""
     seen, presences = device.store.presence.last_seen(), device.store.presence.of_peers()
     queues = {each.recipient: each for each in status.queues}
     own, found = device.node.identity.signing_public, []
     for key, (member, groups) in members.items():
         presence, since_us = condition(presences.get(key), seen.get(key), now_us) if key != own else (SELF, None)
-        said, queue = newest.devices.get(key), queues.get(device_name(key))
+        said, queue = newest.devices.get(key, _NOTHING), queues.get(device_name(key))
+        waiting_s = queue.oldest_seconds if queue else None
+        newest_us = max((each.at_us for each in said.values.values()), default=None)
         found.append(
             FleetDevice(
                 device_name(key),
@@ -157,39 +165,24 @@ def _devices(
                 member.label,
                 tuple(groups),
                 presence,
-                _age(since_us, now_us),
-                _age(seen.get(key), now_us),
-                _age(said.received_at_us if said else None, now_us),
-                _lag(said),
+                since_us,
+                seen.get(key),
+                newest_us,
+                said.received_at_us or None,
+                None if newest_us is None else max(0, said.received_at_us - newest_us) // 1_000_000,
                 queue.queued if queue else 0,
-                queue.oldest_seconds if queue else None,
-                said.lost() if said else {},
-                tuple(_value(each, now_us) for each in _by_name(said)),
-                bool(said and said.left_out),
+                None if waiting_s is None else now_us - waiting_s * 1_000_000,
+                said.lost(),
+                len(said.values),
+                bool(said.left_out),
+                tuple(map(_value, said.by_name())) if values else (),
             )
         )
-    yield from sorted(found, key=lambda each: (each.presence in {HERE, SELF}, each.label, each.key))
+    return sorted(found, key=lambda each: (each.presence in {HERE, SELF}, each.label, each.key))
 
 
-def _by_name(said: NewestOfDevice | None) -> list[LastValue]:
-    return sorted(said.values.values(), key=lambda each: (each.name, each.unit)) if said else []
-
-
-def _value(last: LastValue, now_us: int) -> FleetValue:
-    return FleetValue(
-        last.name, last.unit, last.value, last.at_us, _age(last.at_us, now_us) or 0, last.clock.name.lower()
-    )
-
-
-def _lag(said: NewestOfDevice | None) -> int | None:
-    """Return how old the newest reading was when its message was taken."""
-    if said is None or not said.values:
-        return None
-    return max(0, said.received_at_us - max(each.at_us for each in said.values.values())) // 1_000_000
-
-
-def _age(at_us: int | None, now_us: int) -> int | None:
-    return None if not at_us else max(0, now_us - at_us) // 1_000_000
+def _value(last: LastValue) -> FleetValue:
+    return FleetValue(last.name, last.unit, last.value, last.at_us, last.clock.name.lower())
 
 
 def _summary(devices: tuple[FleetDevice, ...], reads_vault: bool) -> str:
@@ -218,7 +211,7 @@ def _troubles(status: Status, devices: tuple[FleetDevice, ...], newest: NewestRe
         )
     for each in devices:
         if each.lost:
-            yield FleetTrouble(f"{_name(each)} has lost {lost_in_words(each)}", "there: covey check")
+            yield FleetTrouble(f"{_name(each)} has lost {lost_in_words(each)}", "there: covey check", each.key)
     if newest.unreadable:
         yield FleetTrouble(f"{count(newest.unreadable, 'object')} of the vault cannot be read", "covey vault verify")
     if status.waiting_invitations:
