@@ -57,6 +57,7 @@ _OUR_OWN = {
     "MESSAGE_OVERHEAD_BYTES": "an estimate for this machine's disk",
     "MAXIMUM_EARLY_MANIFESTS": "this machine's disk",
     "MAXIMUM_EARLY_BYTES": "this machine's disk",
+    "SHOWN_POINTS": "what a person is shown",
     "MAXIMUM_LOOK_BYTES": "what a person is shown",
     "MAXIMUM_SHOWN_SERIES": "what a person is shown",
     "MAXIMUM_SHOWN_CHARACTERS": "what a person is shown",

@@ -122,10 +122,13 @@ class _Floor:
 class Collector:
     """Lands segments and publishes manifests as the agent's collector does."""
 
-    def __init__(self, vault: Path, seed: int = 0, key: VaultKey | None = None) -> None:
+    def __init__(
+        self, vault: Path, seed: int = 0, key: VaultKey | None = None, identity: Identity | None = None
+    ) -> None:
         self._rng = random.Random(seed)
         self.vault = vault
-        self.identity = Identity.from_seeds(self._rng.randbytes(32), self._rng.randbytes(32))
+        drawn = Identity.from_seeds(self._rng.randbytes(32), self._rng.randbytes(32))
+        self.identity = identity or drawn
         self.incarnation = Incarnation(self._rng.randbytes(8))
         self.key = key or VaultKey(VaultId(self._rng.randbytes(16)), self._rng.randbytes(32))
         self.node = node_id(self.identity.signing_public)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from covey.core import crypto
@@ -24,6 +25,7 @@ from covey.limits.vault import (
     MAXIMUM_SHOWN_CHARACTERS,
     MAXIMUM_SHOWN_LOSSES,
     MAXIMUM_SHOWN_SERIES,
+    SHOWN_POINTS,
 )
 
 
@@ -69,6 +71,8 @@ class NewestReadings:
         self.devices: dict[DeviceKey, NewestOfDevice] = {}
         self.unreadable = 0
         """Segments and messages that could not be read."""
+        self.not_followed: dict[str, str] = {}
+        """Why the manifest of a node was not followed at the last look."""
         self._upto: dict[str, int] = {}
         self._known = KnownLayouts()
 
@@ -84,9 +88,9 @@ class NewestReadings:
         Raises:
             StorageError: the vault cannot be read.
         """
-        nodes, read = list(nodes), 0
-        before = dict(self._upto)
-        for node, entry in _backwards(reader, nodes, before):
+        read, before = 0, dict(self._upto)
+        self.not_followed.clear()
+        for node, entry in _backwards(reader, nodes, before, self.not_followed):
             read += entry.size
             if entry.created_at_us < since_us or read > MAXIMUM_LOOK_BYTES or enough(entry.created_at_us):
                 return
@@ -144,16 +148,78 @@ def _shown(value: float | bool | str | bytes) -> float | bool | str:
     return value[:MAXIMUM_SHOWN_CHARACTERS] if isinstance(value, str) else value
 
 
-def _backwards(reader: VaultReader, nodes: Iterable[str], upto: dict[str, int]) -> Iterator[tuple[str, SegmentEntry]]:
-    """Yield the segments of several nodes beyond those that are known, the newest first."""
+def recent_points(
+    reader: VaultReader, nodes: Iterable[str], author: DeviceKey, since_us: int
+) -> dict[tuple[str, str], list[tuple[int, float]]]:
+    """Return the newest readings of one device's numeric series as (time, value), by name and unit, ascending.
+
+    A series has the last of each of `SHOWN_POINTS` equal parts of the time since then.
+
+    Raises:
+        StorageError: the vault cannot be read.
+    """
+    found: dict[tuple[str, str], dict[int, tuple[int, float]]] = {}
+    known, read, part_us = KnownLayouts(), 0, 1
+    for node, entry in _backwards(reader, nodes, {}, {}):
+        if not read:
+            part_us = max(1, (entry.created_at_us - since_us) // SHOWN_POINTS)
+        read += entry.size
+        if entry.created_at_us < since_us or read > MAXIMUM_LOOK_BYTES:
+            break
+        for message in _telemetry_of(reader, node, entry, author):
+            _thin(found, message, known, since_us, part_us)
+    return {name: [points[part] for part in sorted(points)] for name, points in found.items()}
+
+
+def _telemetry_of(reader: VaultReader, node: str, entry: SegmentEntry, author: DeviceKey) -> Iterator[Message]:
+    """Yield the readable telemetry of one device in a segment."""
+    content = reader.segment(node, entry)
+    if content is None:
+        return
+    with suppress(RemoteError):
+        for record in open_segment(reader.key_for(node, content), NodeId(bytes.fromhex(node)), entry, content):
+            with suppress(RemoteError):
+                message = read_message(record.message, verify=False)
+                if message.author == author and message.type is MessageType.TELEMETRY:
+                    yield read_message(record.message)
+
+
+def _thin(
+    found: dict[tuple[str, str], dict[int, tuple[int, float]]],
+    message: Message,
+    known: KnownLayouts,
+    since_us: int,
+    part_us: int,
+) -> None:
+    """Keep the last reading of each part of the time."""
+    with suppress(RemoteError):
+        for name, unit, at_us, value in read_telemetry(message.body, known)[1].readings():
+            if at_us < since_us or not isinstance(value, int | float):
+                continue
+            part = (at_us - since_us) // part_us
+            if ((name, unit) not in found and len(found) >= MAXIMUM_SHOWN_SERIES) or part > 2 * SHOWN_POINTS:
+                continue
+            points = found.setdefault((name, unit), {})
+            if part not in points or at_us >= points[part][0]:
+                points[part] = at_us, float(value)
+
+
+def _backwards(
+    reader: VaultReader, nodes: Iterable[str], upto: dict[str, int], not_followed: dict[str, str]
+) -> Iterator[tuple[str, SegmentEntry]]:
+    """Yield the segments of several nodes beyond those that are known, the newest first; note what is not followed."""
     return heapq.merge(
-        *(_of_node(reader, node, upto.get(node, 0)) for node in nodes), key=lambda each: -each[1].created_at_us
+        *(_of_node(reader, node, upto.get(node, 0), not_followed) for node in nodes),
+        key=lambda each: -each[1].created_at_us,
     )
 
 
-def _of_node(reader: VaultReader, node: str, upto: int) -> Iterator[tuple[str, SegmentEntry]]:
-    found = reader.manifest(node, Floor())
-    manifest = reader.held(node) if isinstance(found, Trouble) else found
+def _of_node(
+    reader: VaultReader, node: str, upto: int, not_followed: dict[str, str]
+) -> Iterator[tuple[str, SegmentEntry]]:
+    found, manifest = reader.manifest(node, Floor()), reader.held(node)
+    if isinstance(found, Trouble) and (manifest is not None or found.code != "missing"):
+        not_followed[node] = found.code
     if manifest is None:
         return
     for entry in reversed(manifest.segments):
@@ -162,7 +228,10 @@ def _of_node(reader: VaultReader, node: str, upto: int) -> Iterator[tuple[str, S
         yield node, entry
     for named in reversed(manifest.ranges):
         entries = reader.range_entries(node, named)
-        for entry in () if isinstance(entries, Trouble) else reversed(entries):
+        if isinstance(entries, Trouble):
+            not_followed[node] = entries.code
+            continue
+        for entry in reversed(entries):
             if entry.number <= upto:
                 return
             yield node, entry

@@ -102,7 +102,7 @@ def _row(device: FleetDevice, now_us: int) -> tuple[object, ...]:
         device.device,
         printable(device.label) or "-",
         _presence(device, now_us),
-        _ago(device.heard_at_us, now_us),
+        _ago(device.seen_at_us, now_us),
         _ago(device.newest_at_us, now_us),
         "-" if device.lag_seconds is None else duration(device.lag_seconds),
         f"{device.waiting} for {_age(device.waiting_since_us, now_us)}" if device.waiting else "0",
@@ -113,7 +113,7 @@ def _row(device: FleetDevice, now_us: int) -> tuple[object, ...]:
 
 def _device(device: FleetDevice, now_us: int, *, reads_vault: bool) -> Iterator[str]:
     yield f"device    {device.device} {printable(device.label)}".rstrip()
-    yield f"presence  {_presence(device, now_us)}, heard {_ago(device.heard_at_us, now_us)}"
+    yield f"presence  {_presence(device, now_us)}, heard {_ago(device.seen_at_us, now_us)}"
     yield f"groups    {', '.join(each[:8] for each in device.groups)}"
     if device.waiting:
         yield f"waiting   {device.waiting} here, the oldest for {_age(device.waiting_since_us, now_us)}"

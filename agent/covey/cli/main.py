@@ -42,6 +42,7 @@ _COMMANDS = {
     "support-bundle": ("support_bundle", "write what a helper needs to know, without secrets"),
     "status": ("status", "show what is waiting, for whom, since when, and who was heard"),
     "fleet": ("fleet", "see every device: who is there, what each said last, what waits, what was lost"),
+    "dashboard": ("dashboard", "the fleet as a page, for a telephone or a wall"),
     "top": ("top", "watch the device live: rates, queues, members, boards"),
     "mcu": ("mcu", "boards on serial ports: find, flash, enrol, watch, restart them"),
     "files": ("files", "print broker configurations, systemd units and udev rules that Covey brings"),

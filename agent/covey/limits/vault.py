@@ -71,3 +71,6 @@ MAXIMUM_SHOWN_CHARACTERS = 200
 
 MAXIMUM_SHOWN_LOSSES = 1_000
 """Records of loss of one device that are counted in one look."""
+
+SHOWN_POINTS = 240
+"""Points of a series that are drawn: more than a line across a telephone shows."""

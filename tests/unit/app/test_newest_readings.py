@@ -95,3 +95,18 @@ def test_times_of_a_clock_that_nobody_has_set_are_told_as_such(tmp_path: Path) -
     newest = NewestReadings()
     _look(newest, collector)
     assert _of(newest, author).values["t", ""].clock is ClockKind.UNSYNCHRONISED
+
+
+def test_a_manifest_that_is_no_good_is_told_and_what_was_known_stays(tmp_path: Path) -> None:
+    collector = Collector(tmp_path / "vault")
+    author = Author(collector, 1)
+    collector.land(author.telemetry([("n", "", BOOTED_US - 1, 2)]))
+    newest = NewestReadings()
+    _look(newest, collector)
+    collector.manifest_path.write_bytes(b"damaged")
+    _look(newest, collector)
+    assert list(newest.not_followed) == [collector.node.hex()]
+    assert _values(newest, author) == {"n": 2.0}
+    collector.land(author.telemetry([("n", "", BOOTED_US - 1, 2)]))
+    _look(newest, collector)
+    assert not newest.not_followed

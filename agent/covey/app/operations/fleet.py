@@ -58,7 +58,7 @@ class FleetDevice:
     groups: tuple[str, ...]
     presence: str
     presence_since_us: int | None
-    heard_at_us: int | None
+    seen_at_us: int | None
     newest_at_us: int | None
     landed_at_us: int | None
     lag_seconds: int | None
@@ -116,6 +116,10 @@ class FleetView:
         devices = tuple(_devices(device, members, status, self._newest, now_us, values=values))
         troubles = tuple(_troubles(status, devices, self._newest))
         return Fleet(now_us, _summary(devices, reads_vault), devices, troubles, reads_vault)
+
+    def values_of(self, key: DeviceKey) -> tuple[FleetValue, ...]:
+        """Return the last values of a device that the looks so far have found."""
+        return tuple(map(_value, self._newest.devices.get(key, _NOTHING).by_name()))
 
 
 def _members(device: Device) -> dict[DeviceKey, tuple[Member, list[str]]]:
@@ -204,14 +208,16 @@ def _troubles(status: Status, devices: tuple[FleetDevice, ...], newest: NewestRe
     """Yield what a person should see to."""
     for trouble in status.troubles:
         yield FleetTrouble(f"here: {trouble}", "covey check")
-    silent = [each for each in devices if each.presence in {"silent", "gone"}]
-    for each in silent:
-        yield FleetTrouble(
-            f"{_name(each)} is {each.presence}", "is it powered, and is its relay up? there: covey check"
-        )
+    for each in devices:
+        if each.presence in {"silent", "gone"}:
+            yield FleetTrouble(
+                f"{_name(each)} is {each.presence}", "has it power and a network? there: covey check", each.key
+            )
     for each in devices:
         if each.lost:
             yield FleetTrouble(f"{_name(each)} has lost {lost_in_words(each)}", "there: covey check", each.key)
+    for node, code in newest.not_followed.items():
+        yield FleetTrouble(f"what node {node[:8]} has put into the vault is not followed: {code}", "covey vault verify")
     if newest.unreadable:
         yield FleetTrouble(f"{count(newest.unreadable, 'object')} of the vault cannot be read", "covey vault verify")
     if status.waiting_invitations:

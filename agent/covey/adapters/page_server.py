@@ -1,0 +1,322 @@
+"""The server of the fleet's page: static files and a few answers, for whoever has been let in.
+
+1. Nobody is let in without the key of the printed link, which is good for one browser and then replaced, or, over TLS,
+   the password of a file. Both become a cookie that scripts cannot read and other sites' pages do not send.
+2. Whatever `Host` a browser names must be one that the page is served under: a stranger's name that is made to stand
+   for this machine reaches nothing.
+3. Nothing but the page's own files is ever run or drawn by a browser: the policy names no other source.
+4. It reads, and changes nothing: GET is the only method.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import hmac
+import json
+import secrets
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePath
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from covey.errors import ConfigurationError, CoveyError, LocalError
+
+_COOKIE = "covey-page"
+_PATIENCE_S = 30.0
+"""How long a client may take for a request, or to take what it is sent."""
+_CLIENTS = 32
+_SESSIONS = 64
+_WRONG_S = 1.0
+"""Between two wrong passwords, whoever tries."""
+_LEAST_TO_COMPRESS = 1_024
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+Query = Mapping[str, str]
+Answer = Callable[[Query], Any]
+"""From a query to what JSON holds."""
+Stream = Callable[[Query], Iterator[Any]]
+"""From a query to what JSON holds, one event after the other; None is a sign of life."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where to listen, and how: with a certificate (PEM files) and a password, or for this machine alone."""
+
+    host: str
+    port: int
+    certificate: Path | None = None
+    key: Path | None = None
+    password: str | None = None
+
+
+class PageServer:
+    """Serves until closed, a thread for each client."""
+
+    def __init__(
+        self,
+        listen: Listen,
+        files: Traversable,
+        answers: Mapping[str, Answer],
+        streams: Mapping[str, Stream],
+        link_used: Callable[[str], None],
+    ) -> None:
+        """Listen.
+
+        Args:
+            listen: where.
+            files: the folder of the page's files.
+            answers: what answers with JSON, by path.
+            streams: what answers with server-sent events, by path.
+            link_used: called with the next link when the last one has let a browser in.
+
+        Raises:
+            ConfigurationError: that is no address of this machine's, it is in use, or the certificate cannot be used.
+        """
+        self._doorkeeper = _Doorkeeper(listen.password)
+        self._link_used = link_used
+        self._content = {f"/{file.name}": file.read_bytes() for file in files.iterdir() if _suffix(file.name) in _TYPES}
+        self._content["/"] = self._content.pop("/index.html")
+        self._answers, self._streams = answers, streams
+        try:
+            self._server = _Server((listen.host, listen.port), self)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot listen on {listen.host}:{listen.port}: {error.strerror or error}", hint="--listen HOST:PORT"
+            ) from error
+        scheme = "http"
+        if listen.certificate is not None:
+            scheme = "https"
+            self._server.tls = _tls(listen.certificate, listen.key)
+        host = f"[{listen.host}]" if ":" in listen.host else listen.host
+        self.port: int = self._server.server_address[1]
+        self.url = f"{scheme}://{host}:{self.port}/"
+        self._hosts = {f"{host}:{self.port}", f"localhost:{self.port}"} if listen.password is None else None
+        self._thread = threading.Thread(target=self._server.serve_forever, name="page", daemon=True)
+        self._thread.start()
+
+    @property
+    def link(self) -> str:
+        """What lets the next browser in."""
+        key = self._doorkeeper.link_key
+        return self.url if key is None else f"{self.url}?key={key}"
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def answer(self, visit: _Visit) -> None:
+        """Answer one request."""
+        parts = urlsplit(visit.path)
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        if self._hosts is not None and visit.headers.get("Host", "") not in self._hosts:
+            visit.refuse(HTTPStatus.MISDIRECTED_REQUEST, "this page has another name")
+        elif not self._doorkeeper.knows(visit.headers.get("Cookie", "")):
+            self._let_in(visit, query)
+        elif parts.path in self._streams:
+            visit.stream(self._streams[parts.path](query))
+        elif parts.path in self._answers:
+            visit.send("application/json", json.dumps(self._answers[parts.path](query)).encode())
+        elif parts.path in self._content:
+            kind = _TYPES[_suffix(parts.path if parts.path != "/" else "index.html")]
+            visit.send(kind, self._content[parts.path])
+        else:
+            visit.refuse(HTTPStatus.NOT_FOUND, "there is no such page")
+
+    def _let_in(self, visit: _Visit, query: Query) -> None:
+        session = self._doorkeeper.let_in(query.get("key", ""), visit.headers.get("Authorization", ""))
+        if session is None:
+            by_password = self._doorkeeper.link_key is None
+            visit.refuse(
+                HTTPStatus.UNAUTHORIZED,
+                "a password is needed" if by_password else "open the link that covey dashboard has printed last",
+                {"WWW-Authenticate": 'Basic realm="covey", charset="UTF-8"'} if by_password else {},
+            )
+            return
+        secure = "; Secure" if self._server.tls is not None else ""
+        cookie = f"{_COOKIE}={session}; HttpOnly; SameSite=Strict; Path=/{secure}"
+        visit.redirect("/", cookie)
+        if self._doorkeeper.link_key is not None:
+            self._link_used(self.link)
+
+
+def _suffix(name: str) -> str:
+    return PurePath(name).suffix
+
+
+class _Doorkeeper:
+    """Who is let in (rule 1)."""
+
+    def __init__(self, password: str | None) -> None:
+        self._password = None if password is None else password.encode()
+        self.link_key = secrets.token_urlsafe(24) if password is None else None
+        self._sessions: list[str] = []
+        self._lock = threading.Lock()
+
+    def knows(self, cookie: str) -> bool:
+        """Say whether a cookie is of somebody who was let in."""
+        try:
+            found = SimpleCookie(cookie).get(_COOKIE)
+        except CookieError:
+            return False
+        if found is None:
+            return False
+        with self._lock:
+            return any(hmac.compare_digest(each.encode(), found.value.encode()) for each in self._sessions)
+
+    def let_in(self, key: str, authorization: str) -> str | None:
+        """Return a session for who has the link's key, which is then another one, or the password; else None."""
+        with self._lock:
+            if self.link_key is not None:
+                if not hmac.compare_digest(key.encode(), self.link_key.encode()):
+                    return None
+                self.link_key = secrets.token_urlsafe(24)
+            elif not self._is_password(authorization):
+                return None
+            session = secrets.token_urlsafe(32)
+            self._sessions = [*self._sessions[1 - _SESSIONS :], session]
+            return session
+
+    def _is_password(self, authorization: str) -> bool:
+        kind, _, encoded = authorization.partition(" ")
+        if kind.lower() != "basic" or self._password is None:
+            return False
+        try:
+            _, _, said = base64.b64decode(encoded, validate=True).partition(b":")
+        except binascii.Error:
+            said = b""
+        right = hmac.compare_digest(said, self._password)
+        if not right:
+            time.sleep(_WRONG_S)  # under the lock: guesses do not go side by side
+        return right
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, address: tuple[str, int], page: PageServer) -> None:
+        self._page = page
+        self.tls: ssl.SSLContext | None = None
+        self._free = threading.BoundedSemaphore(_CLIENTS)
+        if ":" in address[0]:
+            import socket
+
+            self.address_family = socket.AF_INET6
+        super().__init__(address, _Visit)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            request.settimeout(_PATIENCE_S)
+            if self.tls is not None:  # here, and not where connections are accepted: a silent client stops nobody
+                request = self.tls.wrap_socket(request, server_side=True)
+            super().process_request_thread(request, client_address)
+        except OSError:
+            self.shutdown_request(request)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a client that went away."""
+
+    def visit(self, visit: _Visit) -> None:
+        """Answer one request."""
+        self._page.answer(visit)
+
+
+class _Visit(BaseHTTPRequestHandler):
+    """A connection; the base class parses, and calls `do_GET` for each request."""
+
+    protocol_version = "HTTP/1.1"
+    server_version = "covey"
+    sys_version = ""
+    server: _Server
+
+    def do_GET(self) -> None:
+        """Answer."""
+        try:
+            self.server.visit(self)
+        except LocalError as error:
+            self.refuse(HTTPStatus.NOT_FOUND, str(error))
+        except CoveyError as error:
+            self.refuse(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+
+    def send(self, kind: str, content: bytes, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> None:
+        """Send one answer whole."""
+        headers["Content-Type"] = kind
+        if len(content) >= _LEAST_TO_COMPRESS and "gzip" in self.headers.get("Accept-Encoding", ""):
+            content = gzip.compress(content, 5)
+            headers["Content-Encoding"] = "gzip"
+        self._begin(status, {**headers, "Content-Length": str(len(content))})
+        self.wfile.write(content)
+
+    def refuse(self, status: HTTPStatus, why: str, headers: Mapping[str, str] | None = None) -> None:
+        """Say why not."""
+        self.send("text/plain; charset=utf-8", f"{why}\n".encode(), status, **(headers or {}))
+
+    def redirect(self, path: str, cookie: str) -> None:
+        """Send the browser on, without the key in its address."""
+        self._begin(HTTPStatus.SEE_OTHER, {"Location": path, "Set-Cookie": cookie, "Content-Length": "0"})
+
+    def stream(self, events: Iterator[Any]) -> None:
+        """Send server-sent events (WHATWG HTML, section 9.2) until the client goes."""
+        self.close_connection = True
+        self._begin(HTTPStatus.OK, {"Content-Type": "text/event-stream", "Connection": "close"})
+        for event in events:
+            text = ": \n\n" if event is None else f"data: {json.dumps(event)}\n\n"
+            self.wfile.write(text.encode())
+            self.wfile.flush()
+
+    def _begin(self, status: HTTPStatus, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**_HEADERS, **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
+        """Log nothing: addresses hold keys."""
+
+
+def _tls(certificate: Path, key: Path | None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(
+            f"{certificate} is no usable certificate: {error.strerror or error}", hint="--certificate FILE --key FILE"
+        ) from error
+    return context

@@ -1,0 +1,168 @@
+"""`covey dashboard` in a real browser: what a person sees, reaches with the keyboard, and is told when it breaks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from covey.app.device import open_device
+from tests.collected_fleet import CollectedFleet
+from tests.integration.certificates import make_certificate
+from tests.integration.gateway import Gateway
+from tests.spark.fleet import BOOTED_US, Given
+from tests.waiting import GUARD_S, wait_until
+
+pytestmark = pytest.mark.processes
+
+_HOSTILE = "<img src=x onerror=document.title='run'>"
+_COUNT = 40
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium."""
+    program = shutil.which("chromium")
+    if program is None:
+        if "CI" in os.environ:
+            pytest.fail("no chromium here")
+        pytest.skip("no chromium here (apt-get install chromium)")
+    expect.set_options(timeout=GUARD_S * 1_000)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> CollectedFleet:
+    return CollectedFleet(tmp_path_factory.mktemp("fleet"), _COUNT)
+
+
+@pytest.fixture
+def served(fleet: CollectedFleet) -> Iterator[Gateway]:
+    """The hub; whatever serves its page is killed at the end."""
+    yield fleet.hub
+    fleet.hub.kill()
+
+
+Opens = Callable[..., Page]
+
+
+@pytest.fixture
+def opens(browser: Browser, served: Gateway) -> Iterator[Opens]:
+    """Serve the page, and open it in a browser as this; what the browser complains of fails the test."""
+    complaints: list[str] = []
+    contexts = []
+
+    def open_page(**kind: Any) -> Page:
+        contexts.append(browser.new_context(**kind))
+        contexts[-1].set_default_timeout(GUARD_S * 1_000)
+        page = contexts[-1].new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.goto(_link(served, "127.0.0.1:0"))
+        expect(page.locator("#devices tr")).to_have_count(_COUNT + 1)
+        return page
+
+    yield open_page
+    for each in contexts:
+        each.close()
+    assert [each for each in complaints if "Failed to load resource" not in each] == []
+
+
+def _link(hub: Gateway, listen: str) -> str:
+    """Serve the page there, and return the link that was printed."""
+    hub.log.unlink(missing_ok=True)
+    hub.start("dashboard", "--listen", listen, "--interval", "0.2")
+    wait_until(lambda: hub.log.exists() and "?key=" in hub.log.read_text(), "the link is printed")
+    return hub.log.read_text().split()[0]
+
+
+def test_a_person_sees_the_fleet_and_a_device(opens: Opens) -> None:
+    page = opens()
+    expect(page.locator("#summary")).to_have_text("38 here, 2 silent, nothing lost")
+    expect(page.locator("#devices tr").first).to_contain_text("field-00007")
+    expect(page.locator("#devices tr").first).to_contain_text("silent for 1 h")
+    assert "?key=" not in page.url
+    page.get_by_label("Find").fill("00013")
+    expect(page.locator("#devices tr")).to_have_count(1)
+    page.get_by_role("link", name="field-00013").press("Enter")
+    expect(page.locator("#name")).to_be_focused()
+    expect(page.locator("#name")).to_have_text("field-00013")
+    expect(page.locator("#values tr")).to_have_count(4)
+    expect(page.get_by_role("img", name="air:temperature: 8 points")).to_be_visible()
+    expect(page.locator("#values canvas")).to_have_count(4)
+    expect(page.locator("#values")).to_contain_text("3.9 V")
+    page.go_back()
+    expect(page.locator("#devices tr")).to_have_count(1)
+    page.get_by_label("Find").fill("")
+    page.get_by_label("Show").select_option("away")
+    expect(page.locator("#shown")).to_have_text(f"2 of {_COUNT + 1} devices")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_read_it_on_a_telephone_too(opens: Opens, scheme: str) -> None:
+    page = opens(color_scheme=scheme, viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    _is_readable(page)
+    page.get_by_role("link", name="field-00003").first.tap()
+    expect(page.locator("#values tr")).to_have_count(4)
+    _is_readable(page)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    _is_readable(page)
+
+
+def _is_readable(page: Page) -> None:
+    found = Axe().run(page).response["violations"]
+    assert [f"{each['id']}: {[node['html'] for node in each['nodes']]}" for each in found] == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_what_a_device_says_is_text(opens: Opens, fleet: CollectedFleet) -> None:
+    page, author, now_us = opens(), fleet.authors[0], time.time_ns() // 1000
+    with open_device(fleet.folder) as device:
+        fleet.collector.identity = device.node.identity
+        said: list[Given] = [(_HOSTILE, "<b>", BOOTED_US, _HOSTILE), ("n" * 128, "", BOOTED_US, 1)]
+        fleet.collector.land(author.telemetry(said, author.clock(wall_us=now_us)), received_at_us=now_us)
+    page.goto(f"{page.url.partition('#')[0]}#{author.author}")
+    expect(page.locator("#values tr")).to_have_count(6)
+    expect(page.get_by_role("rowheader", name=_HOSTILE)).to_be_visible()
+    assert page.title().startswith("field-00000")
+    assert page.locator("#values img").count() == 0
+    page.goto(f"{page.url.partition('#')[0]}#0123")
+    expect(page.locator("#connection")).to_contain_text("there is no such device")
+
+
+def test_a_page_without_its_server_says_so_and_how_to_go_on(opens: Opens, served: Gateway) -> None:
+    page = opens()
+    served.kill()
+    expect(page.locator("#connection")).to_contain_text("no connection since")
+    expect(page.locator("#summary")).to_have_text("38 here, 2 silent, nothing lost")
+    link = _link(served, page.url.removeprefix("http://").partition("/")[0])
+    expect(page.locator("#connection")).to_contain_text("open the link that covey dashboard has printed")
+    page.goto(link)
+    expect(page.locator("#connection")).to_be_hidden()
+
+
+def test_mistakes_of_who_serves_it(fleet: CollectedFleet, tmp_path: Path) -> None:
+    hub = fleet.hub
+    assert "is for others than this machine" in hub.fails("dashboard", "--listen", "0.0.0.0:0", code=2)
+    for address in ("127.0.0.1", "hub:80", "127.0.0.1:x", "127.0.0.1:70000", ""):
+        assert "is no address" in hub.fails("dashboard", "--listen", address, code=2)
+    password = tmp_path / "password"
+    password.touch(0o600)
+    password.write_text("short")
+    assert "crosses no network" in hub.fails("dashboard", "--password-file", str(password), code=2)
+    certificate, key = make_certificate(tmp_path / "authority", -1, 1)
+    tls = ("--certificate", str(certificate), "--key", str(key), "--password-file", str(password))
+    assert "12 characters" in hub.fails("dashboard", *tls, code=78)
+    password.write_text("long enough for a page")
+    password.chmod(0o644)
+    assert "hint: " in hub.fails("dashboard", *tls, code=78)
