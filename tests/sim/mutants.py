@@ -50,6 +50,7 @@ from covey.core.membership import voting as voting_module
 from covey.core.membership.addresses import Addresses
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import OpenInvite
+from covey.core.membership.spreading import Spreading
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.vault.key_file import KeyFile
@@ -327,11 +328,10 @@ def _left_to_its_issuer(membership: Membership, message: Message, now_us: int) -
 _receive_revoke = Membership.receive_revoke
 
 
-def _secret_for_all(membership: Membership, before: Any, manifest: Any, news: Any, audience: Any) -> list[GroupSend]:
+def _secret_for_all(spreading: Spreading, _before: Any, manifest: Any, news: Any, audience: Any) -> list[GroupSend]:
     """Give the secret of the new epoch to whoever hears of it, the removed among them."""
-    secret = membership._records.groups.secret(manifest.group_id, manifest.epoch_id)
-    bundle = Bundle(news, (secret,) if secret is not None else ())
-    return [membership._send(each, manifest.group_id, bundle.to_wire()) for each in sorted(audience)]
+    bundle = Bundle(spreading._bundled(news), spreading._secret_of(manifest))
+    return [spreading._send(each, manifest.group_id, bundle.to_wire()) for each in sorted(audience)]
 
 
 _OF_A_FORMER_MEMBER, _OF_A_LOSS, _OF_AN_INSIDER, _OF_A_LOSS_AND_RIVALS, _OF_A_LOSS_AND_A_COPY = 4, 18, 6, 161, 2_917
@@ -419,7 +419,7 @@ MUTANTS = (
     ),
     Mutant("what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 438),
     Mutant("a destruction is told by its issuer alone", {(Membership, "receive_revoke"): _left_to_its_issuer}, 360),
-    Mutant("who is banned gets the next secret", {(Membership, "_announcements"): _secret_for_all}, 48),
+    Mutant("who is banned gets the next secret", {(Spreading, "of_change"): _secret_for_all}, 48),
     Mutant("what waits in a group outlives it", {(SendQueue, "withdraw_of_group"): _nothing}, 178),
     Mutant("memory follows no commit", {(Database, "after_commit"): _nothing}),
 )

@@ -1,4 +1,4 @@
-"""Groups of which no relay of this device carries a manifest: how large a packet has to be, and who takes less."""
+"""What this device's relays carry, as the running agent has noted it, and groups whose manifests are larger."""
 
 from __future__ import annotations
 
@@ -12,32 +12,39 @@ from covey.core.membership.agreement import Agreement
 from covey.core.wire.topics import inbox_topic
 
 if TYPE_CHECKING:
-    from covey.app.device import Device
+    from covey.adapters.sqlite.store import SqliteStore
+    from covey.config.settings import RelayConfig
     from covey.core.group.manifest import GroupManifest
 
 
-def too_large(device: Device, group: GroupManifest, agreement: Agreement) -> str:
+def announced_payloads(relay: RelayConfig, store: SqliteStore) -> dict[str, int]:
+    """Return the largest envelope, in bytes, that each relay takes, by its place; nothing where one is yet unknown."""
+    conditions = store.conditions.values()
+    noted = {place(url): conditions.get(f"payload {place(url)}", ("",))[0] for url in (relay.url, *relay.also) if url}
+    return {name: int(payload) for name, payload in noted.items()} if all(noted.values()) else {}
+
+
+def too_large(relay: RelayConfig, store: SqliteStore, group: GroupManifest, agreement: Agreement) -> str:
     """Return how large a packet a group needs, and what the relays take, where that is less; empty elsewhere.
 
     It is what the manifest of the moment needs, and those that members have said they lack. A relay that no agent has
     reached yet takes all.
     """
-    relay, conditions = device.config.relay, device.store.conditions.values()
-    noted = {place(url): conditions.get(f"payload {place(url)}", ("",))[0] for url in (relay.url, *relay.also) if url}
-    if not noted or not all(noted.values()):
+    payloads = announced_payloads(relay, store)
+    if not payloads:
         return ""
-    lacked = device.store.groups.manifests_from(group.group_id, _lowest_held(device, group, agreement.others))
+    lacked = store.groups.manifests_from(group.group_id, _lowest_held(store, group, agreement.others))
     needed = max((payload_bytes([raw]) for raw in lacked), default=0)
-    most, name = max((int(payload), name) for name, payload in noted.items())
+    most, name = max((payload, name) for name, payload in payloads.items())
     if needed <= most:
         return ""
-    topic_bytes = len(inbox_topic(device.node.identity.signing_public).encode())
+    topic_bytes = len(inbox_topic(group.issuer).encode())
     takes = publish_bytes(topic_bytes, most)
     return f"needs packets of {publish_bytes(topic_bytes, needed)} bytes, {name} takes {takes}"
 
 
-def _lowest_held(device: Device, group: GroupManifest, others: dict[DeviceKey, int]) -> int:
+def _lowest_held(store: SqliteStore, group: GroupManifest, others: dict[DeviceKey, int]) -> int:
     """Return the lowest version that follows what these have last said they hold; ours if they said nothing."""
-    said = device.store.heads.all()
+    said = store.heads.all()
     heads = [head for key in others if key in said for head in said[key].heads if head.group_id == group.group_id]
     return min((head.version + 1 for head in heads if head.version < group.version), default=group.version)

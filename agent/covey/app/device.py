@@ -16,6 +16,7 @@ from covey.adapters.journal import notify_person, report
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_folder import SYSTEM_STATE, StateFolder
 from covey.adapters.systemd import Systemd
+from covey.app.carriage import announced_payloads
 from covey.app.live_settings import LiveSettings
 from covey.app.roles.publisher import Publisher, telemetry_group
 from covey.config.settings import Config
@@ -67,6 +68,8 @@ class Device:
             state=state,
         )
         node.telemetry.keep(self.config.telemetry.keep_days)
+        if state is None:
+            _note_carriage(node, self.config, self.store)
         return node
 
     def publisher(self, batch_readings: int | None = None) -> Publisher:
@@ -96,6 +99,13 @@ class Device:
         known = ", ".join(group.group_id.hex()[:8] for group in groups)
         what = f"which group? {len(matching)} match" if matching else f"no group's id begins with '{name}'"
         raise LocalError(what, hint=f"--group with one of: {known}")
+
+
+def _note_carriage(node: Node, config: Config, store: SqliteStore) -> None:
+    """Tell a node what the relays took when an agent last reached them: a command writes without reaching any."""
+    payloads = announced_payloads(config.relay, store)
+    if payloads:
+        node.state.carriage.maximum_payload = max(payloads.values())
 
 
 def _jitter(low: int, high: int) -> int:
@@ -168,6 +178,7 @@ def device_on(folder: StateFolder, identity: Identity, config: Config) -> Iterat
         try:
             node = Node(identity, store, secrets.token_bytes, _jitter)
             node.telemetry.keep(config.telemetry.keep_days)
+            _note_carriage(node, config, store)
         except (RemoteError, ValueError) as error:  # what was checked when it was stored
             raise DamagedStateError(f"the state database is damaged: {error}") from error
         yield Device(folder, LiveSettings(config), store, SystemClock(), node)

@@ -119,7 +119,7 @@ def _group(device: Device, group: GroupManifest, now_us: int) -> GroupStatus:
         _history(device, group, said_to, last_said, now_us),
         group.epoch,
         int(group.mode),
-        too_large(device, group, found),
+        too_large(device.config.relay, device.store, group, found),
     )
 
 

@@ -93,6 +93,10 @@ class Relays:
         """The largest envelope, in bytes, that a relay takes: of those that were ever reached, whether or not now."""
         return max(self._maximum_payloads.values(), default=MAXIMUM_ENVELOPE_BYTES)
 
+    def carries(self, payload_bytes: int) -> bool:
+        """Say whether any relay takes an envelope of that size; one that was never reached may."""
+        return len(self._maximum_payloads) < len(self._relays) or payload_bytes <= self.maximum_payload
+
     def payload_of(self, name: str) -> int:
         """Return the largest envelope, in bytes, that a relay has said it takes."""
         return self._maximum_payloads[name]

@@ -322,13 +322,18 @@ class Runtime:
             self._set_aside(outgoing, now)
 
     def _set_aside(self, outgoing: Outgoing, now: Now) -> None:
-        """Give a message up that the relay calls too large again and again: what follows it must not suffer."""
-        if outgoing.entry is None or outgoing.entry.sends < POISON_TRIES or not self._relays.complete:
-            self._report("warning", f"the relay's size limit refuses a message of {len(outgoing.envelope)} bytes")
+        """Give a message up that no relay carries, by what they announce: what follows it must not suffer.
+
+        Where one has announced more than it takes, so many tries decide it.
+        """
+        entry, size = outgoing.entry, len(outgoing.envelope)
+        hopeless = not self._relays.carries(size)
+        if entry is None or not (hopeless or (self._relays.complete and entry.sends >= POISON_TRIES)):
+            self._report("warning", f"the relay's size limit refuses a message of {size} bytes")
             return
         with self._store.transaction():
-            self.node.withdraw(outgoing.recipient, outgoing.entry.place, now)
-        self._report("error", f"a message of {len(outgoing.envelope)} bytes was set aside: no relay takes it")
+            self.node.withdraw(outgoing.recipient, entry.place, now)
+        self._report("error", f"a message of {size} bytes was set aside: no relay takes it")
 
     def _report_events(self) -> None:
         now_us = self._clock.monotonic_us()

@@ -17,7 +17,7 @@ from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.membership import Edit, Membership
-from covey.core.membership.readmission import former_member, missed, readmitting
+from covey.core.membership.readmission import former_member, readmitting
 from covey.core.membership.records import (
     CarrierRecords,
     ControlRecords,
@@ -172,8 +172,8 @@ class GroupActions:
         if ban is None or self._membership.groups.group(before.group_id).member(key) is None:
             return
         secret = self._membership.groups.secret(before.group_id)
-        bodies = missed(self._records.groups, before.group_id, ban.since, secret)
-        self.queue_sends([GroupSend(key, MessageType.GROUP_MANIFEST, before.group_id, body) for body in bodies], now)
+        missed = self._records.groups.manifests_from(before.group_id, max(1, ban.since - 1), -1)
+        self.queue_sends(self._membership.spreading.to_readmitted(before.group_id, missed, key, secret), now)
 
     def vote(self, group_id: GroupId, action: Action, target: DeviceKey, now: Now, *, readmit: bool = True) -> Voting:
         """Vote for a ban or its end, which happens where that decides it; its end lets the device in again.

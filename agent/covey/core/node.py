@@ -86,7 +86,7 @@ class Node:
         self.identity = identity
         self.state = state = state or LinkState.of_start(identity, rng)
         self.groups = Groups(identity, records)
-        self.membership = Membership(identity, self.groups, records, rng)
+        self.membership = Membership(identity, self.groups, records, rng, state.carriage)
         self.routes = BoardRoutes(records.carriers)
         self._records = records
         self._jitter = jitter
@@ -110,7 +110,7 @@ class Node:
         self.landing = TelemetryLanding(records, self._links, lands=lands_telemetry)
         past, maintenance = Past(records.groups), self._group_maintenance
         self._group_messages = group_messages = GroupMessages(self.membership, maintenance, past, records, queue)
-        exchange = HistoryExchange(own, self.groups, past, records, queue)
+        exchange = HistoryExchange(own, self.groups, past, records, queue, state.carriage)
         self.history = history = History(identity, self.groups, records, exchange)
         self.actions = GroupActions(identity, self.membership, history, records, queue)
         self.heads = HeadsExchange(own, self.groups, history, exchange, records, jitter, state.heads, state.carriage)

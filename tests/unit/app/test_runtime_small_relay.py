@@ -163,6 +163,16 @@ class Pair:
         with self.ann.device.store.transaction():
             self.ann.runtime.node.history.write(self.group_id, Note("text/plain", text.encode()), self.now)
 
+    def set_aside(self, since: tuple[int, int]) -> list[str]:
+        """Return what both have said since then of messages that no relay takes."""
+        said = [*self.ann.said[since[0] :], *self.ben.said[since[1] :]]
+        return [line for line in said if "no relay takes" in line]
+
+    def histories_agree(self) -> bool:
+        """Say whether both hold as much of the group's history."""
+        counts = {agent.device.store.operations.count(self.group_id) for agent in (self.ann, self.ben)}
+        return len(counts) == 1
+
     def lost(self) -> int:
         """Return how many messages ben knows to be lost."""
         return self.ben.device.store.counters.values().get("lost_messages", 0)
@@ -170,8 +180,8 @@ class Pair:
     def agreed(self) -> bool:
         """Say whether ben holds what ann holds, with its secret."""
         nodes = [agent.runtime.node for agent in (self.ann, self.ben)]
-        raws = {node.groups.group(self.group_id).raw for node in nodes}
-        return len(raws) == 1 and all(node.groups.secret(self.group_id) is not None for node in nodes)
+        held = {node.groups.trust(self.group_id).current for node in nodes}
+        return len(held) == 1 and all(node.groups.secret(self.group_id) is not None for node in nodes)
 
 
 @pytest.fixture
@@ -221,3 +231,66 @@ def test_manifests_that_a_relay_takes_one_by_one_arrive(pair: Pair) -> None:
     pair.site.run(HOUR)
     pair.site.reconfigure(4_000)
     assert pair.site.run(12 * HOUR, pair.agreed)
+
+
+def test_what_ends_a_conflict_goes_in_messages_that_the_relay_takes(pair: Pair) -> None:
+    """Both add a board at once: the manifest that follows both is sent with the rivals that it ends."""
+    pair.site.run(HOUR)
+    pair.site.reconfigure(4_000)
+    assert pair.site.run(12 * HOUR, pair.agreed)
+    lines = len(pair.ann.said), len(pair.ben.said)
+    for agent, name in ((pair.ann, "left"), (pair.ben, "right")):
+        board = Member(identity(name).keys, name, capabilities=(BOARD,))
+        with agent.device.store.transaction():
+            actions = agent.runtime.node.actions
+            actions.change(pair.group_id, lambda draft, _, board=board: draft.adding(board), pair.now)
+    assert not pair.agreed()
+    assert pair.site.run(HOUR, pair.agreed)
+    assert not pair.set_aside(lines)
+
+
+def test_who_is_let_in_again_gets_what_it_missed_in_messages_that_the_relay_takes(pair: Pair) -> None:
+    pair.site.reconfigure(LARGE)
+    assert pair.site.run(4 * HOUR, pair.agreed)
+    pair.change(lambda draft, epoch: draft.banning(pair.ben.device.key, epoch))
+    pair.site.run(60 * SECOND)
+    for number in range(4):
+        board = Member(identity(f"later {number}").keys, "later", capabilities=(BOARD,))
+        pair.change(lambda draft, _, board=board: draft.adding(board))
+    pair.site.reconfigure(4_000)
+    pair.site.run(60 * SECOND)
+    lines = len(pair.ann.said), len(pair.ben.said)
+    with pair.ann.device.store.transaction():
+        pair.ann.runtime.node.actions.unban(pair.group_id, pair.ben.device.key, pair.now)
+    assert pair.site.run(60 * SECOND, pair.agreed)
+    assert not pair.set_aside(lines)
+
+
+def test_a_history_comes_in_messages_that_the_relay_takes(pair: Pair) -> None:
+    pair.site.reconfigure(LARGE)
+    assert pair.site.run(4 * HOUR, pair.agreed)
+    pair.site.reconfigure(SMALL)
+    lines = len(pair.ann.said), len(pair.ben.said)
+    away = pair.site.agents.pop(inbox_topic(pair.ben.device.key))
+    for number in range(20):
+        pair.note(f"note {number} " + "of some length " * 10)
+    pair.site.run(600 * SECOND)
+    pair.site.agents[inbox_topic(pair.ben.device.key)] = away
+    assert pair.site.run(HOUR, pair.histories_agree)
+    assert not pair.set_aside(lines)
+
+
+def test_an_operation_that_no_relay_takes_is_not_given_to_who_asks(pair: Pair) -> None:
+    pair.site.reconfigure(LARGE)
+    assert pair.site.run(4 * HOUR, pair.agreed)
+    pair.site.reconfigure(SMALL)
+    pair.note("of some length " * 200)
+    pair.site.run(3 * HOUR)
+    published, lost = pair.site.published, pair.lost()
+    assert lost == 1
+    pair.site.run(23 * HOUR)
+    assert pair.lost() == lost, "what cannot go is not queued again"
+    assert pair.site.published - published < 23 * 12
+    assert pair.ann.device.store.counters.values()["pulls_too_large"] > 0
+    pair.site.reconfigure(LARGE)
+    assert pair.site.run(4 * HOUR, pair.histories_agree)

@@ -5,7 +5,8 @@
    its author one row.
 2. Who asks says how far it has come in each log, and is answered with what comes after that, the lowest first, as
    much as one message carries. It asks again while that brings something, and otherwise not before
-   `HISTORY_PULL_US` have passed; what an answer rests on is asked for by its id then, too.
+   `HISTORY_PULL_US` have passed; what an answer rests on is asked for by its id then, too. Where not even the lowest
+   is small enough for a relay there is no answer.
 
 What is taken of an answer is decided in `history.py`.
 """
@@ -17,10 +18,11 @@ from collections.abc import Iterable, Iterator
 
 from covey.core.group.manifest import GroupManifest
 from covey.core.group.messages import GroupSend
-from covey.core.history.messages import HistoryPull, OperationBundle
+from covey.core.history.messages import HistoryPull, OperationBundle, bundle_payload_bytes
 from covey.core.history.operation import Log, read_operation
 from covey.core.history.records import HistoryRecords
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
+from covey.core.link.carriage import Carriage
 from covey.core.link.records import MessageClass
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.groups import Groups
@@ -39,12 +41,21 @@ from covey.limits.history import (
 class HistoryExchange:
     """Tells members what this device has written, asks them for what it lacks, and answers them."""
 
-    def __init__(self, own: DeviceKey, groups: Groups, past: Past, records: HistoryRecords, queue: SendQueue) -> None:
+    def __init__(
+        self,
+        own: DeviceKey,
+        groups: Groups,
+        past: Past,
+        records: HistoryRecords,
+        queue: SendQueue,
+        carriage: Carriage,
+    ) -> None:
         self._own = own
         self._groups = groups
         self._past = past
         self._records = records
         self._queue = queue
+        self._carriage = carriage
         self._pulled_at_us: dict[tuple[GroupId, DeviceKey], int] = {}
         self._look_at_us: int | None = 0
         """When to look next whether something is owed to a member; None: to nobody."""
@@ -165,6 +176,9 @@ class HistoryExchange:
         bundle, _ = self._bundle(message.group_id, pull.ends, wanted=pull.wanted)
         if not bundle.operations:
             return []
+        if not self._fits_a_relay(len(bundle.operations), sum(map(len, bundle.operations))):
+            self._records.counters.count("pulls_too_large")
+            return []
         return [GroupSend(message.author, MessageType.OPERATIONS, message.group_id, bundle.to_wire())]
 
     def _bundle(
@@ -175,17 +189,25 @@ class HistoryExchange:
         wanted: Iterable[OperationId] = (),
         only: Log | None = None,
     ) -> tuple[OperationBundle, int]:
-        """Return what comes after the ends of some logs, as much as one message carries; and the last one's number."""
+        """Return what comes after the ends of some logs, as much as one message carries; and the last one's number.
+
+        The first operation is there even where no relay takes it.
+        """
         chosen: list[bytes] = []
         length, last = 0, 0
         for raw in self._missing(group_id, ends, wanted, only):
-            if len(chosen) == BUNDLE_OPERATIONS or (chosen and length + len(raw) > BUNDLE_OPERATION_BYTES):
+            length += len(raw)
+            bounded = len(chosen) < BUNDLE_OPERATIONS and length <= BUNDLE_OPERATION_BYTES
+            if chosen and not (bounded and self._fits_a_relay(len(chosen) + 1, length)):
                 return OperationBundle(tuple(chosen), more=True), last
             chosen.append(raw)
-            length += len(raw)
             if only is not None:
                 last = read_operation(raw, verify=False).number
         return OperationBundle(tuple(chosen)), last
+
+    def _fits_a_relay(self, operations: int, length: int) -> bool:
+        """Say whether one message carries some operations, which are `length` bytes together."""
+        return bundle_payload_bytes(operations, length) <= self._carriage.maximum_payload
 
     def _missing(
         self, group_id: GroupId, ends: dict[Log, int], wanted: Iterable[OperationId], only: Log | None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from covey.core.history.operation import ID_BYTES, Log
 from covey.core.ids import INCARNATION_BYTES, KEY_BYTES, OperationId
 from covey.core.wire import cbor
+from covey.core.wire.envelope import sealed_length
 from covey.errors import MalformedError
 from covey.limits.history import (
     BUNDLE_OPERATION_BYTES,
@@ -21,7 +22,7 @@ from covey.limits.history import (
     MAXIMUM_OPERATION_BYTES,
     MAXIMUM_WANTED,
 )
-from covey.limits.message import MAXIMUM_SEQUENCE
+from covey.limits.message import MAXIMUM_SEQUENCE, MESSAGE_OVERHEAD_BYTES
 
 _BUNDLE_BYTES = BUNDLE_OPERATION_BYTES + MAXIMUM_OPERATION_BYTES + 16
 _PULL_BYTES = MAXIMUM_LOGS * (KEY_BYTES + INCARNATION_BYTES + 16) + MAXIMUM_WANTED * (ID_BYTES + 2) + 16
@@ -53,6 +54,11 @@ class OperationBundle:
                 cbor.boolean,
             )
         )
+
+
+def bundle_payload_bytes(operations: int, length: int) -> int:
+    """Return how large a publish is at most that carries some operations, which are `length` bytes together."""
+    return sealed_length(length + 5 * operations + 8 + MESSAGE_OVERHEAD_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ handed to the caller as `GroupSend`s, to be queued in the same transaction. Beyo
 "Spreading manifests"):
 
     1. Whoever issues a manifest sends it to every member that it lists, with the rivals that it ends, and to whom it
-       removed (000.18, 000.20, 000.21).
+       removed (000.18, 000.20, 000.21; `spreading.py`).
     2. A manifest that follows something unknown is kept for that to come (`replay.py`, `maintenance.py`).
     3. Each epoch has a secret of 32 random bytes, drawn by the issuer of the manifest that begins it and sent inside
        the sealed message to each member.
@@ -33,16 +33,18 @@ from covey.core.group.manifest import (
     secret_id,
     sign_manifest,
 )
-from covey.core.group.messages import SECRET_BYTES, Bundle, GroupSend, first_that_fit, taken_at_once
+from covey.core.group.messages import SECRET_BYTES, Bundle, GroupSend, taken_at_once
 from covey.core.group.revocation import Revoke, check_revoke, read_revoke, sign_revoke
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import GROUP_ID_BYTES, DeviceKey, EpochId, GroupId
+from covey.core.link.carriage import Carriage
 from covey.core.membership.events import GroupChanged, GroupDestroyed, GroupEvents, RemovedFromGroup
 from covey.core.membership.groups import Groups
 from covey.core.membership.invitations import Invitations, check_capabilities, check_may_let_in
 from covey.core.membership.public_joins import PublicJoins
 from covey.core.membership.records import MembershipRecords, OpenInvite, PendingJoin
 from covey.core.membership.replay import Offered, offer_all, reopened
+from covey.core.membership.spreading import Spreading
 from covey.core.pairing.group_uri import GroupUri
 from covey.core.pairing.invite import Invite, JoinRequest
 from covey.core.wire.message import Message, MessageType
@@ -58,13 +60,19 @@ class Membership:
     """All that changes the groups of one device."""
 
     def __init__(
-        self, identity: Identity, groups: Groups, records: MembershipRecords, rng: Callable[[int], bytes]
+        self,
+        identity: Identity,
+        groups: Groups,
+        records: MembershipRecords,
+        rng: Callable[[int], bytes],
+        carriage: Carriage,
     ) -> None:
         self.groups = groups
         self._identity = identity
         self._own = identity.signing_public
         self._records = records
         self._rng = rng
+        self.spreading = Spreading(records.groups, carriage)
         self.invitations = Invitations(identity, records, rng)
         self._public_joins = PublicJoins()
         self.unfinished: set[GroupId] = set()
@@ -133,31 +141,13 @@ class Membership:
             raise LocalError(f"this group does not let this device do that: {error}") from error
         if manifest.epoch_id == secret_id(secret):
             self._records.groups.save_secret(group_id, manifest.epoch_id, secret, now_us)
-        news = self._bundled(trust.news_of(manifest))
+        news = trust.news_of(manifest)
         self._save(manifest, now_us)
         self._accepted(trust, before, [manifest], now_us)
         strangers = [member for key, member in audience.items() if not (manifest.member(key) or before.member(key))]
         self.groups.addresses.part_from(strangers)
         self.groups.readdress()
-        return self._announcements(before, manifest, news, audience.keys() - {self._own})
-
-    def _announcements(
-        self, before: GroupManifest, manifest: GroupManifest, news: tuple[bytes, ...], audience: set[DeviceKey]
-    ) -> list[GroupSend]:
-        """Return a manifest of ours as messages for everybody who was in the group in the eyes of anybody (rule 1)."""
-        secret = self._records.groups.secret(manifest.group_id, manifest.epoch_id)
-        secrets = (secret,) if secret is not None and manifest.epoch_id != before.epoch_id else ()
-        inside, outside = Bundle(news, secrets).to_wire(), Bundle(news).to_wire()
-        listed = {member.keys.signing_public for member in manifest.members}
-        return [self._send(each, manifest.group_id, inside if each in listed else outside) for each in sorted(audience)]
-
-    def _bundled(self, nearest_first: list[GroupManifest]) -> tuple[bytes, ...]:
-        """Return the first manifests that one message carries, each after what it follows."""
-        fitting = nearest_first[: len(first_that_fit([each.raw for each in nearest_first]))]
-        return tuple(each.raw for each in sorted(fitting, key=lambda each: (each.version, each.hash)))
-
-    def _send(self, recipient: DeviceKey, group_id: GroupId, body: bytes) -> GroupSend:
-        return GroupSend(recipient, MessageType.GROUP_MANIFEST, group_id, body)
+        return self.spreading.of_change(before, manifest, news, audience.keys() - {self._own})
 
     def leave(self, group_id: GroupId, now_us: int) -> list[GroupSend]:
         """Leave a group; return notices for the others, if there are any (003.51).
@@ -275,7 +265,7 @@ class Membership:
         if not self._public_joins.answers(group, visitor, self.groups.addresses, now_us):
             return None
         self.groups.readdress()
-        return [self._send(message.author, group.group_id, Bundle((group.raw,)).to_wire())]
+        return [self.spreading.to_visitor(group, message.author)]
 
     def lets_wait(self, message: Message, now_us: int) -> bool:
         """Say whether a newcomer's manifest has to come again later (`public_joins.py`, rule 4)."""
@@ -313,12 +303,8 @@ class Membership:
                 sends = self.change(group_id, lambda draft, _: draft, now_us)  # it believes none but ours
         except LocalError as error:
             raise InviteError(str(error)) from error
-        manifests = [manifest.raw for manifest in self.groups.trust(group_id).held()]
-        if len(first_that_fit(manifests)) < len(manifests):
-            manifests = manifests[-1:]  # ours; what it does not follow is asked for
-        secret = self.groups.secret(group_id)
-        bundle = Bundle(tuple(manifests), (secret,) if secret is not None else ())
-        return [*sends, self._send(joiner, group_id, bundle.to_wire())]
+        newcomer_gets = self.spreading.to_newcomer(self.groups.trust(group_id), joiner, self.groups.secret(group_id))
+        return [*sends, newcomer_gets]
 
     # -- what others send ---------------------------------------------------------------------------------------------
 
@@ -491,5 +477,4 @@ class Membership:
             return []
         added = tuple(member for key, member in listed.items() if key not in known)
         self.events.report(GroupChanged(after, added, gone, self._own not in known, trust.conflict), now_us)
-        body = Bundle(self._bundled(void_news[::-1])).to_wire()
-        return [self._send(each.keys.signing_public, trust.group_id, body) for each in void if not each.is_board]
+        return self.spreading.to_void(trust.group_id, void_news, void)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from covey.core.group.manifest import GroupManifest, Member, read_manifest
-from covey.core.group.messages import Bundle, first_that_fit
-from covey.core.ids import DeviceKey, GroupId
+from covey.core.ids import DeviceKey
 from covey.core.membership.records import ManifestRecords
 
 
@@ -33,14 +32,3 @@ def readmitting(draft: GroupManifest, former: Member | None) -> GroupManifest:
         LocalError: the group is full, or another member has its noise key.
     """
     return draft if former is None else draft.adding(replace(former, since=draft.version))
-
-
-def missed(records: ManifestRecords, group_id: GroupId, since: int, secret: bytes | None) -> list[bytes]:
-    """Return the bodies that bring a device from just before its ban to now; the last one has the epoch's secret."""
-    rest = records.manifests_from(group_id, max(1, since - 1), -1)
-    bundles = []
-    while rest:
-        fitting = first_that_fit(rest)
-        rest = rest[len(fitting) :]
-        bundles.append(Bundle(fitting, (secret,) if secret is not None and not rest else ()).to_wire())
-    return bundles
