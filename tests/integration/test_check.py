@@ -170,6 +170,34 @@ def silent_port() -> Iterator[int]:
         yield int(server.getsockname()[1])
 
 
+def test_actions_that_are_allowed_and_cannot_be_done(alone: Gateway) -> None:
+    assert _findings(alone, "--offline")["actions"][0] == "skipped"
+    folder = alone.state / "operations.d"
+    folder.mkdir(mode=0o700)
+    definitions = {
+        "fine": 'argv = ["/bin/true"]',
+        "gone": 'argv = ["/nowhere/pump"]',
+        "other": 'argv = ["/bin/true"]\n[unit]\nuser = "nobody-knows"',
+        "open": 'argv = ["/bin/true"]',
+    }
+    for name, text in definitions.items():
+        (folder / f"{name}.toml").write_text(f'summary = "{name}"\n{text}\n')
+        (folder / f"{name}.toml").chmod(0o622 if name == "open" else 0o600)
+    alone.ok("config", "set", "operations.commands", "fine,gone,other,open,undefined,restart-agent")
+    done = alone.covey("check", "--offline", "--json")
+    found = [each for each in json.loads(done.stdout)["findings"] if each["check"] == "actions"]
+    said = {each["line"].partition(" ")[0].rstrip(":"): each for each in found}
+    assert {name: each["level"] for name, each in said.items()} == {
+        "gone": "warning",
+        "other": "warning",
+        "open": "error",
+        "undefined": "error",
+        "operators": "ok",
+    }
+    assert said["operators"]["line"] == "operators may have 2 actions done: fine, restart-agent"
+    assert "go-w" in said["open"]["hint"]
+
+
 def test_a_relay_that_is_not_there(alone: Gateway) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

@@ -89,6 +89,12 @@ class Site:
         self.result(order)
         return b64decode(self.kim.json("orders", order, "--output", "shed")["output"]).decode()
 
+    def check(self) -> dict[str, str]:
+        """Return what `covey check` says of actions: how to mend it, by the first word of what it says."""
+        said = self.system.run(*_AS_AGENT, "covey", "check", "--offline", "--json", code=None)
+        found = [each for each in json.loads(said)["findings"] if each["check"] == "actions"]
+        return {each["line"].partition(" ")[0].rstrip(":"): each["hint"] for each in found}
+
     def lines(self) -> list[str]:
         """Return what the program that waits has written: a line each time that it ran."""
         path = self.root.path / "var/lib/pump/lines"
@@ -163,6 +169,7 @@ def _without_the_socket_they_are_children_of_the_agent(site: Site) -> None:
     assert site.code(look) == "exit 3", site.result(look)
     agent = (site.root.path / "var/lib/covey").stat().st_uid
     assert site.output(look).startswith(f"{agent}\na\n")
+    assert site.check()["reboot"] == site.check()["journal"] == "sudo systemctl enable --now covey-action.socket"
     result = site.result(site.order("reboot"))
     assert (result["code"], "covey-action.socket" in result["why"]) == ("action_not_started", True)
 
@@ -172,6 +179,7 @@ def _the_agents_word_is_not_roots(site: Site) -> None:
     site.system.run("systemctl", "enable", "--now", "covey-action.socket")
     result = site.result(site.order("reboot"))
     assert (result["code"], "/etc/covey" in result["why"]) == ("action_not_allowed", True)
+    assert "/etc/covey/conf.d" in site.check()["reboot"]
 
 
 def _a_program_has_a_sandbox(site: Site) -> None:
@@ -191,6 +199,8 @@ def _a_program_has_a_sandbox(site: Site) -> None:
     assert site.sleeping() == [], "what it left behind has gone"
     assert "Covey actions" in site.output(site.order("journal", unit="covey-action.socket", lines="5"))
     assert site.code(site.order("gone")) == "action_not_defined"
+    assert {*site.check()} == {"gone", "operators"}
+    assert 'covey_commands_total{outcome="failed"} 2\n' in site.covey("metrics")
 
 
 def _what_runs_too_long_is_ended(site: Site) -> None:

@@ -58,18 +58,18 @@ class ActionPrograms:
             return self._children.start(replace(invocation, argv=command), now_us)
         if self._units is not None and self._units.answer():
             return self._units.start(invocation, now_us)
-        if needs_unit(invocation.rights):
+        if needs_unit(invocation.rights, os.geteuid()):
             why = f"it needs the rights of {invocation.rights.user}, which {UNIT} alone gives it"
             raise ActionError(f"{why}: that is not enabled here", NOT_STARTED, hint=f"systemctl enable --now {UNIT}")
         return self._children.start(invocation, now_us)
 
 
-def needs_unit(rights: UnitRights) -> bool:
-    """Say whether an action cannot be the agent's child: it is another user's."""
+def needs_unit(rights: UnitRights, agent: int) -> bool:
+    """Say whether an action cannot be a child of an agent that runs as a user: it is another user's."""
     if not rights.user:
         return False
     try:
-        return pwd.getpwnam(rights.user).pw_uid != os.geteuid()
+        return pwd.getpwnam(rights.user).pw_uid != agent
     except KeyError:
         return True
 

@@ -14,16 +14,13 @@ from pathlib import Path
 
 from covey.adapters.action_socket import REQUEST_BYTES, ActionAnswer, ActionOutcome, read_request
 from covey.adapters.journal import report as report_to_journal
-from covey.adapters.owned_files import check_owned_folder, read_owned
 from covey.adapters.state_folder import MACHINE_CONFIG
 from covey.adapters.transient_unit import TransientUnit
-from covey.app.owners_actions import owners_action
+from covey.app.owners_actions import allowed_commands, owners_action
 from covey.config.actions import AGENT, COVEY
-from covey.config.file import parse
 from covey.core.actions.definition import Invocation
 from covey.core.actions.results import NOT_ALLOWED, NOT_STARTED
 from covey.errors import ActionError, ConfigurationError, LocalError
-from covey.limits.settings import MAXIMUM_CONFIGURATION_BYTES
 from covey.ports import ProgramEnd, Report
 
 _PEER = struct.Struct("3i")
@@ -60,24 +57,6 @@ def serve(channel: socket.socket, folder: Path, runtime: Path, unit: str, report
     )
     report("notice", f"{action}: {ended}")
     channel.send(answer.to_wire())
-
-
-def allowed_commands(folder: Path) -> tuple[str, ...]:
-    """Return `operations.commands` as root has set it for this machine.
-
-    Raises:
-        ConfigurationError: others may write what says so, or it cannot be read.
-    """
-    found: tuple[str, ...] = ()
-    check_owned_folder(folder)
-    fragments = folder / "conf.d"
-    if fragments.exists():
-        check_owned_folder(fragments)
-    for path in (folder / "config.toml", *sorted(fragments.glob("*.toml"))):
-        if path.exists():
-            value = parse(read_owned(path, MAXIMUM_CONFIGURATION_BYTES), str(path)).get("operations.commands")
-            found = value if isinstance(value, tuple) else found
-    return found
 
 
 def _check_peer(channel: socket.socket) -> None:

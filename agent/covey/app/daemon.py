@@ -80,7 +80,7 @@ def _ran_until_restart(
 
         def obeying(device: Device) -> Sequence[AgentRole]:
             own = roles(device)
-            attempts_role = OrderAttempts(lambda group: attempts(device, group), report)
+            attempts_role = OrderAttempts(lambda group: attempts(device, group), device.store, report)
             ordered: list[AgentRole] = [settings_role(device, restart.ask), attempts_role]
             if commands:
                 from covey.app.command_orders import commands_role

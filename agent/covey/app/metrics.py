@@ -9,11 +9,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from covey import errors
 from covey.app.documents import Status, to_json
+from covey.core.actions.results import IN_WORDS
+from covey.core.orders.attempts import CODES
 from covey.core.outcome import UNFORESEEN
 from covey.core.presence.status import CONDITIONS
 
@@ -54,6 +56,7 @@ def families(status: Status) -> Iterator[Family]:
             meaning,
             [({"reason": code}, counters.get(f"{reason}_{code}", 0)) for code in codes],
         )
+    yield from _about_orders(counters)
     for name, meaning in (
         ("duplicates", "Messages that came again"),
         ("refused_full", "Messages that found no room here and stay with their sender"),
@@ -104,6 +107,13 @@ def _about_the_outbox(status: Status) -> Iterator[Family]:
     yield Family("covey_delivered", "counter", "Messages that their recipient has acknowledged", [({}, delivered)])
     landing = status.landing_bytes
     yield Family("covey_landing_bytes", "gauge", "Telemetry on its way into the vault", [({}, landing)], "bytes")
+
+
+def _about_orders(counters: Mapping[str, int]) -> Iterator[Family]:
+    done: list[Sample] = [({"outcome": each}, counters.get(f"commands_{each}", 0)) for each in IN_WORDS]
+    yield Family("covey_commands", "counter", "Commands of operators, by what became of them here", done)
+    tried: list[Sample] = [({"reason": each}, counters.get(f"attempts_{each}", 0)) for each in CODES]
+    yield Family("covey_order_attempts", "counter", "Orders by those who have no say here", tried)
 
 
 def _about_groups(status: Status) -> Iterator[Family]:

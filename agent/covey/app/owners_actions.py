@@ -6,11 +6,32 @@ from collections.abc import Collection
 from pathlib import Path
 
 from covey.adapters.action_files import read_action_file
+from covey.adapters.owned_files import check_owned_folder, read_owned
 from covey.app import shipped_files
 from covey.config.actions import read_action
+from covey.config.file import parse
 from covey.core.actions.definition import ActionDefinition
 from covey.core.actions.results import NOT_ALLOWED, NOT_DEFINED
 from covey.errors import ActionError, ConfigurationError, UsageError
+from covey.limits.settings import MAXIMUM_CONFIGURATION_BYTES
+
+
+def allowed_commands(folder: Path) -> tuple[str, ...]:
+    """Return `operations.commands` as root has set it for this machine.
+
+    Raises:
+        ConfigurationError: others may write what says so, or it cannot be read.
+    """
+    found: tuple[str, ...] = ()
+    check_owned_folder(folder)
+    fragments = folder / "conf.d"
+    if fragments.exists():
+        check_owned_folder(fragments)
+    for path in (folder / "config.toml", *sorted(fragments.glob("*.toml"))):
+        if path.exists():
+            value = parse(read_owned(path, MAXIMUM_CONFIGURATION_BYTES), str(path)).get("operations.commands")
+            found = value if isinstance(value, tuple) else found
+    return found
 
 
 def owners_action(folder: Path, allowed: Collection[str], name: str) -> ActionDefinition:

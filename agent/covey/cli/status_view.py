@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
@@ -16,6 +16,8 @@ DEVICES_HEAD = ("device", "label", "presence", "heard", "waiting", "since", "ack
 _NO_RELAY = "relay    not set: covey relay --url mqtt://HOST"
 _NAMED, _LABEL = 4, 24
 """Operators that the line of orders names, and characters of a label there."""
+_BECAME, _TRIED = "commands_", "attempts_"
+"""How counters begin: of what has become of commands, and of orders by those who have no say here."""
 _LATELY_S = 30
 BOARDS_HEAD = ("board", "device", "state", "software")
 
@@ -52,10 +54,10 @@ def overview(status: Status) -> Iterator[str]:
 
 
 def _orders(status: Status) -> str:
-    """Say who may order this device."""
+    """Say who may order this device, and what came of that."""
     obeyed, threshold = status.operators.obeyed, status.operators.threshold
     if not obeyed:
-        return "nobody may order this device"
+        return "nobody may order this device" + what_came(status.counters)
     named = [
         f"{each.device} {printable(each.label, _LABEL)}".rstrip() + ("" if each.member else " (no member)")
         for each in obeyed[:_NAMED]
@@ -63,7 +65,15 @@ def _orders(status: Status) -> str:
     if len(obeyed) > _NAMED:
         named.append(f"{len(obeyed) - _NAMED} more")
     agree = f"; {threshold} of them have to agree" if threshold > 1 else ""
-    return f"{', '.join(named)} may order this device{agree}"
+    return f"{', '.join(named)} may order this device{agree}{what_came(status.counters)}"
+
+
+def what_came(counters: Mapping[str, int]) -> str:
+    """Return what has become of commands, and how many orders had no say here, as far as there are any."""
+    became = [f"{number} {name.removeprefix(_BECAME)}" for name, number in counters.items() if name.startswith(_BECAME)]
+    text = f"; commands: {', '.join(became)}" if became else ""
+    tried = sum(number for name, number in counters.items() if name.startswith(_TRIED))
+    return text + (f"; {count(tried, 'order')} without a say here: covey orders refused" if tried else "")
 
 
 def history_line(history: HistoryStatus) -> str:

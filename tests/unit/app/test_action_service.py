@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.action_socket import ActionAnswer, ActionOutcome, to_request
-from covey.app.action_service import allowed_commands, serve
+from covey.app.action_service import serve
+from covey.app.owners_actions import allowed_commands
 from covey.core.actions.results import ARGUMENTS, NOT_ALLOWED, NOT_DEFINED, NOT_STARTED
 from covey.errors import ConfigurationError, LocalError, RemoteError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from covey.app.documents import CatchUpStatus, HistoryStatus, OtherHeads
-from covey.cli.status_view import history_line
+from covey.cli.status_view import history_line, what_came
 
 FETCHED = CatchUpStatus("0a1b2c3d", "pump", 240, 0, more=True, seconds=1)
 WAITING = CatchUpStatus("0a1b2c3d", "pump", 5, 3, more=False, seconds=1)
@@ -29,3 +29,10 @@ WAITING = CatchUpStatus("0a1b2c3d", "pump", 5, 3, more=False, seconds=1)
 )
 def test_a_history_in_a_line(history: HistoryStatus, line: str) -> None:
     assert history_line(history) == line
+
+
+def test_what_came_of_orders_in_a_line() -> None:
+    assert what_came({"duplicates": 4}) == ""
+    counters = {"attempts_not_an_operator": 2, "attempts_was_removed": 1, "commands_done": 37, "commands_failed": 2}
+    expected = "; commands: 37 done, 2 failed; 3 orders without a say here: covey orders refused"
+    assert what_came(counters) == expected

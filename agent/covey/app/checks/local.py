@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from covey.app.checks.actions import actions
 from covey.app.checks.attempts import attempts
 from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
 from covey.app.checks.online import acl, credential, relay
@@ -372,6 +373,7 @@ CHECKS = (
     Check(history, _STORE),
     Check(operators, _STORE),
     Check(attempts, _STORE),
+    Check(actions, _STATE),
     Check(outbox, _STORE),
     Check(troubles, _STORE),
     Check(vault, _STORE),

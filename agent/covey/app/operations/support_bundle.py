@@ -177,7 +177,7 @@ def _about_status(status: Status) -> object:
 def _metrics(status: Status) -> object:
     """Return the counters, under the names that this program gives them."""
     return {
-        "/".join([family.name, *(value for key, value in labels.items() if key == "reason")]): value
+        "/".join([family.name, *(value for key, value in labels.items() if key in {"reason", "outcome"})]): value
         for family in families(status)
         if family.name not in {"covey_manifest_version", "covey_group_members"}  # in status, without the group's id
         for labels, value in family.samples

@@ -15,10 +15,11 @@ from covey.core.actions.execution import Begun, End, Execution
 from covey.core.actions.given import NewCommands
 from covey.core.actions.received import without_output
 from covey.core.actions.records import CommandRecord, CommandRecords, Moment, ObeyedSince
-from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState
+from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState, in_words
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.orders import Obeying
 from covey.core.ids import GroupId, Incarnation, OperationId, device_name
+from covey.core.link.records import CounterRecords
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.errors import ActionError, LocalError, UnknownGroupError
@@ -62,6 +63,14 @@ class Commands(Protocol):
         """Return the present one: records of an earlier one may not be all."""
 
 
+class CommandStore(Transactions, Protocol):
+    """What is committed together, and the counters of it."""
+
+    @property
+    def counters(self) -> CounterRecords:
+        """Counters that `covey status` shows: `commands_` and what became of them, in words (`in_words`)."""
+
+
 @dataclass(slots=True)
 class _Running:
     begun: Begun
@@ -73,7 +82,7 @@ class OrderedActions:
 
     def __init__(
         self,
-        store: Transactions,
+        store: CommandStore,
         records: CommandRecords,
         execution: Execution,
         commands: Commands,
@@ -134,6 +143,15 @@ class OrderedActions:
         """Do what stores something, in a transaction of its own, and say in the journal what is final."""
         with self._store.transaction():
             final = list(work())
+            self._count(final)
+        self._report_final(final)
+
+    def _count(self, final: Iterable[CommandRecord]) -> None:
+        for record in final:
+            if record.result is not None:
+                self._store.counters.count(f"commands_{in_words(record.result)}")
+
+    def _report_final(self, final: Iterable[CommandRecord]) -> None:
         for record in final:
             result = record.result
             if result is not None:
@@ -169,6 +187,7 @@ class OrderedActions:
         try:
             with self._store.transaction():
                 final = self._execution.give_up(group.group_id, moment)
+                self._count(final)
                 operation = node.history.write(group.group_id, Obeying(), now)
                 since = ObeyedSince(operation.id, operation.height, incarnation)
                 self._records.note_obeyed(group.group_id, since)
@@ -176,7 +195,7 @@ class OrderedActions:
             node.discard()
             self._report("warning", f"obeys nobody in {group.group_id.hex()[:8]} yet: {error}")
             return None
-        self._keep(lambda: final)
+        self._report_final(final)
         return since
 
     # -- doing --------------------------------------------------------------------------------------------------------

@@ -130,3 +130,14 @@ class OrderResult:
             code,
             why,
         )
+
+
+IN_WORDS = ("done", "failed", "refused", "unknown")
+"""What becomes of commands, as people say it."""
+
+
+def in_words(result: OrderResult) -> str:
+    """Return one of `IN_WORDS`: what the device ended has failed, and what ended with another code than 0."""
+    if result.state is CommandState.STOPPED or result.exit:
+        return "failed"
+    return result.state.name.lower()

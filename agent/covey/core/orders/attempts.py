@@ -21,6 +21,7 @@ from covey.core.orders.authority import Pins, WeighedOrder, weigh_orders
 from covey.core.orders.nodes import OrderNode, OrderRecords
 
 NO_OPERATOR, REMOVED, TOO_FEW = "not_an_operator", "was_removed", "not_enough_approvals"
+CODES = (NO_OPERATOR, REMOVED, TOO_FEW)
 _GIVEN = (OperationKind.SETTING, OperationKind.COMMAND)
 _ORDERS = frozenset({OperationKind.OPERATOR, *_GIVEN})
 

@@ -333,6 +333,22 @@ def test_what_the_agent_ends_is_reported(fleet: Fleet) -> None:
     assert fleet.ben.store.outbox.totals()[0] == 1
 
 
+def test_what_becomes_of_commands_is_counted(fleet: Fleet) -> None:
+    for code in (0, 3):
+        fleet.order()
+        fleet.machine.turn()
+        fleet.machine.become(code)
+    fleet.order("gone")
+    fleet.machine.turn()
+    for end in (fleet.machine.restart, lambda: fleet.machine.role.stop(fleet.ben.node, fleet.ben.now)):
+        fleet.order()
+        fleet.machine.turn()
+        end()
+    counters = fleet.ben.store.counters.values()
+    found = {name: value for name, value in counters.items() if name.startswith("commands_")}
+    assert found == {"commands_done": 1, "commands_failed": 2, "commands_refused": 1, "commands_unknown": 1}
+
+
 def test_what_may_have_ended_the_agent_is_found_out_by_the_next_one(fleet: Fleet) -> None:
     order = fleet.order("reboot")
     fleet.machine.turn()
