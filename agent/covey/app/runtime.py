@@ -327,6 +327,10 @@ class Runtime:
         Where one has announced more than it takes, so many tries decide it.
         """
         entry, size = outgoing.entry, len(outgoing.envelope)
+        if entry is not None and self.node.waits_for_a_relay(entry):
+            if entry.sends == 1:
+                self._report("warning", f"news of a departure, {size} bytes, waits for a relay that takes so much")
+            return
         hopeless = not self._relays.carries(size)
         if entry is None or not (hopeless or (self._relays.complete and entry.sends >= POISON_TRIES)):
             self._report("warning", f"the relay's size limit refuses a message of {size} bytes")

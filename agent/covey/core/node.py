@@ -30,10 +30,10 @@ from covey.core.link.imprints import Imprints
 from covey.core.link.receiver import ReceiveLinks
 from covey.core.link.sealer import Outgoing, Sealer
 from covey.core.link.send_queue import SendQueue
-from covey.core.link.send_window import Jitter
+from covey.core.link.send_window import InFlight, Jitter
 from covey.core.link.sender import Sender
 from covey.core.link.state import LinkState
-from covey.core.membership.expiry import give_up
+from covey.core.membership.expiry import give_up, is_departure_notice
 from covey.core.membership.groups import Groups
 from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.maintenance import GroupMaintenance
@@ -49,7 +49,7 @@ from covey.core.records import Records
 from covey.core.routing.forwarding import BoardRoutes, Forward, blob_recipients, board_member, check_forward
 from covey.core.routing.routes import Routing, address, may_link
 from covey.core.settings.reporting import SettingReporting
-from covey.core.wire.message import Acknowledgement, MessageType
+from covey.core.wire.message import Acknowledgement, MessageType, read_message
 from covey.errors import LocalError, OutboxFullError
 from covey.limits.board import MAXIMUM_BOARD_BLOB_BYTES
 from covey.limits.group import MAINTENANCE_US
@@ -221,6 +221,10 @@ class Node:
     def withdraw(self, recipient: DeviceKey, place: Place, now: Now) -> None:
         """Set a message aside that no relay takes; its recipient gets a loss record. Inside a transaction."""
         self._queue.withdraw(recipient, place, now)
+
+    def waits_for_a_relay(self, entry: InFlight) -> bool:
+        """Say whether a message is to wait, where none takes it, for one that does (`membership/expiry.py`, rule 5)."""
+        return is_departure_notice(self.groups, read_message(entry.message, verify=False))
 
     def envelopes_to_send(self, now: Now) -> Iterator[Outgoing]:
         """Yield sealed envelopes: acknowledgements that are due, then each link's messages.

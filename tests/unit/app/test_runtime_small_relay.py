@@ -294,3 +294,20 @@ def test_an_operation_that_no_relay_takes_is_not_given_to_who_asks(pair: Pair) -
     assert pair.ann.device.store.counters.values()["pulls_too_large"] > 0
     pair.site.reconfigure(LARGE)
     assert pair.site.run(4 * HOUR, pair.histories_agree)
+
+
+def test_who_leaves_tells_of_it_as_soon_as_a_relay_takes_the_news(pair: Pair) -> None:
+    """What it knew of the group stays until somebody has heard of it: the news was set aside, and counted as known."""
+    pair.site.reconfigure(LARGE)
+    assert pair.site.run(4 * HOUR, pair.agreed)
+    pair.site.reconfigure(SMALL)
+    pair.site.run(60 * SECOND)
+    with pair.ben.device.store.transaction():
+        pair.ben.runtime.node.actions.leave(pair.group_id, pair.now)
+    pair.site.run(12 * HOUR)
+    assert sum("waits for a relay" in line for line in pair.ben.said) == 1
+    assert pair.ben.device.store.groups.manifests_from(pair.group_id, 1)
+    pair.site.reconfigure(LARGE)
+    ann = pair.ann.runtime.node
+    assert pair.site.run(HOUR, lambda: ann.groups.group(pair.group_id).member(pair.ben.device.key) is None)
+    assert pair.site.run(4 * HOUR, lambda: not pair.ben.device.store.groups.manifests_from(pair.group_id, 1))

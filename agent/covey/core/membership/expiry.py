@@ -7,6 +7,8 @@
    it. An answer that comes late is still taken, until `JOIN_MEMORY_US` later.
 4. A group that this device has left is erased: its secrets and its history when one member has acknowledged the
    leaving, which then reaches all; its manifests when nothing waits for any member that shares no other group.
+5. The news that two devices share a group no more waits though no relay is large enough for it, as long as rule 1
+   allows: it would count as known if it were set aside.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import ExpiryRecords, PendingJoin
 from covey.core.now import Now
-from covey.core.wire.message import MessageType, read_message
+from covey.core.wire.message import Message, MessageType, read_message
 from covey.limits.pairing import JOIN_GRACE_US, JOIN_MEMORY_US
 
 
@@ -62,6 +64,15 @@ def _erase_left(membership: Membership, records: ExpiryRecords) -> None:
             erased = True
     if erased:
         membership.groups.refresh()
+
+
+def is_departure_notice(groups: Groups, message: Message) -> bool:
+    """Say whether a message of ours is the news, for its recipient, that they share its group no more (rule 5)."""
+    if message.type is not MessageType.GROUP_MANIFEST:
+        return False
+    return all(
+        group.member(message.recipient) is None for group in groups.joined() if group.group_id == message.group_id
+    )
 
 
 def _notice_waits(group_id: GroupId, recipient: DeviceKey, records: ExpiryRecords) -> bool:
