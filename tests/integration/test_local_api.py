@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import http.client
 import json
 import shutil
@@ -314,3 +315,32 @@ def test_following_a_history_shows_what_comes(pair: tuple[_Client, _Client, Gate
         following.send_signal(signal.SIGINT)
         assert following.wait(GUARD_S) == 130
         assert following.stderr.read() == b""
+
+
+def test_telegraf_and_its_like_write_lines(new_gateway: Callable[[str], Gateway]) -> None:
+    """As InfluxDB's clients do: gzip, org and bucket, nothing in the answer, the same lines again after a time-out."""
+    collector, gateway = new_gateway("collector"), new_gateway("gateway")
+    collector.ok("group", "create", "--capability", "collector")
+    collector.start("collect", "--no-sensors")
+    collector.invite(gateway)
+    gateway.ok("config", "set", "api.socket", "api.sock")
+    gateway.start("run", "--no-sensors")
+    client = _Client(gateway)
+    wait_until(client.path.exists, "the agent listens")
+    path = "/api/v2/write?org=home&bucket=shed&precision=s"
+    lines = gzip.compress(b'weather,room=shed t=21.5,door="open" 1790000000\nweather,room=shed t=22 1790000060\n')
+    headers = {"Content_Encoding": "gzip", "Content_Type": "text/plain; charset=utf-8", "Authorization": "Token x"}
+    assert client.ask("POST", path, lines, **headers) == (204, "")
+    assert client.ask("POST", path, lines, **headers) == (204, "")
+    status, refused = client.ask("POST", path, b"weather t=1 1790000120\nno line\nweather t=2 1790000180\n")
+    assert (status, refused["error"]) == (400, "reading")
+    assert refused["message"].startswith("1 line refused, 2 readings of the others queued: 'no line'")
+    assert client.ask("POST", path, b"no gzip", Content_Encoding="gzip")[0] == 400
+    assert client.ask("POST", path, lines[:-3], Content_Encoding="gzip")[0] == 400
+    assert client.ask("POST", path, lines, Content_Encoding="br")[0] == 415
+    bomb = gzip.compress(bytes(8 * 1024 * 1024))
+    assert client.ask("POST", path, bomb, Content_Encoding="gzip")[0] == 413
+    assert client.ask("POST", "/api/v2/write?precision=h", b"m v=1")[0] == 400
+    wait_until(lambda: gateway.counters().get("published_readings") == 5, "each reading is queued once")
+    wait_until(lambda: not gateway.queued(), "the collector has them")
+    assert "22" in collector.ok("fleet", "gateway")

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from covey.adapters.journal import report
-from covey.adapters.local_api.routes import Answer, Request, Route, Text
+from covey.adapters.local_api.routes import Answer, NoContent, Request, Route, Text
 from covey.adapters.local_api.server import LocalApi
 from covey.app.api_operations import OPERATIONS, api_description
 from covey.app.device import Device, device_on
@@ -42,7 +42,12 @@ if TYPE_CHECKING:
     from covey.app.openapi import Endpoint
     from covey.client import Blob
 
-_BODY_BYTES = {"publish": MAXIMUM_PUBLISH_BYTES, "send": MAXIMUM_BLOB_BYTES, "report_setting": 8 * KIB}
+_BODY_BYTES = {
+    "publish": MAXIMUM_PUBLISH_BYTES,
+    "write_lines": MAXIMUM_PUBLISH_BYTES,
+    "send": MAXIMUM_BLOB_BYTES,
+    "report_setting": 8 * KIB,
+}
 """The others have no body."""
 _METRICS_TYPES = {
     "openmetrics": "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -76,6 +81,7 @@ class _Answers:
             "outbox": self._outbox,
             "metrics": self._metrics,
             "publish": self._publish,
+            "write_lines": self._write_lines,
             "send": self._send,
             "inbox": self._inbox,
             "forget": self._forget,
@@ -123,6 +129,11 @@ class _Answers:
         with self._publishing, self._opened() as device:  # one at a time: parsed, a body takes many times its bytes
             queued = OpenedDevice(device).publish(request.body, request.content_type, batch, request.key)
             return _document(QueuedReadings(queued))
+
+    def _write_lines(self, request: Request) -> Answer:
+        with self._publishing, self._opened() as device:
+            OpenedDevice(device).write_lines(request.body, request.query.get("precision", "ns"))
+        return NoContent()
 
     def _send(self, request: Request) -> Answer:
         query = request.query

@@ -18,6 +18,7 @@ from covey.app.event_documents import EVENT_ID, EVENTS, HISTORY_CURSOR, HISTORY_
 from covey.app.metrics import FORMS
 from covey.app.openapi import Endpoint, Parameter, Schema, description
 from covey.core.history.kinds import OperationKind
+from covey.core.telemetry.line_protocol import PRECISIONS
 from covey.limits.message import MAXIMUM_COUNTER
 from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
 from covey.limits.settings import MAXIMUM_REPORTED_VALUE_BYTES, MAXIMUM_SETTING_WHY_BYTES
@@ -84,6 +85,13 @@ _READINGS: dict[str, Schema] = {
             "description": "one SenML pack (RFC 8428, section 6)",
         }
     },
+}
+
+_LINES: dict[str, Schema] = {
+    "text/plain": {
+        "schema": {"type": "string", "contentMediaType": "text/plain", "description": "lines of the protocol"},
+        "example": "weather,location=shed temp=21.5,raining=false 1790000000000000000\n",
+    }
 }
 
 
@@ -184,6 +192,24 @@ OPERATIONS = (
         ("NoLength", "NoStorage", "OtherRequest", "OutboxFull"),
         "At most 2 MiB. A time below 2**28 seconds counts from now (RFC 8428, section 4.5.3); a reading without one "
         "is of now.",
+    ),
+    Endpoint(
+        "write_lines",
+        "POST",
+        "/api/v2/write",
+        "Queue readings in InfluxDB's line protocol, durably, as Telegraf and its like write them",
+        "queued",
+        {},
+        (
+            Parameter("precision", {"enum": [*PRECISIONS], "default": "ns"}, "the unit of the times"),
+            Parameter("org", {"type": "string"}, "of no meaning here"),
+            Parameter("bucket", {"type": "string"}, "of no meaning here"),
+        ),
+        _LINES,
+        ("NoLength", "NoStorage", "Encoded", "OutboxFull"),
+        "At most 2 MiB, also where it is gzip. Lines that break a rule are refused, and named in a 400, once others "
+        "are queued. Where every line has a time, the same lines once more queue nothing.",
+        status=204,
     ),
     Endpoint(
         "send",

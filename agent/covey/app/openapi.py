@@ -22,6 +22,7 @@ REFUSALS = {
     "OtherRequest": (409, "another request named this idempotency key; nothing was queued"),
     "NoLength": (411, "a Content-Length is needed"),
     "TooLong": (413, "the body is too long"),
+    "Encoded": (415, "the body is encoded in another way than gzip"),
     "NoStorage": (503, "the disk refuses; nothing was changed"),
     "OutboxFull": (507, "the outbox is full; nothing was queued"),
 }
@@ -60,6 +61,8 @@ class Endpoint:
     description: str = ""
     events: Mapping[str, type] = field(default_factory=dict)
     """Of server-sent events, which it answers where there are any: what the data of each type is."""
+    status: int = 200
+    """Where there is nothing to say: 204."""
 
     def described(self, types: set[type]) -> Schema:
         """Return it as OpenAPI has it; the types that it names are added to `types`."""
@@ -70,7 +73,8 @@ class Endpoint:
         if self.events:
             events = [_event(name, schema_of(kind, types)) for name, kind in self.events.items()]
             content["text/event-stream"] = {"schema": {"oneOf": events}}
-        responses: Schema = {"200": {"description": self.said, "content": content}}
+        done: Schema = {"description": self.said}
+        responses: Schema = {str(self.status): done | ({"content": content} if content else {})}
         for name in ("Wrong", "TooLong", *self.refusals):
             responses[str(REFUSALS[name][0])] = {"$ref": f"#/components/responses/{name}"}
         found: Schema = {"operationId": self.name, "summary": self.summary}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -12,8 +13,11 @@ from covey.app.operations.groups import pick_member
 from covey.app.operations.publishing import readings_of_request
 from covey.app.queries import outbox_of, status_of
 from covey.app.relay_loop import wait_until
+from covey.app.wording import count
 from covey.client import Blob
 from covey.core.ids import DeviceKey, GroupId, device_name
+from covey.core.telemetry.line_protocol import read_lines
+from covey.errors import ReadingError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -54,6 +58,30 @@ class OpenedDevice:
             publisher.add(each.name, each.unit, each.time_us, each.value)
         request = ("publish", content, content_type, batch)
         return publisher.flush(device.node, lambda work: once(device.store.idempotency, key, request, work))
+
+    def write_lines(self, content: bytes, precision: str) -> int:
+        """Queue the readings of some lines of InfluxDB's protocol durably; return how many those were.
+
+        Lines that all have a time are known when they come once more: who writes them tries again by itself.
+
+        Raises:
+            ReadingError: some lines break a rule; the others are queued.
+        """
+        device, lines = self._device, read_lines(content, precision)
+        publisher = device.publisher(None)
+        for each in lines.readings:
+            publisher.add(each.name, each.unit, each.time_us, each.value)
+        timed = all(each.time_us is not None for each in lines.readings)
+        digest = hashlib.blake2b(precision.encode() + b" " + content, digest_size=16).hexdigest()
+        key = f"lines {digest}" if timed else None
+        queued = publisher.flush(device.node, lambda work: once(device.store.idempotency, key, ("lines",), work))
+        if lines.refused:
+            more = f"; and {lines.refused - len(lines.reasons)} more" if lines.refused > len(lines.reasons) else ""
+            raise ReadingError(
+                f"{count(lines.refused, 'line')} refused, {count(queued, 'reading')} of the others queued: "
+                f"{'; '.join(lines.reasons)}{more}"
+            )
+        return queued
 
     def send(
         self, content: bytes, group: str | None, to: str | None, expires_s: int | None, key: str | None = None

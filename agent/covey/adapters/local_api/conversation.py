@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -15,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from covey.adapters.local_api.bodies import NoRoomError, TimedReader
 from covey.adapters.local_api.connections import Phase
-from covey.adapters.local_api.routes import EventStream, Request, ServerSentEvent, Text
+from covey.adapters.local_api.routes import EventStream, NoContent, Request, ServerSentEvent, Text
 from covey.errors import (
     ConfigurationError,
     CoveyError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from covey.ports import Report
 
 _DISCARDED_BYTES = 64 * 1024 * 1024
+_GZIP = 16 + zlib.MAX_WBITS
 _BUSY = "too many clients at once"
 _LATER = {"Retry-After": "1"}
 
@@ -102,7 +104,8 @@ class Conversation(BaseHTTPRequestHandler):
             key = self.headers.get("Idempotency-Key")
             last = self.headers.get("Last-Event-ID")
             kind = self.headers.get_content_type()
-            stream = _streamed(route.answer(Request(matched, query, kind, bytes(body.content), key, last)))
+            content = _decoded(bytes(body.content), self.headers.get("Content-Encoding"), route.body_bytes_max)
+            stream = _streamed(route.answer(Request(matched, query, kind, content, key, last)))
             first = self._first(stream.parts) if isinstance(stream, _Stream) else None
         except _RefusedError as refusal:
             self._refuse(refusal.status, "http", str(refusal), "", refusal.headers)
@@ -172,8 +175,10 @@ class Conversation(BaseHTTPRequestHandler):
         content = _line({"error": code, "message": message, "hint": hint})
         self._send(status, "application/json", content, {"Connection": "close", **(headers or {})})
 
-    def _send_answer(self, answer: dict[str, Any] | Text | _Stream, first: bytes | None) -> None:
-        if isinstance(answer, Text):
+    def _send_answer(self, answer: dict[str, Any] | Text | NoContent | _Stream, first: bytes | None) -> None:
+        if isinstance(answer, NoContent):
+            self._send(HTTPStatus.NO_CONTENT, "", b"")
+        elif isinstance(answer, Text):
             self._send(HTTPStatus.OK, answer.content_type, answer.text.encode())
         elif isinstance(answer, _Stream):
             self._stream(answer, first or b"")
@@ -185,8 +190,9 @@ class Conversation(BaseHTTPRequestHandler):
     ) -> None:
         with contextlib.suppress(OSError):
             self.send_response(status)
-            self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(content)))
+            if status is not HTTPStatus.NO_CONTENT:  # which has neither (RFC 9110, section 8.6)
+                self.send_header("Content-Type", content_type)
+                self.send_header("Content-Length", str(len(content)))
             for name, value in (headers or {}).items():
                 self.send_header(name, value)
             self.end_headers()
@@ -213,7 +219,27 @@ class _Stream:
     parts: Iterator[bytes]
 
 
-def _streamed(answer: Answer) -> dict[str, Any] | Text | _Stream:
+def _decoded(content: bytes, encoding: str | None, most: int) -> bytes:
+    """Undo the encoding of a body, which may be gzip's; what it holds is bounded as if it had come as it is."""
+    match (encoding or "identity").lower():
+        case "identity":
+            return content
+        case "gzip":
+            decompressor = zlib.decompressobj(_GZIP)
+            try:
+                plain = decompressor.decompress(content, most + 1)
+            except zlib.error:
+                plain = b""
+            if len(plain) > most:
+                raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {most} bytes here")
+            if not decompressor.eof or decompressor.unused_data:
+                raise _RefusedError(HTTPStatus.BAD_REQUEST, "the body is no gzip")
+            return plain
+        case _:
+            raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only gzip here", {"Accept-Encoding": "gzip"})
+
+
+def _streamed(answer: Answer) -> dict[str, Any] | Text | NoContent | _Stream:
     if isinstance(answer, EventStream):
         return _Stream("text/event-stream", (_event(each) for each in answer.events))
     if isinstance(answer, Iterator):

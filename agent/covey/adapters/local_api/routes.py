@@ -29,6 +29,10 @@ class Text:
     text: str
 
 
+class NoContent:
+    """An answer that says nothing but that it is done."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerSentEvent:
     """One event of a stream (WHATWG HTML, section 9.2); `id` is the place to resume from, without `type` it is all."""
@@ -45,7 +49,7 @@ class EventStream:
     events: Iterator[ServerSentEvent | None]
 
 
-Answer = dict[str, Any] | Text | Iterator[dict[str, Any] | None] | EventStream
+Answer = dict[str, Any] | Text | NoContent | Iterator[dict[str, Any] | None] | EventStream
 
 
 @dataclass(frozen=True, slots=True)
