@@ -16,6 +16,7 @@ from covey.core.settings.states import ReportedSetting, SettingReport, SettingSt
 from covey.core.vault.documents import SegmentRecord
 from covey.core.wire.message import MessageType, write_message
 from tests.fleet import identity
+from tests.vectors import load
 
 pytest.importorskip("pyarrow", reason="the ingest is not installed")
 
@@ -42,6 +43,15 @@ def _report(kind: MessageType, body: bytes, number: int = 1) -> bytes:
 def _rows(*raws: bytes) -> list[dict[str, Any]]:
     records = [SegmentRecord(NOW_US + 5, raw, 1, index) for index, raw in enumerate(raws)]
     return [row for batch in record_rows(Origin("n", "c", 1), records, Verify.ALL) for row in batch.to_pylist()]
+
+
+def test_the_vector_of_orders_gives_a_row_each() -> None:
+    [segment] = [each for each in load("vault")["segments"] if each["name"].startswith("orders")]
+    setting, command, applied, done = _rows(*(bytes.fromhex(raw) for _, raw in segment["records"]))
+    assert [row["kind"] for row in (setting, command, applied, done)] == ["order", "order", "setting", "result"]
+    assert setting["ordered"]["operation"] == applied["reported"]["operation"]
+    assert command["ordered"]["operation"] == done["reported"]["operation"]
+    assert {applied["author"], done["author"]}.isdisjoint({setting["author"], command["author"]})
 
 
 def test_an_order_says_who_what_and_when() -> None:

@@ -6,14 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 from covey.core import crypto
+from covey.core.actions.results import CommandState, OrderResult
 from covey.core.crypto import Identity
+from covey.core.history.orders import CommandOrder, SettingOrder
 from covey.core.ids import LinkSeq, VaultId, node_id
+from covey.core.orders.selector import EVERYBODY
+from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
 from covey.core.vault import documents, merging
 from covey.core.vault.documents import SegmentEntry, SegmentPart, SegmentRange, SegmentRecord, Tombstone, VaultManifest
 from covey.core.vault.keys import VaultKey
 from covey.core.vault.merging import Replaced
 from covey.core.wire.message import MessageType, write_message
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, INCARNATION, NOW_US, cbor, flip, keys, seeded
+from tests.vectors.makers.orders import said
 
 KEY = VaultKey(VaultId(seeded("vault id", 16)), seeded("vault key"))
 OTHER_KEY = VaultKey(KEY.vault_id, seeded("another vault key"))
@@ -39,6 +44,38 @@ _RECORDS = {
     ],
     2: [SegmentRecord(NOW_US + 9, _message(LinkSeq(3), b"three"))],
 }
+
+_SETTING = said(ALICE, SettingOrder(EVERYBODY, "app.mode", "eco"))
+_COMMAND = said(ALICE, CommandOrder(EVERYBODY, "reboot", {}, seeded("once", 16)))
+
+
+def _report(kind: MessageType, body: bytes, seq: int) -> bytes:
+    return write_message(
+        CAROL, kind, BOB.signing_public, GROUP_ID, INCARNATION, LinkSeq(seq), LinkSeq(seq), NOW_US, body
+    )
+
+
+_ORDERS = [
+    SegmentRecord(NOW_US + 1, _SETTING.raw),
+    SegmentRecord(NOW_US + 2, _COMMAND.raw),
+    SegmentRecord(
+        NOW_US + 3,
+        _report(
+            MessageType.SETTING_REPORT,
+            SettingReport((ReportedSetting("app.mode", _SETTING.id, SettingState.APPLIED),)).to_wire(),
+            1,
+        ),
+    ),
+    SegmentRecord(
+        NOW_US + 4,
+        _report(
+            MessageType.ORDER_RESULT,
+            OrderResult(_COMMAND.id, CommandState.DONE, NOW_US, NOW_US + 2, NOW_US + 1, exit=0).to_wire(),
+            2,
+        ),
+    ),
+]
+"""What was ordered, and what became of it: operations stand among messages."""
 
 _CREATED_US = {1: NOW_US + 12, 2: NOW_US + 11}
 """Not before the records arrived; a merged segment's is the highest, whatever the order."""
@@ -225,21 +262,23 @@ def _entry(entry: SegmentEntry) -> dict[str, Any]:
     }
 
 
+def _good(name: str, number: int, created_us: int, records: list[SegmentRecord]) -> dict[str, Any]:
+    nonce = _nonce(f"segment {number}")
+    entry, content = documents.seal_segment(KEY, BOB.signing_public, number, INCARNATION, created_us, records, nonce)
+    return {
+        "name": name,
+        "object_key": documents.segment_key(KEY.vault_id, _NODE, number, INCARNATION),
+        "nonce": nonce.hex(),
+        "entry": _entry(entry),
+        "records": [[each.received_at_us, each.message.hex()] for each in records],
+        "content": content.hex(),
+        "code": None,
+    }
+
+
 def _segments() -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = []
-    for number, records in _RECORDS.items():
-        entry, content = _segment(number)
-        entries.append(
-            {
-                "name": f"segment {number}",
-                "object_key": documents.segment_key(KEY.vault_id, _NODE, number, INCARNATION),
-                "nonce": _nonce(f"segment {number}").hex(),
-                "entry": _entry(entry),
-                "records": [[each.received_at_us, each.message.hex()] for each in records],
-                "content": content.hex(),
-                "code": None,
-            }
-        )
+    entries = [_good(f"segment {number}", number, _CREATED_US[number], records) for number, records in _RECORDS.items()]
+    entries.append(_good("orders, and what became of them", 3, NOW_US + 13, _ORDERS))
     entry, content = _segment(1)
 
     def listed(raw: bytes) -> SegmentEntry:
