@@ -12,6 +12,7 @@ from covey.errors import CoveyError, TransientError
 from demo.board import Board
 from demo.chaos import Chaos, plan
 from demo.fleet import Fleet
+from demo.orders import OrdersByStick, carry_orders
 from demo.screen import Progress, Screen
 
 _HERE = Path(__file__).resolve().parent.parent
@@ -35,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """Run the demo; exit 1 if a reading is missing or doubled."""
+    """Run the demo; exit 1 if a reading is missing or doubled, or an order that was carried is not in the tables."""
     options = _parser().parse_args()
     if not 1 <= options.agents <= 20 or not 5 <= options.seconds <= 86_400:
         print("error: 1 to 20 agents, 5 to 86400 seconds\nhint: ./dev demo --help", file=sys.stderr)
@@ -78,11 +79,12 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
             screen.say(f"a board has joined behind {fleet.agents[0].name}, on a serial line at 115,200 baud")
         chaos = Chaos(plan(fleet, options.seconds, options.seed, board) if options.chaos else [])
         _sample(fleet, chaos, screen, options.seconds)
+        orders = carry_orders(fleet, screen.say)
         screen.say("sampling is over; delivering what is on the way …")
         fleet.drain()
         _deliver(fleet, screen)
         screen.say("the vault holds everything; Spark takes in the rest …")
-        if not _taken_in(fleet, screen):
+        if not _taken_in(fleet, orders, screen):
             fleet.ingest.stop()
             fleet.ingest.finish()
     finally:
@@ -90,7 +92,7 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
         if board is not None:
             board.close()
         fleet.close()
-    return _conclude(fleet, screen)
+    return _conclude(fleet, orders, screen)
 
 
 def _sample(fleet: Fleet, chaos: Chaos, screen: Screen, seconds: float) -> None:
@@ -123,13 +125,13 @@ def _deliver(fleet: Fleet, screen: Screen) -> None:
     raise TransientError("not everything was delivered in time", hint=f"the logs are in {fleet.folder}")
 
 
-def _taken_in(fleet: Fleet, screen: Screen) -> bool:
+def _taken_in(fleet: Fleet, orders: OrdersByStick, screen: Screen) -> bool:
     """Wait for the stream to reach the end of the vault."""
     deadline = time.monotonic() + _CATCH_UP_SECONDS
     while time.monotonic() < deadline and fleet.ingest.alive:
         progress = _progress(fleet)
         screen.show(progress, "catching up")
-        if progress.in_table >= progress.published:
+        if progress.in_table >= progress.published and orders.are_obeyed(fleet.ingest.tables):
             return True
         time.sleep(_STEP_SECONDS)
     return False
@@ -160,7 +162,7 @@ def rows_in(table: Path) -> int:
     return rows
 
 
-def _conclude(fleet: Fleet, screen: Screen) -> int:
+def _conclude(fleet: Fleet, orders: OrdersByStick, screen: Screen) -> int:
     from tests.audit import Tally, audit
 
     screen.say("reading the table back …")
@@ -178,6 +180,9 @@ def _conclude(fleet: Fleet, screen: Screen) -> int:
         rows.append((member.name, published, tally.rows, missing, tally.doubled, wire, *latency))
     screen.table(rows)
     tables = fleet.ingest.tables
+    screen.say("ordered while the broker was dead, and carried on a stick; the tables say:")
+    for line in orders.obeyed(fleet.ingest.tables):
+        screen.say(f"  {line}")
     print(f"\nThe tables lie in {tables}. Query them with anything that reads Parquet:")
     query = f"import pyarrow.dataset as d; print(d.dataset('{tables}/readings').head(5).to_pandas())"
     print(f'  .venv/bin/python -c "{query}"')
@@ -185,7 +190,10 @@ def _conclude(fleet: Fleet, screen: Screen) -> int:
     if wrong or not sum(row[1] for row in rows):
         print(f"error: {wrong} readings missing or doubled\nhint: the logs are in {fleet.folder}", file=sys.stderr)
         return 1
-    print("\nEvery reading is in the table exactly once.")
+    if not orders.are_obeyed(tables):
+        print(f"error: an order, or its result, is in no table\nhint: the logs are in {fleet.folder}", file=sys.stderr)
+        return 1
+    print("\nEvery reading is in the table exactly once, and so is what was ordered, with what became of it.")
     return 0
 
 

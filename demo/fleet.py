@@ -21,6 +21,9 @@ from demo.device import Device, Ledger
 from demo.quick_spark import quick_spark
 from demo.wire_tap import WireTap
 
+ACTION = "read-now"
+"""What the devices' owners let operators order: Covey brings it."""
+
 _END_SECONDS = 60
 
 
@@ -144,10 +147,12 @@ class Fleet:
         return [self.collector, *self.agents]
 
     def set_up(self, batch_seconds: float, interval_seconds: float) -> None:
-        """Make every device, and pair the agents with the collector's group by invites."""
+        """Make every device, and pair the agents with the collector's group by invites; they obey whoever has that."""
         for device in self.devices:
             device.set_up(self.broker, f"mqtt://127.0.0.1:{self.tap.port_for(device.name)}")
-            _configure(device, batch_seconds, interval_seconds)
+        operator = self.collector.json("key", "show")["signing_key"]
+        for device in self.devices:
+            _configure(device, batch_seconds, interval_seconds, operator)
         self.collector.ok("group", "create", "--capability", "collector")
         self.start_collector()
         for device in self.agents:
@@ -173,12 +178,14 @@ class Fleet:
         self.tap.close()
 
 
-def _configure(device: Device, batch_seconds: float, interval_seconds: float) -> None:
+def _configure(device: Device, batch_seconds: float, interval_seconds: float, operator: str) -> None:
     folder = StateFolder.at(device.state)
     folder.change_config(
         {
             "telemetry.batch_seconds": batch_seconds,
             "sensors.interval_seconds": interval_seconds,
             "vault.segment_seconds": 1.0,
+            "operations.operators": (operator,),
+            "operations.commands": (ACTION,),
         }
     )

@@ -2,7 +2,7 @@
 
 1. An order is told if it, or a report of it, arrived in the window. The newest come first, 20 of each section: members
    can report of what nobody ordered, as often as they like.
-2. Of a setting a device's newest report counts; `done` is when it came to that state.
+2. Of a setting a device's newest report counts: `heard` is when it reported first, `done` when it did last.
 3. That a row is in `orders` says that its author signed it, not that it counts for any device.
 4. Of reports without their order no more is known than the order's id.
 """
@@ -22,7 +22,7 @@ COLUMNS = {
 VIEWS = (
     """CREATE VIEW ordered AS
        SELECT author, operation, kind, left(selector, 80) AS for_whom, ordered_at, received_at,
-              concat_ws(' ', subject, CASE WHEN secret THEN '(secret)' ELSE left(value, 80) END) AS what
+              concat_ws(' ', subject, CASE WHEN secret THEN '(secret)' ELSE left(nullif(value, '{}'), 80) END) AS what
        FROM orders""",
     """CREATE VIEW told AS
        SELECT operation, author, CASE WHEN state = 'done' AND exit <> 0 THEN 'failed' ELSE state END AS state,

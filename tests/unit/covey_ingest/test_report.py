@@ -131,7 +131,7 @@ def test_orders_are_told_with_what_became_of_them(tables: Path) -> None:
     """By arrival of either; a secret is named and not shown; what is reported of no known order is printed by its id."""
     printed = {row["what"]: (row["kind"], row["result"]) for row in _report(tables).sections["orders"]}
     assert printed == {
-        "reboot {}": ("command", "1 done, 1 failed"),
+        "reboot": ("command", "1 done, 1 failed"),
         'app.mode "eco"': ("setting", "1 reverted"),
         "ffffffff": ("not here yet", "1 refused"),
     }
@@ -139,9 +139,9 @@ def test_orders_are_told_with_what_became_of_them(tables: Path) -> None:
     undone = {(row["author"], row["state"], row["code"]) for row in _report(tables).sections["undone_orders"]}
     assert undone == {(AWAKE, "failed", "exit 3"), (AWAKE, "reverted", ""), (SILENT, "refused", "late")}
     of_one = {row["what"]: row["result"] for row in _report(tables, None, "bb").sections["orders"]}
-    assert of_one == {"reboot {}": "1 done", "ffffffff": "1 refused"}
+    assert of_one == {"reboot": "1 done", "ffffffff": "1 refused"}
     by_one = {row["what"]: row["result"] for row in _report(tables, None, "00").sections["orders"]}
-    assert by_one == {"reboot {}": None, 'app.mode "eco"': None, "app.key (secret)": None}
+    assert by_one == {"reboot": None, 'app.mode "eco"': None, "app.key (secret)": None}
 
 
 def test_what_devices_say_stays_text(tables: Path) -> None:
