@@ -128,7 +128,7 @@ def test_a_report_of_all_time_and_of_one_author(tables: Path) -> None:
 
 
 def test_orders_are_told_with_what_became_of_them(tables: Path) -> None:
-    """By arrival of either; a secret is named and not shown; what is reported of no known order is printed by its id."""
+    """By arrival of either; a secret is named and not shown; a report of no known order shows its id."""
     printed = {row["what"]: (row["kind"], row["result"]) for row in _report(tables).sections["orders"]}
     assert printed == {
         "reboot": ("command", "1 done, 1 failed"),
