@@ -276,6 +276,7 @@ def test_history_and_events(pair: tuple[_Client, _Client, Gateway, Gateway]) -> 
     assert (joined.type, [each["label"] for each in joined.data["added"]]) == ("group_changed", ["two"])
     one.ok("note", "of one")
     assert next(events).data["text"] == "of one"
+    wait_until(lambda: "of one" in two.ok("history"), "what is written next follows it")
     two.ok("note", "of two")
     written = next(events)
     assert (written.type, written.data["text"], written.data["author"]) == ("operation", "of two", two.author)
