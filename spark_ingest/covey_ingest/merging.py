@@ -10,9 +10,11 @@
    two folders change places in one step (`renameat2(2)`, RENAME_EXCHANGE: Linux with ext4, XFS, Btrfs, tmpfs). These
    file systems log changes of folders in their order, so that the exchange is never there without the links.
    Where the file system cannot, nothing is merged. Killed before or after, there is one whole table.
-3. `losses` and `quarantine` follow the boundaries of `readings`, and go first. So readings/batch=N is there for each N
-   of theirs, at any moment.
-4. A reader that has looked for files just before gets an error where it opens one that was merged, and asks again.
+3. The other tables follow the boundaries of `readings`, and go first. So readings/batch=N is there for each N of
+   theirs, at any moment.
+4. In memory are one row group's bytes and the rows that are unpacked of it, `_ROWS_AT_ONCE`, beside the row group that
+   is written: of `_ROWS_PER_GROUP` rows, or `_BYTES_PER_GROUP`.
+5. A reader that has looked for files just before gets an error where it opens one that was merged, and asks again.
 
 Delta tables merge by their log: `delta_log`.
 """
@@ -29,7 +31,6 @@ from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from covey.adapters.files import synchronise
@@ -39,8 +40,11 @@ FILE_BYTES = 128 * 1024 * 1024
 """A folder of this size is never merged again."""
 
 _MAGNITUDES = (1024 * 1024, 16 * 1024 * 1024, FILE_BYTES)
-_TABLES = ("losses", "quarantine", "readings")
+_TABLES = ("losses", "quarantine", "orders", "commands", "settings", "readings")
 _ROWS_PER_GROUP = 131_072
+_BYTES_PER_GROUP = 64 * 1024 * 1024
+_ROWS_AT_ONCE = 1024
+"""A command's output has up to 64 KiB, and may be packed to nothing: so many rows are unpacked, and no more."""
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -126,22 +130,37 @@ def _write(files: list[Path], folder: Path) -> None:
     schema = pa.unify_schemas([pq.read_schema(file) for file in files]).remove_metadata()
     path = folder / f"merged-{uuid.uuid4().hex}.parquet"
     with pq.ParquetWriter(path, schema, compression="zstd", store_schema=False) as writer:
-        for rows in _groups(ds.dataset(files, schema=schema, format="parquet")):
+        for rows in _groups(files, schema):
             writer.write_table(rows, row_group_size=_ROWS_PER_GROUP)
 
 
-def _groups(rows: ds.Dataset) -> Iterator[pa.Table]:
-    """Yield rows in parts of about one row group: all that is held in memory."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in rows.to_batches(
-        batch_size=_ROWS_PER_GROUP, batch_readahead=1, fragment_readahead=1, use_threads=False
-    ):
-        waiting.append(batch)
-        if sum(map(len, waiting)) >= _ROWS_PER_GROUP:
-            yield pa.Table.from_batches(waiting)
-            waiting = []
+def _groups(files: list[Path], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield rows in parts of one row group each (rule 4)."""
+    waiting: list[pa.Table] = []
+    rows = size = 0
+    for part in _parts(files, schema):
+        if waiting and (rows + len(part) > _ROWS_PER_GROUP or size + part.nbytes > _BYTES_PER_GROUP):
+            yield pa.concat_tables(waiting)
+            waiting, rows, size = [], 0, 0
+        waiting.append(part)
+        rows, size = rows + len(part), size + part.nbytes
     if waiting:
-        yield pa.Table.from_batches(waiting)
+        yield pa.concat_tables(waiting)
+
+
+def _parts(files: list[Path], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the rows of files, some at a time: unlike a dataset's scanner, this unpacks no row group whole."""
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_ROWS_AT_ONCE, use_threads=False):
+                part = pa.Table.from_batches([batch])
+                columns = [
+                    part[field.name].cast(field.type)
+                    if field.name in part.schema.names
+                    else pa.nulls(len(part), field.type)
+                    for field in schema
+                ]
+                yield pa.table(columns, schema=schema)
 
 
 def _can_exchange(staging: Path) -> bool:

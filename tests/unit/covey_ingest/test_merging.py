@@ -158,3 +158,22 @@ def test_where_the_file_system_cannot_exchange_nothing_is_touched(
     with pytest.raises(OSError, match="Input/output"):
         merge(tmp_path, tmp_path / ".staging")
     assert len(_numbers(tmp_path)) == FOLDERS_PER_MERGE + 1
+
+
+def test_outputs_of_commands_are_merged_in_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is packed to nothing is unpacked a little at a time, and written in row groups of bounded size."""
+    monkeypatch.setattr(merging, "_BYTES_PER_GROUP", 1_000_000)
+    monkeypatch.setattr(merging, "_ROWS_AT_ONCE", 10)
+    for number in range(FOLDERS_PER_MERGE + 1):
+        _commit(tmp_path, "readings", number, 1)
+        folder = tmp_path / "commands" / f"batch={number}"
+        folder.mkdir(parents=True)
+        outputs = pa.table({"operation": [f"{number}-{each}" for each in range(20)], "output": [b"x" * 65_536] * 20})
+        pq.write_table(outputs, folder / "part-0.parquet", compression="zstd")
+    merge(tmp_path, tmp_path / ".staging")
+    (merged,) = tmp_path.glob("commands/*/merged-*.parquet")
+    footer = pq.read_metadata(merged)
+    assert footer.num_rows == 20 * FOLDERS_PER_MERGE
+    assert max(footer.row_group(group).num_rows for group in range(footer.num_row_groups)) <= 20
+    rows = pq.read_table(tmp_path / "commands", partitioning=None)
+    assert len({row["operation"] for row in rows.select(["operation"]).to_pylist()}) == 20 * (FOLDERS_PER_MERGE + 1)
