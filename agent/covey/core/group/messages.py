@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.wire import cbor
@@ -29,6 +30,14 @@ class GroupSend:
     type: MessageType
     group_id: GroupId
     body: bytes = field(repr=False)
+
+
+class Parted(NamedTuple):
+    """A device that is no longer in a group together with this one; `is_out` says that it is this one that went."""
+
+    group_id: GroupId
+    device: DeviceKey
+    is_out: bool
 
 
 @dataclass(frozen=True, slots=True)

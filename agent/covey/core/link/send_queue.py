@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 
 from covey.core.crypto import Identity
-from covey.core.group.messages import GroupSend
+from covey.core.group.messages import GroupSend, Parted
 from covey.core.ids import BatchNumber, DeviceKey, GroupId, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.incarnations import losses
@@ -23,18 +23,13 @@ from covey.core.wire.sequences import Range, SequenceSet
 from covey.limits.message import MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
 from covey.limits.storage import EXPIRED_AT_ONCE
 
-_TAKEN_OF_OTHERS = frozenset(
-    {
-        MessageType.GROUP_MANIFEST,
-        MessageType.REVOKE,
-        MessageType.JOIN,
-        MessageType.GROUP_INVITE,
-        MessageType.TELEMETRY,
-        MessageType.REDIRECTED,
-    }
+_TAKEN_OF_STRANGERS = frozenset(
+    {MessageType.GROUP_MANIFEST, MessageType.REVOKE, MessageType.JOIN, MessageType.GROUP_INVITE}
 )
-"""What is not withdrawn where two devices are no longer in one group: what may be said then, and telemetry, which goes
-to another collector, or waits."""
+"""What may be said where two devices are no longer in one group."""
+
+_TAKEN_OF_OTHERS = _TAKEN_OF_STRANGERS | {MessageType.TELEMETRY, MessageType.REDIRECTED}
+"""What is not withdrawn where it is the other one that went: telemetry goes to another collector as well, or waits."""
 
 
 class SendQueue:
@@ -127,15 +122,16 @@ class SendQueue:
         sends: Iterable[GroupSend],
         departed: Iterable[DeviceKey],
         now: Now,
-        parted: Iterable[tuple[GroupId, DeviceKey]] = (),
+        parted: Iterable[Parted] = (),
     ) -> None:
         """Queue what a change of a group makes necessary; what waits for those who left is withdrawn.
 
         Those who get no notice that they are out, as boards, get no loss record either. `parted` are devices with which
         this one is in other groups still, and the group in which they are no longer both: nobody would take what waits.
+        Where it is this device that went there is no other collector for its telemetry either.
         """
-        for group_id, recipient in parted:
-            self.withdraw_of_group(recipient, group_id, now, _TAKEN_OF_OTHERS)
+        for group_id, recipient, is_out in parted:
+            self.withdraw_of_group(recipient, group_id, now, _TAKEN_OF_STRANGERS if is_out else _TAKEN_OF_OTHERS)
         for recipient in departed:
             if self._address(recipient) is None:
                 self.forget(recipient)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, read_manifest
+from covey.core.group.messages import Parted
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, NoisePublic
 from covey.core.membership.addresses import Addresses
@@ -165,10 +166,15 @@ class Groups:
         """Note that this device and others are no longer in a group together."""
         self._parted += [(group_id, device) for device in sorted(devices) if device != self._own]
 
-    def take_parted(self) -> list[tuple[GroupId, DeviceKey]]:
+    def take_parted(self) -> list[Parted]:
         """Return, once, those of them that are in another group with this one, and in which they are parted."""
-        parted, self._parted = self._parted, []
-        return [each for each in parted if not self.shares_nothing_with(each[1])]
+        noted, self._parted = self._parted, []
+        out = {group.group_id for group in self.removed_from()} if noted else set()
+        return [
+            Parted(group_id, device, is_out=group_id in out)
+            for group_id, device in noted
+            if not self.shares_nothing_with(device)
+        ]
 
     def shares_nothing_with(self, signing_public: DeviceKey) -> bool:
         """Say whether this device is in no group with another one."""

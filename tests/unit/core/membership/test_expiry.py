@@ -9,7 +9,7 @@ import pytest
 
 from covey.core.events import EnvelopeDropped
 from covey.core.history.bodies import Note
-from covey.core.ids import GroupId, Incarnation, LinkSeq
+from covey.core.ids import GroupId, Incarnation, LinkSeq, Place
 from covey.core.link import receiver
 from covey.core.membership.events import JoinExpired, RemovedFromGroup
 from covey.core.pairing.invite import Invite
@@ -147,6 +147,33 @@ def test_a_removed_device_gives_up_what_nobody_would_take(make: Make) -> None:
     _later(ben, 600_000_000)
     assert ben.store.outbox.totals() == (0, 0)
     assert ben.store.counters.values()["dropped_after_removal"] == 1
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_telemetry_of_who_is_out_of_a_group_is_withdrawn_where_another_one_is_shared(
+    tmp_path: Path, make: Make, removed: bool
+) -> None:
+    ann, ben, collector = make("ann"), make("ben"), Device("collector", tmp_path, collects=True)
+    group_id, other_id = found(ann, ben, collector), found(ann, ben, collector)
+    carry(ann, ben, collector)
+    ben.batch(group_id, b"nobody would take it")
+    ben.batch(other_id, b"of another group")
+    if removed:
+        _remove(ann, ben, group_id)
+        for outgoing in ann.sends():
+            if outgoing.recipient == ben.key:
+                ben.receive(outgoing.envelope)
+    else:
+        with ben.store.transaction():
+            ben.node.actions.leave(group_id, ben.now)
+    carry(ann, ben, collector)
+    _later(ben, 600_000_000)
+    carry(ann, ben, collector)
+    waiting = [raw for _, raw in ben.store.outbox.queued(collector.key, Place(0), 10, 100_000)]
+    groups = {read_message(raw, verify=False).group_id for raw in waiting}
+    assert group_id not in groups
+    assert other_id in groups, "which lands later"
+    assert collector.store.counters.values()["lost_messages"] == 1
 
 
 def test_who_leaves_goes_on_telling_until_all_know(make: Make) -> None:
