@@ -42,12 +42,12 @@ def _run(folder: Path, seed: int) -> None:
 
     world.network.apart = set(chance.sample(world.devices, 2))
     for _ in range(_ROUNDS):
-        chance.choice(electors).say(world.group_id, _body(chance, world))
+        chance.choice(electors).say(world.group_id, body_of(chance, world))
         if chance.random() < 0.4:
             proposer = chance.choice(legitimate)
             last[proposer] = proposer.propose(world.group_id)
         if chance.random() < 0.4:
-            lies[hostile.propose(world.group_id, lie=lambda state: _false(chance, state))] = STATE
+            lies[hostile.propose(world.group_id, lie=lambda state: false_state(chance, state))] = STATE
         if chance.random() < 0.2:
             lies[hostile.propose(world.group_id, Pins(frozenset({hostile.device.key})))] = OPERATORS
         for _ in range(chance.randint(0, 8)):
@@ -64,7 +64,8 @@ def _run(folder: Path, seed: int) -> None:
     _check(world, legitimate, hostile, last, lies)
 
 
-def _body(chance: random.Random, world: World) -> Body:
+def body_of(chance: random.Random, world: World) -> Body:
+    """Return something to say that bears on checkpoints, or does not."""
     someone = chance.choice(world.devices)
     bodies: list[Body] = [
         SettingOrder(EVERYBODY, f"app.{chance.randrange(4)}", chance.randrange(1_000)),
@@ -76,7 +77,7 @@ def _body(chance: random.Random, world: World) -> Body:
     return chance.choice(bodies)
 
 
-def _false(chance: random.Random, state: CheckpointState) -> CheckpointState:
+def false_state(chance: random.Random, state: CheckpointState) -> CheckpointState:
     """Return a state that is not so: with an operator that there is none."""
     return replace(state, operators={**state.operators, type(next(iter(state.operators)))(chance.randbytes(32)): ""})
 

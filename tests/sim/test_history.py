@@ -257,6 +257,7 @@ def _forgetful(ask: Callable[..., object]) -> Callable[..., object]:
     return asked
 
 
+_shapes = OperationTables.shapes
 _MISTAKES = {
     "heights are not looked at": (Acceptance, "judge", _forgiving("one higher than the highest")),
     "who is not listed may write": (Acceptance, "judge", _forgiving("does not let its author write")),
@@ -280,7 +281,11 @@ _MISTAKES = {
     ),
     "nobody asks for what is missing": (HistoryExchange, "ask", lambda *_, **__: []),
     "what was asked for too early is forgotten": (HistoryExchange, "ask", _forgetful(HistoryExchange.ask)),
-    "what came late is followed": (OperationTables, "late", lambda *_: frozenset()),
+    "what came late is followed": (
+        OperationTables,
+        "shapes",
+        lambda *arguments: (replace(each, late=False) for each in _shapes(*arguments)),
+    ),
     "what is void is compared": (
         history_module,
         "heads_of",

@@ -163,6 +163,7 @@ class HistoryStatus:
     others: tuple[OtherHeads, ...]
     never: Annotated[tuple[DeviceName, ...], Says(description="members that have not said anything of it yet")]
     fetching: tuple[CatchUpStatus, ...]
+    forgotten: Annotated[Count, Says(description="operations, among those, that a checkpoint covers and that went")] = 0
 
 
 @dataclass(frozen=True, slots=True)

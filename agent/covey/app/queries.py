@@ -168,6 +168,7 @@ def _history(
             for each in store.catching_up.of(group.group_id)
             if each.member in labels and each.member not in found.same
         ),
+        store.operations.forgotten.count(group.group_id),
     )
 
 

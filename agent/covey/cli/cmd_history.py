@@ -12,6 +12,7 @@ from covey.app.documents import to_json
 from covey.app.event_documents import HistoryEntry
 from covey.app.operations import history
 from covey.app.operations.checkpoints import entries, in_words, propose
+from covey.app.operations.forgetting import forget, keep_us
 from covey.app.operations.history_files import export_history, import_history
 from covey.app.operations.history_pages import HistoryQuery
 from covey.app.operations.history_proof import verify_history
@@ -21,6 +22,7 @@ from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.quantities import date_text, read_us
 from covey.cli.terminal import print_fields, print_json
 from covey.core.ids import printable
+from covey.errors import UsageError
 
 _LONGEST_US = 36_500 * 86_400_000_000
 
@@ -42,6 +44,8 @@ def add_arguments(parser: Parser) -> None:
         "checkpoint", on_device(_checkpoint), "propose what all of it comes to, for the admins to sign"
     )
     checkpoint.add_argument("--list", action="store_true", help="show what was proposed, and what each is worth")
+    forgetting = actions.add("forget", on_device(_forget), "let go here of what a checkpoint that counts covers")
+    forgetting.add_argument("--keep", metavar="TIME", help="keep what came in the last 30d (history.keep_days)")
     export = actions.add("export", on_device(_export), "write all of it into a file, to be carried on a stick")
     export.add_argument("file", metavar="FILE", help="the file to write; only members can read it")
     export.add_argument(
@@ -145,7 +149,8 @@ def _verify(device: Device, options: argparse.Namespace) -> int:
             f"{count(found.versions, 'version')} of the group from version {found.first_version} on: {holds}{remarks}"
         )
         if found.checkpoint is not None:
-            print(in_words(found.checkpoint))
+            kept = f"; {found.forgotten:,} earlier operations are not kept here" if found.forgotten else ""
+            print(in_words(found.checkpoint) + kept)
     return 1 if found.complaints else 0
 
 
@@ -158,6 +163,19 @@ def _checkpoint(device: Device, options: argparse.Namespace) -> None:
     for each in found:
         what = f"{count(each.settings, 'key')}, {count(each.operators, 'operator')}, {each.state_bytes:,} bytes"
         print(f"{in_words(each)} ({what})")
+
+
+def _forget(device: Device, options: argparse.Namespace) -> None:
+    days = device.config.history.keep_days
+    if options.keep is None and not days:
+        raise UsageError("how much is to be kept?", hint="--keep 30d, or covey config set history.keep_days 30")
+    kept_us = keep_us(days) if options.keep is None else read_us("--keep", options.keep, _LONGEST_US)
+    found = forget(device, device.pick_group(options.group), kept_us)
+    if options.json:
+        print_json(to_json(found))
+        return
+    gone = f"{count(found.forgotten, 'operation')} forgotten, {found.in_all:,} in all"
+    print(f"{gone}; checkpoint {found.checkpoint[:8]} covers them")
 
 
 def _export(device: Device, options: argparse.Namespace) -> None:

@@ -78,7 +78,8 @@ def what_came(counters: Mapping[str, int]) -> str:
 
 def history_line(history: HistoryStatus) -> str:
     """Return how much of a history is here, and whether anything is known to be missing, from whom."""
-    parts = [count(history.operations, "operation")]
+    gone = f" ({history.forgotten} of them forgotten)" if history.forgotten else ""
+    parts = [count(history.operations, "operation") + gone]
     for each in history.fetching:
         whom = f"{each.device} {printable(each.label)}".rstrip()
         if each.more:

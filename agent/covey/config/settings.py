@@ -154,6 +154,20 @@ class TelemetryConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryConfig:
+    """[history]: what groups have said."""
+
+    keep_days: float = _setting(
+        0.0,
+        "time after which what a checkpoint covers is forgotten here; 0: never",
+        90.0,
+        "days",
+        0,
+        3_650,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class SensorsConfig:
     """[sensors]: the machine's own sensors."""
 
@@ -258,6 +272,7 @@ class Config:
     keys: KeysConfig = field(default_factory=KeysConfig)
     presence: PresenceConfig = field(default_factory=PresenceConfig)
     telemetry: TelemetryConfig = field(default_factory=TelemetryConfig)
+    history: HistoryConfig = field(default_factory=HistoryConfig)
     sensors: SensorsConfig = field(default_factory=SensorsConfig)
     outbox: OutboxConfig = field(default_factory=OutboxConfig)
     vault: VaultConfig = field(default_factory=VaultConfig)
@@ -272,6 +287,7 @@ SECTIONS: dict[str, type] = {
     "keys": KeysConfig,
     "presence": PresenceConfig,
     "telemetry": TelemetryConfig,
+    "history": HistoryConfig,
     "sensors": SensorsConfig,
     "outbox": OutboxConfig,
     "vault": VaultConfig,

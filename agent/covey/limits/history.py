@@ -71,5 +71,11 @@ CHECKPOINT_PARTS = 16
 MAXIMUM_STATE_ENTRIES = 16_384
 """Keys, authors and operators of a checkpoint's state, each: more than its bytes hold of keys that are set."""
 
+FORGOTTEN_AT_ONCE = 128
+"""Operations that one transaction forgets: a Pi's card writes their pages in a tenth of a second."""
+
+FORGET_LOOK_US = 3_600_000_000
+"""Between two looks whether something may be forgotten, each through all of the history."""
+
 HISTORY_FILE_PART_BYTES = 640 * KIB
 """A part of a history in a file: what one message carries of operations, or of manifests, and one more of them."""

@@ -202,3 +202,28 @@ def test_a_check_says_who_wrote_two_under_one_number(ann: Here) -> None:
     [finding] = _found(ann)
     assert finding["level"] == "warning"
     assert "wrote two operations under one number" in json.dumps(finding)
+
+
+def test_what_a_checkpoint_covers_is_forgotten(ann: Here, tmp_path: Path) -> None:
+    ann.ok("note", "nobody signs it")
+    assert "no checkpoint counts here" in ann.fails("history", "forget", "--keep", "0", code=1)
+    kim = Here(tmp_path, "kim")
+    kim.ok("group", "create", "--mode", "admin-invites")
+    for title in ("Pumps", "Pumps, north"):
+        kim.ok("group", "profile", "--title", title)
+    kim.ok("note", "the secret of the tank is 4711")
+    note = _entries(kim)[-1]["id"]
+    kim.ok("note", "the last one")
+    checkpoint = kim.json("history", "checkpoint")["id"]
+    assert "how much is to be kept?" in kim.fails("history", "forget", code=2)
+    assert kim.json("history", "forget", "--keep", "1d")["forgotten"] == 0
+    assert kim.json("history", "forget", "--keep", "0") == {"checkpoint": checkpoint, "forgotten": 3, "in_all": 3}
+    line = "signed by 1 of 1; 3 earlier operations are not kept here"
+    assert line in kim.ok("history", "verify")
+    assert "forgotten here" in kim.fails("history", "show", note, code=1)
+    assert note not in {each["id"] for each in _entries(kim)}
+    assert "Pumps, north" in kim.ok("group", "profile")
+    kim.ok("note", "it goes on")
+    assert kim.json("history", "checkpoint")["counts"]
+    assert kim.json("history", "forget", "--keep", "0")["in_all"] == 6
+    assert kim.json("history", "verify")["complaints"] == []

@@ -15,6 +15,7 @@ WAITING = CatchUpStatus("0a1b2c3d", "pump", 5, 3, more=False, seconds=1)
     ("history", "line"),
     [
         (HistoryStatus(0, 0, (), (), ()), "0 operations"),
+        (HistoryStatus(9_900, 0, (), (), (), 9_120), "9900 operations (9120 of them forgotten)"),
         (HistoryStatus(1, 1, (), (), ()), "1 operation, in step with the one heard"),
         (HistoryStatus(9, 3, (), ("0a1b2c3d",), ()), "9 operations, in step with everybody heard, 1 not heard yet"),
         (HistoryStatus(9, 0, (), (), (FETCHED,)), "9 operations, fetching from 0a1b2c3d pump: 240 so far"),

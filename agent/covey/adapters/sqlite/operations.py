@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.events import EventTable
+from covey.adapters.sqlite.forgotten import ForgottenOperations
 from covey.adapters.sqlite.order_index import OrderIndex
 from covey.adapters.sqlite.rows import PLACE_BITS
 from covey.core.history.operation import Log, Operation, operation_id, read_operation
-from covey.core.history.records import Behind, Held, LogEnd, StoredOperation, Totals
+from covey.core.history.records import Behind, Held, LogEnd, OperationShape, StoredOperation, Totals
 from covey.core.ids import DeviceKey, GroupId, OperationId, Place
 from covey.core.orders.nodes import OrderNode
 from covey.errors import DamagedStateError
@@ -23,19 +25,42 @@ _EVERY_ARRIVAL = 2**63 - 1
 class OperationTables:
     """The operations of this device's groups."""
 
-    def __init__(self, database: Database, events: EventTable) -> None:
+    def __init__(self, database: Database, events: EventTable, forgotten: ForgottenOperations | None = None) -> None:
         self._database = database
         self._index = OrderIndex(database)
         self._events = events
+        self._forgotten = forgotten or ForgottenOperations(database)
+
+    @property
+    def forgotten(self) -> ForgottenOperations:
+        """The operations that are not here any more."""
+        return self._forgotten
 
     def held(self, group_id: GroupId, operation_id: OperationId) -> Held | None:
-        """Return what is known of an operation that is here."""
+        """Return what is known of an operation that is here, or was forgotten."""
         row = self._database.first(
             "SELECT height, manifest_version, author, incarnation, number FROM operation "
             "WHERE hash = ? AND group_id = ?",
             (operation_id, group_id),
         )
-        return None if row is None else Held(row[0], row[1], Log(row[2], row[3]), row[4])
+        if row is None:
+            return self.forgotten.held(group_id, operation_id)
+        return Held(row[0], row[1], Log(row[2], row[3]), row[4])
+
+    def shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
+        """Yield where each operation stands, also one that was forgotten, each after all that follow it."""
+        both = self._shapes(group_id), self.forgotten.shapes(group_id)
+        return heapq.merge(*both, key=lambda each: -each.arrival)
+
+    def _shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
+        rows = self._database.each(
+            "SELECT arrival, hash, late, stored_at, raw FROM operation WHERE group_id = ? ORDER BY arrival DESC",
+            (group_id,),
+        )
+        for arrival, found, late, stored_at_us, raw in rows:
+            it = read_operation(raw, verify=False)
+            shape = it.author, it.manifest, it.parents, it.kind
+            yield OperationShape(arrival, found, *shape, bool(late), stored_at_us)
 
     def numbered(self, group_id: GroupId, log: Log, number: int) -> int:
         """Return how many operations are here under one number of a log: more than one prove a fork."""
@@ -90,11 +115,6 @@ class OperationTables:
         )
         return None if row is None else row[0]
 
-    def late(self, group_id: GroupId) -> frozenset[OperationId]:
-        """Return the operations that came when their authors were known to be no members any more."""
-        rows = self._database.run("SELECT hash FROM operation WHERE group_id = ? AND late", (group_id,))
-        return frozenset(row[0] for row in rows)
-
     def add(self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False) -> None:
         """Keep an accepted operation for good; what it follows is no head any more."""
         group_id, log = operation.group_id, operation.log
@@ -133,11 +153,14 @@ class OperationTables:
 
     def rebuild(self) -> None:
         """Find logs and heads anew, after a salvage; what rests on operations that are lost is asked for with them."""
+        for group_id, log, length in self.forgotten.lengths():
+            row = (group_id, log.author, log.incarnation, self.forgotten.ends(group_id)[log], length)
+            self._database.run("INSERT INTO operation_log VALUES (?, ?, ?, ?, ?)", row)
         after: tuple[bytes, int, bytes] = (b"", 0, b"")
         window = (
             "SELECT group_id, height, hash, arrival, raw FROM operation WHERE (group_id, height, hash) > (?, ?, ?) "
         )
-        self._events.begin_after(self._database.one("SELECT coalesce(max(arrival), 0) FROM operation"))
+        self._events.begin_after(self._last_arrival())
         while rows := self._database.run(f"{window} ORDER BY group_id, height, hash LIMIT 256", after):
             after = rows[-1][:3]
             for group_id, _, _, arrival, raw in rows:
@@ -149,6 +172,12 @@ class OperationTables:
                     self._database.run("DELETE FROM operation WHERE arrival = ?", (arrival,))
         self._index.clear()
         self._index.fill()
+
+    def _last_arrival(self) -> int:
+        return max(
+            self._database.one(f"SELECT coalesce(max(arrival), 0) FROM {table}")  # noqa: S608 - our names
+            for table in ("operation", "forgotten_operation")
+        )
 
     def complete_index(self) -> None:
         """Find what the index of orders lacks, after an upgrade; in a transaction of its own."""
@@ -255,6 +284,7 @@ class OperationTables:
         tables = ("operation", "operation_log", "operation_head", "announcement", "order_frontier", "landed_orders")
         for table in (*tables, "catching_up"):
             self._database.run(f"DELETE FROM {table} WHERE group_id = ?", (group_id,))  # noqa: S608 - our names
+        self.forgotten.forget(group_id)
 
 
 def _checked(stored: StoredOperation) -> StoredOperation:

@@ -16,10 +16,12 @@ what they follow, and cost one number.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator
 from struct import iter_unpack, pack
 
 from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.forgotten import parents_of
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, read_operation
@@ -51,23 +53,28 @@ class OrderIndex:
     def place(self, operation: Operation) -> tuple[int, bool, bytes | None]:
         """Return an operation's frontier, whether it is a node, and what it is about."""
         bears = operation.kind in _KINDS
-        subject = _subject(operation) if bears else None
-        nodes, frontiers = self._of_parents(operation)
+        frontier, is_node = self._place(operation.group_id, operation.parents, bears=bears)
+        return frontier, is_node, _subject(operation) if bears else None
+
+    def _place(self, group_id: GroupId, parents: Iterable[OperationId], *, bears: bool) -> tuple[int, bool]:
+        nodes, frontiers = self._of_parents(group_id, parents)
         if not nodes and len(frontiers) < 2:
-            return (frontiers.pop() if frontiers else _NONE), bears, subject
+            return (frontiers.pop() if frontiers else _NONE), bears
         nodes = nodes.union(*map(self._nodes, frontiers))
         if len(nodes) > 1:
             nodes = nodes.difference(*(self._nodes(self._frontier_of(each)) for each in nodes))
-        return self._frontier(operation.group_id, nodes), bears or len(nodes) > _MOST_NODES, subject
+        return self._frontier(group_id, nodes), bears or len(nodes) > _MOST_NODES
 
-    def _of_parents(self, operation: Operation) -> tuple[set[int], set[int]]:
-        """Return which parents of an operation that are here are nodes, and the frontiers of the others."""
+    def _of_parents(self, group_id: GroupId, parents: Iterable[OperationId]) -> tuple[set[int], set[int]]:
+        """Return which parents of an operation are nodes, and the frontiers of the others."""
         nodes: set[int] = set()
         frontiers: set[int] = set()
-        for parent in operation.parents:
+        for parent in parents:
             row = self._database.first(
                 "SELECT arrival, frontier, node FROM operation WHERE hash = ? AND group_id = ?",
-                (parent, operation.group_id),
+                (parent, group_id),
+            ) or self._database.first(
+                "SELECT arrival, frontier, node FROM forgotten_operation WHERE hash = ?", (parent,)
             )
             arrival, frontier, is_node = row or (0, _NONE, False)
             if is_node:
@@ -81,7 +88,13 @@ class OrderIndex:
         return frozenset() if row is None else frozenset(_read(row[0]))
 
     def _frontier_of(self, arrival: int) -> int:
-        return self._database.one("SELECT frontier FROM operation WHERE arrival = ?", arrival)
+        [row] = self._database.run(
+            "SELECT frontier FROM operation WHERE arrival = ?1 "
+            "UNION ALL SELECT frontier FROM forgotten_operation WHERE arrival = ?1",
+            (arrival,),
+        )
+        found: int = row[0]
+        return found
 
     def _frontier(self, group_id: GroupId, nodes: Iterable[int]) -> int:
         ordered = sorted(nodes)
@@ -95,13 +108,20 @@ class OrderIndex:
 
     def nodes(self, group_id: GroupId) -> Iterator[OrderNode]:
         """Yield the nodes of a group by height and id, so each after those that it follows."""
-        rows = self._database.each(
-            "SELECT arrival, height, hash, author, incarnation, number, kind, subject, nodes FROM operation "
+        here = self._database.each(
+            "SELECT height, hash, arrival, author, incarnation, number, kind, subject, nodes FROM operation "
             "LEFT JOIN order_frontier ON order_frontier.id = frontier "
             "WHERE operation.group_id = ? AND node ORDER BY height, hash",
             (group_id,),
         )
-        for arrival, height, operation_id, author, incarnation, number, kind, subject, nodes in rows:
+        forgotten = self._database.each(
+            "SELECT height, hash, arrival, author, incarnation, number, kind, NULL, nodes FROM forgotten_operation "
+            "JOIN forgotten_log ON forgotten_log.id = log LEFT JOIN order_frontier ON order_frontier.id = frontier "
+            "WHERE forgotten_log.group_id = ? AND node ORDER BY height, hash",
+            (group_id,),
+        )
+        rows = heapq.merge(here, forgotten, key=lambda row: row[:2])
+        for height, operation_id, arrival, author, incarnation, number, kind, subject, nodes in rows:
             follows = () if nodes is None else tuple(_read(nodes))
             log = Log(author, incarnation)
             yield OrderNode(arrival, height, OperationId(operation_id), log, number, kind, subject, follows)
@@ -115,9 +135,18 @@ class OrderIndex:
 
     def fill(self) -> None:
         """Find what is missing (rule 4); inside a transaction."""
-        window = "SELECT arrival, raw FROM operation WHERE frontier IS NULL ORDER BY arrival LIMIT 256"
+        window = (
+            "SELECT arrival, raw, NULL, NULL, NULL FROM operation WHERE frontier IS NULL UNION ALL "
+            "SELECT arrival, NULL, group_id, parents, kind FROM forgotten_operation "
+            "JOIN forgotten_log ON forgotten_log.id = log WHERE frontier IS NULL ORDER BY arrival LIMIT 256"
+        )
         while rows := self._database.run(window):
-            for arrival, raw in rows:
+            for arrival, raw, group_id, parents, kind in rows:
+                if raw is None:
+                    frontier, is_node = self._place(group_id, parents_of(parents), bears=kind in _KINDS)
+                    statement = "UPDATE forgotten_operation SET frontier = ?, node = ? WHERE arrival = ?"
+                    self._database.run(statement, (frontier, is_node, arrival))
+                    continue
                 placed = self.place(read_operation(raw, verify=False))
                 self._database.run(
                     "UPDATE operation SET frontier = ?, node = ?, subject = ? WHERE arrival = ?", (*placed, arrival)
@@ -125,12 +154,16 @@ class OrderIndex:
 
     def lacks_any(self) -> bool:
         """Say whether an operation's frontier has not been found."""
-        return bool(self._database.one("SELECT EXISTS (SELECT 1 FROM operation WHERE frontier IS NULL)"))
+        return any(
+            self._database.one(f"SELECT EXISTS (SELECT 1 FROM {table} WHERE frontier IS NULL)")  # noqa: S608 - our names
+            for table in ("operation", "forgotten_operation")
+        )
 
     def clear(self) -> None:
         """Forget all of it, so that `fill` finds it anew."""
         self._database.run("DELETE FROM order_frontier")
         self._database.run("UPDATE operation SET frontier = NULL, node = 0, subject = NULL")
+        self._database.run("UPDATE forgotten_operation SET frontier = NULL, node = 0")
 
 
 def _subject(operation: Operation) -> bytes | None:

@@ -24,6 +24,7 @@ from covey.adapters.sqlite.counters import Conditions, Counters
 from covey.adapters.sqlite.database import Database, translated
 from covey.adapters.sqlite.device import DeviceRow
 from covey.adapters.sqlite.events import EventTable
+from covey.adapters.sqlite.forgotten import ForgottenOperations
 from covey.adapters.sqlite.groups import Departures, GroupTables, MessagesAhead, Votes
 from covey.adapters.sqlite.heads import PeerHeads
 from covey.adapters.sqlite.high_water import HighWater
@@ -222,9 +223,12 @@ class SqliteStore:
 
 
 @contextmanager
-def empty_history() -> Iterator[OperationTables]:
-    """Open tables without any operation, which go when the block ends: to judge a stored history anew."""
+def empty_history(forgotten: ForgottenOperations | None = None) -> Iterator[OperationTables]:
+    """Open tables without any operation, which go when the block ends: to judge a stored history anew.
+
+    `forgotten` are operations of another store that they take for forgotten.
+    """
     with closing(sqlite3.connect("", isolation_level=None)) as connection:  # SQLite's own temporary file
         database = Database(connection)
         migrate(database, Incarnation(bytes(INCARNATION_BYTES)))
-        yield OperationTables(database, EventTable(database))
+        yield OperationTables(database, EventTable(database), forgotten)

@@ -49,6 +49,12 @@ def pick_operation(device: Device, group_id: GroupId, name: str) -> Operation:
         )
     first, last = (bytes.fromhex(digits.ljust(2 * ID_BYTES, end)) for end in "0f")
     found = device.store.operations.beginning_with(group_id, first, last)
+    forgotten = device.store.operations.forgotten.beginning_with(group_id, first, last)
+    if len(forgotten) == 1 and not found:
+        raise LocalError(
+            f"what operation {forgotten[0].hex()[:8]} says was forgotten here; a checkpoint covers it",
+            hint="a member that keeps more of the history can show it: history.keep_days",
+        )
     if len(found) != 1:
         what = "no operation's id begins" if not found else f"{len(found)} operations' ids begin"
         raise LocalError(f"{what} with {digits}", hint="'covey history log' shows ids")

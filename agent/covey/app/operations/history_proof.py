@@ -8,8 +8,9 @@ from covey.adapters.sqlite.groups import GroupTables
 from covey.adapters.sqlite.operations import OperationTables
 from covey.adapters.sqlite.store import empty_history
 from covey.app.device import Device
-from covey.app.operations.checkpoints import CheckpointEntry, last_that_counts
+from covey.app.operations.checkpoints import CheckpointEntry, checkpoints, last_that_counts
 from covey.app.operations.history import every_operation
+from covey.core.checkpoints.forgetting import count_uncovered
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.history.acceptance import Acceptance, Waits
 from covey.core.history.operation import Operation, read_operation
@@ -36,6 +37,8 @@ class HistoryReport:
     complaints: tuple[str, ...]
     checkpoint: CheckpointEntry | None = None
     """The last one that counts."""
+    forgotten: int = 0
+    """Operations that were forgotten here: that a checkpoint covers them is what they rest on."""
 
 
 def verify_history(device: Device, manifest: GroupManifest) -> HistoryReport:
@@ -45,7 +48,12 @@ def verify_history(device: Device, manifest: GroupManifest) -> HistoryReport:
     found = _Replayed(complaints=[])
     if replayed(group_id, manifests) is None:
         found.complaints.append("the versions of the group do not follow one another")
-    with empty_history() as operations:
+    kept = device.store.operations
+    forgotten = kept.forgotten.count(group_id)
+    proposed = checkpoints(device, device.node, manifest).newest_first()
+    if forgotten and (lost := count_uncovered(kept, group_id, proposed)):
+        found.complaints.append(f"{lost} operations are not here that no checkpoint covers")
+    with empty_history(kept.forgotten) as operations:
         acceptance = Acceptance(_Replay(operations, device.store.groups))
         for stored in every_operation(device, group_id):
             found.operations += 1
@@ -66,6 +74,7 @@ def verify_history(device: Device, manifest: GroupManifest) -> HistoryReport:
         len(device.node.history.standing(group_id).void),
         tuple(found.complaints),
         last_that_counts(device, manifest),
+        forgotten,
     )
 
 

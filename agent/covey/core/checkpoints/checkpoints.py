@@ -25,20 +25,22 @@ from covey.core.history.operation import Operation, read_operation
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.orders.authority import Pins
 from covey.core.orders.nodes import OrderNode, OrderRecords
-from covey.errors import RemoteError
+from covey.errors import LocalError, RemoteError
 
-MINORITY, PARTS, STATE, VOID, OPERATORS = (
+MINORITY, PARTS, STATE, VOID, OPERATORS, FORGOTTEN = (
     "checkpoint_minority",
     "checkpoint_parts",
     "checkpoint_state",
     "checkpoint_void",
     "checkpoint_operators",
+    "checkpoint_forgotten",
 )
 _WHY = {
     PARTS: "some of its parts are missing, or are not what they should be",
     STATE: "it says another state than the operations that it covers",
     VOID: "it covers what is void, or is void itself",
     OPERATORS: "it was made with other operators than this device's owner has pinned",
+    FORGOTTEN: "what it covers is not all here any more, so nobody can tell here",
 }
 
 
@@ -106,36 +108,43 @@ class Checkpoints:
     def newest_first(self) -> Iterator[Checkpoint]:
         """Yield every checkpoint whose last part is here, the last one in the history's order first."""
         for node in reversed(self._nodes):
-            if node.kind == OperationKind.CHECKPOINT and self._is_last(node):
-                yield self._judged(self._proposal(node))
+            if (operation := self._last_part(node)) is not None:
+                yield self._judged(self._proposal(node, operation))
 
     def last_of_each_author(self) -> Iterator[Checkpoint]:
         """Yield what each author has proposed last."""
         seen: set[DeviceKey] = set()
         for node in reversed(self._nodes):
-            if node.kind == OperationKind.CHECKPOINT and node.author not in seen and self._is_last(node):
+            if node.author not in seen and (operation := self._last_part(node)) is not None:
                 seen.add(node.author)
-                yield self._judged(self._proposal(node))
+                yield self._judged(self._proposal(node, operation))
 
-    def _is_last(self, node: OrderNode) -> bool:
-        part = CheckpointPart.from_wire(self._operation(node).body)
+    def _last_part(self, node: OrderNode) -> Operation | None:
+        """Return the operation of a node that is the last part of a checkpoint, unless it was forgotten."""
+        operation = self._operation(node) if node.kind == OperationKind.CHECKPOINT else None
+        return operation if operation is not None and self._is_last(operation) else None
+
+    def _is_last(self, operation: Operation) -> bool:
+        part = CheckpointPart.from_wire(operation.body)
         return part.index + 1 == part.count
 
-    def _operation(self, node: OrderNode) -> Operation:
+    def _operation(self, node: OrderNode) -> Operation | None:
         raw = self._records.raw(self._group_id, node.id)
-        assert raw is not None, "it was just read"
-        return read_operation(raw, verify=False)
+        return None if raw is None else read_operation(raw, verify=False)
 
-    def _proposal(self, last: OrderNode) -> _Proposal:
+    def _proposal(self, last: OrderNode, operation: Operation) -> _Proposal:
         """Put the parts together."""
-        node, operation = last, self._operation(last)
+        node = last
         part = CheckpointPart.from_wire(operation.body)
         contents, digest = [part.content], part.digest
         while part.index:
             before = self._by_arrival.get(node.follows[0]) if len(node.follows) == 1 else None
             if before is None or operation.parents != (before.id,) or before.kind != OperationKind.CHECKPOINT:
                 return _Proposal(last, node, operation, None)
-            above, node, operation = part, before, self._operation(before)
+            found = self._operation(before)
+            if found is None:
+                return _Proposal(last, node, operation, None)
+            above, node, operation = part, before, found
             part = CheckpointPart.from_wire(operation.body)
             same = (part.count, part.digest) == (above.count, above.digest) and node.author == last.author
             if not same or part.index + 1 != above.index:
@@ -153,11 +162,13 @@ class Checkpoints:
             except RemoteError:
                 state = None
         if state is None or manifest is None or proposal.raw is None:
-            nobody: frozenset[DeviceKey] = frozenset()
-            return Checkpoint(proposal.last.id, proposal.last.author, nobody, nobody, PARTS, None, objection=PARTS)
+            return _unreadable(proposal, PARTS)
         covered = covered_by(self._nodes, proposal.first.follows)
         members = [each.keys.signing_public for each in manifest.members if not each.is_board]
-        made = state_of(self._records, self._group_id, covered, state.covers, state.pins, members)
+        try:
+            made = state_of(self._records, self._group_id, covered, state.covers, state.pins, members)
+        except LocalError:
+            return _unreadable(proposal, FORGOTTEN)
         electors = _electors(manifest, made)
         signers = self._signers(proposal.last) & electors
         code, objection = "", ""
@@ -187,6 +198,11 @@ class Checkpoints:
     def _signers(self, last: OrderNode) -> frozenset[DeviceKey]:
         approvals = (each for each in self._nodes if each.kind == OperationKind.APPROVAL and each.subject == last.id)
         return frozenset(each.author for each in (last, *approvals) if each.id not in self._void)
+
+
+def _unreadable(proposal: _Proposal, code: str) -> Checkpoint:
+    nobody: frozenset[DeviceKey] = frozenset()
+    return Checkpoint(proposal.last.id, proposal.last.author, nobody, nobody, code, None, objection=code)
 
 
 def _knows_admins(manifest: GroupManifest) -> bool:

@@ -22,7 +22,7 @@ from covey.core.orders.authority import Pins, weigh_orders
 from covey.core.orders.nodes import OrderNode, OrderRecords
 from covey.core.orders.selector import Selector, SelectorKind
 from covey.core.wire import cbor
-from covey.errors import MalformedError
+from covey.errors import LocalError, MalformedError
 from covey.limits.group import MAXIMUM_LABEL_BYTES, MAXIMUM_MEMBERS
 from covey.limits.history import (
     CHECKPOINT_PART_BYTES,
@@ -190,7 +190,11 @@ def state_of(
     pins: Pins,
     members: Collection[DeviceKey],
 ) -> CheckpointState:
-    """Return what covered operations come to (rules 1 to 3)."""
+    """Return what covered operations come to (rules 1 to 3).
+
+    Raises:
+        LocalError: the profile that it has is not here any more.
+    """
     weighed = weigh_orders(_Covered(records, covered), group_id, pins, members, (), OperationKind.SETTING)
     counting = [each.id for each in reversed(weighed.orders) if each.counts]
     profiles = [each.id for each in covered if each.kind == OperationKind.PROFILE]
@@ -227,5 +231,6 @@ _EVERYBODY = Selector(SelectorKind.ALL)
 
 def _operation(records: OrderRecords, group_id: GroupId, operation_id: OperationId) -> Operation:
     raw = records.raw(group_id, operation_id)
-    assert raw is not None, "it was just read"
+    if raw is None:
+        raise LocalError("what a checkpoint is made of was forgotten here")
     return read_operation(raw, verify=False)

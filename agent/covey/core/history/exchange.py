@@ -7,6 +7,8 @@
    much as one message carries. It asks again while that brings something, and otherwise not before
    `HISTORY_PULL_US` have passed; what an answer rests on is asked for by its id then, too. Where not even the lowest
    is small enough for a relay there is no answer.
+3. Who has forgotten operations that an asker lacks does not answer: the rest would wait for them at the asker, and be
+   asked for again and again. Whoever keeps them answers.
 
 What is taken of an answer is decided in `history.py`.
 """
@@ -166,12 +168,18 @@ class HistoryExchange:
     def answer_pull(self, message: Message) -> list[GroupSend]:
         """Give a member what it lacks; nothing while it has not taken what it was given before.
 
+        Nothing, too, where it lacks what was forgotten here (rule 3).
+
         Raises:
             RemoteError: malformed.
         """
         pull = HistoryPull.from_wire(message.body)
         if self._records.outbox.waiting_bytes(message.author, MessageClass.HISTORY) > BUNDLE_OPERATION_BYTES:
             self._records.counters.count("pulls_unanswered")
+            return []
+        forgotten = self._records.operations.forgotten.ends(message.group_id)
+        if any(number > pull.ends.get(log, 0) for log, number in forgotten.items()):
+            self._records.counters.count("pulls_of_forgotten")
             return []
         bundle, _ = self._bundle(message.group_id, pull.ends, wanted=pull.wanted)
         if not bundle.operations:

@@ -34,6 +34,23 @@ class StoredOperation:
 
 
 @dataclass(frozen=True, slots=True)
+class OperationShape:
+    """Where an operation stands, whether it is here or was forgotten; `stored_at_us` is None where it was.
+
+    `late` says that it came when its author was known to be no member any more.
+    """
+
+    arrival: int
+    id: OperationId
+    author: DeviceKey
+    manifest: ManifestHash
+    parents: tuple[OperationId, ...]
+    kind: int
+    late: bool
+    stored_at_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Totals:
     """How much is here: logs, and the bytes of their operations."""
 
@@ -60,11 +77,18 @@ class LogEnd:
     length: int
 
 
+class ForgottenRecords(Protocol):
+    """The operations that are not here any more."""
+
+    def ends(self, group_id: GroupId) -> dict[Log, int]:
+        """Return by log up to which number operations were forgotten."""
+
+
 class OperationRecords(Protocol):
     """The operations of this device's groups."""
 
     def held(self, group_id: GroupId, operation_id: OperationId) -> Held | None:
-        """Return what is known of an operation that is here."""
+        """Return what is known of an operation that is here, or was forgotten."""
 
     def numbered(self, group_id: GroupId, log: Log, number: int) -> int:
         """Return how many operations are here under one number of a log: more than one prove a fork."""
@@ -90,11 +114,12 @@ class OperationRecords(Protocol):
     def of_kind(self, group_id: GroupId, kind: int, *, newest_first: bool = False) -> Iterator[StoredOperation]:
         """Yield the operations of a kind, by height and id."""
 
-    def newest_first(self, group_id: GroupId, before: tuple[int, bytes] | None, most: int) -> list[StoredOperation]:
-        """Return the last operations before a (height, id), the highest first; None: the very last."""
+    def shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
+        """Yield where each operation stands, also one that was forgotten, each after all that follow it."""
 
-    def late(self, group_id: GroupId) -> frozenset[OperationId]:
-        """Return the operations that came when their authors were known to be no members any more."""
+    @property
+    def forgotten(self) -> ForgottenRecords:
+        """The operations that are not here any more."""
 
     def add(self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False) -> None:
         """Keep an accepted operation for good; what it follows is no head any more."""

@@ -19,11 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from covey.core.history.operation import Operation, read_operation
-from covey.core.history.records import OperationRecords
+from covey.core.history.records import OperationRecords, OperationShape
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
-
-_WINDOW = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +61,8 @@ def weigh(operations: OperationRecords, group_id: GroupId, writers: frozenset[De
     if not former:
         return Standing(frozenset(), tuple(heads))
     weighing = _Weighing(former, named)
-    weighing.weigh(lambda: _downwards(operations, group_id))
-    return weighing.outcome(heads, operations.late(group_id))
-
-
-def _downwards(operations: OperationRecords, group_id: GroupId) -> Iterator[tuple[OperationId, Operation]]:
-    """Yield a group's operations, each after all that follow it."""
-    before: tuple[int, bytes] | None = None
-    while window := operations.newest_first(group_id, before, _WINDOW):
-        for stored in window:
-            yield stored.id, read_operation(stored.raw, verify=False)
-        before = (window[-1].height, window[-1].id)
+    weighing.weigh(lambda: operations.shapes(group_id))
+    return weighing.outcome(heads)
 
 
 def heads_of(operations: OperationRecords, group_id: GroupId, writers: frozenset[DeviceKey]) -> set[OperationId]:
@@ -86,12 +74,12 @@ def heads_of(operations: OperationRecords, group_id: GroupId, writers: frozenset
         return set(operations.heads(group_id))
     heads: set[OperationId] = set()
     followed: set[OperationId] = set()
-    for operation_id, operation in _downwards(operations, group_id):
+    for operation in operations.shapes(group_id):
         if operation.author in writers:
-            if operation_id not in followed:
-                heads.add(operation_id)
+            if operation.id not in followed:
+                heads.add(operation.id)
             followed.update(operation.parents)
-        followed.discard(operation_id)
+        followed.discard(operation.id)
     return heads
 
 
@@ -117,18 +105,21 @@ class _Weighing:
     unvouched: dict[OperationId, _Unvouched] = field(default_factory=dict)
     above_unvouched: list[OperationId] = field(default_factory=list)
     """What only unvouched operations follow."""
+    late: set[OperationId] = field(default_factory=set)
 
-    def weigh(self, downwards: Callable[[], Iterator[tuple[OperationId, Operation]]]) -> None:
+    def weigh(self, downwards: Callable[[], Iterator[OperationShape]]) -> None:
         """Find what is unvouched, and who knows of which removal."""
         bits = {author: 1 << place for place, author in enumerate(self.former)}
-        for _, operation in downwards():
+        for operation in downwards():
+            if operation.late:
+                self.late.add(operation.id)
             if operation.author not in bits:
                 self._note(self.known, self._shown_by(operation))
         above: dict[OperationId, _Above] = {}
-        for operation_id, operation in downwards():
-            found = above.pop(operation_id, None) or _Above()
-            self._judge(operation_id, operation, bits.get(operation.author, 0), found)
-            is_unvouched = operation_id in self.unvouched
+        for operation in downwards():
+            found = above.pop(operation.id, None) or _Above()
+            self._judge(operation, bits.get(operation.author, 0), found)
+            is_unvouched = operation.id in self.unvouched
             for parent in operation.parents:
                 below = above.setdefault(parent, _Above())
                 below.by_members |= found.by_members
@@ -136,21 +127,21 @@ class _Weighing:
                 below.unvouched |= is_unvouched
                 below.sound |= not is_unvouched
 
-    def outcome(self, heads: list[OperationId], late: frozenset[OperationId]) -> Standing:
-        """Return what that comes to, where `heads` are what nothing follows, and `late` what came late (rule 3)."""
+    def outcome(self, heads: list[OperationId]) -> Standing:
+        """Return what that comes to, where `heads` are what nothing follows."""
         void = {each for each, what in self.unvouched.items() if self.known_to_all.get(what.author, 0) >= what.version}
-        avoided = void | (late & self.unvouched.keys())
+        avoided = void | (self.late & self.unvouched.keys())  # rule 3
         to_follow = (what for each, what in self.unvouched.items() if each not in avoided)
         followed = {parent for what in to_follow for parent in what.parents}
         return Standing(frozenset(void), tuple(sorted({*heads, *self.above_unvouched} - avoided - followed)))
 
-    def _judge(self, operation_id: OperationId, operation: Operation, bit: int, found: _Above) -> None:
+    def _judge(self, operation: OperationShape, bit: int, found: _Above) -> None:
         """Note whether an operation is unvouched, and add to what is known above it what it knows itself."""
         shown = self._shown_by(operation)
         if found.unvouched and not found.sound:
-            self.above_unvouched.append(operation_id)
+            self.above_unvouched.append(operation.id)
         if bit and not found.by_all & bit:
-            self.unvouched[operation_id] = _Unvouched(operation.author, shown.version, operation.parents)
+            self.unvouched[operation.id] = _Unvouched(operation.author, shown.version, operation.parents)
         if not bit or found.by_members & bit or self.known.get(operation.author, 0) < shown.version:
             found.by_all |= shown.lacking
             self._note(self.known_to_all, shown)
@@ -163,7 +154,7 @@ class _Weighing:
             if shown.lacking >> place & 1:
                 known[author] = max(shown.version, known.get(author, 0))
 
-    def _shown_by(self, operation: Operation) -> _Knowledge:
+    def _shown_by(self, operation: OperationShape) -> _Knowledge:
         found = self.manifests.get(operation.manifest)
         if found is None:
             version, writers = self.named(operation.manifest)

@@ -1,0 +1,119 @@
+"""What is left of operations that were forgotten: which there were, by whom, and what each of them followed.
+
+1. Such a row says all that is ever asked of an operation but what it says: so whatever is judged by what follows what
+   comes out as if it were still here, and an operation that rests on it is taken.
+2. An operation becomes such a row in one statement each way, inside one transaction: it is here, or it is forgotten.
+3. Its arrival stays, so what came later still stands behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from covey.adapters.sqlite.database import Database
+from covey.core.history.operation import ID_BYTES, Log, read_operation
+from covey.core.history.records import Held, OperationShape
+from covey.core.ids import GroupId, OperationId
+
+_OF_LOG = "FROM forgotten_operation AS gone JOIN forgotten_log AS log ON log.id = gone.log "
+
+
+class ForgottenOperations:
+    """The operations that are not here any more."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def held(self, group_id: GroupId, operation_id: OperationId) -> Held | None:
+        """Return what is known of one."""
+        row = self._database.first(
+            f"SELECT height, manifest_version, author, incarnation, number {_OF_LOG}WHERE hash = ? AND group_id = ?",
+            (operation_id, group_id),
+        )
+        return None if row is None else Held(row[0], row[1], Log(row[2], row[3]), row[4])
+
+    def shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
+        """Yield what each was and what it followed, each after all that follow it."""
+        rows = self._database.each(
+            f"SELECT arrival, gone.hash, author, manifest.hash, parents, kind, late {_OF_LOG}"
+            "JOIN forgotten_manifest AS manifest ON manifest.id = manifest WHERE group_id = ? ORDER BY arrival DESC",
+            (group_id,),
+        )
+        for arrival, operation_id, author, manifest, parents, kind, late in rows:
+            yield OperationShape(arrival, operation_id, author, manifest, parents_of(parents), kind, bool(late))
+
+    def ends(self, group_id: GroupId) -> dict[Log, int]:
+        """Return by log up to which number operations were forgotten."""
+        rows = self._database.run("SELECT author, incarnation, last FROM forgotten_log WHERE group_id = ?", (group_id,))
+        return {Log(author, incarnation): last for author, incarnation, last in rows}
+
+    def lengths(self) -> list[tuple[GroupId, Log, int]]:
+        """Return how many bytes were forgotten of each log."""
+        rows = self._database.run(f"SELECT group_id, author, incarnation, sum(length) {_OF_LOG} GROUP BY log.id")
+        return [(group_id, Log(author, incarnation), length) for group_id, author, incarnation, length in rows]
+
+    def count(self, group_id: GroupId) -> int:
+        """Return how many there are."""
+        return self._database.one(f"SELECT count(*) {_OF_LOG} WHERE group_id = ?", group_id)
+
+    def beginning_with(self, group_id: GroupId, first: bytes, last: bytes) -> list[OperationId]:
+        """Return the ids between two, both included."""
+        rows = self._database.run(
+            f"SELECT hash {_OF_LOG} WHERE hash BETWEEN ? AND ? AND group_id = ? ORDER BY hash",
+            (first, last, group_id),
+        )
+        return [row[0] for row in rows]
+
+    def take(self, arrivals: Sequence[int]) -> int:
+        """Forget operations, those apart that are the last of their logs or of a fork; return how many (rule 2)."""
+        taken = 0
+        for arrival in arrivals:
+            row = self._database.first(
+                "SELECT group_id, author, incarnation, number, raw FROM operation WHERE arrival = ?", (arrival,)
+            )
+            if row is None:
+                continue
+            group_id, log, number, raw = row[0], Log(row[1], row[2]), row[3], row[4]
+            if not self._is_needed(group_id, log, number):
+                self._take_one(arrival, group_id, log, number, raw)
+                taken += 1
+        return taken
+
+    def _is_needed(self, group_id: GroupId, log: Log, number: int) -> bool:
+        """Say whether an operation is the last one of its log, or one of a fork."""
+        of_log = "WHERE (group_id, author, incarnation) = (?1, ?2, ?3)"
+        return bool(
+            self._database.one(
+                f"SELECT (SELECT last FROM operation_log {of_log}) <= ?4 "  # noqa: S608 - our names
+                f"OR (SELECT count(*) FROM operation {of_log} AND number = ?4) > 1",
+                *(group_id, log.author, log.incarnation, number),
+            )
+        )
+
+    def _take_one(self, arrival: int, group_id: GroupId, log: Log, number: int, raw: bytes) -> None:
+        operation = read_operation(raw, verify=False)
+        self._database.run("INSERT OR IGNORE INTO forgotten_manifest (hash) VALUES (?)", (operation.manifest,))
+        self._database.run(
+            "INSERT INTO forgotten_log (group_id, author, incarnation, last) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET last = max(last, excluded.last)",
+            (group_id, log.author, log.incarnation, number),
+        )
+        self._database.run(
+            "INSERT INTO forgotten_operation SELECT arrival, it.hash, log.id, number, height, manifest.id, "
+            "manifest_version, kind, late, length(raw), frontier, node, ? FROM operation AS it "
+            "JOIN forgotten_log AS log USING (group_id, author, incarnation) "
+            "JOIN forgotten_manifest AS manifest ON manifest.hash = ? WHERE arrival = ?",
+            (b"".join(operation.parents), operation.manifest, arrival),
+        )
+        self._database.run("DELETE FROM operation WHERE arrival = ?", (arrival,))
+
+    def forget(self, group_id: GroupId) -> None:
+        """Forget that there were any in a group."""
+        of_group = "SELECT id FROM forgotten_log WHERE group_id = ?"
+        self._database.run(f"DELETE FROM forgotten_operation WHERE log IN ({of_group})", (group_id,))  # noqa: S608
+        self._database.run("DELETE FROM forgotten_log WHERE group_id = ?", (group_id,))
+
+
+def parents_of(raw: bytes) -> tuple[OperationId, ...]:
+    """Read the column of that name."""
+    return tuple(OperationId(raw[start : start + ID_BYTES]) for start in range(0, len(raw), ID_BYTES))

@@ -1,0 +1,67 @@
+"""Forgetting what a checkpoint covers, as a role of the agent (docs/protocol.md, "Forgetting").
+
+It goes in small transactions, one a turn: what a power cut finds is forgotten or here, and the rest goes later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from covey.limits.history import FORGET_LOOK_US, FORGOTTEN_AT_ONCE
+from covey.ports import Report, Transactions
+
+if TYPE_CHECKING:
+    from covey.core.group.manifest import GroupManifest
+    from covey.core.node import Node
+    from covey.core.now import Now
+
+_PAUSE_US = 200_000
+"""Between two portions: what else the agent does comes first."""
+
+
+class HistoryForgetting:
+    """Looks once an hour whether there is something to forget, and forgets it portion by portion.
+
+    `forgettable` returns the arrivals of what may go in a group, `forget` has some of them go.
+    """
+
+    def __init__(
+        self,
+        store: Transactions,
+        forgettable: Callable[[Node, GroupManifest, Now], Sequence[int]],
+        forget: Callable[[Sequence[int]], int],
+        report: Report,
+    ) -> None:
+        self._store = store
+        self._forgettable = forgettable
+        self._forget = forget
+        self._report = report
+        self._look_at_us = 0
+        self._waiting: list[Sequence[int]] = []
+        self._forgotten = 0
+
+    def look(self) -> None:
+        """Look at the next turn: what is to be kept has changed."""
+        self._look_at_us = 0
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Do what is due; return when to be called next, in monotonic microseconds."""
+        if not self._waiting:
+            if now.monotonic_us < self._look_at_us:
+                return self._look_at_us
+            self._look_at_us = now.monotonic_us + FORGET_LOOK_US
+            found = (self._forgettable(node, group, now) for group in node.groups.joined())
+            self._waiting = [each for each in found if each]
+            return now.monotonic_us + _PAUSE_US if self._waiting else self._look_at_us
+        portion, rest = self._waiting[0][:FORGOTTEN_AT_ONCE], self._waiting[0][FORGOTTEN_AT_ONCE:]
+        with self._store.transaction():
+            self._forgotten += self._forget(portion)
+        self._waiting = [*([rest] if rest else []), *self._waiting[1:]]
+        if not self._waiting and self._forgotten:
+            self._report("info", f"{self._forgotten} operations forgotten that a checkpoint covers")
+            self._forgotten = 0
+        return now.monotonic_us + _PAUSE_US
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Nothing is open."""

@@ -1,0 +1,102 @@
+"""What a device may forget of a history (docs/protocol.md, "Forgetting").
+
+1. Nothing but what a checkpoint covers that counts here, and that covers nothing void.
+2. Of that, what says nothing that anything is judged by: notes, sessions, merges, profiles but the one that the
+   checkpoint holds, earlier checkpoints, and the approvals of these.
+3. Not what came too lately, by this device's clock; not the last operation of a log, nor two that prove a fork.
+
+Of each there remain its id and its place in the graph: so everybody with the same operations judges alike, and makes
+the same checkpoint, whoever has forgotten what.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from covey.core.checkpoints.checkpoints import VOID, Checkpoint
+from covey.core.checkpoints.state import CheckpointState
+from covey.core.history.kinds import OperationKind
+from covey.core.history.records import OperationShape
+from covey.core.ids import GroupId, OperationId
+from covey.core.orders.nodes import OrderNode
+
+_SAYS_NOTHING_JUDGED = frozenset({OperationKind.MERGE, OperationKind.NOTE, OperationKind.SESSION})
+
+
+class CoveredRecords(Protocol):
+    """A group's operations, as they are looked through here."""
+
+    def shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
+        """Yield where each operation stands, each after all that follow it."""
+
+    def nodes(self, group_id: GroupId) -> Iterator[OrderNode]:
+        """Yield what bears on orders, by height and id."""
+
+
+def base_of(newest_first: Iterable[Checkpoint]) -> Checkpoint | None:
+    """Return the last checkpoint by which something may be forgotten (rule 1); None where there is none."""
+    return next((each for each in newest_first if not each.code and each.objection != VOID), None)
+
+
+def forgettable(
+    records: CoveredRecords,
+    group_id: GroupId,
+    base: Checkpoint,
+    void: frozenset[OperationId],
+    came_before_us: int,
+) -> Sequence[int]:
+    """Return the arrivals of what may be forgotten and came before a time of this device's clock, ascending.
+
+    Nothing where something that the checkpoint covers is void. What stands in rule 3 of logs and forks is for whoever
+    forgets to leave out. It needs 8 bytes of memory for each of them.
+    """
+    assert base.state is not None, "it counts"
+    covers, found = base.state.covers, array("q")
+    judged_by = _judged_by(records, group_id, base.state)
+    for shape in _followed(records.shapes(group_id), [covers]):
+        if shape.id in void:
+            return array("q")
+        lately = shape.stored_at_us is None or shape.stored_at_us >= came_before_us
+        if not lately and shape.id not in judged_by and _may_go(shape):
+            found.append(shape.arrival)
+    found.reverse()
+    return found
+
+
+def count_uncovered(records: CoveredRecords, group_id: GroupId, checkpoints: Iterable[Checkpoint]) -> int:
+    """Return how many operations were forgotten that no checkpoint covers which counts: there is no proof of these."""
+    gone = sum(each.stored_at_us is None for each in records.shapes(group_id))
+    covers = {each.state.covers for each in checkpoints if each.state is not None and not each.code}
+    covered = _followed(records.shapes(group_id), covers)
+    return gone - sum(each.stored_at_us is None for each in covered)
+
+
+def _may_go(shape: OperationShape) -> bool:
+    return shape.kind in _SAYS_NOTHING_JUDGED or shape.kind in _KEPT_IN_PART
+
+
+_KEPT_IN_PART = frozenset({OperationKind.PROFILE, OperationKind.CHECKPOINT, OperationKind.APPROVAL})
+
+
+def _judged_by(records: CoveredRecords, group_id: GroupId, state: CheckpointState) -> set[OperationId]:
+    """Return what stays of profiles and approvals, and what the checkpoint itself follows (rule 2)."""
+    approvals, checkpoints = [], set()
+    for node in records.nodes(group_id):
+        if node.kind == OperationKind.APPROVAL:
+            approvals.append(node)
+        elif node.kind == OperationKind.CHECKPOINT:
+            checkpoints.add(node.id)
+    found = {node.id for node in approvals if node.subject not in checkpoints}
+    return found | {state.covers} | ({state.profile.operation} if state.profile else set())
+
+
+def _followed(shapes: Iterable[OperationShape], covers: Iterable[OperationId]) -> Iterator[OperationShape]:
+    """Yield what some operations follow, directly or not, and themselves; of the graph only its width is held."""
+    below = set(covers)
+    for shape in shapes:
+        if shape.id in below:
+            below.remove(shape.id)
+            below.update(shape.parents)
+            yield shape

@@ -1,0 +1,167 @@
+"""Forgetting over a bad network: split, restarted in mid-flight, with an elector who proposes what is not so.
+
+One device keeps everything, the others forget all that they may whenever they may. Whatever is forgotten where: all end
+in step, find the same void, obey the same and come to the same checkpoint.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.sqlite.forgotten import ForgottenOperations
+from covey.core.checkpoints import forgetting as forgetting_module
+from covey.core.checkpoints.checkpoints import Checkpoint
+from covey.core.checkpoints.forgetting import count_uncovered, forgettable
+from covey.core.history.bodies import Note
+from covey.core.ids import GroupId, OperationId
+from covey.core.now import Now
+from covey.core.orders.authority import Pins, weigh_orders
+from covey.errors import LocalError
+from tests.elector import Elector
+from tests.sim.test_checkpoints import body_of, false_state
+from tests.sim.test_membership import World
+
+_ROUNDS = 10
+_SEEDS_OF_MISTAKES = (1, 2, 3)
+
+
+class Forgetter(Elector):
+    """A device that forgets all that a checkpoint lets it."""
+
+    def forget(self, group_id: GroupId, chance: random.Random) -> int:
+        """Forget in small transactions; return how much. Sometimes the power goes before the last one."""
+        node, operations = self.device.node, self.device.store.operations
+        base = forgetting_module.base_of(self.of(node, group_id).newest_first())
+        if base is None:
+            return 0
+        void = node.history.standing(group_id).void
+        arrivals, gone = forgettable(operations, group_id, base, void, 2**62), 0
+        for start in range(0, len(arrivals), 3):
+            if chance.random() < 0.1:
+                self.device.restart()
+                self.start()
+                break
+            with self.device.store.transaction():
+                gone += self.device.store.operations.forgotten.take(arrivals[start : start + 3])
+        found = self.of(self.device.node, group_id).newest_first()
+        assert count_uncovered(self.device.store.operations, group_id, found) == 0
+        return gone
+
+
+def _run(folder: Path, seed: int) -> int:
+    world, chance = World(folder, seed, 4), random.Random(seed)
+    pins = Pins(frozenset(device.key for device in world.devices))
+    electors = [Forgetter(device, pins) for device in world.devices]
+    keeper, *forgetters = electors
+    hostile, gone = electors[-1], 0
+
+    def step() -> None:
+        world.network.step()
+        for each in electors[:-1]:
+            each.turn()
+
+    for turn in range(_ROUNDS):
+        world.network.apart = set(chance.sample(world.devices, 2)) if turn % 2 else set()
+        for _ in range(3):
+            chance.choice(electors).say(world.group_id, Note("text/plain", chance.randbytes(20)))
+        chance.choice(electors).say(world.group_id, body_of(chance, world))
+        if chance.random() < 0.5:
+            chance.choice(electors[:-1]).propose(world.group_id)
+        if chance.random() < 0.4:
+            hostile.propose(world.group_id, lie=lambda state: false_state(chance, state))
+        for _ in range(chance.randint(0, 12)):
+            step()
+        for each in forgetters:
+            gone += each.forget(world.group_id, chance)
+    world.network.apart = set()
+    world.run(lambda: _in_step(world, electors))
+    keeper.propose(world.group_id)
+    for _ in range(60):
+        step()
+    world.run(lambda: _in_step(world, electors))
+    for each in forgetters:
+        gone += each.forget(world.group_id, chance)
+    for each in electors:
+        each.say(world.group_id, Note("text/plain", b"it goes on"))
+    world.run(lambda: _in_step(world, electors))
+    _check(world, electors)
+    return gone
+
+
+def _in_step(world: World, electors: list[Forgetter]) -> bool:
+    return len({each.device.node.history.digest(world.group_id) for each in electors}) == 1
+
+
+def _check(world: World, electors: list[Forgetter]) -> None:
+    found = [_judged(world, each) for each in electors]
+    for each in found[1:]:
+        assert each == found[0], "who forgets judges otherwise than who keeps"
+    assert electors[0].device.store.operations.forks(world.group_id) == {}, "a number was given twice"
+    for elector in electors:
+        now = Now(elector.device.now.monotonic_us, elector.device.now.wall_us)
+        with elector.device.store.transaction():
+            for raw in _everything(electors[0], world.group_id):
+                taken = elector.device.node.history.take(world.group_id, [raw], now)
+                assert not taken.accepted, "what is known was taken once more"
+                assert not taken.waiting
+    bases = [forgetting_module.base_of(each.of(each.device.node, world.group_id).newest_first()) for each in electors]
+    assert all(base is not None for base in bases)
+    assert len({_worth(base) for base in bases if base is not None}) == 1, "they hold different checkpoints"
+
+
+def _everything(elector: Forgetter, group_id: GroupId) -> list[bytes]:
+    return [each.raw for each in elector.device.store.operations.in_order(group_id)]
+
+
+def _judged(world: World, elector: Forgetter) -> tuple[object, ...]:
+    operations, node = elector.device.store.operations, elector.device.node
+    ids = {each.id for each in operations.shapes(world.group_id)}
+    members = frozenset(device.key for device in world.devices)
+    orders = weigh_orders(operations, world.group_id, elector.pins, members)
+    return ids, node.history.standing(world.group_id).void, orders, operations.logs(world.group_id)
+
+
+def _worth(found: Checkpoint) -> tuple[OperationId, str, bytes]:
+    assert found.state is not None
+    return found.id, found.code, found.state.to_wire()
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
+def test_all_come_to_the_same_whoever_forgets(tmp_path: Path, seed: int) -> None:
+    assert _run(tmp_path, seed) > 0
+
+
+_shapes = ForgottenOperations.shapes
+_MISTAKES = {
+    "whatever is proposed lets things be forgotten": (
+        forgetting_module,
+        "base_of",
+        lambda newest_first: next((each for each in newest_first if each.state is not None), None),
+    ),
+    "what is judged by is forgotten as well": (forgetting_module, "_may_go", lambda _: True),
+    "what does not stand below a checkpoint is forgotten": (forgetting_module, "_followed", lambda shapes, _: shapes),
+    "what was forgotten is not known any more": (ForgottenOperations, "held", lambda *_: None),
+    "what was forgotten follows nothing": (
+        ForgottenOperations,
+        "shapes",
+        lambda *arguments: (replace(each, parents=()) for each in _shapes(*arguments)),
+    ),
+    "the end of a log is forgotten with the rest": (ForgottenOperations, "_is_needed", lambda *_: False),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", _MISTAKES)
+def test_a_mistake_in_forgetting_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str) -> None:
+    monkeypatch.setattr(*_MISTAKES[mistake])
+    for seed in _SEEDS_OF_MISTAKES:
+        (tmp_path / str(seed)).mkdir()
+        try:
+            _run(tmp_path / str(seed), seed)
+        except (AssertionError, LocalError, RuntimeError):
+            return
+    pytest.fail(f"nothing noticed: {mistake}")
