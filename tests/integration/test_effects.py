@@ -118,6 +118,7 @@ def test_a_join_that_is_refused_sets_no_relay(
     "words",
     [
         ("--url", "mqtt://elsewhere", "--password-file", "/nowhere"),
+        ("--url", "mqtt://elsewhere", "--password-file", "/dev/null"),
         ("--url", "mqtt://elsewhere", "--certificate", "/nowhere"),
         ("--url", "mqtt://elsewhere", "--ca-file", "/nowhere"),
         ("--url", "mqtt://elsewhere", "--key", "/nowhere"),
@@ -131,7 +132,9 @@ def test_a_relay_that_cannot_be_set_whole_is_not_set_at_all(one: Here, words: tu
 
 
 def test_a_device_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
-    for number, words in enumerate((("--relay", "nothing"), ("--password-file", "/nowhere"))):
+    for number, words in enumerate(
+        (("--relay", "nothing"), ("--password-file", "/nowhere"), ("--password-file", "/dev/null"))
+    ):
         state = tmp_path / str(number)
         assert covey("init", "--state", str(state), *words).code in {1, 2, 78}, words
         assert not state.exists(), words

@@ -73,6 +73,8 @@ class NewestReadings:
         """Segments and messages that could not be read."""
         self.not_followed: dict[str, str] = {}
         """Why the manifest of a node was not followed at the last look."""
+        self.is_empty = True
+        """Whether no look has found anything at all."""
         self._upto: dict[str, int] = {}
         self._known = KnownLayouts()
 
@@ -91,6 +93,7 @@ class NewestReadings:
         read, before = 0, dict(self._upto)
         self.not_followed.clear()
         for node, entry in _backwards(reader, nodes, before, self.not_followed):
+            self.is_empty = False
             read += entry.size
             if entry.created_at_us < since_us or read > MAXIMUM_LOOK_BYTES or enough(entry.created_at_us):
                 return

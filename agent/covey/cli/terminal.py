@@ -76,9 +76,14 @@ def read_text_file(name: str) -> str:
     """Read a small file that a person named; `-` is stdin.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError: it cannot be read, or says nothing.
     """
     try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{name} cannot be read: {error}") from error
+        text = sys.stdin.read() if name == "-" else Path(name).read_text()
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is no text") from error
+    if not text.strip():
+        raise UsageError(f"{'stdin' if name == '-' else name} is empty")
+    return text

@@ -114,8 +114,10 @@ class FleetView:
             _look(device, location, now_us - since_us, self._newest, set(members))
         status = status_of(device)
         devices = tuple(_devices(device, members, status, self._newest, now_us, values=values))
-        troubles = tuple(_troubles(status, devices, self._newest))
-        return Fleet(now_us, _summary(devices, reads_vault), devices, troubles, reads_vault)
+        troubles = [*_troubles(status, devices, self._newest)]
+        if reads_vault and self._newest.is_empty:
+            troubles.append(FleetTrouble("nothing has landed in the vault yet", "covey vault status"))
+        return Fleet(now_us, _summary(devices, reads_vault), devices, tuple(troubles), reads_vault)
 
     def values_of(self, key: DeviceKey) -> tuple[FleetValue, ...]:
         """Return the last values of a device that the looks so far have found."""
