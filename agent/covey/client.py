@@ -232,8 +232,8 @@ class Client:
         return _resumed(lambda last, follow: self._stream(query, last, follow), begin, follow_s)
 
     def _place(self) -> str:
-        """Return the id of the last event so far."""
-        [place] = [event.id for event in self._stream({}, None, 0)]
+        """Return the id of the last event so far; what happens while the agent answers may follow it."""
+        place, *_ = [event.id for event in self._stream({}, None, 0)]
         return place
 
     def _stream(self, query: Mapping[str, object], last: str | None, follow_s: int) -> Iterator[Event]:

@@ -9,9 +9,12 @@ import json
 import shutil
 import signal
 import socket
+import socketserver
 import subprocess
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -299,6 +302,30 @@ def test_history_and_events(pair: tuple[_Client, _Client, Gateway, Gateway]) -> 
     gone = next(events)
     assert (gone.type, gone.data["removed"][0]["label"], gone.data["epoch"]) == ("group_changed", "two", 2)
     assert next(removed).type == "group_removed"
+
+
+def test_what_happens_while_a_program_begins_to_follow_is_not_passed_over(tmp_path: Path) -> None:
+    """An agent whose device is told something between its saying where the stream is and its end."""
+    begun = b"id: 7\n\n"
+    meanwhile = b'id: 8\nevent: operation\ndata: {"text": "meanwhile"}\n\n'
+    asked: list[str] = []
+
+    class Agent(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.headers.get("Last-Event-ID", ""))
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            self.wfile.write(meanwhile if asked[-1] == "7" else begun + meanwhile)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
+            """Say nothing."""
+
+    with socketserver.ThreadingUnixStreamServer(str(tmp_path / "api.sock"), Agent) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        event = next(Client(tmp_path / "api.sock").events())
+        server.shutdown()
+    assert (event.id, event.data, asked) == ("8", {"text": "meanwhile"}, ["", "7"])
 
 
 def test_following_a_history_shows_what_comes(pair: tuple[_Client, _Client, Gateway, Gateway]) -> None:
