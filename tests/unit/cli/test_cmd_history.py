@@ -227,3 +227,4 @@ def test_what_a_checkpoint_covers_is_forgotten(ann: Here, tmp_path: Path) -> Non
     assert kim.json("history", "checkpoint")["counts"]
     assert kim.json("history", "forget", "--keep", "0")["in_all"] == 6
     assert kim.json("history", "verify")["complaints"] == []
+    assert "(6 of them forgotten)" in kim.ok("check", "--offline")

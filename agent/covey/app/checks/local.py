@@ -278,7 +278,8 @@ def history(device: Examined) -> Iterator[Seen]:
         elif not forks:
             seen = found.same + len(found.others)
             step = f"{found.same} of {seen} members last heard with the same" if seen else "nobody heard of it yet"
-            yield ok(f"{name}: {count(found.operations, 'operation')}, {step}")
+            gone = f" ({found.forgotten} of them forgotten)" if found.forgotten else ""
+            yield ok(f"{name}: {count(found.operations, 'operation')}{gone}, {step}")
 
 
 def operators(device: Examined) -> Iterator[Seen]:

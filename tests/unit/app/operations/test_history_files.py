@@ -13,6 +13,8 @@ import pytest
 from covey.app.device import find_state, open_device
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.bodies import Note
+from covey.core.history.orders import Approval
+from covey.core.ids import OperationId
 from tests.command import Here
 
 
@@ -58,13 +60,13 @@ def test_a_stick_brings_a_history_whole_and_does_no_harm_again(  # accepts: 003.
 ) -> None:
     ann, ben = pair
     stick, old = tmp_path / "stick", tmp_path / "old"
-    ann.ok("note", "one")
+    ann.ok("note", "the first one")
     ann.ok("history", "export", str(old))
     _note_many(ann, 600)
     written = ann.json("history", "export", str(stick))
     assert (written["operations"], written["members"]) == (601, 2)
     assert stat.S_IMODE(stick.stat().st_mode) == 0o600
-    assert b"one" not in stick.read_bytes()
+    assert b"the first one" not in stick.read_bytes()
     assert _imported(ben, stick)["taken"] == 601
     assert _texts(ben) == _texts(ann)
     for file in (stick, old):
@@ -120,3 +122,25 @@ def test_nobody_else_can_read_it_and_a_stranger_is_told_what_to_do(pair: tuple[H
     complaint = ben.fails("history", "import", str(stick), code=1)
     assert "this device is not in group" in complaint
     assert "ask one of its members for an invite" in complaint
+
+
+def test_a_stick_between_who_forgot_and_who_keeps(pair: tuple[Here, Here], tmp_path: Path) -> None:
+    ann, ben = pair
+    keys = ",".join(each.json("key", "show")["signing_key"] for each in pair)
+    for each in pair:
+        each.ok("config", "set", "operations.operators", keys)
+    whole, later = tmp_path / "whole", tmp_path / "later"
+    _note_many(ann, 5)
+    checkpoint = ann.json("history", "checkpoint")["id"]
+    ann.ok("history", "export", str(whole))
+    _imported(ben, whole)
+    with open_device(find_state(str(ben.state))) as device, device.store.transaction():  # as its agent does
+        [group] = device.node.groups.joined()
+        device.node.history.write(group.group_id, Approval(OperationId(bytes.fromhex(checkpoint))), device.now())
+    assert ben.json("history", "forget", "--keep", "0")["forgotten"] == 5
+    found = _imported(ben, whole)
+    assert (found["taken"], found["waiting"], found["refused"]) == (0, 0, 0), "what was forgotten is known"
+    ben.ok("history", "export", str(later))
+    found = _imported(ann, later)
+    assert (found["taken"], found["waiting"], found["refused"]) == (1, 0, 0)
+    assert ann.json("history", "forget", "--keep", "0")["forgotten"] == 5
