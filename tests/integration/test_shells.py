@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from covey.cli.command_tree import commands
 from covey.config.settings import settings
+from tests.integration.gateway import Gateway
 from tests.warm_covey import COVEY
 
 _OF_STATE = {"--state", "--config", "--passphrase-file", "--help"}
@@ -72,6 +74,60 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert _complete(script, "covey", "relay", "add", "--key", "blob") == {"blob one"}
     assert _complete(script, "covey", "group", "add", "--label", "") == set()
     assert _complete(script, "covey", "ingest", "--verify", "s") == {"sample"}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gateway:
+    """An operator's device, whose shell finds its state and `covey`; another member's label is a shell's command."""
+    kim = Gateway(tmp_path, "kim")
+    kim.ok("config", "set", "label", "$(touch hacked)")
+    kim.ok("group", "create")
+    kim.ok("config", "set", "label", "kim")
+    kim.ok("group", "create")
+    kim.ok("config", "set", "operations.operators", kim.json("key", "show")["signing_key"])
+    program = tmp_path / "bin" / "covey"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {" ".join(map(str, COVEY))} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("COVEY_STATE", str(kim.state))
+    return kim
+
+
+_BROUGHT = {"journal", "read-now", "reboot", "restart-agent", "support-bundle"}
+
+
+def test_bash_completes_what_is_in_the_state(here: Gateway, tmp_path: Path) -> None:
+    script = _script("bash", tmp_path)
+    groups = {each["group_id"][:8] for each in here.json("status")["groups"]}
+    first = min(groups)
+    order = here.json("setting", "set", "app.mode", "eco", "--group", first)["id"][:8]
+    assert _complete(script, "covey", "do", "") >= _BROUGHT
+    assert _complete(script, "covey", "do", "journal", "--arg", "") == {"lines=", "unit="}
+    assert _complete(script, "covey", "do", "journal", "--for", "") == {"all", "kim"}
+    assert _complete(script, "covey", "orders", order[:2]) == {order}
+    assert order in _complete(script, "covey", "orders", "approve", "")
+    assert _complete(script, "covey", "orders", "--group", "") == groups
+    assert _complete(script, "covey", "operator", "remove", "k") == {"kim"}
+    assert not (tmp_path / "hacked").exists()
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish here")
+def test_fish_completes_what_is_in_the_state(here: Gateway, tmp_path: Path) -> None:
+    script = _script("fish", tmp_path)
+    line = f"source {script}; complete -C 'covey do re'; complete -C 'covey operator remove k'"
+    done = subprocess.run(["fish", "--no-config", "-c", line], capture_output=True, text=True, check=True)
+    words = {each.split("\t")[0] for each in done.stdout.splitlines()}
+    assert words == {"read-now", "reboot", "restart-agent", "kim"}
+    assert here.state.exists()
+
+
+def test_what_is_not_there_is_not_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COVEY_STATE", str(tmp_path / "none"))
+    for kind, words in {"orders": "", "groups": "", "devices": "", "whom": "all\n"}.items():
+        done = subprocess.run([*COVEY, "completion", "--words", kind], capture_output=True, text=True, check=True)
+        assert (done.stdout, done.stderr) == (words, "")
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])

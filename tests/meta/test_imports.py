@@ -120,6 +120,7 @@ _CORE_MAY_USE = frozenset(
 _SOLE_IMPORTERS = {
     "paho": ("covey.adapters.mqtt.connection", "covey.adapters.broker.visitor"),
     "sqlite3": (
+        "covey.adapters.sqlite.completion_rows",
         "covey.adapters.sqlite.store",
         "covey.adapters.sqlite.database",
         "covey.adapters.sqlite.migrations",

@@ -32,6 +32,7 @@ from covey.adapters.keys.noise_key_file import NoiseKeyFile
 from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
+from covey.adapters.state_path import SYSTEM_STATE
 from covey.config.file import Configuration, changed_text, config_text, read_configuration, read_text
 from covey.config.settings import Config, Value
 from covey.core.crypto import Identity, NoiseKey, wipe
@@ -40,9 +41,6 @@ from covey.limits.settings import MAXIMUM_ORDERED_BYTES
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.state_file import Report
-
-SYSTEM_STATE = Path("/var/lib/covey")
-"""The state of the machine's own agent, as the packaged units run it."""
 
 MACHINE_CONFIG = Path("/etc/covey")
 """What root says of the machine's own agent."""

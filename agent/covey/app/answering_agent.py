@@ -19,7 +19,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from covey.adapters.state_folder import SYSTEM_STATE
+from covey.adapters.state_path import SYSTEM_STATE
 from covey.app.documents import Outbox, Status, from_json
 from covey.client import SYSTEM_SOCKET, Blob, Client
 from covey.config.settings import TelemetryConfig

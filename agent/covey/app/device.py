@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from covey.adapters.clock import SystemClock
 from covey.adapters.journal import notify_person, report
 from covey.adapters.sqlite.store import SqliteStore
-from covey.adapters.state_folder import SYSTEM_STATE, StateFolder
+from covey.adapters.state_folder import StateFolder
+from covey.adapters.state_path import default_state
 from covey.adapters.systemd import Systemd
 from covey.app.carriage import announced_payloads
 from covey.app.live_settings import LiveSettings
@@ -129,24 +130,10 @@ def find_state(state: str | None = None, config: str | None = None, passphrase_f
 
     `config` names the configuration instead of the folder's own, `passphrase_file` the file that unlocks the key.
     """
-    if state:
-        path = Path(state)
-    elif "COVEY_STATE" in os.environ:
-        path = Path(os.environ["COVEY_STATE"])
-    elif os.geteuid() in {0, _owner(SYSTEM_STATE)}:
-        path = SYSTEM_STATE
-    else:
-        path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "covey"
+    path = Path(state) if state else default_state()
     config = config or os.environ.get("COVEY_CONFIG")
     folder = StateFolder.at(path.absolute(), Path(config) if config else None)
     return replace(folder, passphrase_file=Path(passphrase_file)) if passphrase_file else folder
-
-
-def _owner(path: Path) -> int | None:
-    try:
-        return path.stat().st_uid
-    except OSError:
-        return None
 
 
 @contextmanager

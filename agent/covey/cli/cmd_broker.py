@@ -29,7 +29,7 @@ def add_arguments(parser: Parser) -> None:
     remove = actions.add("remove", _remove, "shut a device out")
     check = actions.add("check", _check, "prove on a live broker that it keeps its promises", examples=_CHECK_EXAMPLES)
     for action in (enrol, remove):
-        action.add_argument("device", metavar="DEVICE", help="a device's broker user name, or its signing key")
+        action.add_argument("device", metavar="HEX", help="a device's broker user name, or its signing key")
     for action in (init, renew, enrol, remove):
         action.add_argument("--password-file", metavar="FILE", help="mosquitto's password file")
         action.add_argument(

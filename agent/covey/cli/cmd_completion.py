@@ -5,15 +5,26 @@ from __future__ import annotations
 import argparse
 
 from covey.cli.grammar import Parser
+from covey.errors import UsageError
 
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("shell", metavar="SHELL", choices=["bash", "fish", "zsh"], help="bash, fish or zsh")
+    parser.add_argument("shell", nargs="?", metavar="SHELL", choices=["bash", "fish", "zsh"], help="bash, fish or zsh")
+    parser.add_argument("--words", metavar="KIND", help="print what this device's state has of a kind, as scripts ask")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the script."""
+    """Print the script, or words that it asks for."""
+    if options.words is not None:
+        from covey.app.completion_words import KINDS, completion_words
+
+        if options.words not in KINDS:
+            raise UsageError(f"--words: no kind '{options.words}'", hint=f"one of {', '.join(KINDS)}")
+        print("".join(f"{word}\n" for word in completion_words(options.words)), end="")
+        return 0
+    if options.shell is None:
+        raise UsageError("of which shell?", hint="covey completion bash")
     from covey.cli.completions import SHELLS
 
     print(SHELLS[options.shell](), end="")

@@ -22,7 +22,7 @@ def add_arguments(parser: Parser) -> None:
     add.add_argument("--label", metavar="TEXT", help="what it is called (default: the member's label)")
     remove = actions.add("remove", on_device(_remove), "have nobody obey an operator any more", also=["rm"])
     for action in (add, remove):
-        action.add_argument("name", metavar="NAME", help="its label, or the beginning of its key")
+        action.add_argument("name", metavar="DEVICE", help="its label, or the beginning of its key")
     every_action(parser, group_option, json_option)
 
 

@@ -23,13 +23,15 @@ def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions(default="show")
     actions.add("list", on_device(_list), "list what operators have ordered, the oldest first", also=["ls"])
-    show = actions.add("show", on_device(_show), "show what has become of a command on each device; without ID: list")
-    show.add_argument("id", nargs="?", metavar="ID", help="the beginning of its id")
+    show = actions.add(
+        "show", on_device(_show), "show what has become of a command on each device; without ORDER: list"
+    )
+    show.add_argument("id", nargs="?", metavar="ORDER", help="the beginning of its id")
     show.add_argument("--output", metavar="DEVICE", help="print what its program wrote there")
     wait_options(show)
     actions.add("refused", on_device(_refused), "list who ordered something without a say here, and how often")
     approve = actions.add("approve", on_device(_approve), "agree with an order, where more than one operator has to")
-    approve.add_argument("id", metavar="ID", help="the beginning of its id")
+    approve.add_argument("id", metavar="ORDER", help="the beginning of its id")
     every_action(parser, group_option, json_option)
 
 

@@ -23,6 +23,12 @@ class Takes(Enum):
     FILE = "file"
     FOLDER = "folder"
     SETTING = "setting"
+    ARGUMENT = "argument"
+    ACTIONS = "actions"
+    DEVICES = "devices"
+    GROUPS = "groups"
+    ORDERS = "orders"
+    WHOM = "whom"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,12 @@ _TAKES = {
     "VAULT": Takes.FOLDER,
     "TABLES": Takes.FOLDER,
     "SETTING": Takes.SETTING,
+    "ARGUMENT": Takes.ARGUMENT,
+    "ACTION": Takes.ACTIONS,
+    "DEVICE": Takes.DEVICES,
+    "GROUP": Takes.GROUPS,
+    "ORDER": Takes.ORDERS,
+    "WHOM": Takes.WHOM,
 }
 
 

@@ -1,13 +1,18 @@
-"""Completion scripts for bash, zsh and fish. They hold all the words, so that a press of TAB starts no Python."""
+"""Completion scripts for bash, zsh and fish. They hold all the words, so that a press of TAB starts no Python.
+
+Only what stands in this device's own state is asked for: actions, orders, groups, devices (`covey completion --words`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import PurePath
 
 from covey.cli.command_tree import Argument, Command, Takes, commands
 from covey.config.settings import settings
 
 _PATHS = {Takes.FILE, Takes.FOLDER}
+_ASKED = {Takes.ACTIONS, Takes.DEVICES, Takes.GROUPS, Takes.ORDERS, Takes.WHOM}
 
 
 def _before_the_action(known: Iterable[Command]) -> list[str]:
@@ -17,7 +22,25 @@ def _before_the_action(known: Iterable[Command]) -> list[str]:
 
 
 def _choices(argument: Argument) -> tuple[str, ...]:
+    """Return the words that a script holds."""
+    if argument.takes is Takes.ARGUMENT:
+        return _argument_names()
     return tuple(settings()) if argument.takes is Takes.SETTING else argument.choices
+
+
+def _argument_names() -> tuple[str, ...]:
+    """Return the arguments of the actions that Covey brings, as `--arg` takes them."""
+    from covey.app import shipped_files
+    from covey.config.actions import read_action
+
+    shipped = [name for name in shipped_files.names() if name.startswith("operations.d/")]
+    actions = [read_action(PurePath(name).stem, shipped_files.read(name), name) for name in shipped]
+    return tuple(sorted({f"{argument}=" for action in actions for argument in action.arguments}))
+
+
+def _asking(argument: Argument) -> str:
+    """Return the command substitution, without its sign, that asks for an argument's words; "": none."""
+    return f"(covey completion --words {argument.takes.value} 2>/dev/null)" if argument.takes in _ASKED else ""
 
 
 def _leaves(known: Iterable[Command]) -> Iterable[tuple[str, Command]]:
@@ -55,6 +78,9 @@ def bash() -> str:
     known = commands()
     lines = [
         "# bash completion for covey",
+        "_covey_words() {",
+        '    if [[ $current != -* ]]; then covey completion --words "$1" 2>/dev/null; fi',
+        "}",
         "_covey() {",
         "    local word command= action= skip= words= paths=",
         "    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}",
@@ -76,6 +102,7 @@ def bash() -> str:
         "    esac",
         "    if [[ $current == -* ]]; then paths=; fi",
         '    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")',
+        "    if [[ ${COMPREPLY[0]} == *= ]]; then compopt -o nospace; fi",
         "    if [[ $paths ]]; then",
         "        compopt -o filenames",
         '        mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen "-$paths" -- "$current")',
@@ -92,11 +119,12 @@ def _bash_leaf(pattern: str, command: Command) -> list[str]:
     words = [name for each in taken for name in each.names if name.startswith("--")]
     words += [*_action_names(command), *(word for each in taken if not each.names for word in _choices(each))]
     paths = {each.takes for each in taken if not each.names} & _PATHS
-    shown = f"words='{' '.join(words)}' paths={_bash_paths(paths)}"
+    asked = "".join(_bash_asking(each) for each in taken if not each.names)
+    shown = f"words='{' '.join(words)}'{asked} paths={_bash_paths(paths)}"
     values: dict[str, list[str]] = {}
     for option in taken:
         if option.names and option.takes is not Takes.NOTHING:
-            value = f"words='{' '.join(_choices(option))}' paths={_bash_paths({option.takes})}"
+            value = f"words='{' '.join(_choices(option))}'{_bash_asking(option)} paths={_bash_paths({option.takes})}"
             values.setdefault(value, []).extend(option.names)
     return [
         f"        {pattern}) case $before in",
@@ -104,6 +132,10 @@ def _bash_leaf(pattern: str, command: Command) -> list[str]:
         f"            *) {shown};;",
         "            esac;;",
     ]
+
+
+def _bash_asking(argument: Argument) -> str:
+    return f'" $(_covey_words {argument.takes.value})"' if argument.takes in _ASKED else ""
 
 
 def _bash_paths(kinds: set[Takes]) -> str:
@@ -186,6 +218,8 @@ def _fish_leaf(condition: str, command: Command) -> list[str]:
             continue
         if _choices(each):
             lines.append(f"{condition} -a {words}")
+        if found := _asking(each):
+            lines.append(f"{condition} -a '{found}'")
         if each.takes in _PATHS:
             lines.append(f"{condition} -F")
     return lines
@@ -196,6 +230,8 @@ def _fish_value(option: Argument) -> str:
         return ""
     if words := _choices(option):
         return f" -x -a {_quoted(' '.join(words))}"
+    if found := _asking(option):
+        return f" -x -a '{found}'"
     return {Takes.FILE: " -r -F", Takes.FOLDER: " -x -a '(__fish_complete_directories)'"}.get(option.takes, " -x")
 
 
@@ -285,6 +321,8 @@ def _zsh_option(option: Argument) -> str:
 
 def _zsh_value(argument: Argument) -> str:
     words = f"({' '.join(found)})" if (found := _choices(argument)) else ""
+    if asking := _asking(argument):
+        words = f"(${asking})"
     return words or {Takes.FILE: "_files", Takes.FOLDER: "_files -/"}.get(argument.takes, "")
 
 

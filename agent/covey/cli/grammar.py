@@ -182,7 +182,7 @@ def json_option(parser: Parser, what: str = "print JSON") -> None:
 
 def group_option(parser: Parser) -> None:
     """Add --group, which picks one group of several."""
-    parser.add_argument("--group", metavar="ID", help="beginning of the group's id, where there are several")
+    parser.add_argument("--group", metavar="GROUP", help="beginning of the group's id, where there are several")
 
 
 def selector_option(parser: Parser) -> None:

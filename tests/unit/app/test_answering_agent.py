@@ -73,7 +73,7 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("COVEY_STATE", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("COVEY_API_SOCKET", str(tmp_path / "api.sock"))
-    monkeypatch.setattr("covey.app.device.SYSTEM_STATE", tmp_path / "nowhere")
+    monkeypatch.setattr("covey.adapters.state_path.SYSTEM_STATE", tmp_path / "nowhere")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     return tmp_path
 

@@ -1,0 +1,40 @@
+"""What a shell completes from a state: read beside everything, in a moment or not at all, and nothing is changed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+_WAIT_S = 0.2
+_ROWS = 200
+"""The newest ones: more than anybody looks through by TAB."""
+
+
+def order_ids(state: Path, kinds: tuple[int, ...]) -> list[bytes]:
+    """Return the ids of the newest operations of some kinds, of all groups."""
+    marks = ", ".join("?" * len(kinds))
+    statement = f"SELECT hash FROM operation WHERE kind IN ({marks}) ORDER BY arrival DESC LIMIT ?"  # noqa: S608 - marks
+    return [row[0] for row in _rows(state, statement, *kinds, _ROWS)]
+
+
+def newest_manifests(state: Path) -> list[bytes]:
+    """Return an accepted manifest of each group, the newest."""
+    statement = "SELECT raw, max(version) FROM group_manifest WHERE state <> 1 GROUP BY group_id LIMIT ?"
+    return [row[0] for row in _rows(state, statement, _ROWS)]
+
+
+def _rows(state: Path, statement: str, *values: int) -> list[tuple[bytes, ...]]:
+    try:
+        with _opened(state) as connection:
+            return connection.execute(statement, values).fetchall()
+    except sqlite3.Error:  # none here, another version's, damaged, or somebody writes for too long
+        return []
+
+
+@contextmanager
+def _opened(state: Path) -> Iterator[sqlite3.Connection]:
+    address = f"{(state / 'state.sqlite').absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(address, uri=True, timeout=_WAIT_S)) as connection:
+        yield connection
