@@ -14,10 +14,12 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_folder import StateFolder
 from covey.app.checks.findings import Examined, Finding, Level
 from covey.app.checks.local import agreement, examine
+from covey.app.device import open_device
 from covey.core.crypto import DeviceKeys
-from covey.core.group.manifest import read_manifest
-from covey.core.ids import DeviceKey, Incarnation, NoisePublic
+from covey.core.group.manifest import Member, read_manifest
+from covey.core.ids import DeviceKey, GroupId, Incarnation, NoisePublic
 from covey.ports import AttachedBoard
+from tests.fleet import identity
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 
@@ -104,6 +106,37 @@ def _agreement(gateway: Gateway) -> list[Finding]:
     found = [each for each in examine(device, offline=True) if each.check == agreement.__name__]
     device.close()
     return found
+
+
+class _LaterClock(SystemClock):
+    """The machine's clock, some days ahead."""
+
+    def __init__(self, days: int) -> None:
+        super().__init__()
+        self._ahead_us = days * 86_400_000_000
+
+    def wall_us(self) -> int:
+        """Return the date."""
+        return super().wall_us() + self._ahead_us
+
+
+@pytest.mark.parametrize(("days", "says"), [(2, "not seen yet"), (9, "no other member was heard for 9 days")])
+def test_a_group_that_may_have_ended_without_this_device_is_named(tmp_path: Path, days: int, says: str) -> None:
+    """As one that was destroyed, and forgotten by all others, before this state was restored."""
+    folder = StateFolder.at(tmp_path / "state")
+    folder.create({})
+    ben, carl = Member(identity("ben").keys, "ben"), Member(identity("carl").keys, "carl")
+    with open_device(folder) as device, device.store.transaction():
+        now = device.now()
+        group_id = device.node.membership.create("ann", (), now.wall_us).group_id
+        device.node.membership.change(group_id, lambda draft, _: draft.adding(ben), now.wall_us)
+        device.node.membership.change(group_id, lambda draft, _: draft.adding(carl), now.wall_us)
+        device.store.heads.note(ben.keys.signing_public, GroupId(bytes(32)), None, now.wall_us)
+    examined = Examined(folder, _LaterClock(days))
+    [finding] = [each for each in examine(examined, offline=True) if each.check == agreement.__name__]
+    examined.close()
+    assert finding.level is Level.WARNING
+    assert says in finding.line
 
 
 @pytest.mark.broker

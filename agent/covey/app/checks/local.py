@@ -13,6 +13,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from covey.app.checks.actions import actions
 from covey.app.checks.attempts import attempts
@@ -23,11 +24,16 @@ from covey.app.wording import count, duration
 from covey.errors import CoveyError
 from covey.limits.units import MIB
 
+if TYPE_CHECKING:
+    from covey.core.group.manifest import GroupManifest
+
 _OLDEST_CLOCK_US = 1_735_689_600_000_000
 """2025-01-01: a clock before the first release of Covey has not been set."""
 _LEAST_FREE_BYTES = 64 * MIB
 _LEAST_FREE_INODES = 1_000
 _NAMED = 3
+_UNHEARD_DAYS = 7
+"""After so long without a sign of any member a group may have ended without this device."""
 
 
 def versions(_: Examined) -> Iterator[Seen]:
@@ -229,6 +235,11 @@ def agreement(device: Examined) -> Iterator[Seen]:
             yield warning(f"{name}: members hold rivals of version {group.version}", "two minutes online end it")
         elif membership.groups.secret(group.group_id) is None:
             yield warning(f"{name}: the secret of its epoch has not come", missing)
+        elif days := _days_unheard(device, group):
+            yield warning(
+                f"{name} version {group.version}: no other member was heard for {count(days, 'day')}",
+                "if they destroyed it meanwhile nobody is left to tell this device: 'covey group destroy' ends it here",
+            )
         elif found.others or found.never:
             yield warning(
                 f"{name} version {group.version}: {_who_agrees(found)}",
@@ -238,6 +249,15 @@ def agreement(device: Examined) -> Iterator[Seen]:
             yield ok(f"{name} version {group.version}: {_who_agrees(found)}")
     if not statuses:
         yield ok("no group to agree on")
+
+
+def _days_unheard(device: Examined, group: GroupManifest) -> int:
+    """Return how many days ago the last of a group's other members was heard, where that is long ago; 0 elsewhere."""
+    own, seen_at = device.opened.node.identity.signing_public, device.opened.store.heads.seen_at()
+    others = [each.keys.signing_public for each in group.members if each.keys.signing_public != own]
+    newest_us = max((seen_at[key] for key in others if key in seen_at), default=None)
+    days = 0 if newest_us is None else int((device.clock.wall_us() - newest_us) / (DAY_S * 1e6))
+    return days if days >= _UNHEARD_DAYS else 0
 
 
 def _who_agrees(found: AgreementStatus) -> str:
