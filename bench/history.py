@@ -51,6 +51,7 @@ def main() -> None:
         print(f"  taken and stored: {taken_s:.2f} s, {taken_s / bare_s:.2f} times their signatures' {bare_s:.2f} s")
         print(f"  memory while doing so: + {peak_mib:.1f} MiB")
         _catch_up(device, group_id, written)
+        _scattered(device, group_id, written)
         _judge(device, group_id, identities[0])
         git_bytes, git_s = _git(Path(folder), operations, chance)
         print(f"  git fetch of as many commits: {git_bytes / raw_bytes:.2f} of the bytes, {git_s:.2f} s, none verified")
@@ -189,9 +190,27 @@ class _Everything:
 def _catch_up(device: Device, group_id: GroupId, written: list[Operation]) -> None:
     """Print what a member costs that has all but the last tenth: bytes and seconds of those who give it that."""
     in_order = sorted(written, key=lambda each: (each.height, each.id))
+    ends = _ends(in_order[: len(in_order) * 9 // 10])
+    missing, spent, sent = _give(device, group_id, written, ends)
+    print(f"  a member that lacks a tenth: {sent / missing:.3f} times the missing bytes, {spent:.2f} s to give them")
+
+
+def _scattered(device: Device, group_id: GroupId, written: list[Operation]) -> None:
+    """Print what it costs beyond the operations to give a member those that it lacks of as many logs, one of each."""
+    ends = {log: number - 1 for log, number in _ends(written).items()}
+    missing, spent, sent = _give(device, group_id, written, ends)
+    print(f"  {len(ends)} differences in as many logs: {sent - missing:,} bytes beyond the operations, {spent:.2f} s")
+
+
+def _ends(operations: list[Operation]) -> dict[Log, int]:
     ends: dict[Log, int] = {}
-    for each in in_order[: len(in_order) * 9 // 10]:
+    for each in operations:
         ends[each.log] = max(ends.get(each.log, 0), each.number)
+    return ends
+
+
+def _give(device: Device, group_id: GroupId, written: list[Operation], ends: dict[Log, int]) -> tuple[int, float, int]:
+    """Return the bytes of operations behind these ends, seconds to give them, and bytes of questions and answers."""
     missing = sum(len(each.raw) for each in written if each.number > ends.get(each.log, 0))
     sent, started = 0, time.process_time()
     for _ in range(len(written)):
@@ -201,8 +220,7 @@ def _catch_up(device: Device, group_id: GroupId, written: list[Operation]) -> No
             break
         sent += len(pull) + len(answer[0].body)
         _note_ends(ends, answer[0].body)
-    spent = time.process_time() - started
-    print(f"  a member that lacks a tenth: {sent / missing:.3f} times the missing bytes, {spent:.2f} s to give them")
+    return missing, time.process_time() - started, sent
 
 
 def _note_ends(ends: dict[Log, int], body: bytes) -> None:
