@@ -245,6 +245,10 @@ class Device:
         """Set the wall clock wrong, for good."""
         self.skew_us = self._clock.skew_us = by_us
 
+    def sleep(self, pause_us: int) -> None:
+        """Be off for a while."""
+        self._bury(pause_us)
+
     def _bury(self, pause_us: int, *, boots: bool = True) -> None:
         self.alive = False
         self._vanish()

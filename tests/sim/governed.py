@@ -35,6 +35,8 @@ _DESTROYS = 0.03
 """How often what a person does is to destroy the group: in a third of the worlds where many things are done."""
 _AGREES_US = 60 * MINUTE
 _FORGETS_US = 15 * MINUTE
+_SLEEPS_US = 3 * MINUTE
+_GONE_US = 60 * MINUTE
 
 
 class Governed:
@@ -105,10 +107,31 @@ class Governed:
             self._probe()
         if self._may_destroy:
             while not self._destroyed:
-                self._destroy(self._chance.choice([each for each in self._admins if self._view(each) is not None]))
+                self._destroy_and_go(
+                    self._chance.choice([each for each in self._admins if self._view(each) is not None])
+                )
             self._wait(self._forgotten, _FORGETS_US, "a group that was destroyed is kept")
             self._replay(self._admins)
             check(self._forgotten(), "a group that was destroyed is back")
+
+    def _destroy_and_go(self, issuer: Device) -> None:
+        """Let one destroy the group and tell one other, and be gone before those hear of it who are asleep meanwhile.
+
+        What the brokers hold for them is lost, so that nobody but that other one is left to tell them.
+        """
+        agenda, others = self._world.agenda, [each for each in self._inside() if each is not issuer]
+        for sleeper in others[1:]:
+            sleeper.sleep(_SLEEPS_US)
+        self._destroy(issuer)
+        agenda.run(agenda.now_us + MINUTE)
+        if not self._destroyed or not others or self._view(others[0]) is not None:
+            return  # the disk refused, or the line was slow: all hear of it from its issuer
+        issuer.sleep(_GONE_US)
+        for broker in self._world.brokers:
+            broker.wipe()
+        agenda.run(agenda.now_us + _SLEEPS_US)
+        self._wait(lambda: not self._inside(), _FORGETS_US, "who slept hears of a destruction from its issuer alone")
+        self._wait(lambda: issuer.alive, _GONE_US, "a device stays away")
 
     def _wait(self, holds: Callable[[], bool], most_us: int, rule: str) -> None:
         agenda = self._world.agenda

@@ -20,7 +20,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -72,7 +72,7 @@ class Listen:
     port: int
     certificate: Path | None = None
     key: Path | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
 
 
 class PageServer:

@@ -31,7 +31,7 @@ MAXIMUM_URI_BYTES = 2 * KIB
 
 MAXIMUM_AUTHOR_BYTES = 16 * MIB
 """The operations of one author in one group: what one member makes all others keep. A person who writes a note of a
-kilobyte every hour comes there in two years; a checkpoint lets the old ones go."""
+kilobyte every hour comes there in two years. What is forgotten counts on: who keeps it and who does not must agree."""
 
 MAXIMUM_HISTORY_BYTES = 256 * MIB
 """The operations of one group, whoever wrote them: what lets a Pi's card and a night of synchronising bear it."""
