@@ -83,8 +83,8 @@ class TransientUnit:
         properties = [
             *(*_SANDBOX, *_BOUNDS, *_opened(invocation.rights)),
             *(f"BindsTo={self._bound_to}", f"After={self._bound_to}"),
-            # What has the machine go down is not ended by that: the agent is, and so this, or systemd at the very end.
-            *("DefaultDependencies=no", "IgnoreOnIsolate=yes"),
+            # Where the machine goes down, perhaps by this, the agent ends first; the next one finds out.
+            *("DefaultDependencies=no", "IgnoreOnIsolate=yes", "Before=covey.service covey-collector.service"),
             f"TimeoutStartSec={time_us}us",
             *(f"MemoryMax={memory}", f"LimitAS={memory}"),
             *(f"StandardOutput=file:{self._pipe}", "StandardError=inherit", "Environment=LANG=C.UTF-8 HOME=/"),
