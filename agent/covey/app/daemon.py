@@ -18,6 +18,7 @@ from covey.adapters.systemd import Systemd
 from covey.app.checkpoint_signing import signing_role
 from covey.app.device import device_on
 from covey.app.history_forgetting import forgetting_role
+from covey.app.own_devices import own_devices_role
 from covey.app.pins import somebody_is_pinned
 from covey.app.relay_loop import speak_with_relay, stop_signals
 from covey.app.roles.first_operator import FirstOperator
@@ -110,7 +111,7 @@ def _run(
         device.folder.state_file.change_mark(device.store)
         ended = speak_with_relay(
             device,
-            [*roles(device), signing_role(device), forgetting_role(device)],
+            [*roles(device), signing_role(device), forgetting_role(device), own_devices_role(device)],
             lambda: bool(early) or restart.asked,
             lands_telemetry=lands_telemetry,
             supervisor=restart.supervisor,

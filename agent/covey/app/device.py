@@ -21,7 +21,7 @@ from covey.app.carriage import announced_payloads
 from covey.app.live_settings import LiveSettings
 from covey.app.roles.publisher import Publisher, telemetry_group
 from covey.config.settings import Config
-from covey.core.group.manifest import GroupManifest
+from covey.core.group.manifest import GroupManifest, Mode
 from covey.core.ids import GROUP_ID_BYTES, GroupId, from_hex
 from covey.core.link.state import LinkState
 from covey.core.node import Node
@@ -88,10 +88,13 @@ class Device:
     def pick_group(self, name: str | None) -> GroupManifest:
         """Return the group that a person means: by the beginning of its id, or the only one.
 
+        The group of the person's own devices is meant by name alone, unless there is no other.
+
         Raises:
             LocalError: none, or more than one.
         """
-        groups = self.node.groups.joined()
+        joined = self.node.groups.joined()
+        groups = joined if name else [each for each in joined if each.mode is not Mode.PERSONAL] or joined
         matching = [group for group in groups if group.group_id.hex().startswith(name or "")]
         if len(matching) == 1:
             return matching[0]

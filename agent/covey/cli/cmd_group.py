@@ -10,6 +10,7 @@ from covey.app.operations import groups
 from covey.app.operations.ban_targets import pick_target
 from covey.app.operations.groups import MODES, Decided, pick_member
 from covey.app.operations.history_writing import describe_group, group_profile, read_picture
+from covey.app.operations.own import follows
 from covey.app.wording import count
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option
@@ -249,7 +250,8 @@ def _leave(options: argparse.Namespace) -> None:
     with open_device(options) as device:
         manifest = device.pick_group(options.group)
         name = manifest.group_id.hex()[:8]
-        confirm(f"leave group {name}? Only a new invite brings this device back.", options.yes)
+        everywhere = " Your other devices leave it, too." if follows(device, manifest) else ""
+        confirm(f"leave group {name}? Only a new invite brings this device back.{everywhere}", options.yes)
         groups.leave_group(device, manifest)
     if options.json:
         print_json({"left": manifest.group_id.hex()})

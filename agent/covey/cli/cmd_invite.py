@@ -49,22 +49,27 @@ def run(options: argparse.Namespace) -> int:
             return _cancel_all(device, as_json=options.json)
         if options.to is not None:
             return _invite_member(device, options)
-        invitation = inviting.open_invitation(
-            device,
-            options.group,
-            tuple(options.capability),
-            accepts_any=options.yes,
-            with_code=_wants_code(options),
-            operators=options.operator,
-        )
-        _print(invitation, options)
-        if options.no_wait:
-            return 0
-        try:
-            return _Dialogue(invitation, options).run()
-        except KeyboardInterrupt:
-            invitation.cancel()
-            raise
+        return invite_device(device, options)
+
+
+def invite_device(device: Device, options: argparse.Namespace, command: str = "covey join") -> int:
+    """Open an invite, and wait for who comes by it; `command` is what the new device calls."""
+    invitation = inviting.open_invitation(
+        device,
+        options.group,
+        tuple(options.capability),
+        accepts_any=options.yes,
+        with_code=_wants_code(options),
+        operators=options.operator,
+    )
+    _print(invitation, options, command)
+    if options.no_wait:
+        return 0
+    try:
+        return _Dialogue(invitation, options).run()
+    except KeyboardInterrupt:
+        invitation.cancel()
+        raise
 
 
 def _wants_code(options: argparse.Namespace) -> bool:
@@ -77,7 +82,7 @@ def _wants_code(options: argparse.Namespace) -> bool:
     return True
 
 
-def _print(invitation: OpenInvitation, options: argparse.Namespace) -> None:
+def _print(invitation: OpenInvitation, options: argparse.Namespace, command: str) -> None:
     """Print the URI on stdout, as scripts want it, and the rest where a person reads."""
     invite, code = invitation.invite, invitation.code
     uri = invite.to_uri()
@@ -93,7 +98,7 @@ def _print(invitation: OpenInvitation, options: argparse.Namespace) -> None:
     print_operators(invitation.operators())
     if code is not None:
         print(f"code: {code}", file=sys.stderr)
-        print(f"on the new device: covey join {code} --relay {invite.relay_url}", file=sys.stderr)
+        print(f"on the new device: {command} {code} --relay {invite.relay_url}", file=sys.stderr)
     if not options.no_wait:
         print("valid for ten minutes, for one device; waiting for it to join ...", file=sys.stderr, flush=True)
 

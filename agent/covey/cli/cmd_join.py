@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations.joining import Terms, ask_to_join
 from covey.app.operations.previews import PreviewedGroup, PreviewedMember
@@ -43,18 +44,24 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Queue the request, durably, and wait for the group's manifest."""
+    with open_device(options) as opened:
+        return join(opened, options)
+
+
+def join(opened: Device, options: argparse.Namespace, *, personal: bool = False) -> int:
+    """Join a group, perhaps that of the person's own devices."""
     text = (read_text_file("-") if options.code == "-" else options.code).strip()
     secret = options.enrolment_password_file
-    terms = Terms(options.relay, options.ca_file, None if secret is None else lambda: read_text_file(secret).strip())
+    password = None if secret is None else lambda: read_text_file(secret).strip()
+    terms = Terms(options.relay, options.ca_file, password, personal)
     warn_of_exposure([options.relay] if options.relay else [])
-    with open_device(options) as opened:
-        try:
-            device, group_id = ask_to_join(opened, text, terms, _Terminal(options))
-        except PairingError as error:
-            if options.json:
-                print_json({"ended": error.code})
-            raise
-        return wait_for_group(device, group_id, options.timeout, as_json=options.json)
+    try:
+        device, group_id = ask_to_join(opened, text, terms, _Terminal(options))
+    except PairingError as error:
+        if options.json:
+            print_json({"ended": error.code})
+        raise
+    return wait_for_group(device, group_id, options.timeout, as_json=options.json)
 
 
 class _Terminal:

@@ -20,6 +20,7 @@ _COMMANDS = {
     "invite": ("invite", "let one device join a group"),
     "join": ("join", "join the group of an invite"),
     "requests": ("requests", "list, accept or decline invitations to further groups"),
+    "own": ("own", "your own devices: what one joins or leaves, the others hear of"),
     "run": ("run", "run the agent: sensors, outbox, inbox"),
     "serve-action": ("serve_action", "do one action for the machine's agent; systemd starts it"),
     "collect": ("collect", "run the agent as a collector that lands telemetry in a vault"),

@@ -10,6 +10,7 @@
     group      Groups: their manifests, members, votes and departures.
     orders     Orders: what operators say, and how much of it a device looks at.
     heads      Heads: how often devices compare how their groups stand, and what they do where that differs.
+    personal   A person's own devices: what they tell each other.
     pairing    Joining a group: invites, ceremonies, requests.
     key        Keys of a device: retired ones, and what a passphrase costs.
     telemetry  Telemetry: batches and what stands in them.

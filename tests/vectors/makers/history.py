@@ -10,6 +10,7 @@ from covey.core.crypto import Identity
 from covey.core.history.bodies import GroupProfile, Merge, Note, Picture, Session
 from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, sign_operation
+from covey.core.history.personal import Holding, OwnGroup
 from covey.core.ids import GroupId, Incarnation, ManifestHash, OperationId
 from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES, MAXIMUM_PARENTS
 from tests.vectors.makers.cast import (
@@ -55,6 +56,7 @@ THIRD_RIVAL = _operation(ALICE, 2, FIRST, made_at_us=NOW_US + 2)
 SESSION = _operation(ALICE, 1, kind=3, body=Session("https://meet.example/1", NOW_US).to_wire())
 _PROFILE = GroupProfile("Pumpen", "", Picture("image/png", b"\x89PNG")).to_wire()
 _NO_PICTURE = cbor(["", "", ["text/html", b"<script>"]])
+_HELD = OwnGroup(GROUP_ID, Holding.HELD).to_wire()
 _ENDED = Session("https://meet.example/1", NOW_US, NOW_US + 60_000_000, SESSION.id).to_wire()
 _TOO_SOON = Session("", NOW_US, NOW_US - 1, SESSION.id).to_wire()
 _OF_NONE = cbor(["", 1, 2, None])
@@ -179,6 +181,9 @@ def _scenarios() -> list[dict[str, Any]]:
         _scenario("a session ends", None, _operation(BOB, 1, SESSION, kind=3, body=_ENDED), SESSION),
         _scenario("a session ends before it begins", "malformed", _operation(ALICE, 1, kind=3, body=_TOO_SOON)),
         _scenario("a session that ends and names none", "malformed", _operation(ALICE, 1, kind=3, body=_OF_NONE)),
+        _scenario(
+            "of a personal group's kind, in another one", "not_allowed", _operation(ALICE, 1, kind=10, body=_HELD)
+        ),
         _scenario("of another group", "not_for_us", _operation(ALICE, 1, group_id=GroupId(seeded("other group")))),
     ]
 

@@ -42,6 +42,7 @@ from covey.adapters.sqlite.operations import Announcements, OperationTables
 from covey.adapters.sqlite.order_results import OrderResultTables
 from covey.adapters.sqlite.outbox import Outbox
 from covey.adapters.sqlite.pairing import GroupRequests, Invites, Joins, Pairings
+from covey.adapters.sqlite.personal import PersonalTables
 from covey.adapters.sqlite.presence import PresenceCounters
 from covey.adapters.sqlite.progress import moving
 from covey.adapters.sqlite.quarantine import Quarantine
@@ -136,6 +137,7 @@ class SqliteStore:
         families = (self.operations, self.setting_reports, self.order_results, self.commands)
         self.invited_operators = InvitedOperators(database)
         self.groups = GroupTables(database, families, self.invited_operators)
+        self.personal = PersonalTables(database)
         self.votes = Votes(database)
         self.ahead = MessagesAhead(database)
         self.departures = Departures(database)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from covey.app.device import Device
+from covey.app.own_devices import own_devices
 from covey.app.relay_access import require_relay
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest, Member, Mode, Role, read_manifest
@@ -29,8 +30,8 @@ def mode_name(mode: Mode) -> str:
     return mode.name.lower().replace("_", "-")
 
 
-MODES = tuple(mode_name(mode) for mode in Mode)
-"""Every mode as people write it."""
+MODES = tuple(mode_name(mode) for mode in Mode if mode is not Mode.PERSONAL)
+"""Every mode that a group is made with, as people write it; a personal one is 'covey own create'."""
 
 
 # -- whom a person means ----------------------------------------------------------------------------------------------
@@ -214,9 +215,9 @@ def _vote(
 
 
 def leave_group(device: Device, manifest: GroupManifest) -> None:
-    """Leave; the others are told as soon as the relay is there."""
+    """Leave, on all devices of the person; the others are told as soon as the relay is there."""
     with device.store.transaction():
-        device.node.actions.leave(manifest.group_id, device.now())
+        own_devices(device).leave(manifest.group_id, device.now())
 
 
 def destroy_group(device: Device, manifest: GroupManifest) -> None:

@@ -21,6 +21,7 @@ from covey.core.history.checkpoint import CheckpointPart
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES, Operation, read_operation
 from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
+from covey.core.history.personal import OwnGroup, Preference
 from covey.core.history.records import StoredOperation
 from covey.core.ids import GroupId, OperationId, device_name
 from covey.errors import LocalError
@@ -134,7 +135,17 @@ def _with_body(known: HistoryEntry, body: Body) -> HistoryEntry:
             ended_at_us=body.ended_at_us,
             about=_hex(body.begun),
         )
+    if isinstance(body, OwnGroup | Preference):
+        return replace(known, text=_personal_text(body))
     return known if isinstance(body, Merge) else replace(known, text=_order_text(body), about=_approved(body))
+
+
+def _personal_text(body: OwnGroup | Preference) -> str:
+    """Return what a person's device tells the others."""
+    if isinstance(body, OwnGroup):
+        return f"group {body.group_id.hex()[:8]} {body.title}".rstrip() + f" is {body.holding.name.lower()}"
+    value = "(unset)" if body.value is None else body.value
+    return f"{body.key} = {value}" + ("" if body.group_id is None else f" for group {body.group_id.hex()[:8]}")
 
 
 def _order_text(body: OperatorChange | SettingOrder | CommandOrder | Approval | Obeying | CheckpointPart) -> str:

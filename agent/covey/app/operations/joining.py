@@ -104,6 +104,8 @@ class Terms:
     relay_url: str | None = None
     ca_file: str | None = None
     enrolment_password: Callable[[], str] | None = None
+    personal: bool = False
+    """Whether it is the group of the person's own devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +139,13 @@ def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tu
         invite, inviter = _meet(device, meeting, terms, witness)
         obeyed = _obeyed(device, inviter.operators, labels_of(inviter), witness)
         with device.store.transaction():
-            _pin(device, invite, obeyed)
+            _pin(device, invite, obeyed, personal=terms.personal)
         return replace(device, live=LiveSettings(device.folder.config()), fresh_account=True), invite.group_id
     assert invite is not None
     obeyed = _obeyed(device, invite.operators, {}, witness)
     with device.store.transaction():
         device.node.actions.request_join(invite, device.config.label, device.now())
-        _pin(device, invite, obeyed)
+        _pin(device, invite, obeyed, personal=terms.personal)
         takes_relay = _take_relay(device, invite.relay_url)
     return _on_relay(device, invite.relay_url, witness, taken=takes_relay), invite.group_id
 
@@ -158,8 +160,10 @@ def _obeyed(
     return operators if witness.obeys(shown_operators(operators, labels)) else ()
 
 
-def _pin(device: Device, invite: Invite, operators: tuple[DeviceKey, ...]) -> None:
+def _pin(device: Device, invite: Invite, operators: tuple[DeviceKey, ...], *, personal: bool) -> None:
     """Obey these in the invite's group, in place of whom an earlier invite of it brought."""
+    if personal:
+        device.store.personal.pin(invite.group_id)
     inviter = invite.inviter.signing_public
     device.store.invited_operators.pin(invite.group_id, operators, inviter, device.now().wall_us)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from covey.core.checkpoints.state import CheckpointState, covered_by, state_of
-from covey.core.group.manifest import GroupManifest, Mode, Role
+from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role
 from covey.core.history.checkpoint import CheckpointPart, state_digest
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
@@ -206,7 +206,7 @@ def _unreadable(proposal: _Proposal, code: str) -> Checkpoint:
 
 
 def _knows_admins(manifest: GroupManifest) -> bool:
-    return manifest.mode not in {Mode.INVITES_ONLY, Mode.ONE_TO_ONE}
+    return manifest.mode not in {*EQUAL_MODES, Mode.ONE_TO_ONE}
 
 
 def _electors(manifest: GroupManifest, state: CheckpointState) -> frozenset[DeviceKey]:

@@ -62,6 +62,12 @@ class Mode(IntEnum):
     ADMIN_INVITES = 1
     INVITES_ONLY = 2
     PUBLIC = 3
+    PERSONAL = 4
+    """One person's own devices, each equal to the others."""
+
+
+EQUAL_MODES = frozenset({Mode.INVITES_ONLY, Mode.PERSONAL})
+"""Modes that know no admins, and in which every member may do everything."""
 
 
 class Role(IntEnum):
@@ -317,7 +323,7 @@ def genesis(
     `epoch_id` is that of the first epoch's secret (`secret_id`); `invited` is the signing key of the other device of a
     one-to-one group.
     """
-    if mode is not Mode.INVITES_ONLY:
+    if mode not in EQUAL_MODES:
         creator = replace(creator, role=Role.ADMIN)
     return GroupManifest(group_id, 1, (), mode, invited, (creator,), (), 1, epoch_id, (), creator.keys.signing_public)
 
@@ -447,7 +453,7 @@ def _check_genesis(manifest: GroupManifest) -> None:
     if [member.keys.signing_public for member in manifest.members] != [manifest.issuer]:
         raise MalformedError("a genesis lists its issuer alone")
     admin = manifest.members[0].role is Role.ADMIN
-    if manifest.banned or manifest.votes or manifest.epoch != 1 or admin != (manifest.mode is not Mode.INVITES_ONLY):
+    if manifest.banned or manifest.votes or manifest.epoch != 1 or admin != (manifest.mode not in EQUAL_MODES):
         raise MalformedError("a genesis bans nobody, begins epoch 1, and makes its creator what the mode knows")
     if manifest.invited == manifest.issuer:
         raise MalformedError("a one-to-one group is for two devices")

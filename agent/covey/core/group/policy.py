@@ -4,7 +4,8 @@
        with nothing else changed (003.09), while there are fewer than `SELF_JOINED_MEMBERS`.
     2. Anybody may leave: remove itself, alone.
     3. A noise key is changed by its owner alone.
-    4. invites-only (the default): every member is equal and may do everything else; nobody is an admin (001.02).
+    4. invites-only (the default) and personal: every member is equal and may do everything else; nobody is an admin
+       (001.02).
     5. one-to-one: only the device that the genesis names is let in; nobody removes the other.
     6. admin-invites and public: admins alone let others in, make admins, and change other members' labels and
        capabilities; an admin is never unmade except by a ban. Everybody may change its own label.
@@ -26,7 +27,7 @@ from enum import IntEnum
 
 from covey.core import crypto
 from covey.core.crypto import Identity
-from covey.core.group.manifest import GroupManifest, Mode, Role
+from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role
 from covey.core.group.resolver import Change, GroupState
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId
 from covey.core.wire import cbor
@@ -147,7 +148,7 @@ def authorise(manifest: GroupManifest, before: GroupState, change: Change) -> No
     if issuer in change.removed:
         _check_leave(issuer, change)
         return
-    if manifest.mode is Mode.INVITES_ONLY:
+    if manifest.mode in EQUAL_MODES:
         if change.roles or any(member.role is not Role.MEMBER for member in change.added.values()):
             raise NotAllowedError("every member is equal in this mode")
     elif manifest.mode is Mode.ONE_TO_ONE:

@@ -12,6 +12,7 @@
    author's operation follows it; of a group `MAXIMUM_LOGS` and `MAXIMUM_HISTORY_BYTES`, and no more.
 10. Its body is of a kind that this device knows, and of that kind's shape.
 11. A profile, and a checkpoint, is an admin's where the mode of the group knows admins.
+13. What a person's devices say to each other is of a personal group alone, and such a group has no checkpoint.
 
 Whether what is taken counts (rule 12) is decided in `standing.py`.
 """
@@ -21,9 +22,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from covey.core.group.manifest import Mode, Role, read_manifest
+from covey.core.group.manifest import EQUAL_MODES, Mode, Role, read_manifest
 from covey.core.history.bodies import read_body
-from covey.core.history.kinds import OperationKind
+from covey.core.history.kinds import PERSONAL_KINDS, OperationKind
 from covey.core.history.operation import Operation
 from covey.core.history.records import AcceptanceRecords
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
@@ -47,6 +48,7 @@ class NamedManifest:
     version: int
     authors: frozenset[DeviceKey]
     describers: frozenset[DeviceKey]
+    is_personal: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +76,13 @@ class Acceptance:
                 return None
             manifest = read_manifest(raw, verify=False)
             authors = [member for member in manifest.members if not member.is_board]
-            equal = manifest.mode in {Mode.INVITES_ONLY, Mode.ONE_TO_ONE}
+            equal = manifest.mode in {*EQUAL_MODES, Mode.ONE_TO_ONE}
             describers = [member for member in authors if equal or member.role is Role.ADMIN]
             found = self._named[manifest_hash] = NamedManifest(
                 manifest.version,
                 frozenset(member.keys.signing_public for member in authors),
                 frozenset(member.keys.signing_public for member in describers),
+                manifest.mode is Mode.PERSONAL,
             )
             if len(self._named) > _REMEMBERED:
                 self._named.popitem(last=False)
@@ -117,6 +120,9 @@ class Acceptance:
         read_body(operation)
         if operation.kind in _OF_ADMINS and operation.author not in manifest.describers:
             raise NotAllowedError(f"a {OperationKind(operation.kind).name.lower()} by a member that is no admin")
+        of_personal = operation.kind in PERSONAL_KINDS
+        if of_personal != manifest.is_personal and (of_personal or operation.kind == OperationKind.CHECKPOINT):
+            raise NotAllowedError(f"a {OperationKind(operation.kind).name.lower()} in a group of another mode")
         return manifest
 
     def _check_bounds(self, operation: Operation, *, wanted: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from covey.core.history.checkpoint import CheckpointPart
 from covey.core.history.kinds import OperationKind
@@ -21,6 +21,9 @@ from covey.limits.history import (
     MAXIMUM_TITLE_BYTES,
     MAXIMUM_URI_BYTES,
 )
+
+if TYPE_CHECKING:
+    from covey.core.history.personal import OwnGroup, Preference
 
 _MIME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$&-^_.+/;= ")
 
@@ -170,17 +173,22 @@ class Session:
 
 
 Body: TypeAlias = (
-    Merge
-    | Note
-    | GroupProfile
-    | Session
-    | OperatorChange
-    | SettingOrder
-    | CommandOrder
-    | Approval
-    | Obeying
-    | CheckpointPart
+    "Merge | Note | GroupProfile | Session | OperatorChange | SettingOrder | CommandOrder | Approval | Obeying "
+    "| CheckpointPart | OwnGroup | Preference"
 )
+
+
+def _own_group(body: bytes) -> Body:
+    from covey.core.history.personal import OwnGroup  # most devices are nobody's own: it spares the memory
+
+    return OwnGroup.from_wire(body)
+
+
+def _preference(body: bytes) -> Body:
+    from covey.core.history.personal import Preference
+
+    return Preference.from_wire(body)
+
 
 _READERS: dict[int, Callable[[bytes], Body]] = {
     OperationKind.MERGE: Merge.from_wire,
@@ -193,6 +201,8 @@ _READERS: dict[int, Callable[[bytes], Body]] = {
     OperationKind.APPROVAL: Approval.from_wire,
     OperationKind.OBEYING: Obeying.from_wire,
     OperationKind.CHECKPOINT: CheckpointPart.from_wire,
+    OperationKind.OWN_GROUP: _own_group,
+    OperationKind.PREFERENCE: _preference,
 }
 
 

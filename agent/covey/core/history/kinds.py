@@ -18,7 +18,12 @@ class OperationKind(IntEnum):
     APPROVAL = 7
     OBEYING = 8
     CHECKPOINT = 9
+    OWN_GROUP = 10
+    PREFERENCE = 11
 
 
 ORDER_KINDS = (OperationKind.OPERATOR, OperationKind.SETTING, OperationKind.COMMAND, OperationKind.APPROVAL)
 """What operators say to devices: a collector lands it."""
+
+PERSONAL_KINDS = (OperationKind.OWN_GROUP, OperationKind.PREFERENCE)
+"""What a person's devices say to each other, in their personal group alone."""

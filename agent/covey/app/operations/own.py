@@ -1,0 +1,216 @@
+"""A person's own devices: the group of theirs, what it knows of the person's groups, and their preferences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from covey.app.device import Device
+from covey.app.documents import Says
+from covey.app.own_devices import own_devices
+from covey.core.group.manifest import GroupManifest, Mode
+from covey.core.history.personal import Holding, Preference
+from covey.core.ids import DeviceKey, GroupId, device_name
+from covey.core.own.state import KnownGroup, PersonalState
+from covey.core.presence.status import CONDITIONS, condition
+from covey.errors import LocalError, UsageError
+from covey.limits.personal import (
+    MAXIMUM_PREFERENCE_KEY_BYTES,
+    MAXIMUM_PREFERENCE_VALUE_BYTES,
+    MAXIMUM_PREFERENCES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnDevice:
+    """One of the person's devices; times are Unix microseconds of this device's clock."""
+
+    device: Annotated[str, Says(description="its name: the beginning of its signing key")]
+    label: str
+    this: Annotated[bool, Says(description="whether it is the device that answers")]
+    presence: Annotated[str | None, Says(description=f"one of {', '.join(CONDITIONS)}; null: the device that answers")]
+    since_us: Annotated[int | None, Says(description="since when it is so")]
+    seen_at_us: Annotated[int | None, Says(description="when something new came from it, to a minute; null: never")]
+    groups: Annotated[tuple[str, ...], Says(description="ids of the groups that it shares with this device")]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnGroupEntry:
+    """A group of the person's, and what has become of it."""
+
+    group_id: str
+    title: str
+    state: Annotated[str, Says(enum=["held", "left", "erased"])]
+    member: Annotated[bool, Says(description="whether the device that answers is in it")]
+    by: Annotated[str, Says(description="the device that said so")]
+    made_at_us: Annotated[int, Says(description="when, by that device's clock")]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPreference:
+    """How the person wants something, everywhere or for one group."""
+
+    group_id: Annotated[str | None, Says(description="null: everywhere")]
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A person's devices, groups and preferences, as one of the devices knows them."""
+
+    group_id: Annotated[str, Says(description="the personal group's")]
+    devices: tuple[OwnDevice, ...]
+    groups: tuple[OwnGroupEntry, ...]
+    preferences: tuple[OwnPreference, ...]
+
+
+_NONE = LocalError(
+    "this device is in no group of your own devices",
+    hint="covey own create, or on a device that is: covey own link",
+)
+
+
+def personal_group(device: Device) -> GroupManifest:
+    """Return the group of the person's own devices.
+
+    Raises:
+        LocalError: none is named on this device, or it is no member of it.
+    """
+    found = own_devices(device).group()
+    if found is None:
+        raise _NONE
+    return found
+
+
+def create_personal(device: Device) -> GroupManifest:
+    """Make the group of the person's own devices, with this one alone in it.
+
+    Raises:
+        LocalError: this device is in one, or in too many groups.
+    """
+    check_unlinked(device)
+    with device.store.transaction():
+        made = device.node.membership.create(device.config.label, (), device.now().wall_us, Mode.PERSONAL)
+        device.store.personal.pin(made.group_id)
+    return made
+
+
+def check_unlinked(device: Device) -> None:
+    """Check that this device is not in a group of its person's devices.
+
+    Raises:
+        LocalError: it is.
+    """
+    found = own_devices(device).group()
+    if found is not None:
+        raise LocalError(
+            "this device is in a group of your own devices already",
+            hint=f"'covey own devices' lists them; covey group leave --group {found.group_id.hex()[:8]}",
+        )
+
+
+def check_linked(device: Device, group_id: GroupId) -> None:
+    """Check that a group that was just joined as one's own is a personal one; else forget that it was named so.
+
+    Raises:
+        LocalError: it is a group of another mode.
+    """
+    if device.node.groups.group(group_id).mode is not Mode.PERSONAL:
+        with device.store.transaction():
+            device.store.personal.unpin()
+        raise LocalError(
+            "that is no group of somebody's own devices; this device is a member of it, and obeys nothing of it",
+            hint=f"'covey own link' there makes a code for that; covey group leave --group {group_id.hex()[:8]}",
+        )
+
+
+def follows(device: Device, group: GroupManifest) -> bool:
+    """Say whether other devices of the person leave a group when this one does."""
+    found = own_devices(device).group()
+    return found is not None and group.group_id != found.group_id and len(found.members) > 1
+
+
+def own(device: Device) -> Own:
+    """Return the person's devices, groups and preferences.
+
+    Raises:
+        LocalError: as `personal_group`.
+    """
+    personal = personal_group(device)
+    state = own_devices(device).state(personal)
+    return Own(personal.group_id.hex(), _devices(device, personal), _groups(device, state), _preferences(state))
+
+
+def _devices(device: Device, personal: GroupManifest) -> tuple[OwnDevice, ...]:
+    shared = [each for each in device.node.groups.joined() if each.mode is not Mode.PERSONAL]
+    seen, presences = device.store.presence.last_seen(), device.store.presence.of_peers()
+    now_us, this = device.now().wall_us, device.node.identity.signing_public
+
+    def shown(key: DeviceKey, label: str) -> OwnDevice:
+        presence, since_us = condition(presences.get(key), seen.get(key), now_us)
+        groups = tuple(each.group_id.hex() for each in shared if each.member(key) is not None)
+        if key == this:
+            return OwnDevice(device_name(key), label, True, None, None, None, groups)
+        return OwnDevice(device_name(key), label, False, presence, since_us, seen.get(key), groups)
+
+    return tuple(shown(each.keys.signing_public, each.label) for each in personal.members)
+
+
+def _groups(device: Device, state: PersonalState) -> tuple[OwnGroupEntry, ...]:
+    joined = {each.group_id for each in device.node.groups.joined()}
+
+    def title(known: KnownGroup) -> str:
+        return (device.node.history.profile(known.group_id).title if known.group_id in joined else "") or known.title
+
+    return tuple(
+        OwnGroupEntry(
+            each.group_id.hex(),
+            title(each),
+            each.holding.name.lower(),
+            each.group_id in joined,
+            device_name(each.author),
+            each.made_at_us,
+        )
+        for each in sorted(state.groups.values(), key=lambda each: (each.holding, each.group_id))
+    )
+
+
+def _preferences(state: PersonalState) -> tuple[OwnPreference, ...]:
+    by_place = sorted(state.preferences.items(), key=lambda each: (each[0][0] or b"", each[0][1]))
+    return tuple(
+        OwnPreference(None if group_id is None else group_id.hex(), key, value) for (group_id, key), value in by_place
+    )
+
+
+def set_preference(device: Device, key: str, value: str | None, group: str | None) -> OwnPreference | None:
+    """Say how the person wants something, on all their devices; None: no longer. `group` is the beginning of an id.
+
+    Raises:
+        LocalError: no personal group, too many preferences, or no such group.
+        UsageError: too long, or without a name.
+    """
+    for what, text, most in (
+        ("a preference's name", key, MAXIMUM_PREFERENCE_KEY_BYTES),
+        ("a preference", value or "", MAXIMUM_PREFERENCE_VALUE_BYTES),
+    ):
+        if len(text.encode()) > most:
+            raise UsageError(f"{what} has at most {most} bytes", hint="a note holds more: covey note --group ID")
+    if not key:
+        raise UsageError("a preference needs a name", hint="covey own preference NAME VALUE")
+    personal = personal_group(device)
+    state = own_devices(device).state(personal)
+    group_id = None if group is None else _pick(state, group)
+    if (group_id, key) not in state.preferences and len(state.preferences) >= MAXIMUM_PREFERENCES:
+        raise LocalError(f"there are {MAXIMUM_PREFERENCES} preferences", hint="covey own preference --unset NAME")
+    with device.store.transaction():
+        device.node.history.write(personal.group_id, Preference(group_id, key, value), device.now())
+    return None if value is None else OwnPreference(None if group_id is None else group_id.hex(), key, value)
+
+
+def _pick(state: PersonalState, name: str) -> GroupId:
+    held = [each for each, known in state.groups.items() if known.holding is Holding.HELD]
+    matching = [each for each in held if each.hex().startswith(name.lower())]
+    if len(matching) != 1:
+        raise LocalError(f"{len(matching)} groups of yours match '{name[:64]}'", hint="'covey own groups' lists them")
+    return matching[0]

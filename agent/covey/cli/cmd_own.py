@@ -1,0 +1,147 @@
+"""`covey own`: a person's own devices, the groups and preferences that they share."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from covey.app.documents import to_json
+from covey.app.operations import own
+from covey.app.pins import NOBODY
+from covey.cli.cmd_invite import invite_device
+from covey.cli.cmd_join import join
+from covey.cli.device_options import on_device
+from covey.cli.grammar import Parser, every_action, json_option
+from covey.cli.quantities import date_text
+from covey.cli.terminal import print_json, print_table
+from covey.core.ids import GroupId, printable
+from covey.errors import UsageError
+
+if TYPE_CHECKING:
+    from covey.app.device import Device
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions(default="devices")
+    actions.add("devices", on_device(_devices), "list your own devices, and when each was last seen", also=["ls"])
+    actions.add("create", on_device(_create), "make the group of your own devices, with this one alone in it")
+    link = actions.add(
+        "link",
+        on_device(_link),
+        "take another device in: here without a code, then there with it",
+        examples=("covey own link", "covey own link CODE --relay mqtts://HOST"),
+    )
+    link.add_argument(
+        "code",
+        nargs="?",
+        metavar="CODE",
+        help="what 'covey own link' shows there; - reads stdin",
+    )
+    link.add_argument("--yes", action="store_true", help="without a code: accept whoever knows it, without asking")
+    link.add_argument("--no-wait", action="store_true", help="without a code: do not wait; an agent must be running")
+    link.add_argument("--no-qr", action="store_true", help="without a code: show no QR code")
+    link.add_argument("--relay", metavar="URL", help="with a code, where both devices meet: mqtts://HOST[:PORT]")
+    link.add_argument("--ca-file", "--ca", metavar="FILE", help="PEM file of the authority of the relay's certificate")
+    link.add_argument(
+        "--enrolment-password-file", metavar="FILE", help="file with the relay's shared enrolment password, if changed"
+    )
+    link.add_argument(
+        "--timeout", type=float, default=600.0, metavar="SECONDS", help="with a code: how long to wait (default: 600)"
+    )
+    actions.add("groups", on_device(_groups), "list the groups that your devices are in, have left or erased")
+    preference = actions.add(
+        "preference",
+        on_device(_preference),
+        "list preferences, or set one on all your devices",
+        examples=("covey own preference theme dark", "covey own preference muted yes --group 3f"),
+    )
+    preference.add_argument("name", nargs="?", metavar="NAME", help="which one")
+    preference.add_argument("value", nargs="?", metavar="VALUE", help="what it is to be")
+    preference.add_argument("--group", metavar="ID", help="for one group: the beginning of its id")
+    preference.add_argument("--unset", action="store_true", help="forget it")
+    every_action(parser, json_option)
+
+
+def _devices(device: Device, options: argparse.Namespace) -> None:
+    found = own.own(device)
+    if options.json:
+        print_json([to_json(each) for each in found.devices])
+        return
+    rows = [
+        (
+            each.device,
+            printable(each.label, 32),
+            each.presence or "this device",
+            "" if each.this else "never" if each.seen_at_us is None else date_text(each.seen_at_us),
+            str(len(each.groups)),
+        )
+        for each in found.devices
+    ]
+    print_table(["device", "label", "presence", "last seen", "groups"], rows)
+
+
+def _create(device: Device, options: argparse.Namespace) -> None:
+    made = own.create_personal(device)
+    if options.json:
+        print_json({"group_id": made.group_id.hex()})
+    else:
+        print(f"your own devices: group {made.group_id.hex()[:8]}, this one alone so far")
+        print("next: covey own link", file=sys.stderr)
+
+
+def _link(device: Device, options: argparse.Namespace) -> int:
+    if options.code is None:
+        options.group, options.capability, options.operator = own.personal_group(device).group_id.hex(), [], [NOBODY]
+        return invite_device(device, options, "covey own link")
+    own.check_unlinked(device)
+    options.obey, options.obey_nobody = False, True
+    code = join(device, options, personal=True)
+    pinned: GroupId | None = device.store.personal.pinned()
+    device.node.refresh()
+    if code == 0 and pinned is not None:
+        own.check_linked(device, pinned)
+    return code
+
+
+def _groups(device: Device, options: argparse.Namespace) -> None:
+    found = own.own(device).groups
+    if options.json:
+        print_json([to_json(each) for each in found])
+        return
+    rows = [
+        (
+            each.group_id[:8],
+            printable(each.title, 40),
+            each.state,
+            "member" if each.member else "",
+            f"{each.by}, {date_text(each.made_at_us)}",
+        )
+        for each in found
+    ]
+    print_table(["group", "title", "state", "this device", "said by"], rows)
+
+
+def _preference(device: Device, options: argparse.Namespace) -> None:
+    if options.unset and (options.name is None or options.value is not None):
+        raise UsageError("--unset takes a name, and no value", hint="covey own preference --unset NAME")
+    if options.value is not None or options.unset:
+        said = own.set_preference(device, options.name, options.value, options.group)
+        if options.json:
+            print_json(None if said is None else to_json(said))
+        else:
+            what = "forgotten" if said is None else printable(said.value)
+            print(f"{printable(options.name)}: {what}, on all your devices")
+        return
+    found = [
+        each
+        for each in own.own(device).preferences
+        if options.name in {None, each.key}
+        and (options.group is None or (each.group_id or "").startswith(options.group.lower()))
+    ]
+    if options.json:
+        print_json([to_json(each) for each in found])
+    else:
+        rows = [((each.group_id or "all")[:8], printable(each.key, 64), printable(each.value, 80)) for each in found]
+        print_table(["group", "name", "value"], rows)

@@ -1,0 +1,85 @@
+"""What a person's devices say to each other in their personal group (docs/protocol.md, "A person's devices")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from covey.core.history.kinds import OperationKind
+from covey.core.ids import GROUP_ID_BYTES, GroupId
+from covey.core.wire import cbor
+from covey.errors import MalformedError
+from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES, MAXIMUM_TITLE_BYTES
+from covey.limits.personal import MAXIMUM_PREFERENCE_KEY_BYTES, MAXIMUM_PREFERENCE_VALUE_BYTES
+
+
+class Holding(IntEnum):
+    """What has become of a group of a person's."""
+
+    HELD = 0
+    LEFT = 1
+    ERASED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class OwnGroup:
+    """What has become of a group, which its author calls `title`."""
+
+    group_id: GroupId
+    holding: Holding
+    title: str = ""
+    kind = OperationKind.OWN_GROUP
+
+    def to_wire(self) -> bytes:
+        """Return the body `[group_id, holding, title]`."""
+        return cbor.encode([self.group_id, int(self.holding), self.title])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> OwnGroup:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        group_id, holding, title = cbor.record(
+            cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+            "own group",
+            cbor.octets(GROUP_ID_BYTES),
+            cbor.uint(),
+            cbor.text(MAXIMUM_TITLE_BYTES),
+        )
+        if holding not in Holding.__members__.values():
+            raise MalformedError("a group that is neither held nor left nor erased: a newer Covey?")
+        return cls(GroupId(group_id), Holding(holding), title)
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """How a person wants something, everywhere or for one group; None: no longer."""
+
+    group_id: GroupId | None
+    key: str
+    value: str | None = field(repr=False)
+    kind = OperationKind.PREFERENCE
+
+    def to_wire(self) -> bytes:
+        """Return the body `[group_id / null, key, value / null]`."""
+        return cbor.encode([self.group_id, self.key, self.value])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> Preference:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        group_id, key, value = cbor.record(
+            cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+            "preference",
+            cbor.optional(cbor.octets(GROUP_ID_BYTES)),
+            cbor.text(MAXIMUM_PREFERENCE_KEY_BYTES),
+            cbor.optional(cbor.text(MAXIMUM_PREFERENCE_VALUE_BYTES)),
+        )
+        if not key:
+            raise MalformedError("a preference has a key")
+        return cls(None if group_id is None else GroupId(group_id), key, value)

@@ -1,0 +1,73 @@
+"""What a personal group's history comes to: groups and preferences (docs/protocol.md, "A person's devices").
+
+1. Of a group, and of a preference, the last operation that counts holds, by height and id.
+2. What leaves or erases a group counts only while its author is a member: who is removed orders nothing more, whoever
+   follows what it has said.
+3. Of more groups or preferences than there are bounds for, those that were told of first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from covey.core.history.bodies import read_body
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import read_operation
+from covey.core.history.personal import Holding, OwnGroup, Preference
+from covey.core.history.records import OperationRecords
+from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.limits.personal import MAXIMUM_OWN_GROUPS, MAXIMUM_PREFERENCES
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGroup:
+    """A group of the person's: what has become of it, by whose word, when by that one's clock, and the operation."""
+
+    group_id: GroupId
+    holding: Holding
+    title: str
+    author: DeviceKey
+    made_at_us: int
+    operation: OperationId
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalState:
+    """The person's groups by id, and what they prefer by (group, key); no group: everywhere."""
+
+    groups: dict[GroupId, KnownGroup]
+    preferences: dict[tuple[GroupId | None, str], str]
+
+
+def personal_state(
+    operations: OperationRecords, personal: GroupId, void: Collection[OperationId], members: Collection[DeviceKey]
+) -> PersonalState:
+    """Return what a history comes to, where `members` are those of the personal group now."""
+    groups: dict[GroupId, KnownGroup] = {}
+    for stored in operations.of_kind(personal, OperationKind.OWN_GROUP):
+        operation = read_operation(stored.raw, verify=False)
+        body = read_body(operation)
+        assert isinstance(body, OwnGroup), "of that kind"
+        orders = body.holding is not Holding.HELD
+        if stored.id in void or (orders and operation.author not in members):
+            continue
+        if body.group_id == personal or (body.group_id not in groups and len(groups) >= MAXIMUM_OWN_GROUPS):
+            continue
+        groups[body.group_id] = KnownGroup(
+            body.group_id, body.holding, body.title, operation.author, operation.made_at_us, stored.id
+        )
+    return PersonalState(groups, _preferences(operations, personal, void))
+
+
+def _preferences(
+    operations: OperationRecords, personal: GroupId, void: Collection[OperationId]
+) -> dict[tuple[GroupId | None, str], str]:
+    found: dict[tuple[GroupId | None, str], str | None] = {}
+    for stored in operations.of_kind(personal, OperationKind.PREFERENCE):
+        body = read_body(read_operation(stored.raw, verify=False))
+        assert isinstance(body, Preference), "of that kind"
+        place = body.group_id, body.key
+        if stored.id not in void and (place in found or len(found) < MAXIMUM_PREFERENCES):
+            found[place] = body.value
+    return {place: value for place, value in found.items() if value is not None}

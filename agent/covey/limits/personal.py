@@ -1,0 +1,20 @@
+"""A person's own devices, and what these tell each other."""
+
+from __future__ import annotations
+
+MAXIMUM_OWN_GROUPS = 256
+"""Groups that a personal group's history knows of; what it tells of more is not heeded. Four times what one device is
+in."""
+
+MAXIMUM_PREFERENCES = 1_024
+"""Preferences of a person: what it says of more is not heeded."""
+
+MAXIMUM_PREFERENCE_KEY_BYTES = 64
+"""A preference's key in UTF-8."""
+
+MAXIMUM_PREFERENCE_VALUE_BYTES = 1_024
+"""A preference's value in UTF-8."""
+
+JOINED_UNASKED = 32
+"""Groups of a device beyond which it asks no further one to be let in because another own device is in it: half of
+what it may be in, so that a stolen one does not fill it."""

@@ -1,0 +1,89 @@
+"""`covey own` as a person with two devices uses it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from covey.limits.personal import MAXIMUM_PREFERENCE_VALUE_BYTES
+from tests.command import Here
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Here:
+    device = Here(tmp_path, "laptop")
+    device.ok("own", "create")
+    return device
+
+
+def test_a_device_alone(laptop: Here) -> None:
+    [own] = laptop.json("own", "devices")
+    assert (own["label"], own["this"], own["presence"], own["groups"]) == ("laptop", True, None, [])
+
+
+def test_the_group_of_own_devices_is_no_commands_only_group(laptop: Here) -> None:
+    fleet = laptop.json("group", "create")["group_id"]
+    assert laptop.json("group", "show")["group_id"] == fleet
+
+
+def test_a_second_one_is_refused(laptop: Here) -> None:
+    ended = laptop.covey("own", "create")
+    assert ended.code == 1
+    assert "already" in ended.stderr
+    assert "hint: 'covey own devices'" in ended.stderr
+    assert laptop.covey("own", "link", "1-abandon-ability", "--relay", "mqtts://nowhere").code == 1
+
+
+def test_without_one_the_way_to_it_is_shown(tmp_path: Path) -> None:
+    device = Here(tmp_path, "laptop")
+    for words in (("devices",), ("groups",), ("link",), ("preference", "theme", "dark")):
+        ended = device.covey("own", *words)
+        assert ended.code == 1
+        assert "covey own create" in ended.stderr
+
+
+def test_who_left_it_can_make_another(laptop: Here) -> None:
+    laptop.ok("group", "leave", "--yes")
+    assert laptop.covey("own", "devices").code == 1
+    laptop.ok("own", "create")
+
+
+def test_preferences(laptop: Here) -> None:  # accepts: 003.61
+    laptop.ok("own", "preference", "theme", "dark")
+    laptop.ok("own", "preference", "theme", "light")
+    laptop.ok("own", "preference", "units", "SI")
+    assert [(each["key"], each["value"]) for each in laptop.json("own", "preference")] == [
+        ("theme", "light"),
+        ("units", "SI"),
+    ]
+    laptop.ok("own", "preference", "units", "--unset")
+    assert [each["key"] for each in laptop.json("own", "preference")] == ["theme"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("theme", "x" * (MAXIMUM_PREFERENCE_VALUE_BYTES + 1)), "at most 1024 bytes"),
+        (("k" * 65, "dark"), "at most 64 bytes"),
+        (("", "dark"), "needs a name"),
+        (("--unset",), "--unset takes a name"),
+        (("muted", "yes", "--group", "ff"), "0 groups of yours match"),
+    ],
+)
+def test_a_preference_that_is_none(laptop: Here, words: tuple[str, ...], said: str) -> None:
+    ended = laptop.covey("own", "preference", *words)
+    assert ended.code in {1, 2}
+    assert said in ended.stderr
+    assert "hint: " in ended.stderr
+
+
+def test_an_ordinary_group_is_never_made_personal(laptop: Here) -> None:
+    assert laptop.covey("group", "create", "--mode", "personal").code == 2
+
+
+def test_what_own_devices_say_stands_in_the_history(laptop: Here) -> None:
+    laptop.ok("own", "preference", "theme", "dark")
+    entry = json.loads(laptop.ok("history", "log", "--json"))
+    assert (entry["kind"], entry["text"]) == ("preference", "theme = dark")

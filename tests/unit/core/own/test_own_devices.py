@@ -1,0 +1,234 @@
+"""`covey.core.own`: what one of a person's devices joins, leaves or erases shows on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from covey.core.group.manifest import Mode
+from covey.core.history.personal import Holding, OwnGroup, Preference
+from covey.core.ids import GroupId
+from covey.core.own.own_devices import OwnDevices
+from covey.core.own.state import PersonalState
+from covey.errors import LocalError
+from covey.limits.personal import JOINED_UNASKED
+from tests.fleet import Device, admit, carry
+
+Make = Callable[..., Device]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    return lambda name: Device(name, tmp_path)
+
+
+def own(device: Device) -> OwnDevices:
+    node = device.node
+    return OwnDevices(node.identity, node.groups, node.history, node.actions, device.store)
+
+
+def state(device: Device) -> PersonalState:
+    personal = own(device).group()
+    assert personal is not None
+    return own(device).state(personal)
+
+
+def create(device: Device, mode: Mode = Mode.INVITES_ONLY) -> GroupId:
+    with device.store.transaction():
+        return device.node.membership.create(device.name, (), device.now.wall_us, mode).group_id
+
+
+def linked(*devices: Device) -> GroupId:
+    """Make these one person's."""
+    group_id = create(devices[0], Mode.PERSONAL)
+    for each in devices:
+        with each.store.transaction():
+            each.store.personal.pin(group_id)
+        if each is not devices[0]:
+            admit(devices[0], each, group_id)
+    settle(*devices)
+    return group_id
+
+
+def settle(*devices: Device) -> None:
+    """Let everybody do what is due, and hear of each other, until nothing changes any more."""
+    for _ in range(4):
+        for each in devices:
+            with each.store.transaction():
+                list(own(each).turn(each.name, each.now))
+        carry(*devices)
+        for each in devices:
+            each.wait(2)
+            each.maintain()
+
+
+def leave(device: Device, group_id: GroupId) -> None:
+    with device.store.transaction():
+        own(device).leave(group_id, device.now)
+
+
+def members(device: Device, group_id: GroupId) -> set[bytes]:
+    return {member.keys.signing_public for member in device.node.groups.group(group_id).members}
+
+
+def joined(device: Device) -> set[GroupId]:
+    return {group.group_id for group in device.node.groups.joined()}
+
+
+def has_nothing_of(device: Device, group_id: GroupId) -> bool:
+    """Say whether neither a secret of a group nor its history is in the store."""
+    [[secrets]] = device.store.database.run("SELECT count(*) FROM epoch_secret WHERE group_id = ?", (group_id,))
+    return not secrets and not device.store.operations.heads(group_id)
+
+
+def test_a_group_that_is_made_shows_on_the_others_which_are_let_in(make: Make) -> None:  # accepts: 003.12
+    laptop, phone = make("laptop"), make("phone")
+    linked(laptop, phone)
+    fleet = create(laptop)
+    settle(laptop, phone)
+    assert state(phone).groups[fleet].holding is Holding.HELD
+    assert members(phone, fleet) == {laptop.key, phone.key}
+
+
+def test_a_new_laptop_learns_of_all_groups(make: Make) -> None:  # accepts: 003.12, 003.61
+    laptop, phone, new = make("laptop"), make("phone"), make("new")
+    personal = linked(laptop, phone)
+    fleets = {create(laptop), create(phone)}
+    with phone.store.transaction():
+        phone.node.history.write(personal, Preference(None, "theme", "dark"), phone.now)
+    settle(laptop, phone)
+    with new.store.transaction():
+        new.store.personal.pin(personal)
+    admit(laptop, new, personal)
+    settle(laptop, phone, new)
+    assert fleets < joined(new)
+    assert state(new).preferences == {(None, "theme"): "dark"}
+
+
+def test_the_last_preference_in_the_historys_order_holds_everywhere(make: Make) -> None:  # accepts: 003.61
+    laptop, phone = make("laptop"), make("phone")
+    personal = linked(laptop, phone)
+    for value, device in (("dark", laptop), ("light", phone), (None, laptop), ("grey", phone)):
+        with device.store.transaction():
+            device.node.history.write(personal, Preference(None, "theme", value), device.now)
+        settle(laptop, phone)
+        expected = {} if value is None else {(None, "theme"): value}
+        assert state(laptop).preferences == state(phone).preferences == expected
+
+
+def test_leaving_on_one_leaves_and_erases_on_all(make: Make) -> None:  # accepts: 003.51, 003.54
+    laptop, phone, other = make("laptop"), make("phone"), make("other")
+    linked(laptop, phone)
+    fleet = create(laptop)
+    admit(laptop, other, fleet)
+    settle(laptop, phone, other)
+    carry(laptop, phone, other)
+    assert phone.key in members(other, fleet)
+    leave(laptop, fleet)
+    settle(laptop, phone, other)
+    carry(laptop, phone, other)
+    assert members(other, fleet) == {other.key}
+    for each in (laptop, phone):
+        each.wait(601)
+        each.maintain()
+    settle(laptop, phone, other)
+    assert fleet not in joined(phone)
+    assert all(has_nothing_of(each, fleet) for each in (laptop, phone))
+    assert state(laptop).groups[fleet].holding is state(phone).groups[fleet].holding is Holding.ERASED
+
+
+def test_one_that_was_offline_erases_when_it_is_back(make: Make) -> None:  # accepts: 003.54
+    laptop, phone = make("laptop"), make("phone")
+    personal = linked(laptop, phone)
+    fleet = create(laptop)
+    settle(laptop, phone)
+    assert not has_nothing_of(phone, fleet)
+    with laptop.store.transaction():  # the others of the group are gone: nobody acknowledges the leaving
+        laptop.node.history.write(personal, OwnGroup(fleet, Holding.ERASED), laptop.now)
+    phone.restart()
+    carry(laptop, phone)
+    with phone.store.transaction():
+        done = [each.what for each in own(phone).turn("phone", phone.now)]
+    assert done == ["left", "erased"]
+    assert has_nothing_of(phone, fleet)
+
+
+def test_who_is_let_in_again_stays(make: Make) -> None:
+    laptop, phone, other = make("laptop"), make("phone"), make("other")
+    linked(laptop, phone)
+    fleet = create(other)
+    admit(other, laptop, fleet)
+    settle(laptop, phone, other)
+    leave(laptop, fleet)
+    settle(laptop, phone, other)
+    carry(laptop, phone, other)
+    assert joined(laptop) == joined(phone)
+    admit(other, laptop, fleet)
+    settle(laptop, phone, other)
+    assert fleet in joined(laptop)
+    assert state(phone).groups[fleet].holding is Holding.HELD
+
+
+def test_a_device_that_was_removed_orders_nothing_more(make: Make) -> None:
+    """Even where what it said was followed before it was removed, for who has not obeyed yet."""
+    laptop, phone, tablet = make("laptop"), make("phone"), make("tablet")
+    personal = linked(laptop, phone, tablet)
+    fleet = create(laptop)
+    settle(laptop, phone, tablet)
+    with phone.store.transaction():
+        phone.node.history.write(personal, OwnGroup(fleet, Holding.ERASED), phone.now)
+    carry(phone, tablet)
+    with tablet.store.transaction():
+        tablet.node.history.write(personal, Preference(None, "theme", "dark"), tablet.now)
+        tablet.node.actions.change(personal, lambda draft, epoch: draft.removing(phone.key, epoch), tablet.now)
+    carry(tablet, laptop)
+    with laptop.store.transaction():
+        done = [each.what for each in own(laptop).turn("laptop", laptop.now)]
+    assert "left" not in done
+    assert "erased" not in done
+    assert fleet in joined(laptop)
+    assert not has_nothing_of(laptop, fleet)
+
+
+def test_a_personal_group_that_nobody_named_here_orders_nothing(make: Make) -> None:
+    laptop, thief = make("laptop"), make("thief")
+    fleet = create(laptop)
+    theirs = create(thief, Mode.PERSONAL)
+    admit(thief, laptop, theirs)
+    with thief.store.transaction():
+        thief.node.history.write(theirs, OwnGroup(fleet, Holding.ERASED), thief.now)
+    carry(thief, laptop)
+    with laptop.store.transaction():
+        assert list(own(laptop).turn("laptop", laptop.now)) == []
+    assert fleet in joined(laptop)
+
+
+def test_an_ordinary_group_knows_no_words_of_a_personal_one(make: Make) -> None:
+    laptop = make("laptop")
+    fleet = create(laptop)
+    with laptop.store.transaction(), pytest.raises(LocalError, match="own_group in a group of another mode"):
+        laptop.node.history.write(fleet, OwnGroup(fleet, Holding.LEFT), laptop.now)
+
+
+@pytest.mark.slow
+def test_an_own_device_fills_no_other_one_with_groups(make: Make) -> None:
+    laptop, phone = make("laptop"), make("phone")
+    linked(laptop, phone)
+    for _ in range(JOINED_UNASKED + 4):
+        create(phone)
+    for _ in range(6):
+        settle(laptop, phone)
+    assert len(joined(laptop)) == JOINED_UNASKED
+    assert len(state(laptop).groups) == JOINED_UNASKED + 4
+
+
+def test_a_group_where_only_admins_let_in_is_listed(make: Make) -> None:
+    laptop, phone, other = make("laptop"), make("phone"), make("other")
+    linked(laptop, phone)
+    fleet = create(other, Mode.ADMIN_INVITES)
+    admit(other, laptop, fleet)
+    settle(laptop, phone, other)
+    assert state(phone).groups[fleet].holding is Holding.HELD
+    assert fleet not in joined(phone)
