@@ -130,6 +130,8 @@ class OrderedActions:
             kept = _stopped(running)
             if running.begun.invocation.ends is not Ends.NOTHING:
                 return  # it may have ended this very agent: the next one finds it begun, and what has come to pass
+        if _is_found_out_later(running, kept):
+            return
         moment = self._moment(now)
         self._keep(lambda: [self._execution.end(running.begun, kept, moment)])
         self._report_results(node, now)
@@ -206,7 +208,8 @@ class OrderedActions:
             running, end = self._running, _looked(self._running, now)
             if end is not None:
                 self._running = None
-                self._keep(lambda: [self._execution.end(running.begun, end, moment)])
+                if not _is_found_out_later(running, end):
+                    self._keep(lambda: [self._execution.end(running.begun, end, moment)])
             return True
         if not self._records.waiting():
             return False
@@ -252,6 +255,11 @@ class OrderedActions:
         except UnknownGroupError:
             return  # there is nobody to know it
         node.results.queue(group, record, now)
+
+
+def _is_found_out_later(running: _Running, end: End) -> bool:
+    """Say whether nobody knows how it ended, and it may be ending this agent: the next one finds out."""
+    return end.state is CommandState.UNKNOWN and running.begun.invocation.ends is not Ends.NOTHING
 
 
 def _looked(running: _Running, now: Now) -> End | None:

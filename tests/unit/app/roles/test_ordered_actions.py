@@ -360,6 +360,15 @@ def test_what_may_have_ended_the_agent_is_found_out_by_the_next_one(fleet: Fleet
     assert fleet.machine.effects == ["reboot"]
 
 
+def test_what_takes_its_own_witness_down_is_found_out_by_the_next_agent(fleet: Fleet) -> None:
+    order = fleet.order("reboot")
+    fleet.machine.turn()
+    fleet.machine.programs[-1].lost = True
+    fleet.machine.turn()
+    assert fleet.machine.result(order) == ("BEGUN", "")
+    assert fleet.machine.effects == ["reboot"]
+
+
 def test_what_nobody_knows_is_unknown_and_not_repeated(fleet: Fleet) -> None:
     order = fleet.order("note-again")
     fleet.machine.turn()
