@@ -71,14 +71,16 @@ class ProgramSetting:
 
     A number with a fraction is its decimal text. `state` is "handed_over" until the program has said what it made of it
     (`report_setting`). `by` names the device that asks for it, `operation` the entry in the group's history, in hex.
+    The value of one that is `secret` is for this program only: neither other members nor a person's commands show it.
     """
 
     key: str
-    value: str | bool | int | None
+    value: str | bool | int | None = field(repr=False)
     state: str
     by: str
     operation: str
     group_id: str
+    secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,13 +250,20 @@ class Client:
         program that follows them acts on those of state "handed_over", and reports.
         """
         place = self._place()
-        for line in self._ask("GET", "/v1/settings", {"prefix": prefix}).splitlines():
-            yield _setting(_document(line))
+        yield from self._settings(prefix)
         if follow_s:
             for event in self.events(place, types=("setting",), follow_s=follow_s):
                 found = event.data.get("setting")
-                if found is not None and found["key"].startswith(prefix):
+                if found is None or not found["key"].startswith(prefix):
+                    continue
+                if found.get("secret"):  # no event has its value
+                    yield from (each for each in self._settings(found["key"]) if each.key == found["key"])
+                else:
                     yield _setting(found)
+
+    def _settings(self, prefix: str) -> Iterator[ProgramSetting]:
+        for line in self._ask("GET", "/v1/settings", {"prefix": prefix}).splitlines():
+            yield _setting(_document(line))
 
     def report_setting(
         self,
@@ -389,7 +398,8 @@ def _blob(line: bytes) -> Blob:
 def _setting(found: Mapping[str, Any]) -> ProgramSetting:
     """Read a setting; what only a later version says is left out."""
     try:
-        return ProgramSetting(**{each.name: found[each.name] for each in fields(ProgramSetting)})
+        needed = {each.name: found[each.name] for each in fields(ProgramSetting) if each.name != "secret"}
+        return ProgramSetting(**needed, secret=found.get("secret") is True)
     except KeyError as error:
         raise AgentVersionError.lacking(str(error.args[0])) from error
 

@@ -77,6 +77,15 @@ def test_a_program_has_its_settings_from_operators_and_answers(new_gateway: Call
     assert client.report_setting(setting, "eco", refused="the pump is too old")
     reported = _becomes(kim, "app.mode", "refused")
     assert (reported["value"], reported["code"], reported["why"]) == ("eco", "program", "the pump is too old")
+    kim.ok("setting", "set", "app.token", "--secret", feed="hunter2\n")
+    following = client.settings(follow_s=60)
+    setting = next(each for each in following if each.key == "app.token")
+    following.close()
+    assert (setting.value, setting.secret) == ("hunter2", True)
+    assert client.report_setting(setting, "hunter2")
+    assert _becomes(kim, "app.token", "applied")["value"] is None
+    events = list(client.events("0", types=("setting",), follow_s=0))
+    assert "hunter2" not in repr(setting) + repr(events) + shed.ok("setting", "get")
 
 
 def test_who_is_no_operator_sets_nothing(new_gateway: Callable[[str], Gateway]) -> None:

@@ -80,7 +80,7 @@ class Obedient(Device):
     def _boot(self) -> None:
         super().restart()
         store, records = self.store, self.store.ordered_settings
-        obedience = Obedience(records, self)
+        obedience = Obedience(records, self, self.identity.noise)
         with store.transaction():
             obedience.begin(self.now.wall_us)
         self.write()

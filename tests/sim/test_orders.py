@@ -27,7 +27,7 @@ from covey.core.orders.authority import Pins, WeighedOrders
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.core.settings import desired as desired_module
 from covey.core.settings.desired import GroupSettings
-from covey.core.settings.obedience import Obedience
+from covey.core.settings.obedience import Desired, HeldValue, Obedience
 from covey.core.settings.states import SettingReport, SettingState
 from covey.errors import LocalError, SettingError
 from covey.limits.history import FORKS_OF_ONE, LOGS_OF_ONE
@@ -412,6 +412,10 @@ def _everything_counts(*arguments: Any, **named: Any) -> WeighedOrders:
     return replace(found, orders=tuple(replace(each, counts=True) for each in found.orders))
 
 
+def _unjudged(desired: Desired) -> HeldValue | None:
+    return None if desired.value is None else HeldValue(desired.value, desired.author)
+
+
 _MISTAKES: dict[str, tuple[object, str, object]] = {
     "one operator is enough": (desired_module, "weigh_orders", _weighing(threshold=1)),
     "who may be an operator is one": (desired_module, "weigh_orders", _everything_counts),
@@ -427,7 +431,7 @@ _MISTAKES: dict[str, tuple[object, str, object]] = {
     ),
     "no removal counts": (authority_module._Weighing, "_removals", lambda *_: 0),
     "the first order holds": (GroupSettings, "of", _first_wins),
-    "nothing is refused": (Obedience, "_objection", lambda *_: None),
+    "nothing is refused": (Obedience, "_judged", lambda _self, desired, _given: (_unjudged(desired), None)),
     "what was reported once is not reported again": (SettingReports, "note_lacking", lambda *_: None),
 }
 

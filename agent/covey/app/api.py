@@ -185,7 +185,9 @@ class _Answers:
 
         prefix = request.query.get("prefix", "")
         with self._opened() as device:
-            return iter([_document(each) for each in ordered_settings(device) if each.key.startswith(prefix)])
+            return iter(
+                [_document(each) for each in ordered_settings(device, secrets=True) if each.key.startswith(prefix)]
+            )
 
     def _report_setting(self, request: Request) -> Answer:
         from covey.app.operations.program_settings import read_report, report_setting

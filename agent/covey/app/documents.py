@@ -299,6 +299,7 @@ class OrderedSettingDocument:
 
     key: str
     value: Annotated[Scalar | None, Says(description="what operators want to hold; null: the device's own value")]
+    secret: Annotated[bool, Says(description="the value is never shown: only `/v1/settings` has it, for programs")]
     state: SettingStateText
     code: Annotated[str, Says(description="what stood against it, for programs; empty: nothing")]
     why: Annotated[str, Says(description="the same for people")]

@@ -104,7 +104,7 @@ def give_back(device: Device, why: str) -> bool:
 
 
 def _obedience(device: Device) -> Obedience:
-    return Obedience(device.store.ordered_settings, OwnerRules(device.folder, device.live))
+    return Obedience(device.store.ordered_settings, OwnerRules(device.folder, device.live), device.node.identity.noise)
 
 
 class ConfiguredLayer:

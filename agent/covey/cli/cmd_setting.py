@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import getpass
+import sys
 from dataclasses import asdict
 
 from covey.app.device import Device
@@ -11,9 +13,10 @@ from covey.app.operations.program_settings import ordered_settings
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
 from covey.cli.quantities import date_text
-from covey.cli.terminal import print_json, print_table
+from covey.cli.terminal import print_json, print_table, read_text_file
 from covey.config.settings import toml_value
 from covey.core.ids import printable
+from covey.errors import UsageError
 
 _SHOWN = 40
 """Characters of a value in a table."""
@@ -29,6 +32,7 @@ def add_arguments(parser: Parser) -> None:
         examples=(
             "covey setting set telemetry.batch_seconds 10 --for label:greenhouse",
             "covey setting set app.mode eco",
+            "covey setting set app.token --secret --from token.txt --for label:greenhouse",
         ),
     )
     unset = actions.add("unset", on_device(_unset), "have devices use their own value again")
@@ -37,7 +41,18 @@ def add_arguments(parser: Parser) -> None:
     history = actions.add("history", on_device(_history), "show who set what for whom, and when")
     for action in (set_, unset, history):
         action.add_argument("setting", metavar="SETTING", help="a setting, or a program's own: app.NAME")
-    set_.add_argument("value", metavar="VALUE", help="the new value, without TOML's quotes; all members can read it")
+    set_.add_argument(
+        "value",
+        nargs="?",
+        metavar="VALUE",
+        help="the new value, without TOML's quotes; all members can read it; - is stdin",
+    )
+    set_.add_argument(
+        "--secret",
+        action="store_true",
+        help="of a program's setting: only the devices that it is for now can read it; asked for, or from stdin",
+    )
+    set_.add_argument("--from", dest="file", metavar="FILE", help="file with the value; - is stdin")
     for action in (get, diff):
         action.add_argument("setting", nargs="?", default="", metavar="SETTING", help="the beginning of its name")
     for action in (set_, unset, diff):
@@ -50,7 +65,44 @@ def add_arguments(parser: Parser) -> None:
 
 
 def _set(device: Device, options: argparse.Namespace) -> None:
-    _give(device, options, setting_orders.read_value(options.setting, options.value))
+    if options.value not in {None, "-"} and options.file is not None:
+        raise UsageError("a value is given once", hint="VALUE, or --from FILE")
+    if options.secret:
+        _set_secret(device, options)
+        return
+    file = options.file or ("-" if options.value == "-" else None)
+    if file is None and options.value is None:
+        raise UsageError("there is no value", hint="covey setting set SETTING VALUE, or --from FILE")
+    text = options.value if file is None else _one_line_less(read_text_file(file))
+    _give(device, options, setting_orders.read_value(options.setting, text))
+
+
+def _set_secret(device: Device, options: argparse.Namespace) -> None:
+    if options.value not in {None, "-"}:
+        raise UsageError(
+            "a secret on the command line stands in the list of processes and in the shell's history",
+            hint="leave it out to be asked for it, or give it by --from FILE, or - for stdin",
+        )
+    secret = _secret("-" if options.value == "-" else options.file)
+    manifest = device.pick_group(options.group)
+    operation, devices = setting_orders.give_secret(device, manifest, options.setting, secret, options.selector)
+    if not options.json:
+        print("who joins later cannot read it: set it again for them")
+    _show_order(options, operation.id.hex(), devices)
+
+
+def _secret(file: str | None) -> str:
+    """Return a secret from a file or stdin, or ask a person for it twice."""
+    if file is not None or not sys.stdin.isatty():
+        return _one_line_less(read_text_file(file or "-"))
+    secret = getpass.getpass("value: ")
+    if secret != getpass.getpass("once more: "):
+        raise UsageError("these are two values")
+    return secret
+
+
+def _one_line_less(text: str) -> str:
+    return text.removesuffix("\n").removesuffix("\r")
 
 
 def _unset(device: Device, options: argparse.Namespace) -> None:
@@ -60,11 +112,15 @@ def _unset(device: Device, options: argparse.Namespace) -> None:
 def _give(device: Device, options: argparse.Namespace, value: str | bool | int | None) -> None:
     manifest = device.pick_group(options.group)
     operation, devices = setting_orders.give_setting(device, manifest, options.setting, value, options.selector)
+    _show_order(options, operation.id.hex(), devices)
+
+
+def _show_order(options: argparse.Namespace, order: str, devices: int) -> None:
     if options.json:
-        print_json({"id": operation.id.hex(), "devices": devices})
+        print_json({"id": order, "devices": devices})
     else:
         whom = "1 device" if devices == 1 else f"{devices} devices"
-        print(f"ordered as {operation.id.hex()[:8]} for {whom}; 'covey setting diff' shows what becomes of it")
+        print(f"ordered as {order[:8]} for {whom}; 'covey setting diff' shows what becomes of it")
 
 
 def _get(device: Device, options: argparse.Namespace) -> None:
@@ -75,7 +131,10 @@ def _get(device: Device, options: argparse.Namespace) -> None:
     if not found:
         print("no operator has set anything on this device")
         return
-    rows = [(each.key, _value(each.value), each.state, each.by, printable(each.why)) for each in found]
+    rows = [
+        (each.key, "(secret)" if each.secret else _value(each.value), each.state, each.by, printable(each.why))
+        for each in found
+    ]
     print_table(["setting", "value", "state", "by", "why"], rows)
 
 

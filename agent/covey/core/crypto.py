@@ -231,6 +231,18 @@ def box_open(ciphertext: bytes, nonce: bytes, sender_public: bytes, recipient_se
         raise DecryptionError("envelope does not open") from error
 
 
+def box_shared(public: bytes, secret: bytes) -> bytes:
+    """Return the key under which boxes between two keys lie, for `secretbox_open` of several of them.
+
+    Raises:
+        DecryptionError: the public key is a point of small order.
+    """
+    try:
+        return bytes(bindings.crypto_box_beforenm(public, secret))
+    except (CryptoError, ValueError, TypeError) as error:
+        raise DecryptionError("unusable public key") from error
+
+
 def secretbox_seal(plaintext: bytes, nonce: bytes, key: bytes) -> bytes:
     """Seal with NaCl `crypto_secretbox` (XSalsa20-Poly1305); no nonce may be used twice with one key."""
     return bytes(bindings.crypto_secretbox(plaintext, nonce, key))

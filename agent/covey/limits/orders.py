@@ -25,9 +25,12 @@ MAXIMUM_ARGUMENT_NAME_BYTES = 32
 MAXIMUM_ARGUMENT_BYTES = 1_024
 """An argument's value in UTF-8: a path or a URL; all of them fit into one operation."""
 
-MAXIMUM_SEALED_BYTES = 40 * KIB
-"""What only those can read whom an order is for: some kilobytes, and 82 for each of 400 devices. Leaves room for the
-order itself."""
+MAXIMUM_SEALED_BYTES = 60 * KIB
+"""What only those can read whom an order is for: 48 bytes for each device of a whole group, and the largest secret.
+Leaves 4 KiB of the operation for the order itself."""
+
+MAXIMUM_SECRET_BYTES = 12 * KIB
+"""A secret value as it is sealed, with its padding: a key, or a chain of certificates."""
 
 CHANGES_OF_A_LOG = 128
 """Additions and removals of operators that a device looks at in one log of an operator, and approvals of these: the

@@ -63,3 +63,50 @@ def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
     assert "no operator" in kim.fails("setting", "set", "app.mode", "eco", code=1)
     kim.ok("config", "set", "operations.operators", "covey-sign-nonsense")
     assert "operations.operators" in kim.fails("setting", "set", "app.mode", "eco", code=78)
+
+
+def test_a_secret_is_given_by_stdin_or_a_file_and_never_shown(kim: Here, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("hunter2\n")
+    kim.ok("setting", "set", "app.token", "--secret", "--from", str(file))
+    assert "for 1 device" in kim.ok("setting", "set", "app.token", "--secret", feed="hunter2\n")
+    given = kim.json("setting", "set", "app.token", "-", "--secret", "--for", "label:kim", feed="hunter2\n")
+    shown = [
+        kim.ok("setting", "diff"),
+        kim.ok("setting", "history", "app.token"),
+        kim.ok("history", "log"),
+        kim.ok("history", "show", given["id"]),
+        kim.ok("orders"),
+    ]
+    assert not any("hunter2" in each for each in shown)
+    assert all("(sealed)" in each for each in shown[:2])
+    [row] = kim.json("setting", "diff")
+    assert (row["wanted"], row["sealed"]) == (None, True)
+    state = b"".join(each.read_bytes() for each in (tmp_path / "kim").rglob("*") if each.is_file())
+    assert b"hunter2" not in state
+
+
+def test_what_is_secret_does_not_become_open_by_mistake(kim: Here) -> None:
+    kim.ok("setting", "set", "app.token", "--secret", feed="hunter2")
+    assert "is a secret so far" in kim.fails("setting", "set", "app.token", "hunter3", code=1)
+    kim.ok("setting", "unset", "app.token")
+    kim.ok("setting", "set", "app.token", "hunter3")
+
+
+@pytest.mark.parametrize(
+    ("words", "feed", "code", "said"),
+    [
+        (("app.token", "hunter2", "--secret"), "", 2, "list of processes"),
+        (("telemetry.batch_seconds", "--secret"), "5", 1, "only a program's own setting can be secret"),
+        (("app.token", "--secret"), "\n", 2, "stdin is empty"),
+        (("app.token", "--secret"), "x" * 12_285, 1, "a secret has at most"),
+        (("app.token", "--secret", "--for", "label:nobody"), "hunter2", 2, "no device of the group"),
+        (("app.token",), "", 2, "there is no value"),
+        (("app.token", "eco", "--from", "-"), "", 2, "given once"),
+    ],
+)
+def test_a_mistake_with_a_secret(kim: Here, words: tuple[str, ...], feed: str, code: int, said: str) -> None:
+    error = kim.fails("setting", "set", *words, code=code, feed=feed)
+    assert said in error
+    assert "hunter2" not in error
+    assert kim.json("setting", "diff", "--all") == []

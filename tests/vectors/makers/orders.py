@@ -10,8 +10,9 @@ from covey.core.crypto import Identity
 from covey.core.history.bodies import Body
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
-from covey.core.ids import Incarnation, OperationId
+from covey.core.ids import Incarnation, NoisePublic, OperationId
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
+from covey.core.settings.secrets import seal_value
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY, NOW_US, cbor, keys, seeded
 from tests.vectors.makers.groups import WITH_CAROL
 
@@ -113,6 +114,42 @@ def _bodies() -> list[dict[str, Any]]:
             for (name, kind, code), body in refused.items()
         ),
     ]
+
+
+def _secrets() -> list[dict[str, Any]]:
+    """Sealed values, drawn with fixed randomness, and what Bob reads in them."""
+    alice, bob = ALICE.noise_public, BOB.noise_public
+    cases: list[tuple[str, Selector, list[NoisePublic], str, int]] = [
+        ("for one device", _DEVICES, [bob], "hunter2", 0),
+        ("for two devices", EVERYBODY, [alice, bob], "x" * 61, 0),
+        ("in the second bucket", EVERYBODY, [alice, bob], "x" * 62, 0),
+        ("for another device", EVERYBODY, [alice], "hunter2", 0),
+        ("cut off", EVERYBODY, [bob], "hunter2", 1),
+    ]
+    found: list[dict[str, Any]] = []
+    for name, selector, recipients, value, cut in cases:
+        drawn = iter((seeded(f"ephemeral {name}"), seeded(f"content {name}")))
+
+        def draw(_: int, drawn: Iterator[bytes] = drawn) -> bytes:
+            return next(drawn)
+
+        about = (GROUP_ID, ALICE.signing_public, "app.token", selector)
+        sealed = seal_value(value, recipients, *about, draw)
+        opens = bob in recipients and not cut
+        found.append(
+            {
+                "name": name,
+                "group_id": GROUP_ID.hex(),
+                "author": ALICE.signing_public.hex(),
+                "key": "app.token",
+                "selector": cbor(selector.to_wire()).hex(),
+                "noise_secret": BOB.noise_secret.hex(),
+                "sealed": sealed[: len(sealed) - cut].hex(),
+                "value": value if opens else None,
+                "code": None if opens else "malformed" if cut else "decryption",
+            }
+        )
+    return found
 
 
 def _case(
@@ -263,4 +300,5 @@ def make() -> dict[str, Any]:
         "bodies": _bodies(),
         "judgements": judgements,
         "results": _results(),
+        "secrets": _secrets(),
     }

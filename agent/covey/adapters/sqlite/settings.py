@@ -137,12 +137,15 @@ def ordered_setting(row: dict[str, Any]) -> OrderedSetting:
 def _held(text: str | None) -> HeldValue | None:
     if text is None:
         return None
-    value, author = json.loads(text)
-    return HeldValue(value, DeviceKey(bytes.fromhex(author)))
+    value, author, *secret = json.loads(text)
+    return HeldValue(value, DeviceKey(bytes.fromhex(author)), secret=secret == [True])
 
 
 def _held_text(held: HeldValue | None) -> str | None:
-    return None if held is None else json.dumps([held.value, held.author.hex()])
+    """Return JSON: the value, its author, and true where it is secret."""
+    if held is None:
+        return None
+    return json.dumps([held.value, held.author.hex(), *([True] if held.secret else [])])
 
 
 def _scalar(text: str | None) -> Scalar | None:

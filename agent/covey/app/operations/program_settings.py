@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from covey.app.device import Device
 
 _STATES = {"applied": SettingState.APPLIED, "refused": SettingState.REFUSED}
+_WITHHELD = "the program says why on the device: what it says of a secret value is not told"
 _OPERATION = re.compile(r"[0-9a-f]{64}")
 _FIELDS = {"key", "operation", "state", "value", "why"}
 
@@ -36,12 +37,13 @@ class ProgramReport:
     why: str
 
 
-def ordered_settings(device: Device) -> list[OrderedSettingDocument]:
-    """Return the settings that operators gave a device, by key."""
+def ordered_settings(device: Device, *, secrets: bool = False) -> list[OrderedSettingDocument]:
+    """Return the settings that operators gave a device, by key; secret values for its owner's programs only."""
     return [
         OrderedSettingDocument(
             key=each.key,
-            value=None if each.held is None else each.held.value,
+            value=None if each.held is None or (each.secret and not secrets) else each.held.value,
+            secret=each.secret,
             state=each.state.name.lower(),  # type: ignore[arg-type]  # the names are the document's
             code=each.code,
             why=each.why,
@@ -94,7 +96,8 @@ def report_setting(device: Device, report: ProgramReport) -> bool:
             if each.code and each.code != REFUSED_BY_PROGRAM:
                 return False  # the device itself has refused it
             code = REFUSED_BY_PROGRAM if report.state is SettingState.REFUSED else ""
-            kept = replace(each, state=report.state, own=report.value, code=code, why=report.why)
+            own, why = (None, _WITHHELD if report.why else "") if each.secret else (report.value, report.why)
+            kept = replace(each, state=report.state, own=own, code=code, why=why)
             device.store.ordered_settings.put(kept, device.clock.wall_us())
             return True
     return False

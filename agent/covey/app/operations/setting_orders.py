@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,18 @@ from covey.app.operations.history_writing import write
 from covey.app.operations.operators import check_operator, selected
 from covey.app.owner_rules import check_setting
 from covey.app.setting_orders import group_settings
+from covey.config.ordered import APPLICATION_PREFIX
 from covey.config.settings import settings
 from covey.core.history.kinds import OperationKind
 from covey.core.history.orders import Scalar, SettingOrder
 from covey.core.ids import device_name
 from covey.core.orders.selector import read_selector
 from covey.core.settings.desired import GivenOrder, read_order
+from covey.core.settings.obedience import ONLY_OPEN
+from covey.core.settings.secrets import seal_value
 from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
+from covey.errors import SettingError
+from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -87,14 +93,55 @@ def give_setting(
 
     Raises:
         LocalError: by a device that is no operator.
-        SettingError: no such setting or value.
+        SettingError: no such setting or value, or for one of the devices it is a secret one so far.
         UsageError: the selector is none, or names nobody.
     """
     check_setting(key, value)
     wanted = read_selector(selector, manifest.members)
     check_operator(device, manifest)
-    operation = write(device, manifest, SettingOrder(wanted, key, value))
-    return operation, len(selected(manifest, wanted))
+    members = selected(manifest, wanted)
+    if value is not None:
+        _check_open(device, manifest, members, key)
+    return write(device, manifest, SettingOrder(wanted, key, value)), len(members)
+
+
+def give_secret(device: Device, manifest: GroupManifest, key: str, secret: str, selector: str) -> tuple[Operation, int]:
+    """Want a value of a program's setting that only those can read whom a selector names now; return their number.
+
+    Raises:
+        LocalError: by a device that is no operator.
+        SettingError: no program's setting, or a value that is too long.
+        UsageError: the selector is none, or names nobody.
+    """
+    if not key.startswith(APPLICATION_PREFIX):
+        raise SettingError(f"only a program's own setting can be secret, not {key}", ONLY_OPEN, hint="app.NAME")
+    check_setting(key, secret)
+    if not secret:
+        raise SettingError("an empty value is no secret", "setting_value", hint="'covey setting unset' takes it away")
+    wanted = read_selector(selector, manifest.members)
+    check_operator(device, manifest)
+    members = selected(manifest, wanted)
+    author = device.node.identity.signing_public
+    recipients = [member.keys.noise_public for member in members]
+    sealed = seal_value(secret, recipients, manifest.group_id, author, key, wanted, os.urandom)
+    order = SettingOrder(wanted, key, sealed=sealed)
+    if len(order.to_wire()) > MAXIMUM_OPERATION_BODY_BYTES:
+        raise SettingError("too many devices are named one by one for a secret as long", "setting_value", hint=_FEWER)
+    return write(device, manifest, order), len(members)
+
+
+_FEWER = "--for all, or --for label:NAME"
+
+
+def _check_open(device: Device, manifest: GroupManifest, members: list[Member], key: str) -> None:
+    """Check that nobody is about to write down for all what has been a secret so far."""
+    for orders in group_settings(device, manifest).of(members).values():
+        if key in orders and orders[key].order.sealed is not None:
+            raise SettingError(
+                f"{key} is a secret so far, and this value all members could read",
+                "setting_secret",
+                hint="--secret seals it; after 'covey setting unset' it can be an open one",
+            )
 
 
 def differences(device: Device, manifest: GroupManifest, selector: str, key: str = "") -> list[SettingDifference]:

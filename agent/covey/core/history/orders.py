@@ -73,7 +73,7 @@ class OperatorChange:
 class SettingOrder:
     """What a setting is to be for those whom the selector names; None: what it is without this order.
 
-    In place of a value that others must not read stand the bytes `sealed`, which no device writes or opens yet.
+    In place of a value that others must not read stand the bytes `sealed` (`core/settings/secrets.py`).
     """
 
     selector: Selector

@@ -20,6 +20,7 @@ from covey.core.ids import DeviceKey, OperationId
 from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
 from covey.core.orders.nodes import OrderRecords
 from covey.core.settings.obedience import Desired
+from covey.core.settings.secrets import SealedValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,17 @@ def desired(given: Iterable[GivenOrder]) -> list[Desired]:
             each.operation.id,
             each.operation.author,
             each.order.value,
-            sealed=each.order.sealed is not None,
+            _sealed(each),
         )
         for key, each in sorted(last.items())
     ]
+
+
+def _sealed(given: GivenOrder) -> SealedValue | None:
+    if given.order.sealed is None:
+        return None
+    operation, order = given.operation, given.order
+    return SealedValue.of(given.order.sealed, operation.group_id, operation.author, order.key, order.selector)
 
 
 def _given_at(given: GivenOrder) -> tuple[int, OperationId]:

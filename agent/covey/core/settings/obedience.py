@@ -6,7 +6,9 @@
    it answers within `RELAY_TRIAL_US` of running. Else what held before holds again. Tries are durable, so a crash and a
    power cut count as one.
 4. What is for a program of the owner's is handed over, and the program says what it made of it.
-5. An order that nothing asks for any more is forgotten, and what is unset goes back to the device's own files.
+5. A secret value is opened once, when it is taken up, and only for a program of the owner's; nobody else is told it.
+   So it holds on when the key that it was sealed for is gone.
+6. An order that nothing asks for any more is forgotten, and what is unset goes back to the device's own files.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Protocol
 
+from covey.core.crypto import NoiseKeys
 from covey.core.history.orders import Scalar
 from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.settings.secrets import SealedValue
 from covey.core.settings.states import ReportedSetting, SettingState
-from covey.errors import LocalError
+from covey.errors import LocalError, RemoteError, SettingError
 from covey.limits.settings import (
     MAXIMUM_REPORTED_SETTINGS,
     MAXIMUM_REPORTED_VALUE_BYTES,
@@ -37,16 +41,17 @@ class Desired:
     operation: OperationId
     author: DeviceKey
     value: Scalar | None = field(repr=False)
-    sealed: bool = False
-    """Whether the value can be read by some only, and not by this device."""
+    sealed: SealedValue | None = None
+    """What stands in place of a value that only some can read."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldValue:
-    """A value that holds, and whose it is."""
+    """A value that holds, whose it is, and whether it is never to be shown or told."""
 
     value: Scalar = field(repr=False)
     author: DeviceKey
+    secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +80,23 @@ class OrderedSetting:
         return self.state in {SettingState.RESTARTING, SettingState.TRIED}
 
     @property
+    def taken_up(self) -> bool:
+        """Whether what holds is what the order asks for, whatever a program says of it."""
+        refused = self.state is SettingState.REFUSED and self.code != REFUSED_BY_PROGRAM
+        return not refused and self.state is not SettingState.REVERTED
+
+    @property
+    def secret(self) -> bool:
+        """Whether what holds is never to be shown or told."""
+        return self.held is not None and self.held.secret
+
+    @property
     def reported(self) -> ReportedSetting:
         """Return it as it is told to others."""
         value = self.own
         if self.state in {SettingState.REFUSED, SettingState.REVERTED} and value is None and self.held is not None:
             value = self.held.value
-        if isinstance(value, str) and len(value.encode()) > MAXIMUM_REPORTED_VALUE_BYTES:
+        if self.secret or (isinstance(value, str) and len(value.encode()) > MAXIMUM_REPORTED_VALUE_BYTES):
             value = None
         return ReportedSetting(self.key, self.operation, self.state, value, self.code, self.why)
 
@@ -97,6 +113,7 @@ NOT_STARTED = "not_started"
 RELAY_SILENT = "relay_silent"
 REFUSED_BY_PROGRAM = "program"
 SEALED = "setting_sealed"
+ONLY_OPEN = "setting_not_secret"
 
 
 class Effect(Enum):
@@ -138,9 +155,10 @@ class Owner(Protocol):
 class Obedience:
     """The rules, over what is stored. All of it happens inside of a transaction."""
 
-    def __init__(self, records: OrderedSettingRecords, owner: Owner) -> None:
+    def __init__(self, records: OrderedSettingRecords, owner: Owner, keys: NoiseKeys) -> None:
         self._records = records
         self._owner = owner
+        self._keys = keys
 
     def begin(self, now_us: int) -> None:
         """Count a start of the agent as a try of what has to prove itself (rule 3)."""
@@ -185,32 +203,49 @@ class Obedience:
         return changed
 
     def _judged_otherwise(self, given: OrderedSetting, desired: Desired) -> bool:
-        objection = self._objection(desired)
+        _, objection = self._judged(desired, given)
         if given.state is SettingState.REVERTED or given.code == REFUSED_BY_PROGRAM:
             return given.code == REFUSED_BY_PROGRAM and objection is not None
         if given.state is not SettingState.REFUSED:
             return objection is not None
         return objection is None or objection.code != given.code
 
-    def _objection(self, desired: Desired) -> Objection | None:
-        if desired.sealed:
-            return Objection(SEALED, "its value is sealed, and not for this device to open")
+    def _judged(self, desired: Desired, given: OrderedSetting | None) -> tuple[HeldValue | None, Objection | None]:
+        """Return what is to hold, or what stands against it."""
         try:
             self._owner.check(desired.key, desired.value)
+            value = desired.value if desired.sealed is None else self._opened(desired, desired.sealed, given)
         except LocalError as error:
-            return Objection(error.code, str(error))
-        return None
+            return None, Objection(error.code, str(error))
+        except RemoteError:
+            return None, Objection(SEALED, "its value is sealed, and not for this device to open")
+        if value is None:
+            return None, None
+        return HeldValue(value, desired.author, secret=desired.sealed is not None), None
+
+    def _opened(self, desired: Desired, sealed: SealedValue, given: OrderedSetting | None) -> Scalar:
+        """Return a secret value: the one that is held, or what the order says (rule 5).
+
+        Raises:
+            SettingError: it is no program's.
+            RemoteError: it cannot be opened.
+        """
+        if self._owner.effect(desired.key) is not Effect.BY_A_PROGRAM:
+            raise SettingError("only a program's own setting, app.…, can be secret", ONLY_OPEN)
+        if given is not None and given.operation == desired.operation and given.held is not None and given.taken_up:
+            return given.held.value
+        return sealed.open(self._keys)
 
     def _taken_up(self, desired: Desired, given: OrderedSetting | None) -> OrderedSetting:
         held = None if given is None else given.before if given.unproven else given.held
         found = OrderedSetting(
             desired.key, desired.group_id, desired.operation, desired.author, SettingState.APPLIED, held
         )
-        if objection := self._objection(desired):
+        new, objection = self._judged(desired, given)
+        if objection:
             judged_before = given is not None and given.operation == desired.operation
             found = replace(found, held=None if judged_before else held)
             return replace(found, state=SettingState.REFUSED, code=objection.code, why=_short(objection.why))
-        new = None if desired.value is None else HeldValue(desired.value, desired.author)
         effect = self._owner.effect(desired.key)
         if effect is Effect.BY_A_PROGRAM:
             return replace(found, state=SettingState.HANDED_OVER, held=new)

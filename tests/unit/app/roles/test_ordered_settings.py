@@ -74,7 +74,9 @@ class Process:
             ("telemetry.batch_seconds",), lambda config: self.followed.append(config.telemetry.batch_seconds)
         )
         store = device.store
-        obedience = Obedience(store.ordered_settings, OwnerRules(device.folder, device.live))
+        obedience = Obedience(
+            store.ordered_settings, OwnerRules(device.folder, device.live), device.node.identity.noise
+        )
         self._role = OrderedSettings(
             *(store, store.ordered_settings, obedience, agent.orders, ConfiguredLayer(device)),
             self._restart,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.sqlite.settings import OrderedSettingTable
+from covey.core.crypto import NoiseKey, NoiseKeys
 from covey.core.history.orders import Scalar
-from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
+from covey.core.ids import DeviceKey, GroupId, Incarnation, NoisePublic, OperationId
+from covey.core.orders.selector import EVERYBODY
 from covey.core.settings.obedience import NOT_STARTED, RELAY_SILENT, Desired, Effect, Obedience, Objection
+from covey.core.settings.secrets import SealedValue, seal_value
 from covey.core.settings.states import SettingState
 from covey.errors import SettingError
 from covey.limits.settings import MAXIMUM_REPORTED_SETTINGS, MAXIMUM_SETTING_WHY_BYTES, SETTING_TRIES
@@ -48,7 +52,8 @@ class Site:
 
     def __init__(self, table: OrderedSettingTable) -> None:
         self.table, self.owner = table, _Owner()
-        self.obedience = Obedience(table, self.owner)
+        self.noise = NoiseKeys((NoiseKey.of(bytes([1]) * 32),))
+        self.obedience = Obedience(table, self.owner, self.noise)
         self._orders = 0
         self.wanted: dict[str, Desired] = {}
 
@@ -57,6 +62,15 @@ class Site:
         self._orders += 1
         operation = OperationId(self._orders.to_bytes(32, "big"))
         self.wanted[key] = Desired(key, _GROUP, operation, _KIM, value)
+        return self.obey()
+
+    def order_secret(self, key: str, value: str, recipient: NoisePublic) -> list[str]:
+        """Have an operator want a value that only one key can read; return what changed."""
+        self.order(key, None)
+        about = (_GROUP, _KIM, key, EVERYBODY)
+        sealed = SealedValue.of(seal_value(value, [recipient], *about, random.Random(self._orders).randbytes), *about)
+        operation = OperationId((1_000 + self._orders).to_bytes(32, "big"))
+        self.wanted[key] = Desired(key, _GROUP, operation, _KIM, None, sealed)
         return self.obey()
 
     def obey(self, *, rejudge: bool = False) -> list[str]:
@@ -158,3 +172,37 @@ def test_a_device_bears_only_so_many(site: Site) -> None:
     for number in range(MAXIMUM_REPORTED_SETTINGS + 5):
         site.order(f"k{number:04}", number)
     assert len(site.table.all()) == MAXIMUM_REPORTED_SETTINGS
+
+
+def test_a_secret_is_handed_over_and_never_reported(site: Site) -> None:
+    site.order_secret("app.mode", "hunter2", site.noise.current.public)
+    assert site.state("app.mode") == ("HANDED_OVER", "hunter2")
+    [held] = site.table.all()
+    assert held.secret
+    assert held.reported.value is None
+    assert "hunter2" not in repr(site.table.all()) + repr(site.wanted)
+
+
+def test_what_holds_of_a_secret_outlives_the_key_that_it_was_sealed_for(site: Site) -> None:
+    site.order_secret("app.mode", "hunter2", site.noise.current.public)
+    site.noise.take((NoiseKey.of(bytes([2]) * 32),))
+    assert site.obey(rejudge=True) == []
+    assert site.state("app.mode") == ("HANDED_OVER", "hunter2")
+    site.owner.allowed.clear()
+    assert site.obey(rejudge=True) == ["app.mode"]
+    assert site.state("app.mode") == ("REFUSED", None)
+
+
+def test_a_secret_for_others_is_refused_and_what_held_goes_on(site: Site) -> None:
+    site.order_secret("app.mode", "hunter2", site.noise.current.public)
+    other = NoiseKey.of(bytes([9]) * 32).public
+    site.order_secret("app.mode", "hunter3", other)
+    site.order_secret("quick", "hunter4", site.noise.current.public)
+    reported = {each.key: each.reported for each in site.table.all()}
+    assert (reported["app.mode"].state, reported["app.mode"].code) == (SettingState.REFUSED, "setting_sealed")
+    assert reported["app.mode"].value is None
+    assert (reported["quick"].state, reported["quick"].code) == (SettingState.REFUSED, "setting_not_secret")
+    assert site.obey(rejudge=True) == []
+    site.noise.take((NoiseKey.of(bytes([9]) * 32),))
+    assert site.obey(rejudge=True) == ["app.mode"]
+    assert site.state("app.mode") == ("HANDED_OVER", "hunter3")
