@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from covey.app.newest_readings import NewestOfDevice, NewestReadings
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _ALWAYS_US = 3_600_000_000
 """So much of the vault is always looked at; what is older only as long as somebody is missing in it."""
 
+_LATELY_US = 20 * 3_600_000_000
 HERE, SELF = "online", "itself"
 _NOTHING = NewestOfDevice()
 
@@ -117,7 +119,7 @@ class FleetView:
         troubles = [*_troubles(status, devices, self._newest)]
         if reads_vault and self._newest.is_empty:
             troubles.append(FleetTrouble("nothing has landed in the vault yet", "covey vault status"))
-        return Fleet(now_us, _summary(devices, reads_vault), devices, tuple(troubles), reads_vault)
+        return Fleet(now_us, _summary(devices, reads_vault, now_us), devices, tuple(troubles), reads_vault)
 
     def values_of(self, key: DeviceKey) -> tuple[FleetValue, ...]:
         """Return the last values of a device that the looks so far have found."""
@@ -191,19 +193,26 @@ def _value(last: LastValue) -> FleetValue:
     return FleetValue(last.name, last.unit, last.value, last.at_us, last.clock.name.lower())
 
 
-def _summary(devices: tuple[FleetDevice, ...], reads_vault: bool) -> str:
-    """Return the one sentence: how many are here, who is not, what was lost."""
+def _summary(devices: tuple[FleetDevice, ...], reads_vault: bool, now_us: int) -> str:
+    """Return the one sentence: how many are here, who is not and since when, what was lost."""
     others = [each for each in devices if each.presence != SELF]
     parts = [f"{sum(each.presence == HERE for each in others)} here"]
     for state, words in (("silent", "silent"), ("gone", "gone"), ("stopped", "stopped"), ("unknown", "never heard")):
-        if number := sum(each.presence == state for each in others):
-            parts.append(f"{number} {words}")
+        if away := [each for each in others if each.presence == state]:
+            since_us = min((each.presence_since_us for each in away if each.presence_since_us), default=None)
+            parts.append(f"{len(away)} {words}{'' if since_us is None else f' since {_local_time(since_us, now_us)}'}")
     if waiting := sum(each.waiting for each in devices):
         parts.append(f"{count(waiting, 'message')} waiting here")
     if reads_vault:
         lost = sum(sum(each.lost.values()) for each in devices)
         parts.append(f"{count(lost, 'message')} lost" if lost else "nothing lost")
     return ", ".join(parts)
+
+
+def _local_time(at_us: int, now_us: int) -> str:
+    """Return a time as a person here says it: of the last twenty hours the hour, of others the day."""
+    local = datetime.fromtimestamp(at_us // 1_000_000).astimezone()
+    return f"{local:%H:%M}" if now_us - at_us < _LATELY_US else f"{local:%Y-%m-%d}"
 
 
 def _troubles(status: Status, devices: tuple[FleetDevice, ...], newest: NewestReadings) -> Iterator[FleetTrouble]:
