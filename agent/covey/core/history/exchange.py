@@ -106,16 +106,21 @@ class HistoryExchange:
                 waiting = True
             else:
                 self._send_log(behind.group_id, behind.member, log, behind.number, now)
-        sends = [*self._ask_late(now), *self._ask_wanted(groups, now)]
+        sends = [*self._ask_late(groups, now), *self._ask_wanted(groups, now)]
         self._queue.queue_all(sends, (), now)
         waiting = waiting or bool(self._asks_later or self._wanted)
         self._look_at_us = now.monotonic_us + ANNOUNCE_US if waiting else None
 
-    def _ask_late(self, now: Now) -> list[GroupSend]:
-        """Ask for the operations whose manifest has come since, and on for the manifests that have not."""
+    def _ask_late(self, groups: dict[GroupId, GroupManifest], now: Now) -> list[GroupSend]:
+        """Ask for the operations whose manifest has come since, and on for the manifests that have not.
+
+        A manifest may be the one that removes this device: then nobody answers any more.
+        """
         sends: list[GroupSend] = []
         for group_id, member in list(self._asks_later.items()):
-            if self._records.groups.manifest(group_id, self._missing_manifests[group_id]) is not None:
+            if group_id not in groups:
+                del self._asks_later[group_id], self._missing_manifests[group_id]
+            elif self._records.groups.manifest(group_id, self._missing_manifests[group_id]) is not None:
                 del self._asks_later[group_id], self._missing_manifests[group_id]
                 sends += self.ask(group_id, member, now, progressed=True)
             else:

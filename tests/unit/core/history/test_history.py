@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from covey.app.operations.groups import removal
 from covey.core.events import EnvelopeDropped, HistoryForked, HistoryGrew
 from covey.core.history.bodies import Note, read_body
 from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.ids import GroupId, Incarnation, ManifestHash, OperationId, Place
 from covey.core.link.lanes import Lane
-from covey.core.wire.message import MessageType
+from covey.core.wire.message import MessageType, read_message
 from covey.errors import LocalError, UnknownGroupError
 from covey.limits.history import (
     ANNOUNCE_US,
@@ -325,6 +326,22 @@ def test_an_operation_of_another_group_or_manifest_is_refused(make: Make) -> Non
     _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(sign_operation(nowhere, ben.identity)))
     assert ann.store.operations.in_order(group_id) == []
     assert ann.store.operations.held(group_id, OperationId(bytes(32))) is None
+
+
+def test_who_learns_of_its_removal_by_what_an_operation_names_asks_for_no_more(make: Make) -> None:
+    ann, ben, cat = make("ann"), make("ben"), make("cat")
+    found(ben, ann)  # they go on meeting in this one
+    group_id = settled(cat, ann, ben)
+    with cat.store.transaction():
+        cat.node.actions.change(group_id, removal(ann.key), cat.now)
+    carry(cat, ben)
+    _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(_write(ben, group_id, "without ann")))
+    cat.wait(60)  # what it sent before is lost
+    carry(cat, ann)
+    assert ann.node.groups.removed_from()
+    _maintain(ann)
+    rows = ann.store.outbox.queued(ben.key, Place(0), 100, 1_000_000)
+    assert MessageType.HISTORY_PULL not in {read_message(raw, verify=False).type for _, raw in rows}
 
 
 def test_what_is_being_fetched_shows_and_from_whom(make: Make) -> None:  # accepts: 003.57
