@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 
 from covey.core import crypto
 from covey.core.history.bodies import Body
-from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import ID_BYTES, Log, Operation, operation_id, sign_operation
-from covey.core.history.orders import Approval, OperatorChange, SettingOrder
+from covey.core.history.orders import Approval, CommandOrder, OperatorChange, SettingOrder
 from covey.core.ids import Incarnation, OperationId
-from covey.core.orders.selector import EVERYBODY
 from covey.core.wire import cbor
 from covey.core.wire.heads import DIGEST_BYTES
 from covey.core.wire.message import MessageType
@@ -43,7 +41,7 @@ class HostileOperator:
     def act(self, victim: Obedient) -> None:
         """Do one of these to a victim."""
         acts = (
-            self._order,
+            self.order,
             self._make_itself_operator,
             self._order_beside_everything,
             self._fork,
@@ -61,33 +59,33 @@ class HostileOperator:
             if other is not self._device:
                 self._say(victim, self._sign(OperatorChange(other.key, "", added=False), *self._old(victim)))
 
-    def _order(self, victim: Obedient) -> None:
+    def order(self, victim: Obedient) -> None:
         """Order in knowledge of all that the victim has, as an honest operator would."""
-        self._say(victim, self._append(self._setting(), *self._heads(victim)))
+        self._say(victim, self._append(self._demand(), *self._heads(victim)))
 
     def _make_itself_operator(self, victim: Obedient) -> None:
         """Add itself, order, and agree with both."""
         added = self._append(OperatorChange(self._device.key, "me", added=True), *self._heads(victim))
-        order = self._append(self._setting(), added)
+        order = self._append(self._demand(), added)
         self._say(
             victim, added, order, self._append(Approval(added.id), order), self._append(Approval(order.id), order)
         )
 
     def _order_beside_everything(self, victim: Obedient) -> None:
         """Order as if it had heard of nothing since some operation of long ago."""
-        self._say(victim, self._sign(self._setting(), *self._old(victim)))
+        self._say(victim, self._sign(self._demand(), *self._old(victim)))
 
     def _fork(self, victim: Obedient) -> None:
         """Say different things under one number to everybody."""
         log = self._new_log()
-        rivals = [self._sign(self._setting(), *self._old(victim), log=log) for _ in range(4)]
+        rivals = [self._sign(self._demand(), *self._old(victim), log=log) for _ in range(4)]
         for each in self._world.obedient:
             self._say(each, *self._chance.sample(rivals, 4))
 
     def _withhold_a_parent(self, victim: Obedient) -> None:
         """Order by an operation that follows one that nobody has."""
-        withheld = self._sign(self._setting(), *self._old(victim))
-        order = self._sign(self._setting(), withheld)
+        withheld = self._sign(self._demand(), *self._old(victim))
+        order = self._sign(self._demand(), withheld)
         self._say(victim, order)
         if self._chance.random() < 0.5:
             self._world.sticks.append((withheld, order))
@@ -96,14 +94,15 @@ class HostileOperator:
         """Say what breaks a rule each: it is refused, and nothing else with it."""
         heads = tuple(each.id for each in self._heads(victim))
         many = sorted(OperationId(self._chance.randbytes(ID_BYTES)) for _ in range(MAXIMUM_PARENTS + 1))
-        setting, order = int(OperationKind.SETTING), self._setting().to_wire()
+        demand = self._demand()
+        kind, order = int(demand.kind), demand.to_wire()
         bombs = [
-            self._raw(many, 2, setting, order),
-            self._raw(heads, 2**40, setting, order),
-            self._raw((), 2, setting, order),
-            self._raw((), 1, setting, bytes(MAXIMUM_OPERATION_BODY_BYTES + 1)),
+            self._raw(many, 2, kind, order),
+            self._raw(heads, 2**40, kind, order),
+            self._raw((), 2, kind, order),
+            self._raw((), 1, kind, bytes(MAXIMUM_OPERATION_BODY_BYTES + 1)),
             self._raw((), 1, 200, order),
-            self._raw((), 1, setting, order + order),
+            self._raw((), 1, kind, order + order),
         ]
         self.lies |= {operation_id(each) for each in bombs}
         for each in bombs:
@@ -125,7 +124,7 @@ class HostileOperator:
         chain = [self._append(OperatorChange(self._device.key, "me", added=True), *self._old(victim))]
         for _ in range(_DEEP):
             chain.append(self._append(OperatorChange(self._device.key, "me", added=True), chain[-1]))
-        wide = [self._sign(self._setting(), chain[0]) for _ in range(_WIDE)]
+        wide = [self._sign(self._demand(), chain[0]) for _ in range(_WIDE)]
         self._say(victim, *chain, *wide)
 
     def _lie_about_heads(self, _victim: Obedient) -> None:
@@ -138,9 +137,8 @@ class HostileOperator:
         for each in victim.operations(self._world.group_id)[-3:]:
             self._say(victim, self._sign(Approval(each.id), *heads))
 
-    def _setting(self) -> SettingOrder:
-        key = self._chance.choice(self._world.keys)
-        return SettingOrder(EVERYBODY, key, f"{self._device.name} {len(self._written)}")
+    def _demand(self) -> SettingOrder | CommandOrder:
+        return self._world.demand(f"{self._device.name} {len(self._written)}")
 
     def _heads(self, victim: Obedient) -> list[Operation]:
         """Return what the victim would follow."""
@@ -150,7 +148,8 @@ class HostileOperator:
 
     def _old(self, victim: Obedient) -> list[Operation]:
         """Return one of the first things that were said."""
-        return self._chance.sample(victim.operations(self._world.group_id)[:3], 1)
+        first = victim.operations(self._world.group_id)[:3]
+        return self._chance.sample(first, min(1, len(first)))
 
     def _new_log(self) -> Log:
         return Log(self._device.key, Incarnation(self._chance.randbytes(8)))

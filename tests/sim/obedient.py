@@ -149,6 +149,7 @@ class Obedient(Device):
 
     def lose_state(self) -> None:
         """Lose the database: the keys are all that is left, and the file of what operators set."""
+        self.was_restored = True
         self.stop()
         for file in (self.path, *self.path.parent.glob(f"{self.name}-*")):
             file.unlink()

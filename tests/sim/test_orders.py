@@ -17,10 +17,10 @@ import pytest
 
 from covey.adapters.sqlite.settings import SettingReports
 from covey.app.roles import ordered_settings
-from covey.core.group.manifest import COLLECTOR, GroupManifest, Member
+from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, read_manifest
 from covey.core.history.bodies import Note, read_body
 from covey.core.history.operation import Operation
-from covey.core.history.orders import Approval, OperatorChange, SettingOrder
+from covey.core.history.orders import Approval, CommandOrder, OperatorChange, SettingOrder
 from covey.core.ids import DeviceKey, OperationId
 from covey.core.orders import authority as authority_module
 from covey.core.orders.authority import Pins, WeighedOrders
@@ -50,11 +50,11 @@ class OrderWorld:
 
     keys = ("a.x", "app.y", "start.z", "local.k", "relay.url")
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, makes: type[Obedient] = Obedient) -> None:
         self.chance = chance = random.Random(seed)
         pinned = frozenset(identity(name).signing_public for name in ("ann", "ben"))
         self.pins = Pins(pinned, chance.choice((1, 2)))
-        self.obedient = [Obedient(name, folder, chance, self.pins) for name in ("ann", "ben", "idle")]
+        self.obedient = [makes(name, folder, chance, self.pins) for name in ("ann", "ben", "idle")]
         self.operators, self.idle = self.obedient[:2], self.obedient[2]
         self.thief, self.stranger = (Device(name, folder, chance=chance) for name in ("thief", "stranger"))
         self.devices: list[Device] = [*self.obedient, self.thief, self.stranger]
@@ -75,17 +75,23 @@ class OrderWorld:
                 capabilities = (COLLECTOR,) if other.name == "ben" else ()
                 member = Member(other.identity.keys, "pump", capabilities=capabilities)
                 membership.change(self.group_id, lambda draft, _, member=member: draft.adding(member), now.wall_us)
-        current, secret = membership.groups.group(self.group_id), membership.groups.secret(self.group_id)
-        assert secret is not None
         for other in others:
-            with other.store.transaction():
-                for _, _, raw in first.store.groups.manifests():
-                    other.store.groups.save_manifest(self.group_id, current.hash, current.version, raw, 0)
-                other.store.groups.save_secret(self.group_id, current.epoch_id, secret, 0)
-        for other in others:
-            other.restart()
+            self.admit(other)
         self.say(first, Note("text/plain", b"in the beginning"))
-        self.network.run(lambda: all(len(each.store.operations.heads(self.group_id)) == 1 for each in self.devices))
+        self.network.run(lambda: all(each.store.operations.heads(self.group_id) for each in self.devices))
+
+    def admit(self, device: Device) -> None:
+        """Give a device the group as some other member has it."""
+        source = next(each for each in self.devices if each is not device)
+        groups, membership = source.store.groups, source.node.membership.groups
+        current, secret = membership.group(self.group_id), membership.secret(self.group_id)
+        assert secret is not None
+        with device.store.transaction():
+            for _, manifest_hash, raw in groups.manifests():
+                version = read_manifest(raw, verify=False).version
+                device.store.groups.save_manifest(self.group_id, manifest_hash, version, raw, 0)
+            device.store.groups.save_secret(self.group_id, current.epoch_id, secret, 0)
+        device.restart()
 
     def group(self, device: Device) -> GroupManifest:
         """Return what a device believes the group to be."""
@@ -107,6 +113,10 @@ class OrderWorld:
 
     # -- what honest people do ----------------------------------------------------------------------------------------
 
+    def demand(self, value: str) -> SettingOrder | CommandOrder:
+        """Return what somebody hostile orders of everybody."""
+        return SettingOrder(EVERYBODY, self.chance.choice(self.keys), value)
+
     def order(self) -> None:
         """Have an operator set or unset something for somebody."""
         key = self.chance.choice(self.keys)
@@ -127,7 +137,10 @@ class OrderWorld:
         own = operator.operations(self.group_id)
         agreed = {read_body(each).order for each in own if each.author == operator.key and each.kind == 7}  # type: ignore[union-attr]
         for each in own:
-            said = isinstance(read_body(each), OperatorChange | SettingOrder) and each.author in self.pins.operators
+            said = (
+                isinstance(read_body(each), OperatorChange | SettingOrder | CommandOrder)
+                and each.author in self.pins.operators
+            )
             if said and each.author != operator.key and each.id not in agreed and self.chance.random() < 0.7:
                 self.say(operator, Approval(each.id))
 
