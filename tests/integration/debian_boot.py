@@ -55,7 +55,7 @@ exec unshare --mount --cgroup --pid --fork --kill-child --uts --ipc sh -ec "$2" 
 """
 
 # Credentials come to a service by a mount in /run that propagates, made under a /dev of its own; user namespaces are
-# refused in a chroot, hence pivot_root. Each boot has a boot id of its own, as on a machine of its own.
+# refused in a chroot, hence pivot_root.
 _BOOT = """
 mount --bind "$1" "$1"
 mount -t proc proc "$1/proc"
@@ -63,8 +63,6 @@ mount -t sysfs sysfs "$1/sys"
 mount -t cgroup2 cgroup2 "$1/sys/fs/cgroup"
 mount -t tmpfs tmpfs "$1/run"
 mount -t tmpfs tmpfs "$1/tmp"
-cat /proc/sys/kernel/random/uuid >"$1/run/boot_id"
-mount --bind "$1/run/boot_id" "$1/proc/sys/kernel/random/boot_id"
 mount -t tmpfs -o mode=755 tmpfs "$1/dev"
 mkdir "$1/dev/shm" "$1/dev/pts" "$1/dev/mqueue"
 mount -t devpts -o newinstance,ptmxmode=0666 devpts "$1/dev/pts"
