@@ -14,8 +14,8 @@ from tests.waiting import GUARD_S
 
 _SHORT = Patience(1, 0.2, 10)
 _QUEUED = 100_000
-_RSS_MIB = 37.0
-"""Half of it are Python and its libraries; signed history and the settings that come by it took the last one."""
+_RSS_MIB = 37.5
+"""Half of it are Python and its libraries; signed history, and what is ordered by it, took the last one and a half."""
 _READY_S = 3.0
 """Five times what a quiet machine takes."""
 

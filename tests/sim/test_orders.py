@@ -27,7 +27,8 @@ from covey.core.orders.authority import Pins, WeighedOrders
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.core.settings import desired as desired_module
 from covey.core.settings.desired import GroupSettings
-from covey.core.settings.obedience import Desired, HeldValue, Obedience
+from covey.core.settings.obedience import Desired, Obedience
+from covey.core.settings.ordered import HeldValue
 from covey.core.settings.states import SettingReport, SettingState
 from covey.errors import LocalError, SettingError
 from covey.limits.history import FORKS_OF_ONE, LOGS_OF_ONE

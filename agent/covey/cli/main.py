@@ -103,11 +103,16 @@ def main(arguments: list[str] | None = None) -> int:
     return code
 
 
+def _parsed(words: list[str]) -> argparse.Namespace:
+    """Return what the words ask for; the parser goes, as an agent may run for a year."""
+    first = words[0] if words else None
+    parser = _parser(first, {first} & {*_COMMANDS} if first else set())
+    return parser.parse_args(words, argparse.Namespace(words=words[1:]))
+
+
 def _run(words: list[str]) -> int:
     try:
-        first = words[0] if words else None
-        parser = _parser(first, {first} & {*_COMMANDS} if first else set())
-        options = parser.parse_args(words, argparse.Namespace(words=words[1:]))
+        options = _parsed(words)
         return int(options.act(options) or 0)
     except CoveyError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -10,7 +10,7 @@ from covey.adapters.sqlite.events import EventTable
 from covey.adapters.sqlite.rows import PLACE_BITS
 from covey.core.history.orders import Scalar
 from covey.core.ids import DeviceKey, GroupId, Incarnation, Place
-from covey.core.settings.obedience import HeldValue, OrderedSetting
+from covey.core.settings.ordered import HeldValue, OrderedSetting
 from covey.core.settings.reporting import KeptReport, SentReport
 from covey.core.settings.states import SettingState
 

@@ -11,7 +11,7 @@ from covey.app.documents import OrderedSettingDocument
 from covey.config.ordered import APPLICATION_PREFIX
 from covey.core.history.orders import Scalar
 from covey.core.ids import device_name
-from covey.core.settings.obedience import REFUSED_BY_PROGRAM
+from covey.core.settings.ordered import REFUSED_BY_PROGRAM
 from covey.core.settings.states import SettingState, scalar
 from covey.errors import RemoteError, UsageError
 from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES

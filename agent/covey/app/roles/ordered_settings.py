@@ -12,7 +12,8 @@ from typing import Protocol
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.core.settings.obedience import RELAY_SILENT, Desired, Obedience, Objection, OrderedSettingRecords
+from covey.core.settings.obedience import RELAY_SILENT, Desired, Obedience, Objection
+from covey.core.settings.ordered import OrderedSettingRecords
 from covey.core.settings.states import SettingState
 from covey.errors import LocalError
 from covey.limits.history import ANNOUNCE_US

@@ -21,12 +21,12 @@ from typing import Protocol
 from covey.core.crypto import NoiseKeys
 from covey.core.history.orders import Scalar
 from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.settings.ordered import REFUSED_BY_PROGRAM, HeldValue, OrderedSetting, OrderedSettingRecords
 from covey.core.settings.secrets import SealedValue
-from covey.core.settings.states import ReportedSetting, SettingState
+from covey.core.settings.states import SettingState
 from covey.errors import LocalError, RemoteError, SettingError
 from covey.limits.settings import (
     MAXIMUM_REPORTED_SETTINGS,
-    MAXIMUM_REPORTED_VALUE_BYTES,
     MAXIMUM_SETTING_WHY_BYTES,
     SETTING_TRIES,
 )
@@ -46,62 +46,6 @@ class Desired:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldValue:
-    """A value that holds, whose it is, and whether it is never to be shown or told."""
-
-    value: Scalar = field(repr=False)
-    author: DeviceKey
-    secret: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class OrderedSetting:
-    """A setting that operators gave this device, and what has become of it.
-
-    `held` is what holds of theirs, None where it is the device's own value; `before` is what holds again unless it
-    proves itself; `own` what the program whose setting it is says of it.
-    """
-
-    key: str
-    group_id: GroupId
-    operation: OperationId
-    author: DeviceKey
-    state: SettingState
-    held: HeldValue | None
-    before: HeldValue | None = None
-    code: str = ""
-    why: str = ""
-    tries: int = 0
-    own: Scalar | None = field(default=None, repr=False)
-
-    @property
-    def unproven(self) -> bool:
-        """Whether it goes back unless it proves itself."""
-        return self.state in {SettingState.RESTARTING, SettingState.TRIED}
-
-    @property
-    def taken_up(self) -> bool:
-        """Whether what holds is what the order asks for, whatever a program says of it."""
-        refused = self.state is SettingState.REFUSED and self.code != REFUSED_BY_PROGRAM
-        return not refused and self.state is not SettingState.REVERTED
-
-    @property
-    def secret(self) -> bool:
-        """Whether what holds is never to be shown or told."""
-        return self.held is not None and self.held.secret
-
-    @property
-    def reported(self) -> ReportedSetting:
-        """Return it as it is told to others."""
-        value = self.own
-        if self.state in {SettingState.REFUSED, SettingState.REVERTED} and value is None and self.held is not None:
-            value = self.held.value
-        if self.secret or (isinstance(value, str) and len(value.encode()) > MAXIMUM_REPORTED_VALUE_BYTES):
-            value = None
-        return ReportedSetting(self.key, self.operation, self.state, value, self.code, self.why)
-
-
-@dataclass(frozen=True, slots=True)
 class Objection:
     """What stands against a setting: a code for programs, and a sentence for people."""
 
@@ -111,7 +55,6 @@ class Objection:
 
 NOT_STARTED = "not_started"
 RELAY_SILENT = "relay_silent"
-REFUSED_BY_PROGRAM = "program"
 SEALED = "setting_sealed"
 ONLY_OPEN = "setting_not_secret"
 
@@ -123,19 +66,6 @@ class Effect(Enum):
     AT_A_START = auto()
     ON_TRIAL = auto()
     BY_A_PROGRAM = auto()
-
-
-class OrderedSettingRecords(Protocol):
-    """The settings that operators gave this device."""
-
-    def all(self) -> list[OrderedSetting]:
-        """Return them by key."""
-
-    def put(self, given: OrderedSetting, now_us: int) -> None:
-        """Keep what has become of one."""
-
-    def forget(self, key: str, now_us: int) -> None:
-        """Forget one."""
 
 
 class Owner(Protocol):

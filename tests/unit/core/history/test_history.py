@@ -331,7 +331,7 @@ def test_an_operation_of_another_group_or_manifest_is_refused(make: Make) -> Non
 def test_who_learns_of_its_removal_by_what_an_operation_names_asks_for_no_more(make: Make) -> None:
     ann, ben, cat = make("ann"), make("ben"), make("cat")
     found(ben, ann)  # they go on meeting in this one
-    group_id = settled(cat, ann, ben)
+    group_id = GroupId(settled(cat, ann, ben))
     with cat.store.transaction():
         cat.node.actions.change(group_id, removal(ann.key), cat.now)
     carry(cat, ben)
