@@ -6,15 +6,18 @@ That is the account which all may use who have none. The inviter's counterpart i
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, Queue
 
 from covey.core.pairing.joiner import Joiner, JoinerNews
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
 from covey.errors import RelayError, RemoteError
-from covey.ports import Clock, Delivered, Relay, RelayDown, RelayEvent, RelayUp, Report
+from covey.ports import Clock, Delivered, PublishRefusal, Relay, RelayDown, RelayEvent, RelayUp, Released, Report
 
 _POLL_S = 0.25
+_LAST_WORDS_US = 3_000_000
+"""How long the relay may take to answer what was said last: without it the inviter would wait ten minutes for us."""
 
 
 def attend(
@@ -37,6 +40,7 @@ def attend(
     topic = rendezvous_topic(number, Side.INVITER)
     relay.start(events.put)
     connected = False
+    published: set[int | PublishRefusal] = set()
     refusals = 0
     once = _Once(report)
     try:
@@ -59,13 +63,29 @@ def attend(
                 once.warn(event.reason, f"relay: {event.reason}")
             elif isinstance(event, Delivered):
                 _take(machine, event, relay, clock, once)
+            elif isinstance(event, Released):
+                published.discard(event.handle)
             while (news := machine.next_event()) is not None:
                 on_news(news)
             machine.handle_deadline(clock.monotonic_us())
             for message in machine.messages_to_send(clock.monotonic_us()) if connected else ():
-                relay.publish(topic, message)
+                published.add(relay.publish(topic, message))
+        _await_answers(events, published, clock)
     finally:
         relay.stop()
+
+
+def _await_answers(events: Queue[RelayEvent], published: set[int | PublishRefusal], clock: Clock) -> None:
+    """Wait until the relay has answered what was said, for a while."""
+    published.difference_update(PublishRefusal)
+    deadline_us = clock.monotonic_us() + _LAST_WORDS_US
+    while published and (left_us := deadline_us - clock.monotonic_us()) > 0:
+        with suppress(Empty):
+            event = events.get(timeout=left_us / 1_000_000)
+            if isinstance(event, Released):
+                published.discard(event.handle)
+            elif isinstance(event, RelayDown):
+                return
 
 
 class _Once:
