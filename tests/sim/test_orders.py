@@ -262,12 +262,13 @@ def _in_step(world: OrderWorld) -> bool:
 
 
 def _settled(world: OrderWorld, device: Obedient) -> bool:
-    """Say whether a device has done what it has to, and has told everybody, whose state was restored, too."""
+    """Say whether a device has done what it has to, and has told all who are to know, whose state was restored, too."""
     rows = device.store.ordered_settings.all()
     if any(each.unproven for each in rows):
         return False
     report = SettingReport(tuple(each.reported for each in rows)).to_wire()
-    hearers = [each for each in world.operators if each is not device]
+    keys = device.operators.hearers(device.node, world.group_id)
+    hearers = [each for each in world.operators if each.key in keys]
     kept = [each.store.setting_reports.of(world.group_id, device.key) for each in hearers]
     if any((each.body if each is not None else SettingReport(()).to_wire()) != report for each in kept):
         return False
