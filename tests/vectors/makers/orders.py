@@ -1,11 +1,10 @@
-"""orders.json: bodies of what operators say, which orders of a history count, and bodies of what came of commands."""
+"""orders.json: bodies of what operators say, which orders of a history count, and bodies of what became of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from covey.core.actions.results import LATE, TIME, WENT_DOWN, CommandState, OrderResult
 from covey.core.crypto import Identity
 from covey.core.history.bodies import Body
 from covey.core.history.operation import Log, Operation, sign_operation
@@ -15,6 +14,7 @@ from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.core.settings.secrets import seal_value
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY, NOW_US, cbor, keys, seeded
 from tests.vectors.makers.groups import WITH_CAROL
+from tests.vectors.makers.order_reports import reports, results
 
 _ONCE = seeded("once", 16)
 _DEVICES = Selector(SelectorKind.DEVICES, devices=tuple(sorted((ALICE.signing_public, BOB.signing_public))))
@@ -258,39 +258,6 @@ def _by_two() -> list[dict[str, Any]]:
     ]
 
 
-def _results() -> list[dict[str, Any]]:
-    """Bodies of `ORDER_RESULT`."""
-    order_id, start_us = OperationId(seeded("order")), NOW_US + 1_000_000
-    ended = (NOW_US, NOW_US + 2_000_000, start_us)
-    done, refused = CommandState.DONE, CommandState.REFUSED
-    taken = {
-        "done": OrderResult(order_id, done, *ended, synchronised=True, exit=0, output=b"ok\n"),
-        "ended by a signal, with more output": OrderResult(order_id, done, *ended, exit=-9, output=b"\xff\0", cut=True),
-        "stopped": OrderResult(
-            order_id, CommandState.STOPPED, *ended, synchronised=True, output=b"here", code=TIME, why="60 s were up"
-        ),
-        "refused": OrderResult(order_id, refused, NOW_US, NOW_US, code=LATE, why="its deadline had passed"),
-        "unknown": OrderResult(order_id, CommandState.UNKNOWN, *ended, code=WENT_DOWN, why="the power was cut"),
-    }
-    times: list[object] = [NOW_US, start_us, NOW_US + 2_000_000, True]
-    wrong: dict[tuple[str, str], object] = {
-        ("not final", "malformed"): [order_id, 1, None, b"", False, *times, "a", ""],
-        ("of a state of later", "malformed"): [order_id, 6, None, b"", False, *times, "a", ""],
-        ("done without an exit code", "malformed"): [order_id, 2, None, b"", False, *times, "", ""],
-        ("done with a code", "malformed"): [order_id, 2, 0, b"", False, *times, "a", ""],
-        ("an exit code beyond all", "malformed"): [order_id, 2, 256, b"", False, *times, "", ""],
-        ("refused without a code", "malformed"): [order_id, 4, None, b"", False, NOW_US, None, NOW_US, True, "", ""],
-        ("refused after a start", "malformed"): [order_id, 4, None, b"", False, *times, "a", ""],
-        ("stopped without a start", "malformed"): [order_id, 3, None, b"", False, NOW_US, None, NOW_US, True, "a", ""],
-        ("an order's id too short", "malformed"): [b"order", 2, 0, b"", False, *times, "", ""],
-        ("a sentence too long", "limit"): [order_id, 5, None, b"", False, *times, "a", "x" * 257],
-    }
-    return [
-        *({"name": name, "code": None, "body": result.to_wire().hex()} for name, result in taken.items()),
-        *({"name": name, "code": code, "body": cbor(body).hex()} for (name, code), body in wrong.items()),
-    ]
-
-
 def make() -> dict[str, Any]:
     """Return the file."""
     judgements = [*_single(), *_by_two()]
@@ -299,6 +266,7 @@ def make() -> dict[str, Any]:
         "group_id": GROUP_ID.hex(),
         "bodies": _bodies(),
         "judgements": judgements,
-        "results": _results(),
+        "results": results(),
+        "reports": reports(),
         "secrets": _secrets(),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,10 @@ from covey.core.ids import INCARNATION_BYTES, Incarnation, OperationId
 from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
 from covey.core.wire import cbor
 from covey.core.wire.message import MessageType
-from covey.errors import LimitError, MalformedError
+from covey.errors import LimitError, MalformedError, RemoteError
 from covey.limits.settings import MAXIMUM_REPORTED_SETTINGS
 from tests.fleet import Device, carry, found
+from tests.vectors import vectors
 
 _ID = OperationId(bytes(32))
 
@@ -25,6 +27,17 @@ def _setting(key: str, state: SettingState = SettingState.APPLIED) -> ReportedSe
 def _report(author: Device, group_id: bytes, hearer: Device, *settings: ReportedSetting) -> bool:
     with author.store.transaction():
         return author.node.setting_reports.queue(group_id, [hearer.key], settings, author.now)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("vector", vectors("orders", "reports"))
+def test_bodies(vector: dict[str, Any]) -> None:
+    body = bytes.fromhex(vector["body"])
+    if vector["code"] is None:
+        assert SettingReport.from_wire(body).to_wire() == body
+        return
+    with pytest.raises(RemoteError) as caught:
+        SettingReport.from_wire(body)
+    assert caught.value.code == vector["code"]
 
 
 def test_a_report_is_kept_and_the_last_one_counts(tmp_path: Path) -> None:
