@@ -10,13 +10,20 @@ from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations import attempts, commands, operators
 from covey.app.operations.commands import OUTCOMES, CommandReport
-from covey.cli.command_view import print_output, show_command, show_order, wait_for_devices, wait_options
+from covey.cli.command_view import (
+    print_output,
+    show_command,
+    show_order,
+    wait_for_devices,
+    wait_options,
+    whom_results_go_to,
+)
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, group_option, json_option
 from covey.cli.quantities import date_text
 from covey.cli.terminal import print_json, print_table, visible_lines
 from covey.core.ids import printable
-from covey.errors import UsageError
+from covey.errors import LocalError, UsageError
 
 
 def add_arguments(parser: Parser) -> None:
@@ -102,6 +109,8 @@ def _show(device: Device, options: argparse.Namespace) -> int:
         else:
             show_order(found)
         return 0
+    if found.outcomes["elsewhere"] and options.wait:
+        raise LocalError(f"nothing comes to this device: {whom_results_go_to(found)}")
     if options.wait:
         return wait_for_devices(device, manifest, found.order.id, options.timeout, as_json=options.json)
     if options.output is not None:

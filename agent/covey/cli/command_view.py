@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from covey.app.documents import to_json
 from covey.app.operations.commands import OUTCOMES, CommandReport, DeviceOutcome, command_report, reported
 from covey.app.relay_loop import wait_until
+from covey.app.wording import count
 from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import date_text
 from covey.cli.status_view import duration
@@ -83,9 +84,23 @@ def show_command(report: CommandReport, now_us: int, *, as_json: bool) -> None:
     if report.deadline_us is not None:
         late = ", which has passed: nobody begins with it any more" if report.deadline_us < now_us else ""
         print_fields({"until": date_text(report.deadline_us) + late}, 8)
+    if report.outcomes["elsewhere"]:
+        print(f"\n{whom_results_go_to(report)}")
     print(f"\n{summary(report, now_us)}\n")
     rows = [_row(each) for each in sorted(report.devices, key=lambda each: OUTCOMES.index(each.outcome))]
     print_table(["device", "state", "exit", "took", "ended", "output", "why"], rows)
+
+
+def whom_results_go_to(report: CommandReport) -> str:
+    """Return who is told what becomes of a command, in one line, for a device that is not."""
+    author = report.order.author in report.hearers
+    collectors = len(report.hearers) - author
+    who = []
+    if author:
+        who.append(f"{report.order.author[:8]} {printable(report.order.label, 32)}".rstrip() + ", who ordered it")
+    if collectors:
+        who.append(count(collectors, "collector"))
+    return "results go to " + (", and to ".join(who) or "nobody: who ordered it is no member any more")
 
 
 def show_order(order: OrderEntry) -> None:

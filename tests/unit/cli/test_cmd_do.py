@@ -15,6 +15,7 @@ from covey.core.crypto import Identity
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.history.orders import CommandOrder, Obeying
 from covey.core.ids import DeviceKey, Incarnation, OperationId, device_name, key_text
+from covey.core.orders.selector import EVERYBODY
 from covey.core.presence.status import Presence, State, peer_presence
 from covey.limits.orders import MAXIMUM_ARGUMENT_BYTES, MAXIMUM_ARGUMENTS
 from tests.command import Here
@@ -40,18 +41,24 @@ def kim(tmp_path: Path) -> Here:
 
 def _obeys(kim: Here, author: Identity | None) -> None:
     """Have an operator's device hold the word of a device that it obeys, or its own."""
+    if author is not None:
+        _says(kim, author, Obeying())
+        return
     with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
-        group, node = opened.pick_group(None), opened.node
-        if author is None:
-            node.history.write(group.group_id, Obeying(), opened.now())
-            return
+        opened.node.history.write(opened.pick_group(None).group_id, Obeying(), opened.now())
+
+
+def _says(kim: Here, author: Identity, body: Obeying | CommandOrder) -> str:
+    """Have an operator's device hold what another one has said, after all that is here; return its id."""
+    with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
+        group = opened.pick_group(None)
         heads = tuple(opened.store.operations.heads(group.group_id))
         height = 1 + max(held.height for each in heads if (held := opened.store.operations.held(group.group_id, each)))
-        log = Log(author.signing_public, Incarnation(bytes(8)))
-        made = Operation(
-            group.group_id, log, 1, None, heads, height, group.hash, 0, int(Obeying.kind), Obeying().to_wire()
-        )
-        opened.store.operations.add(sign_operation(made, author), group.version, 0)
+        log = Log(author.signing_public, Incarnation(bytes([body.kind] * 8)))
+        made = Operation(group.group_id, log, 1, None, heads, height, group.hash, 0, int(body.kind), body.to_wire())
+        operation = sign_operation(made, author)
+        opened.store.operations.add(operation, group.version, 0)
+        return operation.id.hex()
 
 
 def _order(kim: Here, name: str) -> CommandOrder:
@@ -237,3 +244,41 @@ def test_who_has_not_said_that_it_obeys_is_waited_for_by_nobody(kim: Here) -> No
     assert "1 done, 1 excluded" in kim.ok("orders")
     later = kim.json("do", "restart-pump", "--for", "label:new")
     assert (later["devices"], later["obeying"]) == (1, 1)
+
+
+def _ordered_by_lee(kim: Here) -> str:
+    """Have Lee, whom Kim's owner has pinned as well, give a command; return its id."""
+    pinned = [kim.json("key", "show")["signing_key"], key_text("sign", LEE.signing_public)]
+    kim.ok("config", "set", "operations.operators", ",".join(pinned))
+    return _says(kim, LEE, CommandOrder(EVERYBODY, "restart-pump", {}, bytes(16)))
+
+
+def test_a_second_operator_is_told_whom_results_go_to(kim: Here) -> None:
+    given = _ordered_by_lee(kim)
+    who = f"{LEE.signing_public.hex()[:8]} lee, who ordered it"
+    shown = kim.ok("orders", given[:8])
+    assert "3 elsewhere" in shown
+    assert f"results go to {who}\n" in shown
+    found = kim.json("orders", given[:8])
+    assert (found["outcomes"], found["hearers"]) == ({"elsewhere": 3}, [LEE.signing_public.hex()])
+    assert f"results go to {who}" in kim.fails("orders", given[:8], "--wait", code=1), "nothing would ever come"
+    assert "does not come to this device" in kim.fails("orders", given[:8], "--output", "max", code=1)
+    assert "results go to" not in kim.ok("orders", kim.json("do", "restart-pump")["id"][:8])
+
+
+def test_a_collector_is_told_what_became_of_what_others_ordered(kim: Here) -> None:
+    given = _ordered_by_lee(kim)
+    kim.ok("group", "profile", device_name(MAX.signing_public), "--capability", "collector")
+    assert "lee, who ordered it, and to 1 collector\n" in kim.ok("orders", given[:8])
+    kim.ok("group", "profile", "--capability", "collector")
+    _report(kim, LEE.signing_public, given, _done)
+    assert _outcomes(kim, given) == {"done": 1, "waiting": 2}
+    kim.ok("group", "profile", "--capability", "")
+    assert _outcomes(kim, given) == {"done": 1, "elsewhere": 2}, "what had come stays, and no more comes"
+    assert "1 done, 2 elsewhere" in kim.ok("orders")
+
+
+def test_results_go_to_nobody_where_who_ordered_has_left(kim: Here) -> None:
+    given = _ordered_by_lee(kim)
+    kim.ok("group", "remove", device_name(LEE.signing_public), "--yes")
+    assert "results go to nobody: who ordered it is no member any more" in kim.ok("orders", given[:8])

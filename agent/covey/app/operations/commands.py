@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from covey.app.operations.history import pick_operation
 from covey.app.operations.history_writing import write
@@ -15,6 +15,7 @@ from covey.app.operations.operators import OrderEntry, check_operator, judged, s
 from covey.app.wording import count
 from covey.core.actions.obeying import obeyers
 from covey.core.actions.received import KeptResult, addressees
+from covey.core.actions.reporting import hearers
 from covey.core.actions.results import CommandState
 from covey.core.history.bodies import read_body
 from covey.core.history.operation import Operation, read_operation
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.core.group.manifest import GroupManifest
 
-Outcome: TypeAlias = Literal["done", "failed", "refused", "unknown", "asleep", "waiting", "excluded"]
-OUTCOMES: tuple[Outcome, ...] = ("done", "failed", "refused", "unknown", "asleep", "waiting", "excluded")
+Outcome: TypeAlias = Literal["done", "failed", "refused", "unknown", "asleep", "waiting", "elsewhere", "excluded"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 """What has become of a command on a device, as people count it."""
 
+_OPEN: tuple[Outcome, ...] = ("asleep", "waiting", "elsewhere")
 _AWAY = {"silent", "gone", "stopped"}
 _LATE_US = 120_000_000
 """When a device was last seen is written once a minute: an order that is so young says nothing about it."""
@@ -42,10 +44,10 @@ class DeviceOutcome:
     """What has become of a command on one device, as it reports it; times are microseconds since 1970.
 
     `done`: its program has ended with 0; `failed`: with something else, or it was ended (`code`, `why`). `refused`:
-    nothing was done; `unknown`: the device cannot know. Where nothing has come: `waiting`, or `asleep` since
-    `away_since_us` where the device is not there; `excluded`: it had not said that it obeys commands when this one was
-    given, and never does it. `synchronised` says that its clock could be believed. An output that has gone made room
-    for later ones.
+    nothing was done; `unknown`: the device cannot know. Where nothing has come: `waiting`, `asleep` since
+    `away_since_us` where the device is not there, or `elsewhere` where this device is not told; `excluded`: it had not
+    said that it obeys commands when this one was given, and never does it. `synchronised` says that its clock could be
+    believed. An output that has gone made room for later ones.
     """
 
     device: str
@@ -69,13 +71,17 @@ class DeviceOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CommandReport:
-    """A command: what was ordered, and what has become of it on each device that it is for, or that reported it."""
+    """A command: what was ordered, and what has become of it on each device that it is for, or that reported it.
+
+    `hearers` are the keys of the members whom results go to.
+    """
 
     order: OrderEntry
     action: str
     selector: str
     deadline_us: int | None
     devices: tuple[DeviceOutcome, ...]
+    hearers: tuple[str, ...]
 
     @property
     def outcomes(self) -> Counter[Outcome]:
@@ -85,7 +91,7 @@ class CommandReport:
     @property
     def finished(self) -> bool:
         """Whether every device has reported that can."""
-        return not (self.outcomes["waiting"] or self.outcomes["asleep"])
+        return not any(self.outcomes[each] for each in _OPEN)
 
     @property
     def succeeded(self) -> bool:
@@ -152,7 +158,8 @@ def command_report(device: Device, manifest: GroupManifest, name: str) -> Comman
     addressed = addressees(device.store.groups, manifest, operation)
     results = _counting(addressed, _kept(device, manifest, operation.id))
     devices = _Outcomes(device, manifest, operation).of(_present(manifest, order, addressed), results)
-    return CommandReport(entry, order.action, str(order.selector), order.deadline_us, tuple(devices))
+    keys = tuple(each.hex() for each in hearers(manifest, operation.author))
+    return CommandReport(entry, order.action, str(order.selector), order.deadline_us, tuple(devices), keys)
 
 
 def reported(device: Device, manifest: GroupManifest, order: str) -> int:
@@ -172,6 +179,11 @@ def output_of(device: Device, manifest: GroupManifest, report: CommandReport, na
         what = f"{len(found)} devices match" if found else "no device of this order matches"
         raise LocalError(f"{what} '{name[:70]}'", hint=f"'covey orders {report.order.id[:8]}' shows them")
     [shown] = found
+    if shown.outcome == "elsewhere":
+        raise LocalError(
+            f"what {shown.name} reports of it does not come to this device",
+            hint=f"'covey orders {report.order.id[:8]}' shows whom it goes to",
+        )
     if shown.received_at_us is None:
         raise LocalError(f"{shown.name} has not reported anything yet")
     kept = _kept(device, manifest, OperationId(bytes.fromhex(report.order.id)))
@@ -197,10 +209,10 @@ def tallies(device: Device, manifest: GroupManifest) -> dict[str, Counter[Outcom
             addressed = addressees(device.store.groups, manifest, operation)
             outcomes = {each.device: _outcome(each) for each in _counting(addressed, results)}
             counts: Counter[Outcome] = Counter(outcomes.values())
-            obeying = words.of(order_id)
+            obeying, unreported = words.of(order_id), _unreported(device, manifest, operation.author)
             for each in _present(manifest, order, addressed):
                 if each not in outcomes:
-                    counts["waiting" if each in obeying else "excluded"] += 1
+                    counts[unreported if each in obeying else "excluded"] += 1
             found[order_id.hex()] = +counts
     return found
 
@@ -218,6 +230,11 @@ def _kept(device: Device, manifest: GroupManifest, order: OperationId) -> list[K
 def _counting(addressed: Collection[DeviceKey], results: Iterable[KeptResult]) -> Iterator[KeptResult]:
     """Yield the results that count (docs/protocol.md, "Commands", rules 2 and 3)."""
     return (each for each in results if each.judged or each.device in addressed)
+
+
+def _unreported(device: Device, manifest: GroupManifest, author: DeviceKey) -> Outcome:
+    """Return what is said of a device that obeys and whose result of an author's command is not here."""
+    return "waiting" if device.node.identity.signing_public in hearers(manifest, author) else "elsewhere"
 
 
 def _outcome(kept: KeptResult) -> Outcome:
@@ -241,6 +258,7 @@ class _Outcomes:
         self._now_us = device.clock.wall_us()
         self._given_us = device.store.operations.stored_at_us(manifest.group_id, operation.id)
         self._obeying = obeyers(device.store.operations.nodes(manifest.group_id)).of(operation.id)
+        self._unreported = _unreported(device, manifest, operation.author)
         self._seen, self._peers = device.store.presence.last_seen(), device.store.presence.of_peers()
 
     def of(self, addressed: Iterable[DeviceKey], results: Iterable[KeptResult]) -> list[DeviceOutcome]:
@@ -269,9 +287,11 @@ class _Outcomes:
         )
 
     def _silent(self, key: DeviceKey) -> DeviceOutcome:
-        obeys = key in self._obeying
-        away_since_us = None if key == self._own or not obeys else self._away_since_us(key)
-        outcome: Outcome = "excluded" if not obeys else "waiting" if away_since_us is None else "asleep"
+        away_since_us: int | None = None
+        outcome = self._unreported if key in self._obeying else "excluded"
+        if outcome == "waiting" and key != self._own:
+            away_since_us = self._away_since_us(key)
+            outcome = outcome if away_since_us is None else "asleep"
         return DeviceOutcome(
             *(key.hex(), device_name(key), self._label(key), outcome),
             seen_at_us=self._seen.get(key),

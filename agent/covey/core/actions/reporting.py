@@ -11,6 +11,15 @@ from covey.core.now import Now
 from covey.core.wire.message import MessageType
 
 
+def hearers(group: GroupManifest, author: DeviceKey) -> list[DeviceKey]:
+    """Return whom results of an author's command go to (docs/protocol.md, "Commands"): itself, and the collectors."""
+    return [
+        member.keys.signing_public
+        for member in group.members
+        if (member.keys.signing_public == author or COLLECTOR in member.capabilities) and not member.is_board
+    ]
+
+
 class ResultReporting:
     """Reports results of this device's commands."""
 
@@ -29,10 +38,8 @@ class ResultReporting:
         """
         assert record.result is not None, "it is final"
         body = record.result.to_wire()
-        for member in group.members:
-            key = member.keys.signing_public
-            wanted = key == record.command.author or COLLECTOR in member.capabilities
-            if wanted and key == self._own:
+        for key in hearers(group, record.command.author):
+            if key == self._own:
                 self._kept.keep(group.group_id, key, record.result, now)
-            elif wanted and not member.is_board:
+            else:
                 self._queue.queue(key, MessageType.ORDER_RESULT, group.group_id, body, now)
