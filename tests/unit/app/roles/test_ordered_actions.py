@@ -76,6 +76,16 @@ class Machine:
         self.device.restart()
         self.begin()
 
+    def lose_records(self, incarnation: Incarnation) -> None:
+        """Forget all commands, and go on in another incarnation."""
+        with self.device.store.transaction():
+            for table in ("command", "command_once"):
+                self.device.store.database.run(f"DELETE FROM {table}")
+            self.device.store.incarnations.renew(incarnation)
+        self.restart()
+        self.turn()
+        self.turn()
+
     def turn(self, seconds: float = 61) -> None:
         """Let time go by, and take a turn."""
         self.device.wait(seconds)
@@ -283,19 +293,26 @@ def test_who_has_lost_its_records_says_so_and_repeats_nothing(fleet: Fleet, dead
     order = fleet.order(deadline_us=deadline_us)
     fleet.machine.turn(0)
     fleet.machine.become()
-    with fleet.ben.store.transaction():
-        for table in ("command", "command_once"):
-            fleet.ben.store.database.run(f"DELETE FROM {table}")
-        fleet.ben.store.incarnations.renew(Incarnation(b"another "))
-    fleet.machine.restart()
-    fleet.machine.turn()
-    fleet.machine.turn()
+    fleet.machine.lose_records(Incarnation(b"another "))
     unknown = ("UNKNOWN", results.RECORDS_LOST)
     assert (fleet.machine.effects, fleet.machine.result(order)) == (["note"], None if deadline == "past" else unknown)
     assert len(fleet.machine.obeys_since()) == 2
     fleet.carry()
     fleet.order()
     fleet.machine.turn()
+    assert fleet.machine.effects == ["note", "note"]
+
+
+def test_who_loses_its_records_twice_says_so_of_all_since_it_first_obeyed(fleet: Fleet) -> None:
+    orders = []
+    for incarnation in (b"second  ", b"third   "):
+        orders.append(fleet.order())
+        fleet.machine.turn(0)
+        fleet.machine.become()
+        fleet.machine.lose_records(Incarnation(incarnation))
+        fleet.carry()
+    assert len(fleet.machine.obeys_since()) == 3
+    assert [fleet.machine.result(each) for each in orders] == [("UNKNOWN", results.RECORDS_LOST)] * 2
     assert fleet.machine.effects == ["note", "note"]
 
 
