@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import shutil
@@ -110,10 +111,19 @@ class Broker:
         Raises:
             TransientError: it did not in time.
         """
-        if self._process:
-            reloads = self._count(_RELOADED)
-            self._process.send_signal(signal.SIGHUP)
-            self._wait_until(lambda: self._count(_RELOADED) > reloads, "did not reload its files")
+        process = self._process
+        if process is None:
+            return
+        reloads, asked = self._count(_RELOADED), -math.inf
+
+        def has_reloaded() -> bool:
+            nonlocal asked
+            if time.monotonic() > asked + 1:  # and once more each second: it loses what comes while it still reloads
+                process.send_signal(signal.SIGHUP)
+                asked = time.monotonic()
+            return self._count(_RELOADED) > reloads
+
+        self._wait_until(has_reloaded, "did not reload its files")
 
     def start(self) -> None:
         """Start, and return when it accepts connections.
