@@ -26,7 +26,7 @@ from covey.core.ids import DeviceKey
 from covey.core.link.imprints import Imprints
 from covey.core.link.link_keys import KeptKey, LinkKey, SendingLinks, open_envelope
 from covey.core.link.rates import ReceivingRates
-from covey.core.link.receiver import Arrival, ReceiveLink, ReceiveLinks
+from covey.core.link.receiver import Arrival, ReceiveLinks
 from covey.core.link.records import MessageClass, class_of
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.authorisation import authorise
@@ -195,6 +195,8 @@ class Receiver:
             check_forwarded(parts.membership.groups, message, carrier)
         if message.type is MessageType.ACK:
             return self._receive_acknowledgement(message, now)
+        if message.type is MessageType.HEADS and not parts.membership.groups.hears(message.author):
+            return self._receive_heads(message, now)  # a former member may not know that it is one
         invite = authorise(parts.membership, message, now.wall_us)
         parts.link_keys.note_seen(message.author)
         if not message.link_seq:
@@ -227,11 +229,14 @@ class Receiver:
                 return _Reception(seen=Seen(message.author, news=True), useful=True)
             return _Reception()
         if message.type is MessageType.HEADS:
-            sends = parts.heads.receive(message, now)
-            parts.queue.queue_all(sends, (), now)
-            return _Reception(useful=bool(sends))
+            return self._receive_heads(message, now)
         parts.routes.keep(message.author, read_downward(parts.membership.groups, message))
         return _Reception(useful=True)
+
+    def _receive_heads(self, message: Message, now: Now) -> _Reception:
+        sends = self._parts.heads.receive(message, now)
+        self._parts.queue.queue_all(sends, (), now)
+        return _Reception(useful=bool(sends))
 
     def _receive_sequenced(self, delivery: Delivery, carrier: DeviceKey | None, now: Now) -> _Reception:
         """Deal with a message of a link: each is taken once, and answered whenever it comes."""
@@ -244,14 +249,12 @@ class Receiver:
             self._drop(error, message.author)
             return _Reception(seen=known)
         if carrier is None and self._parts.imprints.is_rival(message, link):  # a board begins anew with each start
-            return self._refuse_rival(message, link, now)
+            return self._refuse_rival(delivery, now)
         if carrier is not None and arrival is Arrival.DUPLICATE:
             self._parts.routes.brought(message.author, carrier, new=False)
         if arrival is Arrival.DUPLICATE:
             self._records.counters.count("duplicates")
-            if delivery.sealed_for is not None and link.has_answered(message.link_seq):
-                keys = self._parts.link_keys
-                keys.fail(message.author, keys.tag(message.author))  # our acknowledgement may not have opened there
+            self._distrust_link_key(delivery)
             link.answer_soon(now.monotonic_us, message.link_seq)
             return _Reception(seen=known)
         outcome = self._handle_or_quarantine(delivery, now)
@@ -269,8 +272,16 @@ class Receiver:
             link.answer_soon(now.monotonic_us, message.link_seq)
         return _Reception(seen=Seen(message.author, news=True), useful=True)
 
-    def _refuse_rival(self, message: Message, link: ReceiveLink, now: Now) -> _Reception:
+    def _distrust_link_key(self, delivery: Delivery) -> None:
+        """Seal the answer to what is sent once more after it was answered: that answer may not have opened there."""
+        message, keys = delivery.message, self._parts.link_keys
+        if delivery.sealed_for is not None and delivery.link.has_answered(message.link_seq):
+            keys.fail(message.author, keys.tag(message.author))
+
+    def _refuse_rival(self, delivery: Delivery, now: Now) -> _Reception:
         """Take nothing of another life of an author, and tell it; what it hears makes it begin a new incarnation."""
+        message, link = delivery.message, delivery.link
+        self._distrust_link_key(delivery)
         link.refuse(message.link_seq, imprint_of(message.raw))
         link.answer_soon(now.monotonic_us, message.link_seq)
         self._drop(RollbackError("another life of its author has used this number"), message.author)

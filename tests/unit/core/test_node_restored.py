@@ -13,7 +13,7 @@ from covey.core.ids import GroupId, Incarnation, LinkSeq
 from covey.core.wire.imprints import UNKNOWN
 from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, write_message
 from covey.core.wire.sequences import SequenceSet
-from covey.limits.link import IMPRINTS_KEPT, RETRY_US_MAX
+from covey.limits.link import IMPRINTS_KEPT, RETRY_US_INITIAL, RETRY_US_MAX
 from tests.durable import DurableDevice
 from tests.fleet import carry, found
 
@@ -170,6 +170,26 @@ def test_numbers_of_another_link_show_that_seqs_are_given_again(make: Make) -> N
     assert not _came(ben, b"new")
     _settle(ann, ben, cat)
     assert _came(ben, b"new") == _each(b"new", 15)
+
+
+def test_an_answer_by_a_link_that_the_restored_state_lacks_is_sealed_when_it_is_asked_for_again(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    image = _image(ann)
+    for number in range(3):
+        _blobs(ben, group_id, b"by link %d" % number, 12)
+        ben.maintain()
+        carry(ann, ben)
+    _blobs(ann, group_id, b"lost", 3)
+    carry(ann, ben)
+    _write_back(ann, image)
+    assert ben.node.state.link_keys.tag(ann.key), "ann has held the key, and does not now"
+    _blobs(ann, group_id, b"new", 3)
+    for _ in range(4):
+        carry(ann, ben)
+        ann.wait(RETRY_US_INITIAL / 1e6)
+    assert _came(ben, b"new") == _each(b"new", 3)
+    assert ann.store.outbox.totals()[0] == 0
 
 
 def test_a_relay_that_repeats_everything_makes_nobody_doubt(make: Make) -> None:

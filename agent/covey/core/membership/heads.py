@@ -6,7 +6,7 @@
    Whoever is told of a lower one, or of less groups than it shares with the author, answers with a report of its own.
    So two that differ exchange two reports at most, and one request each for a group.
 3. A member that still believes in a group that was destroyed is sent the REVOKE; one that was removed the manifests up
-   to its removal, and nothing later. Who shares nothing with this device is not heard at all.
+   to its removal, and nothing later (`former_members.py`). Nothing else is heard of who shares no group with us.
 4. A report, a request and what rule 3 sends go no more often than `pacing.py` says, and not while a control message
    waits for the device: that one may be the news.
 5. Whoever is told of another history of the same group asks for what it lacks (`history/exchange.py`), after the
@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol
 
-from covey.core.group.manifest import read_manifest
 from covey.core.group.messages import Bundle, GroupSend, first_within, pull_to_wire
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import DeviceKey, GroupId
@@ -29,6 +28,7 @@ from covey.core.link.carriage import Carriage
 from covey.core.link.pacing import HeadsPacing
 from covey.core.link.records import MessageClass
 from covey.core.link.send_window import Jitter
+from covey.core.membership.former_members import FormerMembers
 from covey.core.membership.groups import Groups
 from covey.core.membership.records import ControlRecords, GroupRecords
 from covey.core.now import Now
@@ -107,6 +107,7 @@ class HeadsExchange:
         self._histories = histories
         self._pulls = pulls
         self._carriage = carriage
+        self._former = FormerMembers(own, groups, records.groups, carriage, self._may_say)
         self._generation = self._rounds_of = self._histories_generation = -1
         self._digests: dict[GroupId, bytes] = {}
         self._said: dict[DeviceKey, GroupId] = {}
@@ -226,9 +227,12 @@ class HeadsExchange:
         """Take a report; return what it makes necessary (rules 2 and 3).
 
         Raises:
-            RemoteError: malformed.
+            RemoteError: malformed, or by a stranger.
         """
-        report, device = HeadsReport.from_wire(message.body), message.author
+        device = message.author
+        if not self._groups.hears(device):
+            return self._former.receive(message, now)
+        report = HeadsReport.from_wire(message.body)
         self._records.heads.note(device, message.group_id, message.body, now.wall_us)
         sends: list[GroupSend] = []
         answers = report.wants_answer
@@ -263,7 +267,7 @@ class HeadsExchange:
         if not self._lists(trust, self._own):
             return []
         if not self._lists(trust, device):
-            return self._removal_for(head, device, now) if head.version < own.version else []
+            return self._former.tell(head, device, now) if head.version < own.version else []
         differs = own.digest != head.digest and head.version >= own.version
         manifests = self._ask(head, own, device, now) if differs else []
         return [*manifests, *self._ask_history(head, own, device, now)]
@@ -286,20 +290,6 @@ class HeadsExchange:
         from_version = own.version + (head.version > own.version) - back
         body = pull_to_wire(max(1, from_version))
         return [GroupSend(device, MessageType.GROUP_PULL, own.group_id, body)]
-
-    def _removal_for(self, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
-        """Return the manifests up to the first one that does not list a device."""
-        manifests: list[bytes] = []
-        for raw in self._records.groups.manifests_from(head.group_id, head.version, BUNDLE_MANIFESTS):
-            manifests.append(raw)
-            if read_manifest(raw, verify=False).member(device) is None:
-                break
-        fitting = first_within(manifests, self._carriage.maximum_payload)
-        key = ("told", device, head.group_id)
-        if not fitting or not self._may_say(key, device, head.digest, now.monotonic_us):
-            return []
-        body = Bundle(fitting).to_wire()
-        return [GroupSend(device, MessageType.GROUP_MANIFEST, head.group_id, body)]
 
     def _end_for(self, trust: GroupTrust, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         """Return the REVOKE of a group, after the manifests that it may rest on."""

@@ -239,16 +239,36 @@ def test_of_two_groups_the_report_says_which_one_differs(make: Make) -> None:
 # -- those who mean ill -----------------------------------------------------------------------------------------------
 
 
-def test_what_a_removed_device_says_sets_nothing_going(make: Make) -> None:
+def test_who_was_removed_hears_of_it_from_any_member(make: Make) -> None:
+    """Whoever removed it tells it; but that one's state may be lost, or an earlier one restored."""
+    world = Stolen(make)
+    _report(world.mal, world.ben, *world.mal.node.heads.report(world.ben.key).heads)
+    _meet(world.ben, world.mal)
+    assert world.mal.node.groups.joined() == []
+    assert world.ben.store.outbox.totals()[0] == len(_queued(world.ben, world.sam) + _queued(world.ben, world.ann))
+    world.ben.wait(_HOUR_S)
+    world.ben.maintain()
+    assert world.ben.node.groups.address(world.mal.key) is None, "it knows, and is spoken to no more"
+
+
+def test_what_a_removed_device_says_sets_nothing_else_going(make: Make) -> None:
     world = Stolen(make)
     ben, mal = world.ben, world.mal
-    before = ben.store.outbox.totals()
     for number in range(100):
         _acknowledge(mal, ben, GroupId(bytes([number + 1]) * 32))
         _report(mal, ben, GroupHead(world.group_id, 1 + number, bytes([number]) * 16), asks=True)
-    assert not [each for each in _meet(ben, seconds=60) if each.recipient == mal.key]
-    assert ben.store.outbox.totals() == before
+    assert not [each for each in _meet(ben, seconds=1) if each.recipient == mal.key and each.entry is None]
+    assert _queued(ben, mal) == [MessageType.GROUP_MANIFEST], "the news of its removal, once"
     assert mal.key not in ben.store.heads.seen_at()
+
+
+def test_who_was_never_a_member_is_told_nothing(make: Make) -> None:
+    world, stranger = Stolen(make), make("stranger")
+    ben = world.ben
+    for version in range(1, 9):
+        _report(stranger, ben, GroupHead(world.group_id, version, b"heads".ljust(16)), asks=True)
+    assert _queued(ben, stranger) == []
+    assert ben.node.groups.address(stranger.key) is None
 
 
 def test_a_member_that_says_one_thing_after_another_is_asked_and_told_at_a_pace(make: Make) -> None:

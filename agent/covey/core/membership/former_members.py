@@ -1,0 +1,98 @@
+"""Who was removed, and does not know: what it is sent (docs/protocol.md, "Heads", rules 3 and 4).
+
+1. It is sent the manifests up to the first one that does not list it, and nothing later.
+2. Whoever issued that one tells it by itself; but its state may be restored, lost or gone. So any member answers the
+   report of a former member, which names a group of which a manifest here lists it. Nothing else that it says is heard.
+3. It is told as often as `pacing.py` says, and not while a control message waits for it. Those whom only what is void
+   has let in are no former members: an ex-member may have made them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from covey.core.group.manifest import Member, read_manifest
+from covey.core.group.messages import Bundle, GroupSend, first_within
+from covey.core.ids import DeviceKey
+from covey.core.link.carriage import Carriage
+from covey.core.membership.groups import Groups
+from covey.core.membership.records import GroupRecords
+from covey.core.now import Now
+from covey.core.wire.heads import GroupHead, HeadsReport
+from covey.core.wire.message import Message, MessageType
+from covey.errors import NotAMemberError
+from covey.limits.group import BUNDLE_MANIFESTS
+
+MaySay = Callable[[tuple[object, ...], DeviceKey, bytes, int], bool]
+"""Says whether something (the key) may go to a device now, as what it is about stands; and notes that it does."""
+
+
+class _Removal(NamedTuple):
+    member: Member
+    manifests: list[bytes]
+
+
+class FormerMembers:
+    """Tells devices that were removed, whoever removed them."""
+
+    def __init__(
+        self, own: DeviceKey, groups: Groups, records: GroupRecords, carriage: Carriage, may_say: MaySay
+    ) -> None:
+        self._own = own
+        self._groups = groups
+        self._records = records
+        self._carriage = carriage
+        self._may_say = may_say
+
+    def receive(self, message: Message, now: Now) -> list[GroupSend]:
+        """Take the report of a device that shares no group with this one; return what tells it of its removal.
+
+        Raises:
+            RemoteError: malformed, or it was never a member.
+        """
+        device, sends, known = message.author, list[GroupSend](), False
+        for head in HeadsReport.from_wire(message.body).heads:
+            removal = self._removal(head, device)
+            if removal is not None:
+                known = True
+                sends += self._tell(removal, head, device, now)
+                if sends:
+                    self._groups.addresses.keep_notifying([removal.member])
+        if not known:
+            raise NotAMemberError("a HEADS by a stranger")
+        if sends:
+            self._groups.readdress()
+        return sends
+
+    def tell(self, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
+        """Return what tells of its removal a device that is a member of another group; nothing where it is too soon."""
+        removal = self._removal(head, device)
+        return self._tell(removal, head, device, now) if removal is not None else []
+
+    def _removal(self, head: GroupHead, device: DeviceKey) -> _Removal | None:
+        """Return the manifests that lead from what a device holds to its removal; None where it was not removed."""
+        trust = self._groups.trust_of(head.group_id)
+        if trust is None or trust.current is None or self._groups.is_revoked(head.group_id):
+            return None
+        if trust.current.member(self._own) is None or trust.current.member(device) is not None:
+            return None
+        if device in trust.void_members():
+            return None
+        manifests: list[bytes] = []
+        listed: Member | None = None
+        for raw in self._records.manifests_from(head.group_id, head.version, BUNDLE_MANIFESTS):
+            manifests.append(raw)
+            member = read_manifest(raw, verify=False).member(device)
+            if member is None and listed is not None:
+                break
+            listed = member or listed
+        return _Removal(listed, manifests) if listed is not None and not listed.is_board else None
+
+    def _tell(self, removal: _Removal, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
+        fitting = first_within(removal.manifests, self._carriage.maximum_payload)
+        key = ("told", device, head.group_id)
+        if not fitting or not self._may_say(key, device, head.digest, now.monotonic_us):
+            return []
+        body = Bundle(fitting).to_wire()
+        return [GroupSend(device, MessageType.GROUP_MANIFEST, head.group_id, body)]
