@@ -56,7 +56,7 @@ class FormerMembers:
             removal = self._removal(head, device)
             if removal is not None:
                 known = True
-                sends += self._tell(removal, head, device, now)
+                sends += self._notify(removal, head, device, now)
                 if sends:
                     self._groups.addresses.keep_notifying([removal.member])
         if not known:
@@ -65,10 +65,10 @@ class FormerMembers:
             self._groups.readdress()
         return sends
 
-    def tell(self, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
+    def notice(self, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         """Return what tells of its removal a device that is a member of another group; nothing where it is too soon."""
         removal = self._removal(head, device)
-        return self._tell(removal, head, device, now) if removal is not None else []
+        return self._notify(removal, head, device, now) if removal is not None else []
 
     def _removal(self, head: GroupHead, device: DeviceKey) -> _Removal | None:
         """Return the manifests that lead from what a device holds to its removal; None where it was not removed."""
@@ -89,7 +89,7 @@ class FormerMembers:
             listed = member or listed
         return _Removal(listed, manifests) if listed is not None and not listed.is_board else None
 
-    def _tell(self, removal: _Removal, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
+    def _notify(self, removal: _Removal, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         fitting = first_within(removal.manifests, self._carriage.maximum_payload)
         key = ("told", device, head.group_id)
         if not fitting or not self._may_say(key, device, head.digest, now.monotonic_us):

@@ -267,7 +267,7 @@ class HeadsExchange:
         if not self._lists(trust, self._own):
             return []
         if not self._lists(trust, device):
-            return self._former.tell(head, device, now) if head.version < own.version else []
+            return self._former.notice(head, device, now) if head.version < own.version else []
         differs = own.digest != head.digest and head.version >= own.version
         manifests = self._ask(head, own, device, now) if differs else []
         return [*manifests, *self._ask_history(head, own, device, now)]
