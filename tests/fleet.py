@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable
@@ -132,6 +133,25 @@ class Device:
         """End the process."""
         if hasattr(self, "store"):
             self.store.close()
+
+    def copy_state(self) -> Path:
+        """Copy the state as it is, and go on; return the copy."""
+        copy = self.path.with_name(f"{self.name} copy")
+        self.stop()
+        shutil.copy(self.path, copy)
+        self.restart()
+        return copy
+
+    def return_to(self, copy: Path | None) -> None:
+        """Put a copy of the state, or nothing, in its place, as is noticed at the next start."""
+        self.stop()
+        for file in (self.path, *self.path.parent.glob(f"{self.name}-*")):
+            file.unlink()
+        if copy is not None:
+            shutil.copy(copy, self.path)
+        with closing(open_store(self.path, Incarnation(self.rng(INCARNATION_BYTES)))) as store, store.transaction():
+            store.incarnations.renew(Incarnation(self.rng(INCARNATION_BYTES)))
+        self.restart()
 
     def _open(self) -> SqliteStore:
         return self._opens(self.path, Incarnation(self.rng(INCARNATION_BYTES)), self.outbox_bytes)

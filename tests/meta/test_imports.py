@@ -18,7 +18,7 @@ _LEAVES = ("covey.core.group", "covey.core.pairing", "covey.core.telemetry", "co
 _LINK = (*_WIRE, *_LEAVES, "covey.core.link", "covey.core.presence.status")
 _MACHINES = (
     *(*_LINK, "covey.core.membership", "covey.core.presence", "covey.core.history"),
-    *("covey.core.routing", "covey.core.collectors", "covey.core.settings", "covey.core.actions"),
+    *("covey.core.routing", "covey.core.collectors", "covey.core.orders", "covey.core.settings", "covey.core.actions"),
 )
 _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.errors": (),

@@ -133,6 +133,7 @@ _OUR_OWN = {
     "ACTION_READ_BYTES": "this device's own rhythm",
     "WAITING_COMMANDS": "this device's own queue",
     "LOST_COMMANDS": "this device's own reports",
+    "RESULTS_RESENT": "this device's own reports",
     "ACTION_TRIES": "this device's patience",
     "CLOCK_SETTLES_US": "this device's patience",
 }

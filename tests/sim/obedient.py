@@ -6,7 +6,6 @@ Its power goes inside of commits and between them. What it lets hold is a file: 
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from covey.config.settings import Config, OperationsConfig
 from covey.core.history.history import History
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import Scalar
-from covey.core.ids import INCARNATION_BYTES, GroupId, Incarnation, key_text
+from covey.core.ids import GroupId, Incarnation, key_text
 from covey.core.orders.authority import Pins
 from covey.core.settings.obedience import Effect, Obedience
 from covey.core.settings.states import SettingState
@@ -131,36 +130,18 @@ class Obedient(Device):
     def back_up(self) -> None:
         """Copy the state as it is, once."""
         if self._backup is None:
-            self.stop()
-            self._backup = self.path.with_name(f"{self.name} copy")
-            shutil.copy(self.path, self._backup)
-            self.restart()
+            self._backup = self.copy_state()
 
     def restore(self) -> None:
         """Put the copy in the place of the state, as is noticed at the next start."""
-        if self._backup is None:
-            return
-        self.was_restored = True
-        self.stop()
-        for file in self.path.parent.glob(f"{self.name}-*"):
-            file.unlink()
-        shutil.copy(self._backup, self.path)
-        self._renew()
+        if self._backup is not None:
+            self.was_restored = True
+            self.return_to(self._backup)
 
     def lose_state(self) -> None:
         """Lose the database: the keys are all that is left, and the file of what operators set."""
         self.was_restored = True
-        self.stop()
-        for file in (self.path, *self.path.parent.glob(f"{self.name}-*")):
-            file.unlink()
-        self._renew()
-
-    def _renew(self) -> None:
-        store = open_store(self.path, Incarnation(self.rng(INCARNATION_BYTES)))
-        with store.transaction():
-            store.incarnations.renew(Incarnation(self.rng(INCARNATION_BYTES)))
-        store.close()
-        self.restart()
+        self.return_to(None)
 
     # -- what its owner lets operators set, and what follows of it (`obedience.Owner`, `ordered_settings.Layer`) -------
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from covey.adapters.sqlite.commands import CommandTables
+from covey.adapters.sqlite.sent_reports import SentReportTable
 from covey.app.roles.ordered_actions import OrderedActions
 from covey.core.actions import execution as execution_module
 from covey.core.actions.definition import Ends
@@ -86,7 +87,7 @@ class CommandWorld(OrderWorld):
         return self.network.now.wall_us
 
     def fail(self) -> None:
-        """End something, or have it lose some of its state, or all of it; the first operator keeps it, and is told."""
+        """End something, or have it lose some of its state, or all of it; the first operator loses some at the end."""
         fault = self.chance.random()
         device = self.chance.choice(self.commanded[0 if fault < 0.5 else 1 :])
         if fault < 0.3:
@@ -125,7 +126,7 @@ class CommandWorld(OrderWorld):
         known = obeyers(self.idle.store.operations.nodes(self.group_id))
         for each in self._counting(self.commanded[0]):
             author = next(device for device in self.devices if device.key == each.author)
-            if not isinstance(author, Commanded) or author.was_restored:
+            if not isinstance(author, Commanded):
                 continue
             for device in self.commanded:
                 owed = device.key in known.of(each.id) and self._is_owed(device, each)
@@ -175,6 +176,7 @@ def _run(folder: Path, seed: int) -> CommandWorld:
     chance = world.chance
     world.sticks.append(tuple(world.idle.operations(world.group_id)))
     removal_at = chance.randrange(2, _ROUNDS)
+    world.operators[0].back_up()
     for number in range(_ROUNDS):
         world.network.apart = set(chance.sample(world.devices, chance.choice((0, 0, 1))))
         for device in world.obedient:
@@ -217,6 +219,12 @@ def _become_quiet(world: CommandWorld) -> None:
     assert removal is not None
     world.network.run(lambda: second.store.operations.held(world.group_id, removal.id) is not None)
     world.say(second, Approval(removal.id))
+    _settle(world)
+    first.restore()  # to before it gave any command, and yet it is to know what became of all
+    _settle(world)
+
+
+def _settle(world: CommandWorld) -> None:
     for device in world.obedient:
         world.say(device, Note("text/plain", b"heard"))
     world.network.run(lambda: _in_step(world))
@@ -277,6 +285,7 @@ _MISTAKES: dict[str, tuple[object, str, object]] = {
     "once-ids are nothing": (CommandTables, "used", lambda *_: False),
     "deadlines are nothing": (execution_module, "_check", _without_deadline),
     "results are not told": (OrderedActions, "_queue", lambda *_: None),
+    "what was told once is not told again": (SentReportTable, "note_lacking", lambda *_: None),
 }
 
 

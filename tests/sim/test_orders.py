@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from covey.adapters.sqlite.settings import SettingReports
+from covey.adapters.sqlite.sent_reports import SentReportTable
 from covey.app.roles import ordered_settings
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, read_manifest
 from covey.core.history.bodies import Note, read_body
@@ -447,7 +447,7 @@ _MISTAKES: dict[str, tuple[object, str, object]] = {
     "no removal counts": (authority_module._Weighing, "_removals", lambda *_: 0),
     "the first order holds": (GroupSettings, "of", _first_wins),
     "nothing is refused": (Obedience, "_judged", lambda _self, desired, _given: (_unjudged(desired), None)),
-    "what was reported once is not reported again": (SettingReports, "note_lacking", lambda *_: None),
+    "what was reported once is not reported again": (SentReportTable, "note_lacking", lambda *_: None),
 }
 
 

@@ -125,7 +125,7 @@ def _row(each: DeviceOutcome) -> tuple[object, ...]:
     if each.ended_at_us is not None:
         ended = date_text(each.ended_at_us) + ("" if each.synchronised else " (its clock is not sure)")
     output = None
-    if each.output_bytes:
+    if each.output_bytes or each.cut:
         output = f"{each.output_bytes} B" + (", cut" if each.cut else "") + ("" if each.output_kept else ", gone")
     why = printable(each.why, _SHOWN) or each.code
     if each.outcome == "excluded":

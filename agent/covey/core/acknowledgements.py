@@ -30,8 +30,8 @@ class HeldPlaces(Protocol):
 class SentReports(Protocol):
     """What was reported to others."""
 
-    def note_lacking(self, member: DeviceKey, first: int, last: int) -> None:
-        """Note that a member lacks what was sent at some places of its queue, both included."""
+    def note_lacking(self, recipient: DeviceKey, first: int, last: int) -> None:
+        """Note that a recipient lacks what was sent at some places of its queue, both included."""
 
 
 class AcknowledgementRecords(Protocol):
@@ -46,8 +46,8 @@ class AcknowledgementRecords(Protocol):
         """Messages that wait for their recipients."""
 
     @property
-    def setting_reports(self) -> SentReports:
-        """The reports of settings that were sent."""
+    def sent_reports(self) -> SentReports:
+        """What was reported of orders, and to whom."""
 
     @property
     def received(self) -> ReceivedRecords:
@@ -113,7 +113,7 @@ class Acknowledgements:
         if gone:
             self._resumptions[author, span.incarnation] = Resumption(tuple(gone))
             for first, last in gone:
-                self._records.setting_reports.note_lacking(author, span.base + first, span.base + last)
+                self._records.sent_reports.note_lacking(author, span.base + first, span.base + last)
         if begun:
             return RollbackDetected(author)
         return Seen(author, news=True) if freed else None

@@ -41,6 +41,7 @@ from covey.core.membership.membership import Membership
 from covey.core.membership.past import Past
 from covey.core.now import Now
 from covey.core.order_messages import OrderMessages
+from covey.core.orders.reports import Reports
 from covey.core.outcome import Handler, Seen
 from covey.core.presence.heartbeat import Heartbeat, LastWill
 from covey.core.publishing import Publishing
@@ -88,8 +89,7 @@ class Node:
         self.groups = Groups(identity, records)
         self.membership = Membership(identity, self.groups, records, rng, state.carriage)
         self.routes = BoardRoutes(records.carriers)
-        self._records = records
-        self._jitter = jitter
+        self._records, self._jitter = records, jitter
         self._maintenance_at_us = 0
         self.discarded = False
         """Whether a transaction of a role failed, so that another node is to take this one's place."""
@@ -129,9 +129,10 @@ class Node:
         )
         history_messages = HistoryMessages(history, self.membership, maintenance, records.counters)
         self.history_import = HistoryImport(self.membership, past, history, self.actions, records.counters)
-        self.setting_reports = SettingReporting(records.setting_reports, queue)
+        reports = Reports(records.sent_reports, queue)
+        self.setting_reports = SettingReporting(records.setting_reports, reports)
         self.order_results = ReceivedResults(self.groups, records)
-        self.results = ResultReporting(own, queue, self.order_results)
+        self.results = ResultReporting(own, reports, self.order_results)
         handlers = {
             **group_messages.handlers(),
             **history_messages.handlers(),

@@ -38,6 +38,7 @@ from covey.core.membership.records import (
     RequestRecords,
     VoteRecords,
 )
+from covey.core.orders.reports import SentReportRecords
 from covey.core.presence.heartbeat import PresenceRecords
 from covey.core.routing.forwarding import RouteRecords
 from covey.core.settings.reporting import SettingReportRecords
@@ -58,6 +59,13 @@ class NodeGroups(GroupRecords, NamedManifestRecords, Protocol):
 
 class NodePresence(SeenRecords, PresenceRecords, Protocol):
     """When other devices were last seen, and what they reported."""
+
+
+class NodeSentReports(SentReportRecords, Protocol):
+    """What was reported of orders, and to whom."""
+
+    def note_lacking(self, recipient: DeviceKey, first: int, last: int) -> None:
+        """Note that a recipient lacks what was sent at some places of its queue, both included."""
 
 
 class InboxRecords(Protocol):
@@ -157,8 +165,12 @@ class Records(Protocol):
         """The members from whom histories are being fetched."""
 
     @property
+    def sent_reports(self) -> NodeSentReports:
+        """What was reported of orders, and to whom."""
+
+    @property
     def setting_reports(self) -> SettingReportRecords:
-        """What was reported of settings, and to whom."""
+        """What members reported of settings."""
 
     @property
     def order_results(self) -> ResultRecords:

@@ -47,6 +47,9 @@ RESULTS_OF_ONE = 1_024
 """Results of one device in one group that others keep, the last ones: more commands to one device than anybody reads
 about."""
 
+RESULTS_RESENT = 256
+"""Results that a device sends once more in a minute to those who lack them: whoever says so is not to keep it busy."""
+
 RESULT_OUTPUT_BYTES_OF_ONE = 4 * MIB
 """The outputs of one device in one group that others keep, the last ones; the rows stay."""
 

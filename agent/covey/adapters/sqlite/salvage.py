@@ -237,6 +237,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "reported_setting": (("group_id", "device"), _sound_report),
     "order_result": (("id",), _sound_result),
     "order_output": (("id",), _anything),
+    "sent_report": (("id",), _anything),
     "vote": (("group_id", "raw"), _anything),
     "ahead": (("id",), _anything),
     "revocation": (("group_id",), _anything),

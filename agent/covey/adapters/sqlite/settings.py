@@ -7,19 +7,13 @@ from typing import Any
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.events import EventTable
-from covey.adapters.sqlite.rows import PLACE_BITS
 from covey.core.history.orders import Scalar
-from covey.core.ids import DeviceKey, GroupId, Incarnation, Place
+from covey.core.ids import DeviceKey, GroupId, Incarnation
 from covey.core.settings.ordered import HeldValue, OrderedSetting
-from covey.core.settings.reporting import KeptReport, SentReport
+from covey.core.settings.reporting import KeptReport
 from covey.core.settings.states import SettingState
 
 _COLUMNS = "key, group_id, operation, author, state, held, former, code, why, tries, own"
-_WAITING = f"peer.id << {PLACE_BITS} | setting_report_sent.place"
-_WAITS = f"EXISTS (SELECT 1 FROM peer JOIN outbox ON outbox.id = {_WAITING} WHERE signing_public = member)"  # noqa: S608
-
-_KNOWN = "EXISTS (SELECT 1 FROM peer WHERE signing_public = member AND place > base)"
-"""Of this incarnation: what an earlier one sent, its recipient can lack without saying so."""
 
 
 class OrderedSettingTable:
@@ -63,33 +57,11 @@ class OrderedSettingTable:
 
 
 class SettingReports:
-    """What was reported of this device's settings, and what other devices report of theirs."""
+    """What other devices report of their settings."""
 
     def __init__(self, database: Database, events: EventTable) -> None:
         self._database = database
         self._events = events
-
-    def sent(self, group_id: GroupId, member: DeviceKey) -> SentReport | None:
-        """Return what a member was told last; None where that is nothing."""
-        row = self._database.first(
-            f"SELECT CASE WHEN {_KNOWN} OR {_WAITS} THEN digest ELSE x'' END, {_WAITS} "  # noqa: S608 - our names
-            "FROM setting_report_sent WHERE group_id = ? AND member = ?",
-            (group_id, member),
-        )
-        return None if row is None else SentReport(row[0], waits=bool(row[1]))
-
-    def note_sent(self, group_id: GroupId, member: DeviceKey, digest: bytes, place: Place) -> None:
-        """Note that a report waits for a member, at a place of its queue."""
-        self._database.run(
-            "INSERT OR REPLACE INTO setting_report_sent VALUES (?, ?, ?, ?)", (group_id, member, digest, place)
-        )
-
-    def note_lacking(self, member: DeviceKey, first: int, last: int) -> None:
-        """Note that a member lacks what was sent at some places of its queue, both included."""
-        self._database.run(
-            "UPDATE setting_report_sent SET digest = x'' WHERE member = ? AND place BETWEEN ? AND ?",
-            (member, first, last),
-        )
 
     def keep(self, group_id: GroupId, device: DeviceKey, report: KeptReport) -> None:
         """Keep what a device reports, in place of what it reported before."""
@@ -109,8 +81,7 @@ class SettingReports:
 
     def forget(self, group_id: GroupId) -> None:
         """Forget what was reported in a group."""
-        for table in ("setting_report_sent", "reported_setting"):
-            self._database.run(f"DELETE FROM {table} WHERE group_id = ?", (group_id,))  # noqa: S608 - our names
+        self._database.run("DELETE FROM reported_setting WHERE group_id = ?", (group_id,))
 
 
 def ordered_setting(row: dict[str, Any]) -> OrderedSetting:

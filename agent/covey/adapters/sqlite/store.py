@@ -48,6 +48,7 @@ from covey.adapters.sqlite.progress import moving
 from covey.adapters.sqlite.quarantine import Quarantine
 from covey.adapters.sqlite.received import Received
 from covey.adapters.sqlite.reserved_space import ReservedSpace
+from covey.adapters.sqlite.sent_reports import SentReportTable
 from covey.adapters.sqlite.settings import OrderedSettingTable, SettingReports
 from covey.core.ids import INCARNATION_BYTES, Incarnation
 from covey.limits.storage import LOG_BYTES, OUTBOX_BYTES
@@ -131,12 +132,13 @@ class SqliteStore:
         self.announcements = Announcements(database)
         self.catching_up = CatchingUp(database)
         self.ordered_settings = OrderedSettingTable(database, self.events)
+        self.sent_reports = SentReportTable(database)
         self.setting_reports = SettingReports(database, self.events)
         self.order_results = OrderResultTables(database, self.events)
         self.commands = CommandTables(database)
-        families = (self.operations, self.setting_reports, self.order_results, self.commands)
+        orders = (self.commands, self.order_results, self.setting_reports, self.sent_reports)
         self.invited_operators = InvitedOperators(database)
-        self.groups = GroupTables(database, families, self.invited_operators)
+        self.groups = GroupTables(database, (self.operations, *orders), self.invited_operators)
         self.personal = PersonalTables(database)
         self.votes = Votes(database)
         self.ahead = MessagesAhead(database)

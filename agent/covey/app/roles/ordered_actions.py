@@ -7,15 +7,15 @@ waits for a program: a turn looks, and goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from covey.core.actions.definition import Ends
 from covey.core.actions.execution import Begun, End, Execution
 from covey.core.actions.given import NewCommands
-from covey.core.actions.received import without_output
 from covey.core.actions.records import CommandRecord, CommandRecords, Moment, ObeyedSince
-from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState, in_words
+from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState, as_remembered, in_words
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.orders import Obeying
 from covey.core.ids import GroupId, Incarnation, OperationId, device_name
@@ -103,7 +103,7 @@ class OrderedActions:
         """By which judgement of a group's commands what it says was taken."""
         self._started_us: int | None = None
         self._seen: tuple[int, int] | None = None
-        self._look_at_us = 0
+        self._look_at_us = self._lacked_at_us = 0
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Do what is due; return when to be called next, in monotonic microseconds."""
@@ -116,6 +116,9 @@ class OrderedActions:
             self._seen, self._look_at_us = seen, now.monotonic_us + _LOOK_US
         busy = self._advance(now, moment)
         reported = self._report_results(node, now)
+        if now.monotonic_us >= self._lacked_at_us:
+            self._lacked_at_us = now.monotonic_us + _LOOK_US
+            self._queue_lacked(node, now)
         if busy:
             return now.monotonic_us + _RUNNING_US
         return self._look_at_us if reported else min(self._look_at_us, now.monotonic_us + _RETRY_US)
@@ -240,7 +243,7 @@ class OrderedActions:
     def _report_results(self, node: Node, now: Now) -> bool:
         """Queue what is not reported yet; return whether there was room for all."""
         while (record := self._records.next_unreported()) is not None:
-            kept = None if record.result is None else without_output(record.result)
+            kept = None if record.result is None else as_remembered(record.result)
             try:
                 with self._store.transaction():
                     self._queue(node, record, now)
@@ -248,6 +251,12 @@ class OrderedActions:
             except LocalError:  # the outbox is full
                 return False
         return True
+
+    def _queue_lacked(self, node: Node, now: Now) -> None:
+        """Queue what some lack that were sent it; where there is no room, the next look does."""
+        joined = {group.group_id: group for group in node.groups.joined()}
+        with suppress(LocalError), self._store.transaction():
+            node.results.queue_lacked(joined.get, self._records.record, now)
 
     def _queue(self, node: Node, record: CommandRecord, now: Now) -> None:
         try:

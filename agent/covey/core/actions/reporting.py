@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from covey.core.actions.received import ReceivedResults
 from covey.core.actions.records import CommandRecord
+from covey.core.actions.results import OrderResult
 from covey.core.group.manifest import COLLECTOR, GroupManifest
-from covey.core.ids import DeviceKey
-from covey.core.link.send_queue import SendQueue
+from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.now import Now
+from covey.core.orders.reports import Lacked, Report, Reports, Subject
 from covey.core.wire.message import MessageType
+from covey.limits.actions import RESULTS_RESENT
 
 
 def hearers(group: GroupManifest, author: DeviceKey) -> list[DeviceKey]:
@@ -23,9 +27,9 @@ def hearers(group: GroupManifest, author: DeviceKey) -> list[DeviceKey]:
 class ResultReporting:
     """Reports results of this device's commands."""
 
-    def __init__(self, own: DeviceKey, queue: SendQueue, kept: ReceivedResults) -> None:
+    def __init__(self, own: DeviceKey, reports: Reports, kept: ReceivedResults) -> None:
         self._own = own
-        self._queue = queue
+        self._reports = reports
         self._kept = kept
 
     def queue(self, group: GroupManifest, record: CommandRecord, now: Now) -> None:
@@ -37,9 +41,40 @@ class ResultReporting:
             LocalError: the outbox is full: then the caller rolls back.
         """
         assert record.result is not None, "it is final"
-        body = record.result.to_wire()
+        report = _report(group.group_id, record.result)
         for key in hearers(group, record.command.author):
             if key == self._own:
                 self._kept.keep(group.group_id, key, record.result, now)
             else:
-                self._queue.queue(key, MessageType.ORDER_RESULT, group.group_id, body, now)
+                self._reports.send(key, report, now)
+
+    def queue_lacked(
+        self,
+        joined: Callable[[GroupId], GroupManifest | None],
+        record: Callable[[OperationId], CommandRecord | None],
+        now: Now,
+    ) -> None:
+        """Queue results once more for those who lack them (`orders/reports.py`, rule 2), some of them.
+
+        `joined` gives a group that this device is in, `record` what is kept of a command: its output has gone.
+
+        Raises:
+            LocalError: the outbox is full: then the caller rolls back.
+        """
+
+        def lacked_report(lacked: Lacked) -> Report | None:
+            group, kept = joined(lacked.group_id), record(OperationId(lacked.subject))
+            if group is None or kept is None or kept.result is None:
+                return None
+            return (
+                _report(group.group_id, kept.result)
+                if lacked.recipient in hearers(group, kept.command.author)
+                else None
+            )
+
+        self._reports.send_lacked(RESULTS_RESENT, lacked_report, now)
+
+
+def _report(group_id: GroupId, result: OrderResult) -> Report:
+    """Return a result as a report. Nothing changes it: its digest is that of nothing."""
+    return Report(MessageType.ORDER_RESULT, group_id, Subject(result.order), b"", result.to_wire())

@@ -8,7 +8,7 @@ believed at each of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from covey.core.ids import OperationId
@@ -130,6 +130,11 @@ class OrderResult:
             code,
             why,
         )
+
+
+def as_remembered(result: OrderResult) -> OrderResult:
+    """Return a result as its device remembers it once it is reported: of its output, that there was some."""
+    return replace(result, output=b"", cut=result.cut or bool(result.output))
 
 
 IN_WORDS = ("done", "failed", "refused", "unknown")

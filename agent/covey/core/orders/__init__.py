@@ -3,5 +3,6 @@
 Rules: every member takes every order into its history, so that all hold the same; each device judges by itself, from
 what its owner has pinned, whether one counts. No capability and no manifest makes anybody an operator.
 
-Read `selector.py` (whom an order is for), `nodes.py` (what is kept of orders), then `authority.py` (whose word counts).
+Read `selector.py` (whom an order is for), `nodes.py` (what is kept of orders), then `authority.py` (whose word counts);
+`reports.py` decides to whom it is reported what became of them, and when again.
 """

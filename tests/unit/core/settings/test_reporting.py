@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +90,10 @@ def test_who_goes_back_to_an_old_state_is_told_again(tmp_path: Path) -> None:
     ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
     group_id = found(ann, ben)
     carry(ann, ben)
-    ben.stop()
-    copy = tmp_path / "copy"
-    shutil.copy(ben.path, copy)
-    ben.restart()
+    copy = ben.copy_state()
     _report(ann, group_id, ben, _setting("a"))
     carry(ann, ben)
-    _restore(ben, copy)
+    ben.return_to(copy)
     assert ben.store.setting_reports.of(group_id, ann.key) is None
     ann.blob(group_id, b"its acknowledgement shows what is lacking")
     carry(ann, ben)
@@ -122,17 +118,6 @@ def test_everybody_is_told_again_in_another_incarnation(tmp_path: Path) -> None:
         _report(ann, group_id, ben, _setting("a"))
         assert ann.store.outbox.totals()[0] == expected
         carry(ann, ben)
-
-
-def _restore(device: Device, copy: Path) -> None:
-    device.stop()
-    for file in device.path.parent.glob(f"{device.name}-*"):
-        file.unlink()
-    shutil.copy(copy, device.path)
-    device.restart()
-    with device.store.transaction():
-        device.store.incarnations.renew(Incarnation(device.rng(INCARNATION_BYTES)))
-    device.restart()
 
 
 @pytest.mark.parametrize(

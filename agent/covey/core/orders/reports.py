@@ -1,0 +1,115 @@
+"""Reporting what became of what operators ordered, to each recipient once, and again to who lacks it.
+
+1. A recipient is sent the report of a subject once, and again where that says something else. While one waits for it,
+   none is added: so who is away costs one row.
+2. Whose acknowledgement shows that it lacks a report that no longer waits is sent it again: its state was restored or
+   lost. So is everybody once this device is in another incarnation: no acknowledgement speaks of what was sent before.
+3. Of each recipient the last `RESULTS_OF_ONE` reports of a group are remembered: no recipient keeps more of them.
+
+The subject is an order, or none: then the report says all at once, and the next one takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NewType, Protocol
+
+from covey.core.ids import DeviceKey, GroupId, Place
+from covey.core.link.send_queue import SendQueue
+from covey.core.now import Now
+from covey.core.wire.message import MessageType
+
+Subject = NewType("Subject", bytes)
+"""What a report is of: the id of an order; empty where it says all at once."""
+
+ALL_AT_ONCE = Subject(b"")
+
+
+@dataclass(frozen=True, slots=True)
+class SentReport:
+    """What a recipient was sent last of a subject: its digest.
+
+    `waits` says that it has not acknowledged it yet; `lacks` that it has not got it, or may not have (rule 2).
+    """
+
+    digest: bytes
+    waits: bool
+    lacks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A message that says what became of orders; of two with the same digest the second one is not sent."""
+
+    type: MessageType
+    group_id: GroupId
+    subject: Subject
+    digest: bytes
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Lacked:
+    """A report of one subject that a recipient lacks."""
+
+    group_id: GroupId
+    recipient: DeviceKey
+    subject: Subject
+
+
+class SentReportRecords(Protocol):
+    """What was sent to whom, by its place in the recipient's queue."""
+
+    def sent(self, group_id: GroupId, recipient: DeviceKey, subject: Subject) -> SentReport | None:
+        """Return what a recipient was sent last of a subject; None where that is nothing."""
+
+    def note_sent(self, group_id: GroupId, recipient: DeviceKey, subject: Subject, digest: bytes, place: Place) -> None:
+        """Note that a report waits for a recipient, at a place of its queue (rule 3)."""
+
+    def lacked(self, limit: int) -> list[Lacked]:
+        """Return the first reports of single orders that their recipients lack, in the order of the orders."""
+
+    def forget_sent(self, lacked: Lacked) -> None:
+        """Forget that a recipient was sent a report."""
+
+
+class Reports:
+    """What this device reports."""
+
+    def __init__(self, records: SentReportRecords, queue: SendQueue) -> None:
+        self._records = records
+        self._queue = queue
+
+    def has_sent(self, group_id: GroupId, recipient: DeviceKey, subject: Subject) -> bool:
+        """Say whether a recipient was ever sent a report of a subject."""
+        return self._records.sent(group_id, recipient, subject) is not None
+
+    def send(self, recipient: DeviceKey, report: Report, now: Now) -> bool:
+        """Queue a report for a recipient that lacks it; return whether it has to wait for an earlier one (rule 1).
+
+        Raises:
+            LocalError: the outbox is full: then the caller rolls back.
+        """
+        sent = self._records.sent(report.group_id, recipient, report.subject)
+        if sent is not None and not sent.lacks:
+            if sent.digest == report.digest:
+                return False
+            if sent.waits:
+                return True
+        place = self._queue.queue(recipient, report.type, report.group_id, report.body, now)
+        self._records.note_sent(report.group_id, recipient, report.subject, report.digest, place)
+        return False
+
+    def send_lacked(self, limit: int, report_of: Callable[[Lacked], Report | None], now: Now) -> None:
+        """Queue reports of single orders that their recipients lack, as far as there is one to be sent again (rule 2).
+
+        Raises:
+            LocalError: the outbox is full: then the caller rolls back.
+        """
+        for lacked in self._records.lacked(limit):
+            report = report_of(lacked)
+            if report is None:
+                self._records.forget_sent(lacked)
+            else:
+                self.send(lacked.recipient, report, now)
