@@ -44,6 +44,7 @@ class FormerMember:
         self._world = world
         self._chance = chance
         self._identity = identity(FORMER)
+        world.ledger.parted.add(self._identity.signing_public)  # it acknowledges what it likes
         self._sender = HostileSender(world, self._identity, chance)
         self._known = world.template.known_to_former
         self._latest = self._known

@@ -93,7 +93,7 @@ class Ledger:
         message = read_message(raw, verify=False)
         key = (message.author, message.incarnation, message.seq)
         check(self._sequences.setdefault(key, raw) == raw, "an (author, incarnation, seq) was used twice")
-        link = (message.author, message.incarnation, message.recipient, message.link_seq)
+        link = _link_sequence(message)
         check(link not in self._link_sequences, "a link sequence was used twice")
         self._link_sequences.add(link)
         if message.type is MessageType.GROUP_MANIFEST and message.recipient not in self.members:
@@ -130,9 +130,8 @@ class Ledger:
         That life's acknowledgement may come after all, and has the author send under a new number what has come under
         this one (docs/protocol.md, section 20, what holds).
         """
-        link = (message.author, message.incarnation, message.recipient, message.link_seq)
         lost = self._received_in_lost.get((message.recipient, message.author, message.incarnation), ())
-        return link in self._links_of_lost and any(message.link_seq in received for received in lost)
+        return _link_sequence(message) in self._links_of_lost and any(message.link_seq in received for received in lost)
 
     def land(self, raw: bytes) -> None:
         """Note that a vault manifest lists a segment with this message."""
@@ -259,6 +258,7 @@ class Ledger:
             for key, message in self._withdrawn.items()
             if key[0] == recipient and message.type is MessageType.BLOB
             if key not in self._came | self._excused | self._forgotten
+            if _link_sequence(message) not in self._links_of_lost  # its place there is the lost life's (section 20)
         )
         reported += sum(key[0] == recipient for key in self._to_report - self._came)
         check(lost >= reported, "a loss that its recipient does not count")
@@ -290,3 +290,7 @@ class Ledger:
 def content(message: Message) -> bytes:
     """Return what an application handed over: of telemetry the batch, without the number that it was given."""
     return split_number(message.body)[1] if message.type is MessageType.TELEMETRY else message.body
+
+
+def _link_sequence(message: Message) -> tuple[DeviceKey, Incarnation, DeviceKey, LinkSeq]:
+    return message.author, message.incarnation, message.recipient, message.link_seq

@@ -30,7 +30,7 @@ from tests.sim.store import SimStore
 from tests.sim.template import GUEST, JOINER, MEMBERS, template
 from tests.sim.vault_store import SimKeyFile, VaultStore
 
-_PUBLISHES_BASE, _PUBLISHES_EACH, _PUBLISHES_START = 200, 10, 6
+_PUBLISHES_BASE, _PUBLISHES_EACH, _PUBLISHES_START = 200, 12, 6
 """Most publishes of a seed: so many, with the history that a newcomer catches up with; and for each submission or
 change and each of its recipients, with acknowledgements and whatever fails, and for each start, which acknowledges
 every link anew. A storm of resends needs hundreds for each."""

@@ -466,10 +466,10 @@ class Membership:
         void = [void_members[key] for key in sorted(named & void_members.keys() - {self._own})]
         del void[max(0, VOID_DEVICES - len(self._records.departures.addresses())) :]
         self.groups.addresses.part_from([*gone, *(each for each in void if each not in gone)])
-        if self._own in listed:
-            self.groups.addresses.welcome(listed)
-        elif any(manifest.issuer == self._own for manifest in news):
+        if self._own not in listed and any(manifest.issuer == self._own for manifest in news):
             self.groups.addresses.keep_notifying(after.members)  # that we leave
+        else:  # whoever removed us hears nothing of whom we have removed
+            self.groups.addresses.welcome(listed)
         self.groups.readdress()
         if self._own not in listed:
             if before is None or self._own in known:

@@ -61,6 +61,21 @@ def test_a_removed_device_that_knows_is_forgotten(make: Make) -> None:
     assert ann.store.departures.addresses() == []
 
 
+def test_who_is_removed_no_longer_notifies_whom_it_had_removed(make: Make) -> None:
+    """What it did counts no more: that device is a member, and hears nothing of who is none."""
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id, other = found(ann, ben, mal), found(ann, ben)
+    _remove(ann, ben, group_id)
+    _remove(ben, mal, group_id)
+    assert ben.node.groups.address(mal.key) is not None
+    carry(ann, ben)
+    carry(ann, mal)
+    assert [each.group_id for each in ben.node.groups.joined()] == [other]
+    assert ann.node.groups.group(group_id).member(mal.key) is not None
+    _later(ben, 600_000_000)
+    assert mal.key not in ben.store.outbox.recipients()
+
+
 def _leave(device: Device, group_id: GroupId) -> None:
     with device.store.transaction():
         device.node.actions.leave(group_id, device.now)
