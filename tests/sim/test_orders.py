@@ -249,7 +249,7 @@ def _settle(world: OrderWorld) -> None:
     for device in world.obedient:
         world.say(device, Note("text/plain", b"heard"))
     world.network.run(lambda: _in_step(world))
-    world.network.run(lambda: all(_settled(world, each) for each in world.obedient))
+    world.network.run(lambda: all(_has_reported(world, each) for each in world.obedient) and _obeys(world))
 
 
 def _ids(world: OrderWorld, device: Obedient) -> frozenset[OperationId]:
@@ -261,8 +261,8 @@ def _in_step(world: OrderWorld) -> bool:
     return len(hashes) == 1 and len({_ids(world, each) for each in world.obedient}) == 1
 
 
-def _settled(world: OrderWorld, device: Obedient) -> bool:
-    """Say whether a device has done what it has to, and has told all who are to know, whose state was restored, too."""
+def _has_reported(world: OrderWorld, device: Obedient) -> bool:
+    """Say whether a device tries nothing any more, and all who are to know its state do, whose was restored, too."""
     rows = device.store.ordered_settings.all()
     if any(each.unproven for each in rows):
         return False
@@ -270,10 +270,16 @@ def _settled(world: OrderWorld, device: Obedient) -> bool:
     keys = device.operators.hearers(device.node, world.group_id)
     hearers = [each for each in world.operators if each.key in keys]
     kept = [each.store.setting_reports.of(world.group_id, device.key) for each in hearers]
-    if any((each.body if each is not None else SettingReport(()).to_wire()) != report for each in kept):
-        return False
-    wanted = {key: each.id for key, each in _wanted(world, device).items()}
-    return {each.key: each.operation for each in rows} == wanted
+    return all((each.body if each is not None else SettingReport(()).to_wire()) == report for each in kept)
+
+
+def _obeys(world: OrderWorld) -> bool:
+    """Say whether all that is wanted of each device has been judged by it: that costs most to find out."""
+    return all(
+        {each.key: each.operation for each in device.store.ordered_settings.all()}
+        == {key: each.id for key, each in _wanted(world, device).items()}
+        for device in world.obedient
+    )
 
 
 def _wanted(world: OrderWorld, device: Obedient) -> dict[str, Operation]:
