@@ -281,6 +281,27 @@ class Client:
         answer = self._json("POST", "/v1/settings/report", None, json.dumps(content).encode(), "application/json")
         return bool(answer.get("reported"))
 
+    def own(self) -> dict[str, Any]:
+        """Return the person's own `devices`, their `groups` and `preferences`: Own in `GET /openapi.json`.
+
+        Changes are events of types `own_group` and `preference`.
+
+        Raises:
+            LocalError: this device is in no group of its person's devices.
+        """
+        found = self._json("GET", "/v1/own")
+        if lacking := {"devices", "groups", "preferences"} - found.keys():
+            raise AgentVersionError.lacking(min(lacking))
+        return found
+
+    def set_preference(self, key: str, value: str | None, group: str | None = None) -> None:
+        """Set how the person wants something, on all their devices, durably; None: no longer.
+
+        `group`: for one of the person's groups alone, the beginning of its id.
+        """
+        content = json.dumps({"key": key, "value": value, "group": group}).encode()
+        self._json("POST", "/v1/own/preferences", None, content, "application/json")
+
     def forget(self, identifier: int) -> None:
         """Take a blob out of the inbox, for good."""
         self._ask("DELETE", f"/v1/inbox/{identifier}")

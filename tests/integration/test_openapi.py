@@ -99,8 +99,8 @@ def test_every_promise(case: Any, session: Any) -> None:
     follows["/v1/events"] |= str(case.query.get("follow", "")).isdigit()
     if follows.get(case.path):
         case.query["follow"] = "0"  # or the test would follow for up to a day
-    # A schema can say neither which text is a reading nor which groups there are.
-    names = case.method == "POST" or case.path in {"/v1/history", "/v1/events"}
+    # A schema can say neither which text is a reading nor which groups there are, and whose.
+    names = case.method == "POST" or case.path in {"/v1/history", "/v1/events", "/v1/own"}
     excluded = [positive_data_acceptance] if names else []
     case.call_and_validate(base_url="http://covey", session=session, excluded_checks=excluded)
 

@@ -17,7 +17,7 @@ from tests.integration.gateway import Gateway
 from tests.warm_covey import COVEY
 
 _OF_STATE = {"--state", "--config", "--passphrase-file", "--help"}
-_OF_LEAVE = {*_OF_STATE, "--yes", "--group", "--json"}
+_OF_LEAVE = {*_OF_STATE, "--yes", "--with", "--erase", "--group", "--json"}
 
 _BASH = """
 source "$1"; shift

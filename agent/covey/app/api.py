@@ -31,6 +31,7 @@ from covey.app.event_documents import HISTORY_PAGE_ENTRIES
 from covey.app.following import Following
 from covey.app.metrics import FORMS
 from covey.app.opened_device import OpenedDevice, blob_of
+from covey.app.own_documents import SetPreference
 from covey.errors import UsageError
 from covey.limits.message import MAXIMUM_BLOB_BYTES
 from covey.limits.telemetry import MAXIMUM_PUBLISH_BYTES
@@ -47,6 +48,7 @@ _BODY_BYTES = {
     "write_lines": MAXIMUM_PUBLISH_BYTES,
     "send": MAXIMUM_BLOB_BYTES,
     "report_setting": 8 * KIB,
+    "set_preference": 8 * KIB,
 }
 """The others have no body."""
 _METRICS_TYPES = {
@@ -89,6 +91,8 @@ class _Answers:
             "events": self._events,
             "settings": self._settings,
             "report_setting": self._report_setting,
+            "own": self._own,
+            "set_preference": self._set_preference,
         }
         return tuple(
             Route(
@@ -194,6 +198,20 @@ class _Answers:
 
         with self._opened() as device:
             return _document(ReportedSettingDocument(report_setting(device, read_report(request.body))))
+
+    def _own(self, _: Request) -> Answer:
+        from covey.app.operations.own import own
+
+        with self._opened() as device:
+            return _document(own(device))
+
+    def _set_preference(self, request: Request) -> Answer:
+        from covey.app.operations.own import read_preference, set_preference
+
+        key, value, group = read_preference(request.body)
+        with self._opened() as device:
+            said = set_preference(device, key, value, group)
+        return _document(SetPreference(said))
 
     def _forget(self, request: Request) -> Answer:
         with self._opened() as device:

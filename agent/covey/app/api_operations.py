@@ -17,10 +17,12 @@ from covey.app.documents import (
 from covey.app.event_documents import EVENT_ID, EVENTS, HISTORY_CURSOR, HISTORY_PAGE_ENTRIES, HistoryPage
 from covey.app.metrics import FORMS
 from covey.app.openapi import Endpoint, Parameter, Schema, description
+from covey.app.own_documents import Own, SetPreference
 from covey.core.history.kinds import OperationKind
 from covey.core.telemetry.line_protocol import PRECISIONS
 from covey.limits.message import MAXIMUM_COUNTER
 from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
+from covey.limits.personal import MAXIMUM_PREFERENCE_KEY_BYTES, MAXIMUM_PREFERENCE_VALUE_BYTES
 from covey.limits.settings import MAXIMUM_REPORTED_VALUE_BYTES, MAXIMUM_SETTING_WHY_BYTES
 from covey.limits.storage import IDEMPOTENCY_KEY_LENGTH, IDEMPOTENCY_KEYS
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
@@ -134,6 +136,25 @@ _SETTING_REPORT: Schema = {
     },
 }
 _SETTING_REPORT_EXAMPLE = {"key": "app.mode", "operation": "5f" * 32, "state": "applied", "value": "eco"}
+
+_PREFERENCE: Schema = {
+    "type": "object",
+    "required": ["key", "value"],
+    "additionalProperties": False,
+    "properties": {
+        "key": {"type": "string", "minLength": 1, "maxLength": MAXIMUM_PREFERENCE_KEY_BYTES},
+        "value": {
+            "type": ["string", "null"],
+            "maxLength": MAXIMUM_PREFERENCE_VALUE_BYTES,
+            "description": "null: none any more; lengths count bytes of UTF-8",
+        },
+        "group": {
+            "type": ["string", "null"],
+            "pattern": "^[0-9a-f]{0,64}$",
+            "description": "for one of the person's groups alone: the beginning of its id",
+        },
+    },
+}
 
 OPERATIONS = (
     Endpoint(
@@ -343,6 +364,26 @@ OPERATIONS = (
         "kept",
         {_JSON: ReportedSettingDocument},
         body={_JSON: {"schema": _SETTING_REPORT, "example": _SETTING_REPORT_EXAMPLE}},
+        refusals=("NoLength", "NoStorage"),
+    ),
+    Endpoint(
+        "own",
+        "GET",
+        "/v1/own",
+        "The person's own devices, the groups that they are in, have left or erased, and preferences",
+        "as the device that answers knows them",
+        {_JSON: Own},
+        description="400 where this device is in no group of its person's devices. Changes are events of types "
+        "`own_group` and `preference`, and for the devices themselves those of the personal group.",
+    ),
+    Endpoint(
+        "set_preference",
+        "POST",
+        "/v1/own/preferences",
+        "Set how the person wants something, on all their devices, durably",
+        "kept",
+        {_JSON: SetPreference},
+        body={_JSON: {"schema": _PREFERENCE, "example": {"key": "theme", "value": "dark"}}},
         refusals=("NoLength", "NoStorage"),
     ),
 )

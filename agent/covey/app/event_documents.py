@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from covey.app.documents import Count, GroupIdText, OrderedSettingDocument, Says, Scalar, SettingStateText
+from covey.app.own_documents import OwnGroupEvent, OwnPreferenceEvent
 
 OperationIdText = Annotated[str, Says(pattern="^[0-9a-f]{64}$", description="an operation's id")]
 DeviceKeyText = Annotated[str, Says(pattern="^[0-9a-f]{64}$", description="a device's signing key")]
@@ -148,6 +149,8 @@ EVENTS: dict[str, type] = {
     "setting": SettingEvent,
     "setting_report": SettingReportEvent,
     "order_result": OrderResultEvent,
+    "own_group": OwnGroupEvent,
+    "preference": OwnPreferenceEvent,
     "missed": Missed,
 }
 """What the data of each type of event is."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from covey.adapters.sqlite.events import NO_GROUP, KeptEvent
 from covey.app.event_documents import (
@@ -30,6 +30,8 @@ from covey.app.event_documents import (
 )
 from covey.app.operations.history import as_entry
 from covey.app.operations.program_settings import ordered_settings
+from covey.app.own_documents import OwnGroupEvent, OwnPreferenceEvent
+from covey.core.history.kinds import PERSONAL_KINDS
 from covey.core.history.operation import read_operation
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.settings.states import SettingReport
@@ -37,6 +39,7 @@ from covey.errors import UsageError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
+    from covey.app.operations.own_changes import OwnChanges
     from covey.core.actions.received import KeptResult
     from covey.core.group.manifest import GroupManifest
     from covey.core.history.records import StoredOperation
@@ -46,13 +49,27 @@ _WINDOW = 64
 """Events read at a time: of operations at their largest 4 MiB."""
 
 
+_PERSONAL = frozenset(kind.name.lower() for kind in PERSONAL_KINDS)
+
+EventDocument: TypeAlias = (
+    HistoryEntry
+    | GroupEvent
+    | SettingEvent
+    | SettingReportEvent
+    | OrderResultEvent
+    | OwnGroupEvent
+    | OwnPreferenceEvent
+    | Missed
+)
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceEvent:
     """An event; `data` is a document of its type (`event_documents.EVENTS`)."""
 
     id: str
     type: str
-    data: HistoryEntry | GroupEvent | SettingEvent | SettingReportEvent | OrderResultEvent | Missed
+    data: EventDocument
 
 
 def check_types(names: str) -> frozenset[str]:
@@ -81,6 +98,7 @@ class Events:
         self._group = group
         self._incarnation = device.store.incarnations.present().hex()[:8]
         last = device.store.events.last_number()
+        self._own: OwnChanges | None = None
         self._missed = False
         self._arrival = last if after is None else 0
         if after not in {None, FROM_THE_BEGINNING}:
@@ -107,6 +125,7 @@ class Events:
         upto = store.events.last_number()
         if self._arrival < upto:
             self._device.node.refresh()
+            self._own = None
         while self._arrival < upto:
             operations = store.operations.arrived_between(self._arrival, upto, _WINDOW)
             others = store.events.between(self._arrival, upto, _WINDOW)
@@ -135,8 +154,13 @@ class Events:
 
     def _other(self, event: KeptEvent) -> Iterator[DeviceEvent]:
         about = event.about
-        document: GroupEvent | SettingEvent | SettingReportEvent | OrderResultEvent
-        if event.kind == "setting":
+        document: EventDocument
+        if event.kind in _PERSONAL:
+            found_own = self._own_event(event)
+            if found_own is None:
+                return
+            document = found_own
+        elif event.kind == "setting":
             found = (each for each in ordered_settings(self._device) if each.key == about["key"])
             document = SettingEvent(about["key"], event.at_us, next(found, None))
         elif event.kind == "setting_report":
@@ -158,6 +182,14 @@ class Events:
             came, went = (tuple(NamedMember(**each) for each in about.pop(name, ())) for name in ("added", "removed"))
             document = GroupEvent(event.group_id.hex(), event.at_us, added=came, removed=went, **about)
         yield DeviceEvent(self.position, event.kind, document)
+
+    def _own_event(self, event: KeptEvent) -> OwnGroupEvent | OwnPreferenceEvent | None:
+        """Return what a person's devices say; None: of somebody else's group, or no longer known."""
+        if self._own is None:
+            from covey.app.operations.own_changes import OwnChanges  # most devices are nobody's own
+
+            self._own = OwnChanges(self._device)
+        return self._own.document(event.group_id, OperationId(bytes.fromhex(event.about["operation"])), event.at_us)
 
 
 def _result(event: KeptEvent, kept: KeptResult) -> OrderResultEvent:

@@ -79,7 +79,16 @@ def add_arguments(parser: Parser) -> None:
         ("leave", _leave, "leave a group; only a new invite brings this device back"),
         ("destroy", _destroy, "erase a group on all its devices, with its keys and messages"),
     ):
-        _yes_option(actions.add(name, act, summary))
+        going = actions.add(name, act, summary)
+        _yes_option(going)
+        if name == "leave":
+            going.add_argument(
+                "--with",
+                dest="other",
+                metavar="DEVICE",
+                help="every group of yours with this device alone: its label, or the beginning of its key",
+            )
+            going.add_argument("--erase", action="store_true", help="erase keys and history before anybody knows")
     for name, action in parser.actions.items():
         if name not in {"create", "show", "members", "log", "uri"}:
             group_option(action)
@@ -248,15 +257,21 @@ def _describe(options: argparse.Namespace) -> None:
 
 def _leave(options: argparse.Namespace) -> None:
     with open_device(options) as device:
-        manifest = device.pick_group(options.group)
-        name = manifest.group_id.hex()[:8]
-        everywhere = " Your other devices leave it, too." if follows(device, manifest) else ""
-        confirm(f"leave group {name}? Only a new invite brings this device back.{everywhere}", options.yes)
-        groups.leave_group(device, manifest)
+        if options.other is None:
+            left = [device.pick_group(options.group)]
+        elif options.group is not None:
+            raise UsageError("--with means groups by who is in them", hint="either --with or --group")
+        else:
+            left = groups.groups_with(device, options.other)
+        names = ", ".join(each.group_id.hex()[:8] for each in left)
+        everywhere = " Your other devices leave it, too." if any(follows(device, each) for each in left) else ""
+        confirm(f"leave group {names}? Only a new invite brings this device back.{everywhere}", options.yes)
+        groups.leave_groups(device, left, at_once=options.erase)
     if options.json:
-        print_json({"left": manifest.group_id.hex()})
+        ids = [each.group_id.hex() for each in left]
+        print_json({"left": ids[0] if options.other is None else ids})
     else:
-        print(f"left group {name}; the others are told as soon as the relay is there")
+        print(f"left group {names}; the others are told as soon as the relay is there")
 
 
 def _destroy(options: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.core.ids import key_from_text
 from covey.limits.personal import MAXIMUM_PREFERENCE_VALUE_BYTES
 from tests.command import Here
 
@@ -87,3 +88,13 @@ def test_what_own_devices_say_stands_in_the_history(laptop: Here) -> None:
     laptop.ok("own", "preference", "theme", "dark")
     entry = json.loads(laptop.ok("history", "log", "--json"))
     assert (entry["kind"], entry["text"]) == ("preference", "theme = dark")
+
+
+def test_groups_with_one_other_device_go_with_it(laptop: Here, tmp_path: Path) -> None:  # accepts: 003.55
+    key = Here(tmp_path, "pump").json("key", "show")["signing_key"]
+    pair = laptop.json("group", "create", "--mode", "one-to-one", "--with", key)["group_id"]
+    fleet, digits = laptop.json("group", "create")["group_id"], key_from_text("sign", key).hex()[:8]
+    assert laptop.covey("group", "leave", "--with", digits, "--group", pair).code == 2
+    assert laptop.json("group", "leave", "--with", digits, "--erase", "--yes") == {"left": [pair]}
+    assert laptop.json("group", "show")["group_id"] == fleet
+    assert laptop.covey("group", "leave", "--with", digits, "--yes").code == 1

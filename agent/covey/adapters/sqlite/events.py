@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from covey.adapters.sqlite.database import Database
 from covey.core.group.manifest import Member
+from covey.core.history.kinds import OperationKind
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.membership.events import GroupDestroyed, GroupEvent, RemovedFromGroup
 from covey.limits.storage import EVENT_MEMBERS, EVENTS_KEPT
@@ -77,6 +78,10 @@ class EventTable:
     def order_result(self, group_id: GroupId, device: DeviceKey, order: OperationId, now_us: int) -> None:
         """Note that a device has reported what became of a command."""
         self.note("order_result", group_id, now_us, {"device": device.hex(), "order": order.hex()})
+
+    def own(self, kind: OperationKind, group_id: GroupId, operation: OperationId, now_us: int) -> None:
+        """Note that one of a person's devices has said something of their groups or preferences."""
+        self.note(kind.name.lower(), group_id, now_us, {"operation": operation.hex()})
 
     def note(self, kind: str, group_id: GroupId, now_us: int, about: dict[str, Any]) -> None:
         """Keep an event; the oldest one goes where there are too many."""

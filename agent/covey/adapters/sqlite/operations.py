@@ -10,6 +10,7 @@ from covey.adapters.sqlite.events import EventTable
 from covey.adapters.sqlite.forgotten import ForgottenOperations
 from covey.adapters.sqlite.order_index import OrderIndex
 from covey.adapters.sqlite.rows import PLACE_BITS
+from covey.core.history.kinds import PERSONAL_KINDS, OperationKind
 from covey.core.history.operation import Log, Operation, operation_id, read_operation
 from covey.core.history.records import Behind, Held, LogEnd, OperationShape, StoredOperation, Totals
 from covey.core.ids import DeviceKey, GroupId, OperationId, Place
@@ -138,6 +139,8 @@ class OperationTables:
             ),
         )
         self._note(operation)
+        if operation.kind in PERSONAL_KINDS:
+            self._events.own(OperationKind(operation.kind), group_id, operation.id, now_us)
 
     def _note(self, operation: Operation) -> None:
         """Count an operation to its log, and as a head instead of those that it follows."""

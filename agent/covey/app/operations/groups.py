@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from covey.app.device import Device
@@ -12,7 +12,7 @@ from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest, Member, Mode, Role, read_manifest
 from covey.core.group.policy import Action
 from covey.core.group.resolver import Change, GroupState, difference
-from covey.core.ids import DeviceKey, EpochId, NoisePublic, key_from_text, printable, truncate_utf8
+from covey.core.ids import DeviceKey, EpochId, NoisePublic, device_name, key_from_text, printable, truncate_utf8
 from covey.core.membership.invitations import check_capabilities
 from covey.core.membership.voting import VOTING_MODES
 from covey.core.pairing.group_uri import GroupUri
@@ -214,10 +214,36 @@ def _vote(
     return Decided(device.node.groups.group(manifest.group_id), voting.votes, voting.needed)
 
 
-def leave_group(device: Device, manifest: GroupManifest) -> None:
-    """Leave, on all devices of the person; the others are told as soon as the relay is there."""
+def groups_with(device: Device, name: str) -> list[GroupManifest]:
+    """Return the groups shared with one device alone, which a person means by its label or the beginning of its key.
+
+    The person's own devices are not counted.
+
+    Raises:
+        LocalError: no member of any group, or more than one; or there is no such group.
+    """
+    joined = device.node.groups.joined()
+    labels = {each.keys.signing_public: each.label for group in joined for each in group.members}
+    known = dict.fromkeys([*labels, *(each.invited for each in joined if each.invited is not None)])
+    labelled = [key for key, label in labels.items() if label == name]
+    key = labelled[0] if len(labelled) == 1 else _one_of(list(known), name, "member")
+    found = own_devices(device).shared_with(key)
+    if not found:
+        raise LocalError(
+            f"there is no group of this device and {device_name(key)} alone",
+            hint="covey group leave --group ID, or to keep it out of a group: covey group ban",
+        )
+    return found
+
+
+def leave_groups(device: Device, manifests: Iterable[GroupManifest], *, at_once: bool = False) -> None:
+    """Leave, on all devices of the person; the others are told as soon as the relay is there.
+
+    `at_once`: erase here before any of them has acknowledged that.
+    """
     with device.store.transaction():
-        own_devices(device).leave(manifest.group_id, device.now())
+        for each in manifests:
+            own_devices(device).leave(each.group_id, device.now(), at_once=at_once)
 
 
 def destroy_group(device: Device, manifest: GroupManifest) -> None:

@@ -2,68 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+import json
 
 from covey.app.device import Device
-from covey.app.documents import Says
 from covey.app.own_devices import own_devices
+from covey.app.own_documents import Own, OwnDevice, OwnGroupEntry, OwnPreference
 from covey.core.group.manifest import GroupManifest, Mode
 from covey.core.history.personal import Holding, Preference
 from covey.core.ids import DeviceKey, GroupId, device_name
 from covey.core.own.state import KnownGroup, PersonalState
-from covey.core.presence.status import CONDITIONS, condition
+from covey.core.presence.status import condition
 from covey.errors import LocalError, UsageError
 from covey.limits.personal import (
     MAXIMUM_PREFERENCE_KEY_BYTES,
     MAXIMUM_PREFERENCE_VALUE_BYTES,
     MAXIMUM_PREFERENCES,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class OwnDevice:
-    """One of the person's devices; times are Unix microseconds of this device's clock."""
-
-    device: Annotated[str, Says(description="its name: the beginning of its signing key")]
-    label: str
-    this: Annotated[bool, Says(description="whether it is the device that answers")]
-    presence: Annotated[str | None, Says(description=f"one of {', '.join(CONDITIONS)}; null: the device that answers")]
-    since_us: Annotated[int | None, Says(description="since when it is so")]
-    seen_at_us: Annotated[int | None, Says(description="when something new came from it, to a minute; null: never")]
-    groups: Annotated[tuple[str, ...], Says(description="ids of the groups that it shares with this device")]
-
-
-@dataclass(frozen=True, slots=True)
-class OwnGroupEntry:
-    """A group of the person's, and what has become of it."""
-
-    group_id: str
-    title: str
-    state: Annotated[str, Says(enum=["held", "left", "erased"])]
-    member: Annotated[bool, Says(description="whether the device that answers is in it")]
-    by: Annotated[str, Says(description="the device that said so")]
-    made_at_us: Annotated[int, Says(description="when, by that device's clock")]
-
-
-@dataclass(frozen=True, slots=True)
-class OwnPreference:
-    """How the person wants something, everywhere or for one group."""
-
-    group_id: Annotated[str | None, Says(description="null: everywhere")]
-    key: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Own:
-    """A person's devices, groups and preferences, as one of the devices knows them."""
-
-    group_id: Annotated[str, Says(description="the personal group's")]
-    devices: tuple[OwnDevice, ...]
-    groups: tuple[OwnGroupEntry, ...]
-    preferences: tuple[OwnPreference, ...]
-
 
 _NONE = LocalError(
     "this device is in no group of your own devices",
@@ -158,21 +112,21 @@ def _devices(device: Device, personal: GroupManifest) -> tuple[OwnDevice, ...]:
 
 
 def _groups(device: Device, state: PersonalState) -> tuple[OwnGroupEntry, ...]:
-    joined = {each.group_id for each in device.node.groups.joined()}
+    by_holding = sorted(state.groups.values(), key=lambda each: (each.holding, each.group_id))
+    return tuple(group_entry(device, each) for each in by_holding)
 
-    def title(known: KnownGroup) -> str:
-        return (device.node.history.profile(known.group_id).title if known.group_id in joined else "") or known.title
 
-    return tuple(
-        OwnGroupEntry(
-            each.group_id.hex(),
-            title(each),
-            each.holding.name.lower(),
-            each.group_id in joined,
-            device_name(each.author),
-            each.made_at_us,
-        )
-        for each in sorted(state.groups.values(), key=lambda each: (each.holding, each.group_id))
+def group_entry(device: Device, known: KnownGroup) -> OwnGroupEntry:
+    """Return a group of the person's as one of the devices knows it."""
+    member = any(each.group_id == known.group_id for each in device.node.groups.joined())
+    title = device.node.history.profile(known.group_id).title if member else ""
+    return OwnGroupEntry(
+        known.group_id.hex(),
+        title or known.title,
+        known.holding.name.lower(),  # type: ignore[arg-type]  # the names are the document's
+        member,
+        device_name(known.author),
+        known.made_at_us,
     )
 
 
@@ -181,6 +135,28 @@ def _preferences(state: PersonalState) -> tuple[OwnPreference, ...]:
     return tuple(
         OwnPreference(None if group_id is None else group_id.hex(), key, value) for (group_id, key), value in by_place
     )
+
+
+def read_preference(body: bytes) -> tuple[str, str | None, str | None]:
+    """Read a program's preference: (key, value or None for none any more, beginning of a group's id or None).
+
+    Raises:
+        UsageError: it is not what is asked for.
+    """
+    try:
+        found = json.loads(body)
+    except ValueError as error:
+        raise UsageError("the body is no JSON") from error
+    if not isinstance(found, dict) or not {"key", "value"} <= set(found) <= {"key", "value", "group"}:
+        raise UsageError("a preference is a JSON object with key, value and perhaps group; a value of null unsets it")
+    key, value, group = found["key"], found["value"], found.get("group")
+    if not isinstance(key, str) or not all(each is None or isinstance(each, str) for each in (value, group)):
+        raise UsageError("key, value and group are texts")
+    try:
+        f"{key}{value}{group}".encode()
+    except UnicodeEncodeError as error:
+        raise UsageError("a text is no Unicode") from error
+    return key, value, group
 
 
 def set_preference(device: Device, key: str, value: str | None, group: str | None) -> OwnPreference | None:

@@ -130,8 +130,20 @@ class OwnDevices:
         void = self._history.standing(personal.group_id).void
         return personal_state(self._records.operations, personal.group_id, void, members)
 
-    def leave(self, group_id: GroupId, now: Now) -> None:
+    def shared_with(self, device: DeviceKey) -> list[GroupManifest]:
+        """Return the groups of this one and the person's own devices alone; it may be only invited."""
+        personal = self.group()
+        own = {self._own} if personal is None else {each.keys.signing_public for each in personal.members}
+        return [
+            group
+            for group in self._shared()
+            if ({each.keys.signing_public for each in group.members} | {group.invited}) - own - {None} == {device}
+        ]
+
+    def leave(self, group_id: GroupId, now: Now, *, at_once: bool = False) -> None:
         """Leave a group, on all devices of the person; the personal group itself on this one alone.
+
+        `at_once`: erase what it said, and its secrets, before any other member has acknowledged that.
 
         Raises:
             UnknownGroupError: this device is not in it.
@@ -142,8 +154,10 @@ class OwnDevices:
         if self._records.personal.pinned() == group_id:
             self._records.personal.unpin()
         elif personal is not None:
-            operation = self._history.write(personal.group_id, OwnGroup(group_id, Holding.LEFT, title), now)
-            self._records.personal.note_obeyed(group_id, operation.id)
+            holding = Holding.ERASED if at_once else Holding.LEFT
+            self._write(personal, OwnGroup(group_id, holding, title), now)
+        if at_once:
+            self._records.groups.erase_content(group_id)
 
     def turn(self, label: str, now: Now) -> Iterator[Done]:
         """Do what is due, and yield what a person may want to know; `label` is what this device calls itself.

@@ -139,6 +139,25 @@ def test_leaving_on_one_leaves_and_erases_on_all(make: Make) -> None:  # accepts
     assert state(laptop).groups[fleet].holding is state(phone).groups[fleet].holding is Holding.ERASED
 
 
+def test_who_does_not_wait_erases_on_all_before_anybody_knows(make: Make) -> None:  # accepts: 003.53, 003.55
+    laptop, phone, other = make("laptop"), make("phone"), make("other")
+    linked(laptop, phone)
+    pair, fleet = create(laptop), create(laptop)
+    for each in (pair, fleet):
+        admit(laptop, other, each)
+    admit(laptop, make("third"), fleet)
+    settle(laptop, phone, other)
+    assert [each.group_id for each in own(laptop).shared_with(other.key)] == [pair], "the phone is the same person's"
+    with laptop.store.transaction():
+        own(laptop).leave(pair, laptop.now, at_once=True)
+    assert has_nothing_of(laptop, pair)
+    settle(laptop, phone)
+    assert has_nothing_of(phone, pair)
+    assert joined(phone) == joined(laptop) == joined(laptop) - {pair}
+    carry(laptop, phone, other)
+    assert members(other, pair) == {other.key}, "it is told all the same"
+
+
 def test_one_that_was_offline_erases_when_it_is_back(make: Make) -> None:  # accepts: 003.54
     laptop, phone = make("laptop"), make("phone")
     personal = linked(laptop, phone)
