@@ -41,7 +41,13 @@ CLIENT = ("__init__.py", "client.py", "errors.py", "py.typed")
 
 _PUBLIC = "usr/lib/python3/dist-packages/covey"
 _SHARED = "usr/share/covey"
-_UNITS = ("covey.service", "covey-collector.service", "covey-action.socket", "covey-action@.service")
+_UNITS = (
+    "covey.service",
+    "covey-collector.service",
+    "covey-relay.service",
+    "covey-action.socket",
+    "covey-action@.service",
+)
 _BOARD_RULES = "99-covey-boards.rules"
 _COMPLETIONS = {
     "bash": "usr/share/bash-completion/completions/covey",

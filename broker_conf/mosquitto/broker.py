@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from covey.adapters.broker.mosquitto_configuration import PROGRAM_PLACES, substitute
 from covey.adapters.broker.mosquitto_passwords import add_device, draw_enrolment_password, share_enrolment
 from covey.errors import ConfigurationError, TransientError
 
@@ -57,13 +58,13 @@ class Broker:
         Raises:
             ConfigurationError: mosquitto is not there, or `settings` names an option that is not in the file.
         """
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"{'mqtts' if certificate else 'mqtt'}://127.0.0.1:{self.port}"
         self.log = folder / "mosquitto.log"
         self._folder = folder
         self._configuration = folder / "mosquitto.conf"
         self._passwords = folder / "passwords"
-        self._command, self._environment = _find_mosquitto()
+        self._command, self._environment = find_mosquitto()
         self._process: subprocess.Popen[bytes] | None = None
 
         folder.mkdir(parents=True, exist_ok=True)
@@ -196,26 +197,6 @@ class Broker:
         return self.log.read_bytes().count(line) if self.log.exists() else 0
 
 
-def substitute(configuration: str, values: Mapping[str, str | None]) -> str:
-    """Give options other values where they stand (a listener's options follow its line); None removes one.
-
-    Raises:
-        ConfigurationError: a value for an option that the configuration does not have.
-    """
-    lines, absent = [], set(values)
-    for line in configuration.splitlines():
-        option = line.split(" ", 1)[0]
-        absent.discard(option)
-        value = values.get(option)
-        if option not in values:
-            lines.append(line)
-        elif value is not None:
-            lines.append(f"{option} {value}")
-    if absent:
-        raise ConfigurationError(f"mosquitto.conf has no option {', '.join(sorted(absent))}")
-    return "\n".join([*lines, ""])
-
-
 def _places(
     folder: Path, port: int, certificate: tuple[Path, Path] | None, fleet_ca: Path | None
 ) -> dict[str, str | None]:
@@ -235,14 +216,14 @@ def _places(
     return places | {"certfile": str(certificate[0]), "keyfile": str(certificate[1])}
 
 
-def _find_mosquitto() -> tuple[Path, dict[str, str]]:
+def find_mosquitto() -> tuple[Path, dict[str, str]]:
     """Return the program and its environment: the system's, else the one unpacked beside the project.
 
     Raises:
         ConfigurationError: neither is there.
     """
     environment = dict(os.environ)
-    search = os.pathsep.join([environment.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"])
+    search = os.pathsep.join([environment.get("PATH", os.defpath), *PROGRAM_PLACES])
     if installed := shutil.which("mosquitto", path=search):
         return Path(installed), environment
     unpacked = _UNPACKED / "usr/sbin/mosquitto"
@@ -256,8 +237,8 @@ def _find_mosquitto() -> tuple[Path, dict[str, str]]:
     return unpacked, environment
 
 
-def _free_port() -> int:
-    """Choose below the ephemeral range (32768 on Linux): no client takes it while the broker is down."""
+def free_port() -> int:
+    """Return a port below the ephemeral range (32768 on Linux): no client takes it while the broker is down."""
     while True:
         port = 20000 + secrets.randbelow(12000)
         with socket.socket() as probe:

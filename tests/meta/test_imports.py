@@ -69,7 +69,12 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
         ),  # it reads the vault, and replaces files, as the agent does
     ),
     "pyspark_covey": ("covey_ingest.source",),
-    "broker_conf": ("covey.errors", "covey.adapters.broker.mosquitto_passwords", "broker_conf"),
+    "broker_conf": (
+        "covey.errors",
+        "covey.adapters.broker.mosquitto_passwords",
+        "covey.adapters.broker.mosquitto_configuration",
+        "broker_conf",
+    ),
 }
 """Of our own packages. What is not listed (demo, bench, hil, tests) stands at the end of the way and may import all."""
 
@@ -130,7 +135,7 @@ _SOLE_IMPORTERS = {
         "covey.adapters.sqlite.salvage_queue",
         "covey.adapters.sqlite.salvage_source",
     ),
-    "psutil": ("covey.adapters.sensors.host",),
+    "psutil": ("covey.adapters.sensors.host", "covey.adapters.own_addresses"),
     "serial": ("covey_boards.serial_link",),
     "nacl": ("covey.core.crypto", "covey_boards.shared.tweetnacl_sodium"),
     "cbor2": ("covey.core.wire.cbor", "covey.core.telemetry.senml"),

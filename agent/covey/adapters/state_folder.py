@@ -6,6 +6,7 @@ state.sqlite     everything durable              relay.password   the broker's c
 vault.key        a collector's vault key         agent.lock       held while an agent runs
 relay-ca.pem     whom to trust at the broker, where an inviter told
 relays/          credentials for further brokers  ordered.json     what operators have set, mode 0600
+broker/          a relay of this device's own, which `covey relay serve` runs
 state.sqlite-…   its log, lock, marks, reserved    state.sqlite.damaged-…  what a damaged one was saved from
 """
 
@@ -274,6 +275,10 @@ class StateFolder:
     def lock_relay(self) -> int | None:
         """Take the lock of whoever speaks with the relay: the agent, or a command that waits for something."""
         return self._lock("relay.lock")
+
+    def lock_served_relay(self) -> int | None:
+        """Take the lock of whoever serves a relay of this device's own; None where another process does."""
+        return self._lock("broker.lock")
 
     def agent_runs(self) -> bool:
         """Say whether an agent runs, or wants to."""

@@ -1,4 +1,4 @@
-"""`covey relay [set]|show|list|add|remove`: the broker, and further ones."""
+"""`covey relay [set]|show|list|add|remove|serve`: the broker, further ones, and one of one's own."""
 
 from __future__ import annotations
 
@@ -41,6 +41,21 @@ def add_arguments(parser: Parser) -> None:
             "--key", metavar="FILE", help="PEM file of the certificate's key, unless it stands beside it"
         )
     every_action(parser, json_option)
+    serve = actions.add(
+        "serve",
+        _serve,
+        "be a relay for others: mosquitto with certificate, accounts and rules, until it is ended",
+        examples=("covey relay serve --label barn", "covey relay serve --host relay.example.org"),
+    )
+    serve.add_argument("--label", default="", help="a name for people, where this machine is no device yet")
+    serve.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="how devices reach it, the first as they are told; again for more (default: this machine's address)",
+    )
+    serve.add_argument("--port", type=int, metavar="PORT", help="where it listens (default: 8883)")
 
 
 def _set(options: argparse.Namespace) -> None:
@@ -84,6 +99,17 @@ def _remove(options: argparse.Namespace) -> None:
     relay_settings.remove_relay(folder, options.url)
     _list(options)
     ask_to_restart(folder)
+
+
+def _serve(options: argparse.Namespace) -> None:
+    """Make what is missing, say where it is, and serve."""
+    from covey.app.operations.serving_relay import prepare_relay
+    from covey.app.relay_server import serve_relay
+
+    folder = state_folder(options)
+    made = prepare_relay(folder, options.label, options.host, options.port)
+    print(f"relay {made.url}", flush=True)
+    serve_relay(folder)
 
 
 def _named(options: argparse.Namespace) -> NamedAccess:

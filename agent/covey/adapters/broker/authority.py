@@ -4,13 +4,17 @@
    either). It is shown or handed on once; only its hash or the certificate stays here.
 2. `mint` is what a pairing calls. It may be repeated: a device then has a new password, or one certificate more.
 3. A running broker hears of a changed password file by SIGHUP: from here, if its pid file is named and this user may
-   signal it; otherwise from what watches the file (the systemd units in `broker_conf/mosquitto/`).
+   signal it; otherwise from what watches the file (`covey relay serve`, or the units in `broker_conf/mosquitto/`).
+4. It is signalled twice: mosquitto loses what comes while it still reloads, but then it has seen the file only if that
+   reload began after the change. A second one, later than any reload lasts, is lost only to a reload that did.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -118,12 +122,29 @@ def fleet_ca() -> type[FleetCa]:
     return FleetCa
 
 
+_SECOND_SIGNAL_S = 1.0
+"""Longer than mosquitto takes to read its files."""
+
+
 def reload_broker(pid_file: Path) -> bool:
     """Have mosquitto read its files again; False where none runs, which will read them when it starts.
 
     Raises:
         ConfigurationError: the file holds no process id, or the process may not be signalled by this user.
     """
+    signalled = _signal_broker(pid_file)
+    if signalled:
+        second = threading.Timer(_SECOND_SIGNAL_S, _signal_second_time, (pid_file,))
+        second.start()
+    return signalled
+
+
+def _signal_second_time(pid_file: Path) -> None:
+    with suppress(ConfigurationError):  # it has gone meanwhile, and reads its files when it comes
+        _signal_broker(pid_file)
+
+
+def _signal_broker(pid_file: Path) -> bool:
     try:
         pid = int(pid_file.read_text())
         runs = Path(f"/proc/{pid}/comm").read_text().strip() == "mosquitto"  # a stale id may be anybody's now

@@ -1,4 +1,4 @@
-"""A small certificate authority for one fleet: P-256, one folder, no server. The only module that imports cryptography.
+"""A small certificate authority: of a fleet's devices, or of one relay. P-256, one folder. Alone imports cryptography.
 
 ca.key    the authority's secret, mode 0600        issued/    <user name>-<serial>.crt, one for each certificate
 ca.crt    what the broker trusts (`cafile`)        revoked/   those that were taken back
@@ -8,11 +8,14 @@ revoked.crl   what the broker refuses (`crlfile`)
    with CA:TRUE one device could forge another.
 2. It ends ten years from now, or with the authority. A fleet is not renewed by the calendar but by `remove`.
 3. Files are replaced whole; issued certificates are kept before they are handed out, so that each can be revoked.
+4. A server's certificate may only authenticate a server; it lives for a year, and is renewed before its end.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,9 +31,13 @@ from covey.adapters.keys.key_file import private_folder, read_secret, write_secr
 from covey.errors import ConfigurationError
 
 _MAXIMUM_FILE_BYTES = 64 * 1024
+_COMMON_NAME = 64
+"""RFC 5280, ub-common-name."""
 _AUTHORITY_YEARS = 30
 _DEVICE_YEARS = 10
 _YEAR = timedelta(days=365)
+_SERVER_DAYS = timedelta(days=397)
+"""The longest that any widespread TLS library has wished for."""
 _CLOCK_SKEW = timedelta(days=1)
 """A certificate begins so long before it is made: the broker's clock is another one."""
 
@@ -93,7 +100,7 @@ class FleetCa:
         """
         check_device_name(user_name)
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = self._issue(user_name, key.public_key())
+        certificate = self._issue(user_name, key.public_key(), _DEVICE_YEARS * _YEAR, ExtendedKeyUsageOID.CLIENT_AUTH)
         pem = _certificate_pem(certificate)
         replace_durably(self.folder / "issued" / f"{user_name}-{certificate.serial_number:x}.crt", pem, 0o644)
         return (_key_pem(key) + pem).decode()
@@ -113,23 +120,57 @@ class FleetCa:
         self.publish_revocations()
         return bool(issued)
 
-    def _issue(self, user_name: str, public_key: ec.EllipticCurvePublicKey) -> x509.Certificate:
-        now = datetime.now(UTC)
+    def mint_server(self, names: Sequence[str]) -> str:
+        """Issue a server's certificate for a new key, by the names and addresses that it is reached at; return both.
+
+        One PEM text: the key, the certificate, and this authority's, which devices that trust it do not need.
+
+        Raises:
+            ConfigurationError: something is neither a name nor an address.
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+        certificate = self._issue(
+            names[0][:_COMMON_NAME], key.public_key(), _SERVER_DAYS, ExtendedKeyUsageOID.SERVER_AUTH, alternatives
+        )
+        return (_key_pem(key) + _certificate_pem(certificate) + _certificate_pem(self.certificate)).decode()
+
+    def vouches_for(self, server_pem: bytes, names: Sequence[str], margin: timedelta) -> bool:
+        """Say whether a server's certificate is of this authority, for all these names, and valid for so long."""
+        current = x509.load_pem_x509_certificate(server_pem[server_pem.index(b"-----BEGIN CERTIFICATE") :])
+        found = current.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         return (
+            current.issuer == self.certificate.subject
+            and {str(each.value) for each in found} >= set(names)
+            and _ends_at(current) - datetime.now(UTC) > margin
+        )
+
+    def _issue(
+        self,
+        common_name: str,
+        public_key: ec.EllipticCurvePublicKey,
+        validity: timedelta,
+        use: x509.ObjectIdentifier,
+        alternatives: x509.SubjectAlternativeName | None = None,
+    ) -> x509.Certificate:
+        now = datetime.now(UTC)
+        builder = (
             x509.CertificateBuilder()
-            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, user_name)]))
+            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)]))
             .issuer_name(self.certificate.subject)
             .public_key(public_key)
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - _CLOCK_SKEW)
-            .not_valid_after(min(now + _DEVICE_YEARS * _YEAR, self.certificate.not_valid_after_utc))
+            .not_valid_after(min(now + validity, _ends_at(self.certificate)))
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([use]), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
-            .sign(self._key, hashes.SHA256())
         )
+        if alternatives is not None:
+            builder = builder.add_extension(alternatives, critical=False)
+        return builder.sign(self._key, hashes.SHA256())
 
     def publish_revocations(self) -> None:
         """Write the CRL of all that lies in `revoked/`, also of what a crash has left out.
@@ -145,7 +186,7 @@ class FleetCa:
                 x509.CertificateRevocationListBuilder()
                 .issuer_name(self.certificate.subject)
                 .last_update(now - _CLOCK_SKEW)
-                .next_update(self.certificate.not_valid_after_utc)
+                .next_update(_ends_at(self.certificate))
                 .add_extension(
                     x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
                 )
@@ -158,6 +199,24 @@ class FleetCa:
                 )
             crl = builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
             replace_durably(self.folder / "revoked.crl", crl, 0o644)
+
+
+def _ends_at(certificate: x509.Certificate) -> datetime:
+    """Return when a certificate ends. Debian 12's cryptography knows the time without its zone alone."""
+    if hasattr(certificate, "not_valid_after_utc"):
+        return certificate.not_valid_after_utc
+    return certificate.not_valid_after.replace(tzinfo=UTC)
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        pass
+    try:
+        return x509.DNSName(name)
+    except ValueError as error:
+        raise ConfigurationError(f"'{name}' is no host's name", hint="write it in ASCII, as DNS has it") from error
 
 
 def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:

@@ -1,0 +1,136 @@
+"""Mosquitto as a child of this process: its start, its end, and a reload that it is known to have taken up.
+
+1. Its log goes to our stderr, line by line, and tells what it does: that it runs, and that it reads its files again.
+2. It loses a SIGHUP that comes while it still handles one, so a reload is asked for again until its log shows it.
+3. It does not outlive us: the kernel ends it when this process is gone, however that ended.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from covey.adapters.broker.mosquitto_configuration import PROGRAM_PLACES
+from covey.errors import ConfigurationError, TransientError
+
+_RUNNING, _RELOADED = b" running", b"Reloading config"
+_PR_SET_PDEATHSIG = 1
+_RETRY_S = 1.0
+_DEADLINE_S = 60.0
+_LAST_LINES = 5
+
+
+def find_mosquitto() -> Path:
+    """Return the program.
+
+    Raises:
+        ConfigurationError: it is not installed.
+    """
+    search = os.pathsep.join([os.environ.get("PATH", os.defpath), *PROGRAM_PLACES])
+    found = shutil.which("mosquitto", path=search)
+    if found is None:
+        raise ConfigurationError("mosquitto is not installed", hint="sudo apt install mosquitto")
+    return Path(found)
+
+
+class MosquittoProcess:
+    """One process of mosquitto, from its start to its end."""
+
+    def __init__(self, program: Path, configuration: Path) -> None:
+        self._running = self._reloads = 0
+        self._last: list[str] = []
+        self._news = threading.Condition()
+        libc = ctypes.CDLL(None)
+
+        def dies_with_us() -> None:
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+        self._process = subprocess.Popen(  # noqa: S603 - our own command, no shell
+            [str(program), "-c", str(configuration)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            process_group=0,  # Ctrl-C is ours to handle: its queue is saved at a SIGTERM
+            preexec_fn=dies_with_us,  # noqa: PLW1509 - no other thread runs yet
+        )
+        self._reader = threading.Thread(target=self._read, name="mosquitto's log", daemon=True)
+        self._reader.start()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it runs no more."""
+        return self._process.poll() is not None
+
+    def wait_until_running(self) -> None:
+        """Return when it has opened its listener.
+
+        Raises:
+            TransientError: it ended, or did not in time; the message quotes its log.
+        """
+        self._wait(lambda: self._running > 0, "does not start")
+
+    def reload(self) -> None:
+        """Have it read passwords, ACL and certificates again, and return when it has begun to.
+
+        Clients are not served before it is done.
+
+        Raises:
+            TransientError: it ended, or did not in time.
+        """
+        before, asked = self._reloads, -math.inf
+
+        def has_reloaded() -> bool:
+            nonlocal asked
+            if self._reloads > before:
+                return True
+            if time.monotonic() > asked + _RETRY_S:
+                self._process.send_signal(signal.SIGHUP)
+                asked = time.monotonic()
+            return False
+
+        self._wait(has_reloaded, "does not read its files again")
+
+    def stop(self) -> None:
+        """End it gently: it saves sessions and queues."""
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(_RETRY_S)
+
+    def _wait(self, condition: Callable[[], bool], complaint: str) -> None:
+        deadline = time.monotonic() + _DEADLINE_S
+        with self._news:
+            while not condition():
+                if self.ended or time.monotonic() > deadline:
+                    said = "; ".join(self._last)
+                    raise TransientError(f"mosquitto {'ended' if self.ended else complaint}: {said}", hint=_hint(said))
+                self._news.wait(_RETRY_S / 4)
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            sys.stderr.write(line.decode(errors="replace"))
+            sys.stderr.flush()
+            with self._news:
+                self._running += _RUNNING in line
+                self._reloads += _RELOADED in line
+                self._last = [*self._last, line.decode(errors="replace").strip()][-_LAST_LINES:]
+                self._news.notify_all()
+
+
+def _hint(said: str) -> str:
+    if "Address already in use" in said:
+        return "another broker listens there: end it, or covey relay serve --port PORT"
+    return ""

@@ -1,0 +1,122 @@
+"""What a relay of one's own is made of, in the folder `broker/` of the state (mode 0700).
+
+mosquitto.conf, acl   as Covey brings them, with places     passwords   the accounts; `.enrolment`: the joiners'
+ca/                   the authority, `fleet_ca.py`          server.pem  the relay's key and certificate, mode 0600
+names                 what it is reached by, one a line     in-force    a digest of what mosquitto has read
+
+1. Everything is made once, and made again where it is gone; accounts and the authority stay as they are.
+2. The server's certificate is renewed a month before its end, and when the machine has other names or addresses.
+3. `in-force` is written when mosquitto has taken a change up, never before: it tells `covey check` what holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.adapters.broker.mosquitto_configuration import substitute
+from covey.adapters.broker.mosquitto_passwords import draw_enrolment_password, share_enrolment, shared_enrolment
+from covey.adapters.files import replace_durably
+from covey.adapters.keys.key_file import private_folder, write_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SERVED_FOLDER = "broker"
+_RENEWED_BEFORE = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedFolder:
+    """The folder of a relay that this device serves; nothing is cached."""
+
+    path: Path
+
+    @property
+    def password_file(self) -> Path:
+        """The accounts."""
+        return self.path / "passwords"
+
+    @property
+    def ca_file(self) -> Path:
+        """Whom devices trust at this relay."""
+        return self.path / "ca" / "ca.crt"
+
+    @property
+    def certificate_file(self) -> Path:
+        """What proves the relay to devices, with its key."""
+        return self.path / "server.pem"
+
+    @property
+    def configuration(self) -> Path:
+        """What mosquitto is started with."""
+        return self.path / "mosquitto.conf"
+
+    @property
+    def exists(self) -> bool:
+        """Whether a relay was ever served here."""
+        return self.configuration.exists()
+
+    def write(self, committed: str, acl: str, port: int, user: str) -> None:
+        """Lay out the configuration, and an empty list of accounts with the joiners' own; `user`: whom root becomes.
+
+        Raises:
+            ConfigurationError, StorageError: the folder is open to others, or the disk refused.
+        """
+        private_folder(self.path)
+        if shared_enrolment(self.password_file) is None:
+            share_enrolment(self.password_file, draw_enrolment_password())
+        replace_durably(self.path / "acl", acl.encode(), 0o600)
+        places: dict[str, str | None] = {
+            "listener": f"{port}\nuser {user}",
+            "certfile": str(self.certificate_file),
+            "keyfile": str(self.certificate_file),
+            "password_file": str(self.password_file),
+            "acl_file": str(self.path / "acl"),
+            "persistence_location": f"{self.path}/",
+        }
+        replace_durably(self.configuration, substitute(committed, places).encode(), 0o600)
+
+    def certify(self, names: Sequence[str]) -> bool:
+        """See to a certificate for these names that lives long enough; return whether another one had to be made.
+
+        Raises:
+            ConfigurationError: the authority is not usable, or `cryptography` is missing.
+            StorageError: the disk refused.
+        """
+        from covey.adapters.broker.authority import fleet_ca
+
+        private_folder(self.path)
+        authority = fleet_ca().create(self.path / "ca")
+        kept = self.certificate_file.read_bytes() if self.certificate_file.exists() else b""
+        if kept and authority.vouches_for(kept, names, _RENEWED_BEFORE):
+            return False
+        write_secret(self.certificate_file, authority.mint_server(names).encode())
+        return True
+
+    def names(self) -> list[str]:
+        """Return the names that a person gave, the one that devices are told first; none where nobody did."""
+        kept = self.path / "names"
+        return kept.read_text().split() if kept.exists() else []
+
+    def keep_names(self, names: Sequence[str]) -> None:
+        """Remember what a person gave."""
+        private_folder(self.path)
+        replace_durably(self.path / "names", ("\n".join(names) + "\n").encode(), 0o600)
+
+    def digest(self) -> str:
+        """Return the digest of what mosquitto has to know: accounts, rules, certificate."""
+        files = (self.password_file, self.path / "acl", self.certificate_file)
+        return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
+
+    def note_in_force(self, digest: str) -> None:
+        """Note what mosquitto has read."""
+        replace_durably(self.path / "in-force", digest.encode(), 0o600)
+
+    def in_force(self) -> bool:
+        """Say whether mosquitto has read what the files say now."""
+        noted = self.path / "in-force"
+        return noted.exists() and noted.read_text() == self.digest()

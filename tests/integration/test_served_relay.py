@@ -1,0 +1,133 @@
+"""A relay of one's own (`covey relay serve`): real mosquitto, TLS by an authority of its own, and devices that join."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from broker_conf.mosquitto.broker import find_mosquitto, free_port
+from covey.adapters.broker import served_folder
+from covey.adapters.broker.served_folder import ServedFolder
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture(autouse=True)
+def mosquitto_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands find the mosquitto of the tests, as they find Debian's."""
+    program, environment = find_mosquitto()
+    monkeypatch.setenv("PATH", f"{environment.get('PATH', os.defpath)}{os.pathsep}{program.parent}")
+    if libraries := environment.get("LD_LIBRARY_PATH"):
+        monkeypatch.setenv("LD_LIBRARY_PATH", libraries)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Callable[[str], Machine]]:
+    """Make machines on which nothing of Covey's has run; what runs on them is ended at the end."""
+    made: list[Machine] = []
+
+    def make(name: str) -> Machine:
+        made.append(Machine(tmp_path, name))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.end()
+
+
+class Machine(Gateway):
+    """A machine that is no device yet."""
+
+    def set_up(self, broker: object = None, url: str = "") -> None:
+        """Leave that to commands."""
+
+
+class Hub:
+    """A machine and the relay that it serves: two states of one folder, since each is a process that goes on."""
+
+    def __init__(self, machine: Callable[[str], Machine], *words: str) -> None:
+        self.device = machine("hub")
+        self.server = machine("hub")
+        self.server.log = self.server.log.with_name("relay.log")
+        self.port = free_port()
+        self.server.start("relay", "serve", "--label", "hub", "--port", str(self.port), *words)
+        wait_until(lambda: "is served" in self.log, "the relay is served")
+
+    @property
+    def log(self) -> str:
+        return self.server.log.read_text() if self.server.log.exists() else ""
+
+    @property
+    def mosquitto(self) -> psutil.Process:
+        """The broker's process."""
+        (found,) = [each for each in psutil.Process(self.server.pid).children() if each.name() == "mosquitto"]
+        return found
+
+    def finding(self, check: str) -> str:
+        """Return how `covey check` finds one thing: its level."""
+        offline = ["--offline"] if check == "served_relay" else []
+        done = self.device.covey("check", "--json", *offline)
+        return _finding(done.stdout, check)
+
+
+def _finding(document: str, check: str) -> str:
+    return next(str(each["level"]) for each in json.loads(document)["findings"] if each["check"] == check)
+
+
+def test_one_command_makes_a_relay_that_lets_in_whom_it_enrols(machine: Callable[[str], Machine]) -> None:
+    hub = Hub(machine)
+    assert [hub.finding(check) for check in ("served_relay", "relay", "credential", "acl")] == ["ok"] * 4
+    for _ in range(3):  # one after the other: mosquitto loses a signal that comes while it still reads its files
+        user_name = secrets.token_hex(32)
+        password = hub.device.ok("broker", "enrol", user_name)
+    wait_until(lambda: hub.finding("served_relay") == "ok", "the last account is in force")
+    assert hub.log.count("Reloading config") >= 1
+    stored = hub.device.state / "broker"
+    assert stat.S_IMODE(stored.stat().st_mode) == 0o700
+    assert password.strip() not in "".join(each.read_text() for each in stored.glob("*") if each.is_file())
+
+
+def test_a_relay_is_served_again_when_its_broker_dies_and_ends_with_its_server(
+    machine: Callable[[str], Machine],
+) -> None:
+    hub = Hub(machine)
+    first = hub.mosquitto
+    first.kill()
+    wait_until(lambda: hub.log.count("is served") == 2, "it is served again")
+    second = hub.mosquitto
+    hub.server.end(signal.SIGKILL)
+    wait_until(lambda: not second.is_running() or second.status() == psutil.STATUS_ZOMBIE, "nothing is left behind")
+    assert hub.finding("served_relay") == "error"
+
+
+def test_a_broker_of_ones_own_stays_as_it_is(machine: Callable[[str], Machine]) -> None:
+    device = machine("barn")
+    device.ok("init", "--relay", "mqtts://relay.example.org")
+    before = (device.state / "config.toml").read_text()
+    assert "keeps it" in device.fails("relay", "serve", code=78)
+    assert (device.state / "config.toml").read_text() == before
+    assert not (device.state / "broker").exists()
+
+
+def test_a_certificate_is_renewed_before_its_end_and_for_other_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = ServedFolder(tmp_path / "broker")
+    assert place.certify(["relay.example.org", "192.0.2.7"])
+    authority = place.ca_file.read_bytes()
+    assert not place.certify(["192.0.2.7", "relay.example.org"])
+    assert place.certify(["192.0.2.8"])
+    monkeypatch.setattr(served_folder, "_RENEWED_BEFORE", served_folder._RENEWED_BEFORE * 20)
+    assert place.certify(["192.0.2.8"])
+    assert place.ca_file.read_bytes() == authority
+    assert stat.S_IMODE(place.certificate_file.stat().st_mode) == 0o600
