@@ -238,6 +238,12 @@ class AgentUnreachableError(TransientError):
     code = "agent_unreachable"
 
 
+class SensorError(TransientError):
+    """A sensor does not measure: it is gone, silent, or says what nobody can read."""
+
+    code = "sensor"
+
+
 class AgentVersionError(LocalError):
     """What the agent answers is not what this version of Covey reads."""
 

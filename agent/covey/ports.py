@@ -5,7 +5,7 @@ The core never sees these: it takes `now` and bytes in, and gives changes and re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
@@ -16,6 +16,7 @@ from covey.core.crypto import DeviceKeys
 if TYPE_CHECKING:
     from covey.core.actions.definition import Invocation
     from covey.core.presence.heartbeat import LastWill
+    from covey.core.telemetry.senml import Reading
 
 
 class Clock(Protocol):
@@ -302,3 +303,49 @@ class Programs(Protocol):
         Raises:
             ActionError: it cannot be started.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one look at a sensor gave: readings, named below the sensor; `failure` says what else it should have.
+
+    A reading without a time was measured now; a time below 2**28 s is the monotonic clock's, another one Unix time.
+    """
+
+    readings: Sequence[Reading]
+    failure: str = ""
+
+
+class Sensor(Protocol):
+    """A source of readings that stands in the configuration: a bus, a program, a broker. One thread alone uses it."""
+
+    def read(self) -> Measurement:
+        """Return what is new. One that speaks by itself is waited for, a second at most; it may have nothing to say.
+
+        Raises:
+            SensorError: it does not measure; it is closed, and opened anew after a while. Any other error is as good.
+        """
+
+    def close(self) -> None:
+        """Let go of what it holds; it is not asked again."""
+
+
+class SensorFeed(Protocol):
+    """A sensor that is looked after beside the agent's loop: opened, read, opened again where it fails."""
+
+    name: str
+
+    def start(self) -> None:
+        """Begin."""
+
+    def take(self, most: int) -> list[Reading]:
+        """Return at most so many of the readings that wait, with their times and whole names; never blocks."""
+
+    def state(self) -> str:
+        """Return `up`, `starting`, or in a line why it does not measure, or not all."""
+
+    def stop(self) -> None:
+        """Have it end; `join` waits for that."""
+
+    def join(self, seconds: float) -> None:
+        """Wait until it has ended, but not longer."""

@@ -16,6 +16,16 @@ _UNITS = {"KIB", "MIB"}
 
 _OUR_OWN = {
     "MAXIMUM_PUBLISH_BYTES": "this machine's memory",
+    "MAXIMUM_SENSORS": "this machine's own sensors",
+    "MAXIMUM_SENSOR_VALUES": "this machine's own sensors",
+    "SENSOR_QUEUE_READINGS": "this machine's own sensors",
+    "SENSOR_HUNG_SECONDS": "this machine's own sensors",
+    "SENSOR_RETRY_SECONDS": "this machine's own sensors",
+    "SENSOR_RETRY_MAXIMUM_SECONDS": "this machine's own sensors",
+    "SENSOR_SETTLED_SECONDS": "this machine's own sensors",
+    "SENSOR_NOTE_US": "this machine's own sensors",
+    "SENSOR_LINE_US": "this machine's own sensors",
+    "MAXIMUM_SENSOR_WHY_BYTES": "this machine's own sensors",
     "BOARD_ENVELOPES_WAITING": "this machine's memory",
     "OUTBOX_BYTES": "this machine's disk",
     "INBOX_BYTES": "this machine's disk",

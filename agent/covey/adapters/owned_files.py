@@ -21,11 +21,16 @@ def check_owned_folder(folder: Path) -> None:
     Raises:
         ConfigurationError: they may, or it is none.
     """
-    try:
-        status = folder.lstat()
-    except OSError as error:
-        raise ConfigurationError(f"{folder} cannot be read: {error}") from error
-    _check_owned(folder, status, stat.S_ISDIR)
+    _check_owned(folder, _status(folder), stat.S_ISDIR)
+
+
+def check_owned_file(path: Path) -> None:
+    """Raise where others may write a file.
+
+    Raises:
+        ConfigurationError: they may, or it is none.
+    """
+    _check_owned(path, _status(path), stat.S_ISREG)
 
 
 def read_owned(path: Path, maximum: int) -> str:
@@ -43,6 +48,13 @@ def read_owned(path: Path, maximum: int) -> str:
     if len(content) > maximum:
         raise ConfigurationError(f"{path} is longer than {maximum} bytes")
     return text
+
+
+def _status(path: Path) -> os.stat_result:
+    try:
+        return path.lstat()
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error}") from error
 
 
 def _check_owned(path: Path, status: os.stat_result, is_kind: Callable[[int], bool]) -> None:

@@ -34,7 +34,14 @@ from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_path import SYSTEM_STATE
-from covey.config.file import Configuration, changed_text, config_text, read_configuration, read_text
+from covey.config.file import (
+    Configuration,
+    changed_text,
+    config_text,
+    read_configuration,
+    read_text,
+    sensor_tables,
+)
 from covey.config.settings import Config, Value
 from covey.core.crypto import Identity, NoiseKey, wipe
 from covey.errors import ConfigurationError, LocalError
@@ -42,6 +49,7 @@ from covey.limits.settings import MAXIMUM_ORDERED_BYTES
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.state_file import Report
+    from covey.config.sensors import SensorEntry
 
 MACHINE_CONFIG = Path("/etc/covey")
 """What root says of the machine's own agent."""
@@ -184,6 +192,23 @@ class StateFolder:
             ConfigurationError: see `read_configuration`.
         """
         return read_configuration(self.config_files(), os.environ, self.ordered())
+
+    def sensors(self) -> tuple[SensorEntry, ...]:
+        """Read and check the sensors that the configuration names; mostly none, and then nothing more is loaded.
+
+        Raises:
+            ConfigurationError: see `read_sensors`; or others may write a file that names a program.
+        """
+        found = [(path, each) for path in self.config_files() for each in sensor_tables(read_text(path), str(path))]
+        if not found:
+            return ()
+        from covey.adapters.owned_files import check_owned_file, check_owned_folder
+        from covey.config.sensors import read_sensors
+
+        for path in {path for path, table in found if table.get("kind") == "exec"}:
+            check_owned_folder(path.parent)
+            check_owned_file(path)
+        return read_sensors((str(path), table) for path, table in found)
 
     def ordered(self) -> str:
         """Return the layer of what operators have set, as it was written; empty where there is none to be read."""

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
+from covey.core.telemetry.names import SENSOR_CONDITION
 from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.app.roles.collector import Collector
+    from covey.app.roles.publisher import Publisher
     from covey.app.runtime import AgentRole
     from covey.config.settings import Config
     from covey_boards.bridge import Bridge
 
 
 def configured_roles(device: Device, *, sensors: bool = True) -> list[AgentRole]:
-    """Return the roles of every agent: this machine's sensors, unless they are not wanted, and its boards."""
-    return [*(sensor_roles(device) if sensors else []), *board_roles(device)]
+    """Return the roles of every agent: this machine's sensors, unless they are not wanted, further ones, and boards."""
+    return [*(sensor_roles(device) if sensors else []), *attached_sensor_roles(device), *board_roles(device)]
 
 
 def sensor_roles(device: Device) -> list[AgentRole]:
@@ -38,11 +41,45 @@ def sensor_roles(device: Device) -> list[AgentRole]:
 
     def follow(config: Config) -> None:
         role.interval_us = int(config.sensors.interval_seconds * 1e6)
+
+    device.live.follow(("sensors.interval_seconds",), follow)
+    _follow_batches(device, publisher)
+    return [role]
+
+
+def attached_sensor_roles(device: Device) -> list[AgentRole]:
+    """Return the role of the sensors that the configuration names; mostly none, and nothing of it is loaded.
+
+    Raises:
+        ConfigurationError: an entry cannot be used.
+    """
+    entries = device.folder.sensors()
+    if not entries:
+        noted = device.store.conditions.values().items()
+        if any(name.startswith(SENSOR_CONDITION) and state for name, (state, _) in noted):
+            from covey.app.roles.attached_sensors import forget_sensors
+
+            forget_sensors(device.store, set(), device.clock.wall_us())
+        return []
+    from covey.adapters.sensors.kinds import open_sensor
+    from covey.adapters.sensors.worker import SensorWorker
+    from covey.app.roles.attached_sensors import AttachedSensors
+    from covey.app.roles.publisher import Outflow
+
+    publisher = device.publisher()
+    feeds = [
+        SensorWorker(each.name, each.interval_seconds, partial(open_sensor, each), device.clock) for each in entries
+    ]
+    _follow_batches(device, publisher)
+    return [AttachedSensors(feeds, Outflow(publisher, report), device.store, report)]
+
+
+def _follow_batches(device: Device, publisher: Publisher) -> None:
+    def follow(config: Config) -> None:
         publisher.batch_us = int(config.telemetry.batch_seconds * 1e6)
         publisher.batch_readings = config.telemetry.batch_readings
 
-    device.live.follow(("sensors.interval_seconds", "telemetry.batch_seconds", "telemetry.batch_readings"), follow)
-    return [role]
+    device.live.follow(("telemetry.batch_seconds", "telemetry.batch_readings"), follow)
 
 
 def board_roles(device: Device) -> list[AgentRole]:

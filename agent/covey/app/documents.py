@@ -194,6 +194,25 @@ class BoardStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class SensorStatus:
+    """A sensor that the configuration names, as the agent last knew it."""
+
+    name: str
+    state: Annotated[str, Says(description="`up`, `starting`, or why it does not measure, or not all")]
+    seconds: Annotated[Count, Says(description="since when")]
+
+    @property
+    def up(self) -> bool:
+        """Whether it measures, and all that it should."""
+        return self.state == "up"
+
+    @property
+    def failing(self) -> bool:
+        """Whether something is to be mended."""
+        return self.state not in {"up", "starting"}
+
+
+@dataclass(frozen=True, slots=True)
 class SalvageStatus:
     """The last time that the state was saved from a damaged file; lost: rows of each table, null: nobody knows."""
 
@@ -234,6 +253,7 @@ class Status:
     members: tuple[MemberStatus, ...]
     groups: tuple[GroupStatus, ...]
     boards: tuple[BoardStatus, ...]
+    sensors: Annotated[tuple[SensorStatus, ...], Says(description="those that the configuration names")]
     operators: OperatorsStatus
     salvage: SalvageStatus | None
     pending_joins: Annotated[Count, Says(description="groups that this device has asked to join")]

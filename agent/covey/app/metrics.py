@@ -1,7 +1,7 @@
 """A device's numbers as OpenMetrics, for any collector that reads text, drawn from its status.
 
 1. Labels are drawn from sets that this code knows: error codes and reasons of its own, message classes, this device's
-   groups. Nothing that a peer chose.
+   groups, its owner's names of sensors. Nothing that a peer chose.
 2. Every reason of a counter is there from the first scrape, at 0, so that an alert on its growth works.
 3. Reading them does not disturb the agent, and works while none runs.
 """
@@ -41,6 +41,10 @@ def metrics_of(status: Status, form: str) -> str:
 def families(status: Status) -> Iterator[Family]:
     """Yield every metric of a device."""
     yield from _about_the_agent(status)
+    sensors: list[Sample] = [({"sensor": each.name}, each.up and status.running) for each in status.sensors]
+    yield Family(
+        "covey_sensor_up", "gauge", "1 while a sensor of the configuration measures all that it should", sensors
+    )
     yield from _about_the_outbox(status)
     yield from _about_groups(status)
     counters = status.counters

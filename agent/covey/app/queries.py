@@ -24,16 +24,19 @@ from covey.app.documents import (
     QueueStatus,
     RelayStatus,
     SalvageStatus,
+    SensorStatus,
     Status,
     WaitingMessage,
 )
 from covey.app.pins import somebody_is_pinned
 from covey.app.roles.key_rotation import CONDITION
+from covey.app.wording import count
 from covey.core.ids import DeviceKey, device_name
 from covey.core.link.records import MessageClass
 from covey.core.membership.agreement import agreement, agreement_on_history
 from covey.core.membership.requests import unanswered
 from covey.core.presence.status import condition
+from covey.core.telemetry.names import SENSOR_CONDITION
 from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 
 _NEVER = "never connected"
 _NO_AGENT = "agent not running"
+_NAMED = 3
 
 
 def status_of(device: Device) -> Status:
@@ -66,6 +70,7 @@ def status_of(device: Device) -> Status:
         for board in store.boards.all()
     )
     groups = tuple(_group(device, group, now_us) for group in device.node.groups.joined())
+    sensors = tuple(_sensors(device, now_us))
     return Status(
         device=device_name(device.node.identity.signing_public),
         label=device.config.label,
@@ -87,6 +92,7 @@ def status_of(device: Device) -> Status:
         members=tuple(_members(device, labels, now_us)),
         groups=groups,
         boards=boards,
+        sensors=sensors,
         operators=operators,
         salvage=_last_salvage(device, now_us),
         pending_joins=len({each.group_id for each in store.joins.pending()}),
@@ -94,7 +100,7 @@ def status_of(device: Device) -> Status:
         noise_key_seconds=_noise_key_age(device, now_us),
         landing_bytes=store.landing.size(),
         counters=store.counters.values(),
-        troubles=(*_troubles(relay, relays, outbox, groups, boards, running=running), *misnamed),
+        troubles=(*_troubles(relay, relays, outbox, groups, boards, sensors, running=running), *misnamed),
     )
 
 
@@ -206,6 +212,13 @@ def _outbox(device: Device, now_us: int) -> OutboxStatus:
     )
 
 
+def _sensors(device: Device, now_us: int) -> Iterator[SensorStatus]:
+    """Yield the sensors that an agent has noted: those that its configuration named."""
+    for name, (state, since_us) in sorted(device.store.conditions.values().items()):
+        if name.startswith(SENSOR_CONDITION) and state:
+            yield SensorStatus(name.removeprefix(SENSOR_CONDITION), state, _age(since_us, now_us) or 0)
+
+
 def _last_salvage(device: Device, now_us: int) -> SalvageStatus | None:
     salvages = device.store.device.salvages()
     if not salvages:
@@ -234,6 +247,7 @@ def _troubles(
     outbox: OutboxStatus,
     groups: tuple[GroupStatus, ...],
     boards: tuple[BoardStatus, ...],
+    sensors: tuple[SensorStatus, ...],
     *,
     running: bool,
 ) -> Iterator[str]:
@@ -255,6 +269,10 @@ def _troubles(
     for board in boards:
         if not board.up:
             yield f"the board on {board.port} is silent"
+    failing = [each.name for each in sensors if running and each.failing]
+    if failing:
+        named = ", ".join(failing[:_NAMED]) + (", ..." if len(failing) > _NAMED else "")
+        yield f"{count(len(failing), 'sensor')} not measuring: {named}"
 
 
 def outbox_of(device: Device, limit: int) -> Outbox:

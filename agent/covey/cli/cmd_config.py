@@ -78,6 +78,7 @@ def _check(options: argparse.Namespace) -> None:
     folder = state_folder(options)
     configuration = folder.configuration()
     check_meanings(configuration)
+    folder.sensors()
     files = [str(path) for path in folder.config_files()]
     if options.json:
         print_json({"files": files, "set": configuration.origins})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from covey.app.documents import to_json
 from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser, json_option
-from covey.cli.status_view import BOARDS_HEAD, DEVICES_HEAD, boards, devices, overview
+from covey.cli.status_view import BOARDS_HEAD, DEVICES_HEAD, SENSORS_HEAD, boards, devices, overview, sensors
 from covey.cli.terminal import print_json, print_table
 
 if TYPE_CHECKING:
@@ -43,5 +43,7 @@ def _show(status: Status) -> None:
         print(f"and {len(rows) - _SHOWN} more: --json shows all")
     if status.boards:
         print_table(BOARDS_HEAD, list(boards(status)))
+    if status.sensors:
+        print_table(SENSORS_HEAD, list(sensors(status)))
     if status.counters:
         print_table(["counter", "value"], list(status.counters.items()))

@@ -45,6 +45,7 @@ _COMMANDS = {
     "fleet": ("fleet", "see every device: who is there, what each said last, what waits, what was lost"),
     "dashboard": ("dashboard", "the fleet as a page, for a telephone or a wall"),
     "top": ("top", "watch the device live: rates, queues, members, boards"),
+    "sensor": ("sensor", "sensors that the configuration names: list them, try one"),
     "mcu": ("mcu", "boards on serial ports: find, flash, enrol, watch, restart them"),
     "files": ("files", "print broker configurations, systemd units and udev rules that Covey brings"),
     "completion": ("completion", "print the completion script of a shell"),

@@ -20,6 +20,7 @@ _BECAME, _TRIED = "commands_", "attempts_"
 """How counters begin: of what has become of commands, and of orders by those who have no say here."""
 _LATELY_S = 30
 BOARDS_HEAD = ("board", "device", "state", "software")
+SENSORS_HEAD = ("sensor", "since", "state")
 
 
 def overview(status: Status) -> Iterator[str]:
@@ -139,6 +140,12 @@ def boards(status: Status) -> Iterator[tuple[object, ...]]:
         if not board.enrolled:
             state += ", not enrolled"
         yield printable(board.port), board.device, state, printable(board.software) or "-"
+
+
+def sensors(status: Status) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each sensor that the configuration names, as the agent last knew it."""
+    for each in status.sensors:
+        yield each.name, duration(each.seconds), printable(each.state)
 
 
 def duration(seconds: int) -> str:

@@ -4,7 +4,8 @@
    set (`ordered.py`), the environment.
 2. A section of the environment's names is ours as soon as its prefix is: `COVEY_RELAY_URLL` is a mistake, not somebody
    else's variable.
-3. A file that is changed keeps its comments, and everything else that somebody wrote into it.
+3. `[[sensor]]` is no setting: `sensors.py` reads what stands there.
+4. A file that is changed keeps its comments, and everything else that somebody wrote into it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from typing import Any
 from covey.config.ordered import ordered_values
 from covey.config.settings import SECTIONS, Config, Setting, Value, nearest, setting, settings, toml_value
 from covey.errors import ConfigurationError
+
+SENSORS = "sensor"
+"""The tables of a file that are none of settings."""
 
 ORDERED_BY = "set by "
 """How the origin of what an operator has set begins."""
@@ -80,25 +84,44 @@ def parse(text: str, where: str) -> dict[str, Value]:
     Raises:
         ConfigurationError: as `read_configuration`.
     """
-    import tomllib
-
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{where}: {error}") from error
     values: dict[str, Value] = {}
-    for name, value in content.items():
+    for name, value in _content(text, where).items():
+        if name == SENSORS and isinstance(value, list):
+            continue
         if name in SECTIONS and not isinstance(value, dict):
             raise ConfigurationError(f"{where}: [{name}] must be a section")
         if isinstance(value, dict) and name not in SECTIONS:
             near = nearest(name, SECTIONS, 1)
             hint = f"did you mean '[{near[0]}]'?" if near else f"known: {', '.join(SECTIONS)}"
+            if name == SENSORS and "kind" in value:
+                hint = "each sensor is a table of its own: [[sensor]]"
             raise ConfigurationError(f"{where}: [{name}] is not a section", hint=hint)
         for key, inner in (
             {f"{name}.{inner}": value[inner] for inner in value} if isinstance(value, dict) else {name: value}
         ).items():
             values[key] = setting(key, f"{where}: ").check(inner, f"{where}: {key}")
     return values
+
+
+def sensor_tables(text: str, where: str) -> list[dict[str, Any]]:
+    """Return the tables `[[sensor]]` of a file, unread.
+
+    Raises:
+        ConfigurationError: not TOML, or something else of that name.
+    """
+    found = _content(text, where).get(SENSORS, [])
+    if not (isinstance(found, list) and all(isinstance(each, dict) for each in found)):
+        raise ConfigurationError(f"{where}: sensors are tables, [[sensor]]", hint="docs/sensors.md has examples")
+    return found
+
+
+def _content(text: str, where: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{where}: {error}") from error
 
 
 def _variable(name: str) -> Setting | None:

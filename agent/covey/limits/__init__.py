@@ -14,6 +14,7 @@
     pairing    Joining a group: invites, ceremonies, requests.
     key        Keys of a device: retired ones, and what a passphrase costs.
     telemetry  Telemetry: batches and what stands in them.
+    sensors    Sensors that a configuration names: how many, how much they may say, how long they may take.
     vault      The vault: segments, manifests, ranges.
 
 `docs/protocol.md` lists the ones that a second implementation must share; a test holds the two together.

@@ -30,6 +30,7 @@ _STATUS = Status(
     members=(),
     groups=(),
     boards=(),
+    sensors=(),
     operators=OperatorsStatus(1, ()),
     salvage=None,
     pending_joins=0,

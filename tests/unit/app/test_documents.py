@@ -38,6 +38,7 @@ def _status() -> Status:
         members=(MemberStatus(_NAME, "", None, "unknown", None),),
         groups=(),
         boards=(),
+        sensors=(),
         operators=OperatorsStatus(2, (ObeyedOperator(_NAME, "Kim", member=True),)),
         salvage=SalvageStatus(3, {"outbox": 1, "inbox": None}, "aside"),
         pending_joins=0,

@@ -19,6 +19,7 @@ from covey.app.checks.actions import actions
 from covey.app.checks.attempts import attempts
 from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
 from covey.app.checks.online import acl, credential, relay
+from covey.app.checks.sensors import sensors
 from covey.app.checks.served_relay import served_relay
 from covey.app.documents import DAY_S, AgreementStatus
 from covey.app.wording import count, duration
@@ -401,6 +402,7 @@ CHECKS = (
     Check(vault, _STORE),
     Check(boards, _STORE),
     Check(served_relay, frozenset({"configuration", "identity"})),
+    Check(sensors, _STORE),
     Check(relay, frozenset({"configuration"}), online=True),
     Check(credential, _STORE | {"relay", "secrets"}, online=True),
     Check(acl, frozenset({"credential"}), online=True),

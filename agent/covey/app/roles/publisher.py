@@ -14,8 +14,10 @@ from covey.core.node import Node
 from covey.core.now import ABSOLUTE_US, Now
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value
 from covey.errors import LocalError
-from covey.limits.telemetry import PUBLISH_BATCHES
-from covey.ports import Clock, Transactions
+from covey.limits.telemetry import MAXIMUM_BATCH_READINGS, PUBLISH_BATCHES
+from covey.ports import Clock, Report, Transactions
+
+_COMPLAIN_EVERY_US = 600_000_000
 
 
 def _always(work: Callable[[], int]) -> int:
@@ -112,6 +114,45 @@ class Publisher:
         else:
             kind = ClockKind.SYNCHRONISED if self._clock.synchronised() else ClockKind.UNSYNCHRONISED
         return ClockReading(self._clock.boot_id(), self._clock.monotonic_us(), self._clock.wall_us(), kind)
+
+
+class Outflow:
+    """What sensors of the agent put into the outbox, at their own rhythm; what is in the way is told now and then."""
+
+    def __init__(self, publisher: Publisher, report: Report) -> None:
+        self._publisher = publisher
+        self._report = report
+        self._quiet_until_us = 0
+
+    def add(self, name: str, unit: str, time_us: int | None, value: Value) -> bool:
+        """Take one reading, as `Publisher.add` does."""
+        return self._publisher.add(name, unit, time_us, value)
+
+    def wanted(self, node: Node) -> bool:
+        """Say whether there is anybody to send to."""
+        return any(node.groups.collector_of(group.group_id) for group in node.groups.joined())
+
+    @property
+    def full(self) -> bool:
+        """Whether as much waits as may."""
+        return self._publisher.waiting >= MAXIMUM_BATCH_READINGS
+
+    def flush(self, node: Node, now: Now) -> None:
+        """Put everything into the outbox; where that is refused, it waits."""
+        try:
+            self._publisher.flush(node)
+        except LocalError as error:
+            if now.monotonic_us >= self._quiet_until_us:
+                self._report("warning", f"readings wait: {error}")
+                self._quiet_until_us = now.monotonic_us + _COMPLAIN_EVERY_US
+
+    def flush_if_due(self, node: Node, now: Now) -> int | None:
+        """Flush where the open batches are old enough; return when they will be."""
+        due = self._publisher.due()
+        if due is not None and now.monotonic_us >= due:
+            self.flush(node, now)
+            return None
+        return due
 
 
 def telemetry_group(configured: GroupId | None) -> Callable[[Node], GroupId]:

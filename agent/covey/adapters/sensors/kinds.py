@@ -1,0 +1,47 @@
+"""A sensor out of its entry: each kind's adapter is loaded where an entry names it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covey.config.sensors import KINDS, FurtherKind, Hwmon, Iio, OneWire
+from covey.errors import SensorError
+
+if TYPE_CHECKING:
+    from covey.config.sensors import SensorEntry
+    from covey.ports import Sensor
+
+
+def open_sensor(entry: SensorEntry) -> Sensor:
+    """Open the sensor of an entry.
+
+    Raises:
+        SensorError: it is not there, or its kind is none that is installed. Packages raise what they like.
+    """
+    match entry.options:
+        case Hwmon():
+            from covey.adapters.sensors.hwmon import open_hwmon
+
+            return open_hwmon(entry.options)
+        case Iio():
+            from covey.adapters.sensors.iio import open_iio
+
+            return open_iio(entry.options)
+        case OneWire():
+            from covey.adapters.sensors.one_wire import open_one_wire
+
+            return open_one_wire(entry.options)
+        case FurtherKind():
+            return _further(entry, entry.options)
+
+
+def _further(entry: SensorEntry, options: FurtherKind) -> Sensor:
+    from importlib.metadata import entry_points
+
+    found = {each.name: each for each in entry_points(group="covey.sensors")}
+    if entry.kind not in found:
+        raise SensorError(
+            f"kind {entry.kind} is none of {', '.join([*KINDS, *found])}", hint="install the package that brings it"
+        )
+    sensor: Sensor = found[entry.kind].load()(entry.name, options.keys)
+    return sensor

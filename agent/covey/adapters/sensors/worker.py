@@ -1,0 +1,163 @@
+"""Looks after one sensor in a thread of its own: opens it, reads it, and opens it again when it fails.
+
+1. Nothing here is waited for by the agent's loop: readings wait in a queue, and where that is full the thread waits.
+2. A reading is stamped when it was read, by the monotonic clock, unless it brings a time.
+3. Whatever a sensor raises is its failure alone. It is closed, and opened again after a pause that doubles each time.
+4. A read that does not end cannot be ended from outside; it is told, and holds up nothing else.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import replace
+
+from covey.core.ids import printable
+from covey.core.telemetry.names import below
+from covey.core.telemetry.senml import Reading
+from covey.errors import ReadingError
+from covey.limits.sensors import (
+    MAXIMUM_SENSOR_WHY_BYTES,
+    SENSOR_HUNG_SECONDS,
+    SENSOR_QUEUE_READINGS,
+    SENSOR_RETRY_MAXIMUM_SECONDS,
+    SENSOR_RETRY_SECONDS,
+    SENSOR_SETTLED_SECONDS,
+)
+from covey.ports import Clock, Measurement, Sensor
+
+STARTING = "starting"
+UP = "up"
+_IDLE_S = 0.01
+"""A sensor that says nothing and does not wait either must not take a processor for itself."""
+_HUNG = f"has not answered for {SENSOR_HUNG_SECONDS:.0f} s"
+
+
+class SensorWorker:
+    """Implements `ports.SensorFeed`; `interval_s` 0 is for a sensor that speaks by itself."""
+
+    def __init__(
+        self,
+        name: str,
+        interval_s: float,
+        open_sensor: Callable[[], Sensor],
+        clock: Clock,
+        retry_s: float = SENSOR_RETRY_SECONDS,
+    ) -> None:
+        self.name = name
+        self._interval_s = interval_s
+        self._open = open_sensor
+        self._clock = clock
+        self._retry_s = retry_s
+        self._state = STARTING
+        self._busy_since_us: int | None = None
+        self._waiting: deque[Reading] = deque()
+        self._room = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"sensor {name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def take(self, most: int) -> list[Reading]:
+        """Return at most so many of the readings that wait."""
+        found = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+        if found:
+            self._room.set()
+        return found
+
+    def state(self) -> str:
+        """Return how it is with this sensor."""
+        since = self._busy_since_us
+        if since is not None and self._clock.monotonic_us() - since > SENSOR_HUNG_SECONDS * 1e6:
+            return _HUNG
+        return self._state
+
+    def stop(self) -> None:
+        """Have it end."""
+        self._stopping.set()
+        self._room.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait until it has ended, but not longer."""
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+
+    def _run(self) -> None:
+        wait_s = self._retry_s
+        while not self._stopping.is_set():
+            opened_us = self._clock.monotonic_us()
+            self._busy_since_us = opened_us
+            try:
+                with closing(self._open()) as sensor:
+                    self._follow(sensor, opened_us)
+            except Exception as error:  # noqa: BLE001 - drivers and libraries fail in their own ways; the agent must not
+                self._state = _in_a_line(error)
+            self._busy_since_us = None
+            if self._lasted_s(opened_us) > SENSOR_SETTLED_SECONDS:
+                wait_s = self._retry_s
+            self._stopping.wait(wait_s)
+            wait_s = min(2 * wait_s, SENSOR_RETRY_MAXIMUM_SECONDS)
+
+    def _follow(self, sensor: Sensor, opened_us: int) -> None:
+        while not self._stopping.is_set():
+            began_us = self._busy_since_us = self._clock.monotonic_us()
+            measured = sensor.read()
+            self._busy_since_us = None
+            refused = self._give(measured.readings)
+            if failure := measured.failure or refused:
+                self._state = _shortened(failure)
+            elif measured.readings or self._lasted_s(opened_us) > SENSOR_SETTLED_SECONDS:
+                self._state = UP
+            least_s = 0.0 if measured.readings else _IDLE_S
+            self._stopping.wait(max(least_s, self._interval_s - self._lasted_s(began_us)))
+
+    def _lasted_s(self, since_us: int) -> float:
+        return (self._clock.monotonic_us() - since_us) / 1e6
+
+    def _give(self, readings: Iterable[Reading]) -> str:
+        """Queue readings, waiting where there is no room; return what is wrong with one that was refused."""
+        refused = ""
+        for reading in readings:
+            try:
+                named = stamped(self.name, reading, self._clock)
+            except ReadingError as error:
+                refused = str(error)
+                continue
+            while len(self._waiting) >= SENSOR_QUEUE_READINGS:
+                self._room.clear()
+                if self._stopping.is_set():
+                    return refused
+                if len(self._waiting) >= SENSOR_QUEUE_READINGS:
+                    self._room.wait()
+            self._waiting.append(named)
+        return refused
+
+
+def read_once(name: str, sensor: Sensor, clock: Clock) -> Measurement:
+    """Read a sensor, and return what it says as it would be sent.
+
+    Raises:
+        SensorError: it does not measure.
+        ReadingError: it measures what cannot be sent.
+    """
+    measured = sensor.read()
+    return Measurement([stamped(name, each, clock) for each in measured.readings], measured.failure)
+
+
+def stamped(sensor: str, reading: Reading, clock: Clock) -> Reading:
+    """Return a reading under its whole name, and with a time."""
+    time_us = clock.monotonic_us() if reading.time_us is None else reading.time_us
+    return replace(reading, name=below(sensor, reading.name), time_us=time_us)
+
+
+def _in_a_line(error: Exception) -> str:
+    text = str(error) or type(error).__name__
+    return _shortened(text if hasattr(error, "hint") else f"{type(error).__name__}: {text}")
+
+
+def _shortened(text: str) -> str:
+    return printable(text, MAXIMUM_SENSOR_WHY_BYTES) or "fails"

@@ -1,0 +1,132 @@
+"""The sensors that the configuration names, as a role of the agent: what they measured goes into batches.
+
+1. Each is looked after by a feed of its own, beside the loop. A turn takes what there is, and waits for none.
+2. While nobody can be sent to or the outbox is full, nothing more is taken: the feeds fill up, and then wait.
+3. How each is, is noted where `covey status` and the metrics find it, and reported in the log: when it changes, and not
+   more often than the limits say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from covey.app.roles.publisher import Outflow
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.core.telemetry.names import SENSOR_CONDITION
+from covey.errors import ReadingError
+from covey.limits.sensors import SENSOR_LINE_US, SENSOR_NOTE_US
+from covey.ports import Report, SensorFeed, Transactions
+
+_STARTING, _UP = "starting", "up"
+_END_S = 2.0
+_AT_ONCE = 1_024
+
+
+class SensorConditions(Protocol):
+    """How each sensor is, kept."""
+
+    def set(self, name: str, value: str, now_us: int) -> None:
+        """Note a condition, and since when it holds."""
+
+    def values(self) -> dict[str, tuple[str, int]]:
+        """Return every condition."""
+
+
+class SensorStore(Transactions, Protocol):
+    """The store as this role needs it."""
+
+    @property
+    def conditions(self) -> SensorConditions:
+        """How each sensor is."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was last noted and last reported of a sensor, when, and which reading of it was refused."""
+
+    feed: SensorFeed
+    noted: str = ""
+    noted_us: int | None = None
+    reported: str = _STARTING
+    reported_us: int | None = None
+    refused: str = ""
+
+
+class AttachedSensors:
+    """Takes what feeds have measured, and says how they are."""
+
+    def __init__(self, feeds: Sequence[SensorFeed], outflow: Outflow, store: SensorStore, report: Report) -> None:
+        self._known = [_Known(feed) for feed in feeds]
+        self._outflow = outflow
+        self._store = store
+        self._report = report
+        self._started = False
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Take what has been measured; return when to be called next, in monotonic microseconds."""
+        if not self._started:
+            self._started = True
+            self._forget_others(now)
+            for each in self._known:
+                each.feed.start()
+        self._take(node, now)
+        for each in self._known:
+            self._note(each, each.refused or each.feed.state(), now)
+        return self._outflow.flush_if_due(node, now)
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Have the feeds end, and publish what they had measured."""
+        for each in self._known:
+            each.feed.stop()
+        for place, each in enumerate(self._known):
+            each.feed.join(_END_S / (place + 1))
+        self._take(node, now)
+        self._outflow.flush(node, now)
+
+    def _take(self, node: Node, now: Now) -> None:
+        if self._outflow.full or not self._outflow.wanted(node):
+            return
+        for each in self._known:
+            each.refused = ""
+            full = False
+            for reading in each.feed.take(_AT_ONCE):
+                try:
+                    full |= self._outflow.add(reading.name, reading.unit, reading.time_us, reading.value)
+                except ReadingError as error:
+                    each.refused = f"a reading is refused: {error}"
+            if full:
+                self._outflow.flush(node, now)
+
+    def _note(self, sensor: _Known, state: str, now: Now) -> None:
+        if state != sensor.noted and _passed(sensor.noted_us, now, SENSOR_NOTE_US):
+            with self._store.transaction():
+                self._store.conditions.set(f"{SENSOR_CONDITION}{sensor.feed.name}", state, now.wall_us)
+            sensor.noted, sensor.noted_us = state, now.monotonic_us
+        if state not in {sensor.reported, _STARTING} and _passed(sensor.reported_us, now, SENSOR_LINE_US):
+            how = "measures" if state == _UP else state
+            self._report("info" if state == _UP else "warning", f"sensor {sensor.feed.name}: {how}")
+            sensor.reported, sensor.reported_us = state, now.monotonic_us
+
+    def _forget_others(self, now: Now) -> None:
+        """Let what an earlier agent noted of sensors that are configured no more hold no longer."""
+        forget_sensors(self._store, {each.feed.name for each in self._known}, now.wall_us)
+
+
+def forget_sensors(store: SensorStore, besides: set[str], now_us: int) -> None:
+    """Let no condition of a sensor hold, besides those of some."""
+    gone = [
+        name
+        for name, (state, _) in store.conditions.values().items()
+        if name.startswith(SENSOR_CONDITION) and state and name.removeprefix(SENSOR_CONDITION) not in besides
+    ]
+    if gone:
+        with store.transaction():
+            for name in gone:
+                store.conditions.set(name, "", now_us)
+
+
+def _passed(since_us: int | None, now: Now, at_least_us: int) -> bool:
+    return since_us is None or now.monotonic_us >= since_us + at_least_us

@@ -1,0 +1,73 @@
+"""`covey sensor list|try`: the sensors that the configuration names."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from covey.app.documents import to_json
+from covey.app.operations.sensors import as_senml, entry_named, listed_sensors, tried
+from covey.app.wording import duration
+from covey.cli.device_options import device_api, state_folder
+from covey.cli.grammar import Parser, every_action, json_option
+from covey.cli.terminal import print_json, print_table
+from covey.core.ids import printable
+
+_SECONDS = 30.0
+_VALUES = ("v", "vs", "vb", "vd")
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions(default="list")
+    actions.add("list", _list, "list the sensors that the configuration names, and how each is", also=["ls"])
+    try_ = actions.add(
+        "try",
+        _try,
+        "read a sensor here and now, and print what would be sent; nothing is",
+        examples=("covey sensor try boiler",),
+    )
+    try_.add_argument("name", metavar="NAME", help="the sensor, by its name")
+    try_.add_argument(
+        "--seconds", type=float, default=_SECONDS, metavar="N", help="wait so long for one that speaks by itself"
+    )
+    every_action(parser, json_option)
+
+
+def _list(options: argparse.Namespace) -> None:
+    with device_api(options) as device:
+        found = listed_sensors(state_folder(options), device)
+    if options.json:
+        print_json([to_json(each) for each in found])
+    elif found:
+        rows = [
+            (
+                each.name,
+                each.kind,
+                f"{each.interval_seconds:g} s" if each.interval_seconds else "by itself",
+                None if each.seconds is None else duration(each.seconds),
+                printable(each.state),
+            )
+            for each in found
+        ]
+        print_table(("sensor", "kind", "read every", "since", "state"), rows)
+    else:
+        print("the configuration names no sensor")
+
+
+def _try(options: argparse.Namespace) -> int:
+    found = tried(entry_named(state_folder(options), options.name), options.seconds)
+    records = [as_senml(each) for each in found.readings]
+    if options.json:
+        print_json(records)
+    elif records:
+        print_table(("reading", "value", "unit"), [_row(each) for each in records])
+    if found.failure:
+        print(f"error: {printable(found.failure)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _row(record: dict[str, object]) -> tuple[object, ...]:
+    value = next(record[label] for label in _VALUES if label in record)
+    return record["n"], printable(str(value)), printable(str(record.get("u", "-")))

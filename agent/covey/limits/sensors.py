@@ -1,0 +1,33 @@
+"""Sensors that a configuration names: how many, how much they may say, and how long they may take."""
+
+from __future__ import annotations
+
+MAXIMUM_SENSORS = 64
+"""Sensors of one device: each has a thread of its own while the agent runs."""
+
+MAXIMUM_SENSOR_VALUES = 256
+"""Registers, topics or paths that one sensor names; and what one look at it reads out of the system's folders."""
+
+SENSOR_QUEUE_READINGS = 4_096
+"""Readings of one sensor that wait for the agent's loop. A sensor that is faster waits, as does who feeds it."""
+
+SENSOR_HUNG_SECONDS = 90.0
+"""A sensor that has not answered for so long is said to hang: more than any time that a definition may give it."""
+
+SENSOR_RETRY_SECONDS = 1.0
+"""The wait before a sensor that failed is opened again; it doubles each time ..."""
+
+SENSOR_RETRY_MAXIMUM_SECONDS = 300.0
+"""... up to this: what is plugged in again measures within five minutes."""
+
+SENSOR_SETTLED_SECONDS = 5.0
+"""A sensor that has been open for so long works, even where it has nothing to say."""
+
+SENSOR_NOTE_US = 5_000_000
+"""The least time between two notes of how a sensor is: each is a sync of the disk."""
+
+SENSOR_LINE_US = 60_000_000
+"""The least time between two lines of the log about one sensor."""
+
+MAXIMUM_SENSOR_WHY_BYTES = 200
+"""Why a sensor fails, in a line."""

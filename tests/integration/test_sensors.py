@@ -1,0 +1,77 @@
+"""Sensors of the configuration, from `[[sensor]]` to a collector's vault, and who is told when one fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
+
+_OFTEN = "interval_seconds = 1"  # as often as the bus allows
+
+
+def add_sensor(gateway: Gateway, *lines: str) -> None:
+    """Write an entry into a gateway's configuration."""
+    fragments = gateway.state / "conf.d"
+    fragments.mkdir(exist_ok=True, mode=0o700)
+    fragment = fragments / f"{len(list(fragments.iterdir()))}.toml"
+    fragment.write_text("\n".join(("[[sensor]]", *lines)) + "\n")
+    fragment.chmod(0o600)
+
+
+def thermometers(folder: Path, **readings: str) -> Path:
+    """Write what the kernel shows of thermometers on a 1-Wire bus."""
+    for serial, text in readings.items():
+        device = folder / serial.replace("_", "-")
+        device.mkdir(parents=True, exist_ok=True)
+        (device / "temperature").write_text(text)
+    return folder
+
+
+@pytest.mark.broker
+def test_a_sensor_measures_fails_and_measures_again(new_gateway: Callable[[str], Gateway], tmp_path: Path) -> None:
+    bus = thermometers(tmp_path / "w1", **{"28_0316a2795e1f": "21437", "28_0416b3845aff": "-1250"})
+    one = new_gateway("one")
+    one.ok("group", "create", "--capability", "collector")
+    one.ok("config", "set", "telemetry.batch_seconds", "0.5")
+    add_sensor(one, 'name = "boiler"', 'kind = "w1"', f'folder = "{bus}"', _OFTEN)
+    add_sensor(one, 'name = "gone"', 'kind = "hwmon"', f'folder = "{tmp_path / "none"}"', _OFTEN)
+    assert "2 sensors well described" in one.covey("check", "--offline").stdout
+    one.start("collect", "--no-sensors")
+
+    def states() -> dict[str, str]:
+        return {each["name"]: each["state"] for each in one.json("sensor", "list")}
+
+    wait_until(lambda: states()["boiler"] == "up")
+    wait_until(lambda: "is the driver loaded?" in states()["gone"])
+    wait_until(lambda: one.counters().get("published_readings", 0) >= 4)
+    (bus / "28-0416b3845aff/temperature").write_text("")
+    wait_until(lambda: "28-0416b3845aff/temperature: the thermometer does not answer" in states()["boiler"])
+    assert "2 sensors not measuring: boiler, gone" in one.json("status")["troubles"]
+    assert "covey sensor try boiler" in one.covey("check", "--offline").stdout
+    assert 'covey_sensor_up{sensor="boiler"} 0' in one.ok("metrics")
+    thermometers(bus, **{"28_0416b3845aff": "-1000"})
+    wait_until(lambda: states()["boiler"] == "up")
+    assert 'covey_sensor_up{sensor="boiler"} 1' in one.ok("metrics")
+    one.end()
+
+
+def test_a_sensor_is_tried_without_an_agent(tmp_path: Path) -> None:
+    alone = Gateway(tmp_path, "alone")
+    bus = thermometers(tmp_path / "w1", **{"28_0316a2795e1f": "21437"})
+    assert "names no sensor" in alone.ok("sensor", "list")
+    add_sensor(alone, 'name = "boiler"', 'kind = "w1"', f'folder = "{bus}"', 'devices = ["28-0316a2795e1f"]')
+    (record,) = alone.json("sensor", "try", "boiler")
+    assert record.pop("t") > 1_700_000_000
+    assert record == {"n": "boiler/temperature", "u": "Cel", "v": 21.437}
+    assert alone.ok("sensor", "try", "boiler").splitlines()[1].split() == ["boiler/temperature", "21.437", "Cel"]
+    assert "known: boiler" in alone.fails("sensor", "try", "shed", code=1)
+    (bus / "28-0316a2795e1f/temperature").unlink()
+    assert "is not there" in alone.fails("sensor", "try", "boiler", code=1)
+    add_sensor(alone, 'name = "boiler"', 'kind = "w1"')
+    assert "two sensors named boiler" in alone.fails("config", "check", code=78)
+    assert json.loads(alone.covey("check", "--offline", "--json").stdout)["healthy"] is False

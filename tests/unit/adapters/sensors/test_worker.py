@@ -1,0 +1,126 @@
+"""`covey.adapters.sensors.worker`: one sensor, looked after beside the loop, whatever it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from queue import SimpleQueue
+
+import pytest
+
+from covey.adapters.clock import SystemClock
+from covey.adapters.sensors.worker import SensorWorker
+from covey.core.telemetry.senml import Reading
+from covey.limits.sensors import SENSOR_QUEUE_READINGS
+from covey.ports import Measurement
+from tests.waiting import take, wait_until
+
+Said = Measurement | Exception
+
+
+class Scripted:
+    """A sensor that says what the test puts into its queue."""
+
+    def __init__(self, script: SimpleQueue[Said]) -> None:
+        self.script = script
+        self.opened = 0
+        self.closed = 0
+
+    def open(self) -> Scripted:
+        self.opened += 1
+        return self
+
+    def read(self) -> Measurement:
+        said = take(self.script)
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def _measured(*names: str, failure: str = "") -> Measurement:
+    return Measurement([Reading(name, "Cel", None, 21.5) for name in names], failure)
+
+
+@pytest.fixture
+def sensor() -> Scripted:
+    return Scripted(SimpleQueue())
+
+
+@pytest.fixture
+def worker(sensor: Scripted) -> Iterator[SensorWorker]:
+    made = SensorWorker("boiler", 0.0, sensor.open, SystemClock(), retry_s=0.01)
+    made.start()
+    yield made
+    made.stop()
+    sensor.script.put(_measured())
+    made.join(5)
+
+
+def _taken(worker: SensorWorker, most: int = 10) -> list[Reading]:
+    found: list[Reading] = []
+    wait_until(lambda: found.extend(worker.take(most)) or found, "something was measured")
+    return found
+
+
+def test_readings_carry_the_sensors_name_and_a_time(worker: SensorWorker, sensor: Scripted) -> None:
+    before_us = SystemClock().monotonic_us()
+    sensor.script.put(_measured("top", ""))
+    found = _taken(worker)
+    assert [each.name for each in found] == ["boiler/top", "boiler"]
+    assert all(before_us <= (each.time_us or 0) <= SystemClock().monotonic_us() for each in found)
+    wait_until(lambda: worker.state() == "up")
+
+
+def test_one_that_fails_is_told_closed_and_opened_again(worker: SensorWorker, sensor: Scripted) -> None:
+    sensor.script.put(OSError("the bus is stuck"))
+    wait_until(lambda: worker.state() == "OSError: the bus is stuck")
+    sensor.script.put(_measured("top"))
+    assert _taken(worker)[0].name == "boiler/top"
+    assert (sensor.opened, sensor.closed) == (2, 1)
+    wait_until(lambda: worker.state() == "up")
+
+
+def test_what_a_sensor_lacks_is_told_and_the_rest_goes_on(worker: SensorWorker, sensor: Scripted) -> None:
+    sensor.script.put(_measured("top", "not a name", failure=""))
+    assert [each.name for each in _taken(worker)] == ["boiler/top"]
+    wait_until(lambda: "cannot be the name of a reading" in worker.state())
+    sensor.script.put(_measured("top", failure="the lower one is gone"))
+    wait_until(lambda: worker.state() == "the lower one is gone")
+
+
+def test_what_nobody_takes_waits_within_bounds(worker: SensorWorker, sensor: Scripted) -> None:
+    names = [f"s{number}" for number in range(SENSOR_QUEUE_READINGS + 100)]
+    sensor.script.put(_measured(*names))
+    found: list[Reading] = []
+
+    def all_of_it() -> bool:
+        taken = worker.take(SENSOR_QUEUE_READINGS * 2)
+        assert len(taken) <= SENSOR_QUEUE_READINGS
+        found.extend(taken)
+        return len(found) == len(names)
+
+    wait_until(all_of_it)
+    assert [each.name for each in found] == [f"boiler/{name}" for name in names]
+
+
+def test_one_that_never_answers_is_told(sensor: Scripted) -> None:
+    class Later(SystemClock):
+        ahead_us = 0
+
+        def monotonic_us(self) -> int:
+            return super().monotonic_us() + self.ahead_us
+
+    clock = Later()
+    worker = SensorWorker("boiler", 0.0, sensor.open, clock)
+    worker.start()
+    wait_until(lambda: sensor.opened)
+    assert worker.state() == "starting"
+    clock.ahead_us = 100_000_000
+    assert worker.state() == "has not answered for 90 s"
+    sensor.script.put(_measured("top"))
+    wait_until(lambda: worker.state() == "up")
+    worker.stop()
+    sensor.script.put(_measured())
+    worker.join(5)

@@ -1,0 +1,75 @@
+"""`covey.config.sensors`: an entry is checked as strictly as a setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.state_folder import StateFolder
+from covey.config.file import changed_text, parse
+from covey.config.sensors import FurtherKind, Hwmon, read_sensors
+from covey.errors import ConfigurationError
+
+
+def _folder(tmp_path: Path, text: str) -> StateFolder:
+    (tmp_path / "config.toml").write_text(text)
+    (tmp_path / "config.toml").chmod(0o600)
+    return StateFolder.at(tmp_path)
+
+
+def test_sensors_stand_beside_settings(tmp_path: Path) -> None:
+    folder = _folder(
+        tmp_path,
+        'label = "shed"\n[[sensor]]\nname = "board"\nkind = "hwmon"\nchips = ["nct6775"]\n'
+        '[[sensor]]\nname = "tide"\nkind = "tide-table"\nport = "Cuxhaven"\ninterval_seconds = 60\n[relay]\n',
+    )
+    board, tide = folder.sensors()
+    assert (board.name, board.kind, board.interval_seconds) == ("board", "hwmon", 10.0)
+    assert board.options == Hwmon(chips=("nct6775",))
+    assert (tide.interval_seconds, tide.options) == (60.0, FurtherKind({"port": "Cuxhaven"}))
+    assert folder.config().label == "shed"
+
+
+def test_a_setting_is_changed_beside_sensors() -> None:
+    text = '[[sensor]]\nname = "board"\nkind = "hwmon"\n'
+    changed = changed_text(changed_text(text, "label", "shed"), "telemetry.batch_seconds", 5.0)
+    assert parse(changed, "x") == {"label": "shed", "telemetry.batch_seconds": 5.0}
+    assert 'kind = "hwmon"' in changed
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"kind": "hwmon"}, "name must be"),
+        ({"name": "Board", "kind": "hwmon"}, "name must be"),
+        ({"name": "a"}, "kind must be one of"),
+        ({"name": "a", "kind": "hwmon", "chip": []}, "chip is nothing that is known here"),
+        ({"name": "a", "kind": "hwmon", "chips": "nct6775"}, "chips must be a list of texts"),
+        ({"name": "a", "kind": "hwmon", "interval_seconds": 0}, "interval_seconds must be between 0.1 and 86400"),
+        ({"name": "a", "kind": "hwmon", "interval_seconds": "often"}, "interval_seconds must be a number"),
+    ],
+)
+def test_a_mistake_is_told(entry: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said) as refused:
+        read_sensors([("x.toml", entry)])
+    assert refused.value.hint
+
+
+def test_two_of_one_name_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="two sensors named a"):
+        read_sensors([("x.toml", {"name": "a", "kind": "hwmon"}), ("y.toml", {"name": "a", "kind": "iio"})])
+
+
+@pytest.mark.parametrize("text", ["sensor = 3", '[sensor]\nname = "a"\nkind = "hwmon"', "sensor = [1]"])
+def test_what_is_no_table_of_sensors_is_refused(tmp_path: Path, text: str) -> None:
+    folder = _folder(tmp_path, text)
+    with pytest.raises(ConfigurationError):
+        folder.sensors(), folder.config()
+
+
+def test_a_file_that_others_write_names_no_program(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, '[[sensor]]\nname = "a"\nkind = "exec"\ncommand = ["/bin/true"]\n')
+    (tmp_path / "config.toml").chmod(0o666)
+    with pytest.raises(ConfigurationError, match="may be written by others"):
+        folder.sensors()
