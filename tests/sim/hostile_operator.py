@@ -63,6 +63,10 @@ class HostileOperator:
         """Order in knowledge of all that the victim has, as an honest operator would."""
         self._say(victim, self._append(self._demand(), *self._heads(victim)))
 
+    def signed(self, body: Body, victim: Obedient) -> Operation:
+        """Sign something in knowledge of all that a victim has, and tell nobody."""
+        return self._append(body, *self._heads(victim))
+
     def _make_itself_operator(self, victim: Obedient) -> None:
         """Add itself, order, and agree with both."""
         added = self._append(OperatorChange(self._device.key, "me", added=True), *self._heads(victim))

@@ -22,13 +22,14 @@ from covey.core.actions.given import GroupCommands
 from covey.core.actions.obeying import obeyers
 from covey.core.actions.results import REPEATED, CommandState
 from covey.core.group.manifest import COLLECTOR, read_manifest
-from covey.core.history.bodies import Note, read_body
+from covey.core.history.bodies import read_body
 from covey.core.history.operation import Operation
 from covey.core.history.orders import Approval, CommandOrder, OperatorChange
 from covey.core.orders import authority as authority_module
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.limits.actions import ACTION_TRIES
 from tests.sim.commanded import ACTIONS, Commanded
+from tests.sim.obedient import Obedient
 from tests.sim.test_orders import OrderWorld
 
 _ROUNDS = 8
@@ -79,6 +80,13 @@ class CommandWorld(OrderWorld):
         action = self.chance.choice(("once", "once", "again", "restart", "reboot", "unknown"))
         number = {"number": str(len(self.orders))}
         self.orders.append(CommandOrder(selector, action, number, once, deadline))
+        return self.orders[-1]
+
+    def lasting(self, device: Obedient) -> CommandOrder:
+        """Return a command for one device that keeps it busy for a while."""
+        selector = Selector(SelectorKind.DEVICES, devices=(device.key,))
+        number = {"number": str(len(self.orders))}
+        self.orders.append(CommandOrder(selector, "once", number, self.chance.randbytes(_ONCE_BYTES)))
         return self.orders[-1]
 
     @property
@@ -177,6 +185,7 @@ def _run(folder: Path, seed: int) -> CommandWorld:
     world.sticks.append(tuple(world.idle.operations(world.group_id)))
     removal_at = chance.randrange(2, _ROUNDS)
     world.operators[0].back_up()
+    _removed_while_its_commands_wait(world)
     for number in range(_ROUNDS):
         world.network.apart = set(chance.sample(world.devices, chance.choice((0, 0, 1))))
         for device in world.obedient:
@@ -207,6 +216,40 @@ def _thief_orders_unheard(world: CommandWorld) -> None:
     world.network.apart = before
 
 
+def _removed_while_its_commands_wait(world: CommandWorld) -> None:
+    """Have the thief be an operator, order what has to wait, and be removed by who has not heard of that."""
+    first, second = world.operators
+    idle, group_id = world.idle, world.group_id
+    world.steps(1)
+    _say_together(world, OperatorChange(world.thief.key, "thief", added=True))
+    _bring(idle.operations(group_id), first)
+    world.say(first, world.lasting(idle))
+    _bring(first.operations(group_id), idle, second)
+    world.network.apart = {first, second}
+    _bring([world.hostile[0].signed(world.lasting(idle), idle) for _ in range(2)], idle)
+    world.steps(2)
+    _say_together(world, OperatorChange(world.thief.key, "", added=False))
+    _bring(second.operations(group_id), idle)
+    world.network.apart = set()
+
+
+def _say_together(world: CommandWorld, body: OperatorChange) -> None:
+    """Have the operators agree on something, the first one having said it."""
+    first, second = world.operators
+    said = world.say(first, body)
+    assert said is not None
+    _bring(first.operations(world.group_id), second)
+    world.say(second, Approval(said.id))
+
+
+def _bring(operations: list[Operation], *receivers: Obedient) -> None:
+    """Carry operations to devices by hand."""
+    for each in receivers:
+        with each.store.transaction():
+            raws = tuple(operation.raw for operation in operations)
+            each.node.history_import.take_operations(operations[0].group_id, raws, each.now)
+
+
 def _become_quiet(world: CommandWorld) -> None:
     """Mend everything, remove who is to be removed, and let everybody do and tell what there is to."""
     world.network.apart = set()
@@ -225,19 +268,12 @@ def _become_quiet(world: CommandWorld) -> None:
 
 
 def _settle(world: CommandWorld) -> None:
-    for device in world.obedient:
-        world.say(device, Note("text/plain", b"heard"))
-    world.network.run(lambda: _in_step(world))
+    world.converge()
     world.network.run(lambda: not any(_works(each) for each in world.commanded))
     if world.unreported():
         world.steps(_ARRIVAL_STEPS)
     unreported = world.unreported()
     assert not unreported, unreported
-
-
-def _in_step(world: CommandWorld) -> bool:
-    held = {frozenset(each.id for each in device.operations(world.group_id)) for device in world.obedient}
-    return len(held) == 1 and len({world.group(each).hash for each in world.obedient}) == 1
 
 
 def _works(device: Commanded) -> bool:
@@ -278,11 +314,16 @@ def _without_deadline(command: Any, moment: Any, *, counts: bool) -> None:
     _CHECK(replace(command, deadline_us=None), moment, counts=counts)
 
 
+def _whoever_ordered(command: Any, moment: Any, *, counts: bool) -> None:
+    _CHECK(command, moment, counts=True)
+
+
 _MISTAKES: dict[str, tuple[object, str, object]] = {
     "what begins is not stored before": (CommandTables, "change", _change_but_beginnings),
     "what may be done is done again": (Execution, "recover", _repeats),
     "old commands are done": (GroupCommands, "_ancestry", _follows_everything),
     "once-ids are nothing": (CommandTables, "used", lambda *_: False),
+    "a removed operator's waiting command still runs": (execution_module, "_check", _whoever_ordered),
     "deadlines are nothing": (execution_module, "_check", _without_deadline),
     "results are not told": (OrderedActions, "_queue", lambda *_: None),
     "what was told once is not told again": (SentReportTable, "note_lacking", lambda *_: None),

@@ -43,6 +43,7 @@ _LOOKED_AT = 6
 """Changes of a log that are looked at here: fewer than hostile members write."""
 _SEEDS_OF_MISTAKES = range(3)
 """Seeds of which each mistake fails one."""
+_HEARINGS, _HEARING_STEPS = 8, 120
 _LABELS = ("pump", "valve")
 
 
@@ -193,6 +194,24 @@ class OrderWorld:
 
         device.does(work)
 
+    def converge(self) -> None:
+        """Have all hold the same: of more than is bounded of a hostile member, that is what somebody has followed.
+
+        What comes after that was said, to who had lost it, somebody is to follow as well.
+        """
+        for _ in range(_HEARINGS):
+            for device in self.obedient:
+                self.say(device, Note("text/plain", b"heard"))
+            for _ in range(_HEARING_STEPS):
+                if self._is_in_step():
+                    return
+                self.network.step()
+        self.network.run(self._is_in_step)
+
+    def _is_in_step(self) -> bool:
+        hashes = {self.group(each).hash for each in self.obedient}
+        return len(hashes) == 1 and len({ids_of(self, each) for each in self.obedient}) == 1
+
     def steps(self, count: int) -> None:
         """Let time go on."""
         for _ in range(count):
@@ -246,19 +265,13 @@ def _become_quiet(world: OrderWorld) -> None:
 
 
 def _settle(world: OrderWorld) -> None:
-    for device in world.obedient:
-        world.say(device, Note("text/plain", b"heard"))
-    world.network.run(lambda: _in_step(world))
+    world.converge()
     world.network.run(lambda: all(_has_reported(world, each) for each in world.obedient) and _obeys(world))
 
 
-def _ids(world: OrderWorld, device: Obedient) -> frozenset[OperationId]:
+def ids_of(world: OrderWorld, device: Obedient) -> frozenset[OperationId]:
+    """Return the operations that a device holds."""
     return frozenset(stored.id for stored in device.store.operations.in_order(world.group_id))
-
-
-def _in_step(world: OrderWorld) -> bool:
-    hashes = {world.group(each).hash for each in world.obedient}
-    return len(hashes) == 1 and len({_ids(world, each) for each in world.obedient}) == 1
 
 
 def _has_reported(world: OrderWorld, device: Obedient) -> bool:
@@ -327,7 +340,7 @@ def _check_end(world: OrderWorld) -> None:
         _check_rows(world, device)
         _check_kept(world, device)
     assert len({str(_weighed(world, each)) for each in world.obedient}) == 1, "they judge differently"
-    everywhere = _ids(world, world.idle)
+    everywhere = ids_of(world, world.idle)
     restored = {each.key for each in world.obedient if each.was_restored}
     lost = [each for author, each in world.written if author.key not in restored and each.id not in everywhere]
     assert not lost, "what an honest member wrote is lost"
