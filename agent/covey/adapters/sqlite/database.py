@@ -126,6 +126,15 @@ class Database:
         with translated():
             self.connection.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
 
+    @contextmanager
+    def overwriting(self) -> Iterator[None]:
+        """Overwrite with zeros what is deleted or replaced meanwhile, whatever that costs: it was a secret."""
+        self.run("PRAGMA secure_delete = ON")
+        try:
+            yield
+        finally:
+            self.run("PRAGMA secure_delete = FAST")
+
     def run(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
         """Run a statement, inside a transaction or not, and return its rows."""
         try:

@@ -175,19 +175,17 @@ class GroupTables:
 
     def forget_before_joining(self, group_id: GroupId) -> None:
         """Forget the same before this device is let in; not what its person has agreed to for that."""
-        self._database.run("PRAGMA secure_delete = ON")
-        self._database.run("DELETE FROM group_manifest WHERE group_id = ?", (group_id,))
+        with self._database.overwriting():
+            self._database.run("DELETE FROM group_manifest WHERE group_id = ?", (group_id,))
         self.erase_content(group_id)
 
     def erase_content(self, group_id: GroupId) -> None:
         """Forget a group's secrets and history, and overwrite them; its manifests stay."""
-        self._database.run("PRAGMA secure_delete = ON")
-        self._database.run("DELETE FROM epoch_secret WHERE group_id = ?", (group_id,))
-        self._database.run("DELETE FROM vote WHERE group_id = ?", (group_id,))
-        self._database.run("DELETE FROM ahead WHERE group_id = ?", (group_id,))
-        for family in self._families:
-            family.forget(group_id)
-        self._database.run("PRAGMA secure_delete = FAST")
+        with self._database.overwriting():
+            for table in ("epoch_secret", "vote", "ahead"):
+                self._database.run(f"DELETE FROM {table} WHERE group_id = ?", (group_id,))  # noqa: S608 - our names
+            for family in self._families:
+                family.forget(group_id)
 
     def revocations(self) -> list[tuple[GroupId, int]]:
         """Return (group_id, noted at) of groups that are being destroyed."""

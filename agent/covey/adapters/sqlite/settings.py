@@ -29,30 +29,32 @@ class OrderedSettingTable:
         return [ordered_setting(dict(zip(_COLUMNS.split(", "), row, strict=True))) for row in rows]
 
     def put(self, given: OrderedSetting, now_us: int) -> None:
-        """Keep what has become of one."""
-        self._database.run(
-            f"INSERT OR REPLACE INTO ordered_setting ({_COLUMNS}, changed_at) "  # noqa: S608 - our names
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                given.key,
-                given.group_id,
-                given.operation,
-                given.author,
-                int(given.state),
-                _held_text(given.held),
-                _held_text(given.before),
-                given.code,
-                given.why,
-                given.tries,
-                None if given.own is None else json.dumps(given.own),
-                now_us,
-            ),
-        )
+        """Keep what has become of one, and overwrite what it was: that may have been a secret."""
+        with self._database.overwriting():
+            self._database.run(
+                f"INSERT OR REPLACE INTO ordered_setting ({_COLUMNS}, changed_at) "  # noqa: S608 - our names
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    given.key,
+                    given.group_id,
+                    given.operation,
+                    given.author,
+                    int(given.state),
+                    _held_text(given.held),
+                    _held_text(given.before),
+                    given.code,
+                    given.why,
+                    given.tries,
+                    None if given.own is None else json.dumps(given.own),
+                    now_us,
+                ),
+            )
         self._events.setting(given.key, now_us)
 
     def forget(self, key: str, now_us: int) -> None:
-        """Forget one."""
-        self._database.run("DELETE FROM ordered_setting WHERE key = ?", (key,))
+        """Forget one, and overwrite it."""
+        with self._database.overwriting():
+            self._database.run("DELETE FROM ordered_setting WHERE key = ?", (key,))
         self._events.setting(key, now_us)
 
 
