@@ -406,12 +406,12 @@ class Device:
         return any(group == self.world.group_id for group, _, _ in self.store.groups.manifests())
 
     def _waits_in_vain(self, recipient: DeviceKey) -> bool:
-        """Say whether nothing waits for a recipient but news of a group that was destroyed, which it has forgotten.
+        """Say whether nothing waits for a recipient but news of a group that it is out of, or has forgotten.
 
         It takes no notice of them; its members repeat them for a day, and a removed device hears of it for 30.
         """
         governed = self.world.governed
-        if governed is None or not governed.is_forgotten_by(recipient):
+        if governed is None or not (governed.is_forgotten_by(recipient) or governed.is_out(recipient)):
             return False
         rows = self.store.outbox.queued(recipient, Place(0), 1_000, 1_000_000)
         messages = [read_message(raw, verify=False) for _, raw in rows]

@@ -97,6 +97,11 @@ class Governed:
         device = next(each for each in self._world.devices if each.identity.signing_public == key)
         return self._destroyed and not device.store.groups.manifests_from(self.group_id, 1)
 
+    def is_out(self, key: DeviceKey) -> bool:
+        """Say whether a device knows that it is no member of the group."""
+        device = next(each for each in self._world.devices if each.identity.signing_public == key)
+        return device.is_out_of(self.group_id)
+
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def finish(self) -> None:

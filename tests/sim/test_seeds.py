@@ -10,14 +10,23 @@ from pathlib import Path
 import pytest
 
 from tests.sim.many import run_seeds
+from tests.sim.world import run_seed
 
 ROOT = Path(__file__).parents[2]
+
+_ONCE_BROKEN = (3_003_620, 6_001_199)
+"""Who was removed, or let in by what is void, was never told: rare chains of votes and faults."""
 
 
 def test_what_is_accepted_comes_once(seeds: range, pytestconfig: pytest.Config) -> None:
     outcomes = list(run_seeds(seeds, jobs=1 if pytestconfig.getoption("--quick") else None))
     assert not [str(outcome) for outcome in outcomes if outcome.violation is not None]
     assert any(outcome.accepted for outcome in outcomes)
+
+
+@pytest.mark.parametrize("seed", _ONCE_BROKEN)
+def test_a_world_that_was_broken_is_whole(seed: int) -> None:
+    run_seed(seed)
 
 
 @pytest.mark.processes

@@ -136,14 +136,18 @@ class GroupTrust:
         return self._root.manifest
 
     def void_members(self) -> dict[DeviceKey, Member]:
-        """Return the members that a manifest held lists, who are none, and whom nobody removed: what let them in is
-        void."""
-        listed = dict(self._root.state.members) if self._placed else {}
-        believed = {member.keys.signing_public for member in self.current.members} if self.current else set()
+        """Return the members that a manifest held lists, who are none, and whom nobody removed since: what let them in
+        is void."""
+        removals: dict[DeviceKey, int] = {}
         for placed in self._placed.values():
-            if placed.step is not None:
-                believed |= placed.step.change.removed
-                listed |= placed.step.change.added
+            for key in placed.step.change.removed if placed.step is not None else ():
+                removals[key] = removals.get(key, 0) | placed.bit
+        root = self._root.state.members if self._placed else {}
+        listed = {key: member for key, member in root.items() if key not in removals}
+        for placed in self._placed.values():
+            added = placed.step.change.added if placed.step is not None else {}
+            listed |= {key: member for key, member in added.items() if not removals.get(key, 0) & ~placed.past}
+        believed = {member.keys.signing_public for member in self.current.members} if self.current else set()
         return {key: member for key, member in listed.items() if key not in believed}
 
     def __len__(self) -> int:

@@ -168,7 +168,7 @@ class HeadsExchange:
             pacing.drop(device)
             if said is not None and self._in_step(own, said):
                 continue
-            if self._may_say(("report", device), device, own, now_us):
+            if self._may_say(("report", device), device, own, now_us, although_waiting=asks):
                 pacing.reports.spend(1, now_us)
                 yield device, self.report(device, asks=asks).to_wire()
 
@@ -199,11 +199,16 @@ class HeadsExchange:
             longest = by_age[: (len(by_age) + 1) // 2]
             pacing.plan(longest[self._jitter(0, len(longest) - 1)], None, self._jitter, now_us, asks=True)
 
-    def _may_say(self, key: tuple[object, ...], device: DeviceKey, about: bytes, now_us: int) -> bool:
-        """Say whether something may go to a device now, and note that it does (rule 4)."""
+    def _may_say(
+        self, key: tuple[object, ...], device: DeviceKey, about: bytes, now_us: int, *, although_waiting: bool = False
+    ) -> bool:
+        """Say whether something may go to a device now, and note that it does (rule 4).
+
+        Where this device was removed, and does not know it, what waits is never taken: rule 6 goes `although_waiting`.
+        """
         if not self._pacing.pauses.ready(key, about, now_us):
             return False
-        if any(self._records.outbox.waiting_bytes(device, kind) for kind in _NEWS):
+        if not although_waiting and any(self._records.outbox.waiting_bytes(device, kind) for kind in _NEWS):
             return False
         self._pacing.pauses.done(key, about, now_us)
         return True

@@ -474,7 +474,7 @@ class Membership:
         if self._own not in listed:
             if before is None or self._own in known:
                 self.events.report(RemovedFromGroup(after), now_us)
-            return []
-        added = tuple(member for key, member in listed.items() if key not in known)
-        self.events.report(GroupChanged(after, added, gone, self._own not in known, trust.conflict), now_us)
+        else:
+            added = tuple(member for key, member in listed.items() if key not in known)
+            self.events.report(GroupChanged(after, added, gone, self._own not in known, trust.conflict), now_us)
         return self.spreading.to_void(trust.group_id, void_news, void)

@@ -76,6 +76,40 @@ def test_who_is_removed_no_longer_notifies_whom_it_had_removed(make: Make) -> No
     assert mal.key not in ben.store.outbox.recipients()
 
 
+def test_who_was_let_in_again_by_what_is_void_hears_it_from_whoever_did_that(make: Make) -> None:
+    """Others never heard of it: ann has banned mal, and removed ben, who did not know and has let mal in again."""
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id, _ = found(ann, ben, mal), found(ann, ben)
+    with ann.store.transaction():
+        ann.node.actions.change(group_id, lambda draft, epoch: draft.banning(mal.key, epoch), ann.now)
+    carry(ann, ben, mal)
+    _remove(ann, ben, group_id)
+    with ben.store.transaction():
+        ben.node.actions.unban(group_id, mal.key, ben.now)
+    carry(ben, mal)
+    assert mal.node.groups.joined()
+    carry(ann, ben)
+    ben.wait(60)
+    carry(ben, mal)
+    assert mal.node.groups.joined() == []
+
+
+def test_what_waits_for_a_device_without_an_address_is_dropped(make: Make) -> None:
+    """Nothing can be sealed for it, and nobody would take it."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    ann.blob(group_id, b"on its way")
+    with ben.store.transaction():
+        ben.node.actions.destroy(group_id, ben.now)
+    with ann.store.transaction():
+        ann.node.membership.groups.drop(group_id)
+        ann.store.groups.forget(group_id)
+        ann.node.membership.groups.readdress()
+    assert ann.node.groups.address(ben.key) is None
+    _later(ann, 600_000_000)
+    assert ann.store.outbox.totals()[0] == 0
+
+
 def _leave(device: Device, group_id: GroupId) -> None:
     with device.store.transaction():
         device.node.actions.leave(group_id, device.now)

@@ -236,6 +236,22 @@ def test_of_two_groups_the_report_says_which_one_differs(make: Make) -> None:
     assert set(_agreement(ann, one).others) == {ben.key}
 
 
+def test_who_takes_nothing_is_asked_all_the_same(make: Make) -> None:
+    """What waits for a member may never be taken, as it has removed this device: its answer tells."""
+    ann, ben = make("ann"), make("ben")
+    found(ann, ben)
+    _meet(ann, ben, seconds=1)
+    group = ann.node.groups.joined()[0]
+    member = group.member(ann.key)
+    assert member is not None
+    relabelled = replace(member, label="anew")
+    with ann.store.transaction():
+        ann.node.actions.change(group.group_id, lambda draft, _: draft.changing(relabelled), ann.now)
+    asked = [each for each in _meet(ann, seconds=3 * HEADS_ROUND_US // 1_000_000) if each.entry is None]
+    assert _queued(ann, ben) == [MessageType.GROUP_MANIFEST]
+    assert asked
+
+
 # -- those who mean ill -----------------------------------------------------------------------------------------------
 
 
