@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker_conf.mosquitto import Broker
-from broker_conf.mosquitto.broker import substitute
+from covey.adapters.broker.mosquitto_configuration import substitute
 from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT, remove_device
 from covey.errors import ConfigurationError, TransientError, UsageError
 from covey.ports import Delivered, Released

@@ -16,6 +16,12 @@ import pytest
 from broker_conf.mosquitto.broker import find_mosquitto, free_port
 from covey.adapters.broker import served_folder
 from covey.adapters.broker.served_folder import ServedFolder
+from covey.adapters.state_folder import StateFolder
+from covey.app.device import open_device
+from covey.app.operations import first_contact
+from covey.app.operations.first_contact import RelayPatience, is_proved, prove
+from covey.errors import RelayError
+from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 
@@ -108,6 +114,56 @@ def test_a_relay_is_served_again_when_its_broker_dies_and_ends_with_its_server(
     hub.server.end(signal.SIGKILL)
     wait_until(lambda: not second.is_running() or second.status() == psutil.STATUS_ZOMBIE, "nothing is left behind")
     assert hub.finding("served_relay") == "error"
+
+
+def test_who_does_not_know_the_authority_has_it_proved_later(machine: Callable[[str], Machine], tmp_path: Path) -> None:
+    hub = Hub(machine)
+    ca_file = hub.device.state / "broker/ca/ca.crt"
+    stranger, _ = make_certificate(tmp_path / "stranger", -1, 1)
+    url = f"mqtts://127.0.0.1:{hub.port}"
+
+    def proved(authority: Path | None) -> bool:
+        return is_proved(url, authority, allow_tls12=False, given_up=lambda: True)
+
+    assert proved(ca_file)
+    assert not proved(None)
+    with pytest.raises(RelayError, match="is not trusted") as refused:
+        proved(stranger)
+    assert "covey relay --ca-file" in refused.value.hint
+    prove(url, ca_file.read_text(), allow_tls12=False)
+    for certificates in ("", stranger.read_text()):  # whoever stands between has no certificate of the inviter's
+        with pytest.raises(RelayError, match="is not trusted"):
+            prove(url, certificates, allow_tls12=False)
+    hub.server.end()
+    with pytest.raises(RelayError, match="nothing listens"):
+        proved(ca_file)
+
+
+def test_a_joiner_whom_the_relay_refuses_is_told_so(
+    machine: Callable[[str], Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = Hub(machine)
+    for bound in ("_LOOK_S", "_REFUSED_S", "_UNREACHABLE_S"):
+        monkeypatch.setattr(first_contact, bound, 0.0)
+    with open_device(StateFolder.at(hub.device.state)) as device:
+        patience = RelayPatience(device)
+        patience.check()
+        with device.store.transaction():
+            device.store.conditions.set("relay", "not authorised", device.now().wall_us)
+        with pytest.raises(RelayError, match="does not let this device in: not authorised"):
+            patience.check()
+        hub.server.end()
+        with pytest.raises(RelayError, match="nothing listens"):
+            patience.check()
+
+
+def test_a_collector_without_a_relay_leaves_nothing_behind(machine: Callable[[str], Machine]) -> None:
+    device = machine("barn")
+    device.ok("init")
+    for words in (["collect"], ["collect", "--new-group"]):
+        assert "no relay is set" in device.fails(*words, code=78)
+    assert not [path for path in device.state.iterdir() if path.name.startswith("vault")]
+    assert device.fails("group", "show", code=1)
 
 
 def test_a_broker_of_ones_own_stays_as_it_is(machine: Callable[[str], Machine]) -> None:

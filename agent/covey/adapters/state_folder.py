@@ -134,6 +134,14 @@ class StateFolder:
         return identity
 
     @property
+    def is_new(self) -> bool:
+        """Whether no device was ever made here."""
+        try:
+            return not any(path.exists() for path in (self._identity_path, self._wiped_path))
+        except PermissionError:  # another user's, as whoever opens it is told
+            return False
+
+    @property
     def noise_keys(self) -> NoiseKeyFile:
         """The noise secrets."""
         return NoiseKeyFile(self.path / "noise.keys")

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 from covey.app.agent_roles import collector_role, configured_roles
 from covey.app.daemon import run_agent
-from covey.cli.device_options import state_folder
+from covey.app.machine_service import MachineService
+from covey.app.operations.groups import found_group
+from covey.app.relay_access import require_relay
+from covey.cli.device_options import open_device, state_folder
 from covey.cli.grammar import Parser
 
 if TYPE_CHECKING:
@@ -18,14 +21,30 @@ if TYPE_CHECKING:
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument("--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (default: vault.location)")
+    parser.add_argument(
+        "--new-group", action="store_true", help="make a group with this device as its collector, if it is in none"
+    )
     parser.add_argument("--no-sensors", action="store_true", help="do not sample this machine")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run until SIGTERM or Ctrl-C."""
 
+    folder = state_folder(options)
+    service = MachineService(folder, "covey-collector.service", instead_of="covey.service")
+    service.managed = service.managed and options.new_group
+
     def roles(device: Device) -> list[AgentRole]:
+        require_relay(device)  # before anything of a vault is made
         return [collector_role(device, options.vault), *configured_roles(device, sensors=not options.no_sensors)]
 
-    run_agent(state_folder(options), roles, lands_telemetry=True)
-    return 0
+    def collect() -> int:
+        if options.new_group:
+            with open_device(options) as device:
+                require_relay(device)
+                found_group(device, ("collector",))
+        if not service.managed:
+            run_agent(folder, roles, lands_telemetry=True)
+        return 0
+
+    return service.after(collect) if options.new_group else collect()

@@ -89,7 +89,8 @@ def _print(invitation: OpenInvitation, options: argparse.Namespace, command: str
     if options.json:
         named = [to_json(each) for each in invitation.operators()]
         shown = {"uri": uri, "id": invite.secret_hash.hex(), "expires_at_us": invite.expires_at_us, "operators": named}
-        print_json(shown if code is None else {"code": code, **shown})
+        said = {} if code is None else {"code": code, "join": _said(code, invite.relay_url)}
+        print_json({**said, **shown})
         sys.stdout.flush()
         return
     if sys.stderr.isatty() and not options.no_qr:
@@ -98,9 +99,14 @@ def _print(invitation: OpenInvitation, options: argparse.Namespace, command: str
     print_operators(invitation.operators())
     if code is not None:
         print(f"code: {code}", file=sys.stderr)
-        print(f"on the new device: {command} {code} --relay {invite.relay_url}", file=sys.stderr)
+        print(f"on the new device: {command} {_said(code, invite.relay_url)}", file=sys.stderr)
     if not options.no_wait:
         print("valid for ten minutes, for one device; waiting for it to join ...", file=sys.stderr, flush=True)
+
+
+def _said(code: str, relay_url: str) -> str:
+    """Return what follows the command on the new device."""
+    return inviting.code_at_relay(code, relay_url) or f"{code} --relay {relay_url}"
 
 
 class _Dialogue:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from socket import gethostname
+from typing import TYPE_CHECKING
 
+from covey.app.agent_roles import configured_roles
+from covey.app.daemon import run_agent
 from covey.app.device import Device
 from covey.app.documents import to_json
+from covey.app.machine_service import MachineService
+from covey.app.operations.creating import create_device
 from covey.app.operations.joining import Terms, ask_to_join
 from covey.app.operations.previews import PreviewedGroup, PreviewedMember
 from covey.app.wording import count
-from covey.cli.device_options import open_device
+from covey.cli.device_options import open_device, state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.joining_view import print_operators, wait_for_group
 from covey.cli.relay_warning import warn_of_exposure
@@ -18,13 +24,17 @@ from covey.cli.terminal import print_json, read_text_file
 from covey.core.ids import printable
 from covey.errors import PairingError
 
+if TYPE_CHECKING:
+    from covey.adapters.state_folder import StateFolder
+
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument(
         "code",
         metavar="CODE",
-        help="what 'covey invite' or 'covey group uri' shows; - reads it from stdin, out of the process list",
+        help="what 'covey invite' or 'covey group uri' shows, as CODE@HOST; - reads it from stdin, "
+        "out of the process list",
     )
     parser.add_argument("--relay", metavar="URL", help="with a code, where both devices meet: mqtts://HOST[:PORT]")
     parser.add_argument(
@@ -36,6 +46,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--timeout", type=float, default=600.0, metavar="SECONDS", help="how long to wait (default: 600)"
     )
+    parser.add_argument("--label", default="", help="a name for people, where this machine is no device yet")
+    parser.add_argument("--run", action="store_true", help="go on as the agent, as 'covey run' does")
     obedience = parser.add_mutually_exclusive_group()
     obedience.add_argument("--obey", action="store_true", help="obey the operators that the invite names, unasked")
     obedience.add_argument("--obey-nobody", action="store_true", help="obey nobody whom the invite names")
@@ -43,9 +55,23 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Queue the request, durably, and wait for the group's manifest."""
+    """Queue the request, durably, and wait for the group's manifest; then be the agent, if that is wanted."""
+    folder = state_folder(options)
+    if options.run:
+        return _join(options, folder) or _be_agent(folder)
+    return MachineService(folder, "covey.service").after(lambda: _join(options, folder))
+
+
+def _join(options: argparse.Namespace, folder: StateFolder) -> int:
+    if folder.is_new:
+        create_device(folder, options.label or gethostname(), "", "", with_passphrase=False)
     with open_device(options) as opened:
         return join(opened, options)
+
+
+def _be_agent(folder: StateFolder) -> int:
+    run_agent(folder, configured_roles)
+    return 0
 
 
 def join(opened: Device, options: argparse.Namespace, *, personal: bool = False) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from covey.app.documents import to_json
+from covey.app.machine_service import MachineService
 from covey.app.operations import relay_settings
 from covey.app.operations.relay_settings import NamedAccess
 from covey.cli.device_options import ask_to_restart, state_folder
@@ -101,15 +102,22 @@ def _remove(options: argparse.Namespace) -> None:
     ask_to_restart(folder)
 
 
-def _serve(options: argparse.Namespace) -> None:
+def _serve(options: argparse.Namespace) -> int:
     """Make what is missing, say where it is, and serve."""
     from covey.app.operations.serving_relay import prepare_relay
     from covey.app.relay_server import serve_relay
 
     folder = state_folder(options)
-    made = prepare_relay(folder, options.label, options.host, options.port)
-    print(f"relay {made.url}", flush=True)
-    serve_relay(folder)
+    service = MachineService(folder, "covey-relay.service")
+
+    def prepare() -> int:
+        made = prepare_relay(folder, options.label, options.host, options.port)
+        print(f"relay {made.url}", flush=True)
+        if not service.managed:
+            serve_relay(folder)
+        return 0
+
+    return service.after(prepare)
 
 
 def _named(options: argparse.Namespace) -> NamedAccess:

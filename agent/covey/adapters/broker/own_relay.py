@@ -36,7 +36,7 @@ _GRACE_S = 1.0
 """A broker that has answered a publish delivers it at once; a second is for a busy one."""
 
 _OLD_SERVER_HINT = "Covey needs a broker that speaks MQTT 5; covey files broker_conf/README.md names five"
-_CREDENTIAL_HINT = "add the device to the broker again, then covey relay --password-file -"
+CREDENTIAL_HINT = "add the device to the broker again, then covey relay --password-file -"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def sign_in(relay: Relay) -> RelayUp:
             if isinstance(event, RelayUp):
                 return event
             if isinstance(event, RelayDown):
-                raise RelayError(event.reason, hint=_OLD_SERVER_HINT if "MQTT 5" in event.reason else _CREDENTIAL_HINT)
+                raise RelayError(event.reason, hint=_OLD_SERVER_HINT if "MQTT 5" in event.reason else CREDENTIAL_HINT)
     except Empty as error:
         raise RelayError("the relay does not answer", hint=_OLD_SERVER_HINT) from error
     finally:
@@ -146,7 +146,7 @@ def look_around(
     )
     try:
         if visitor.refusal:
-            raise RelayError(f"the relay refuses this device: {visitor.refusal}", hint=_CREDENTIAL_HINT)
+            raise RelayError(f"the relay refuses this device: {visitor.refusal}", hint=CREDENTIAL_HINT)
         for topic in topics:
             visitor.subscribe(topic, qos=0)
         writes = visitor.publish(foreign, secrets.token_bytes(32))

@@ -36,6 +36,7 @@ class MqttRelay:
         ca_file: Path | None = None,
         client: ClientCertificate | None = None,
         allow_tls12: bool = False,
+        proved: bool = True,
         keepalive_s: int = 60,
         session_expiry_s: int = 7 * 86400,
         window: int = 200,
@@ -52,20 +53,19 @@ class MqttRelay:
         Args:
             name: what events call this relay.
             url: `mqtt://host[:port]` or `mqtts://host[:port]` (TLS 1.3, certificate and host checked).
-            username: also the client id.
-            password: goes to the server, and nowhere else.
+            username, password: the one is also the client id, the other goes to the server, and nowhere else.
             inbox_topic: the topic to subscribe to, as long as `listen` names no more.
             ca_file: PEM file of the authorities to trust instead of the system's.
             client: our certificate, for a server that asks for one.
             allow_tls12: speak TLS 1.2 with a server that has no 1.3.
+            proved: the server's certificate is checked; not so before a ceremony that tells whom to trust.
             keepalive_s: a silent peer is given up after one to two of these.
             session_expiry_s: how long the server should keep queueing for us while we are away.
             window: most publishes unanswered, and most deliveries unacknowledged.
             payload_bytes_max: larger ones are neither sent nor accepted.
             connect_s_max: for TCP and TLS, and again for the server to accept us and our subscription.
             resubscribe_s: between renewals of the subscription.
-            retry_s_min: shortest pause between connections.
-            retry_s_max: longest pause between connections.
+            retry_s_min, retry_s_max: shortest and longest pause between connections.
             refused_s_min: shortest pause after the server refused us.
             stable_s: a connection that was up so long makes the pauses short again.
 
@@ -77,7 +77,7 @@ class MqttRelay:
         self._settings = RelaySettings(
             host=host,
             port=port,
-            tls=tls_context(ca_file, client, allow_tls12=allow_tls12) if encrypted else None,
+            tls=tls_context(ca_file, client, allow_tls12=allow_tls12, proved=proved) if encrypted else None,
             username=username,
             password=password,
             keepalive_s=keepalive_s,

@@ -145,9 +145,15 @@ class ClientCertificate:
 
 
 def tls_context(
-    ca_file: Path | None, client: ClientCertificate | None = None, *, allow_tls12: bool = False
+    ca_file: Path | None,
+    client: ClientCertificate | None = None,
+    *,
+    allow_tls12: bool = False,
+    proved: bool = True,
 ) -> ssl.SSLContext:
     """Return how TLS is spoken: version 1.3, unless 1.2 is allowed, too; whom we trust, and who we are.
+
+    Not `proved`: whoever answers is spoken with, as a joiner does who learns in the ceremony whom to trust.
 
     Raises:
         ConfigurationError: a file is not usable, or others may read the private key.
@@ -158,6 +164,9 @@ def tls_context(
         raise ConfigurationError(
             f"{ca_file}: not a readable PEM file of certificates", hint="name the file of the authority"
         ) from error
+    if not proved:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     context.minimum_version = ssl.TLSVersion.TLSv1_2 if allow_tls12 else ssl.TLSVersion.TLSv1_3
     if client is not None:
         _load_client(context, client)

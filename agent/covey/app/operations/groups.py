@@ -94,6 +94,12 @@ def create_group(
         return device.node.membership.create(device.config.label, capabilities, device.now().wall_us, mode, invited)
 
 
+def found_group(device: Device, capabilities: tuple[str, ...]) -> None:
+    """Make a group with this device alone in it, unless it is in one."""
+    if not device.node.groups.joined():
+        create_group(device, capabilities, "invites-only")
+
+
 def add_device(
     device: Device, manifest: GroupManifest, key_texts: list[str], label: str | None, capabilities: list[str]
 ) -> tuple[Member, Invite]:

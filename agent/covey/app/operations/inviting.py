@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.util import find_spec
 
+from covey.adapters.mqtt.settings import parse_url
 from covey.app.device import Device
 from covey.app.operations.broker_access import known_enrolment_password
 from covey.app.operations.groups import pick_member
@@ -30,6 +31,7 @@ _DELIVERY_S = 10.0
 """How long to wait for what follows to be acknowledged."""
 
 
+_TLS_PORT = 8883
 _SIGNING_KEY = "covey-sign-"
 """How a signing key begins, as people write it."""
 _TYPED = re.compile(r"[a-z0-9]{1,64}")
@@ -223,6 +225,15 @@ def _with_enrolment(code: str | None, enrolment: str | None) -> str | None:
     if code is None or enrolment is None or not _TYPED.fullmatch(enrolment):
         return code
     return f"{code}-{enrolment}"
+
+
+def code_at_relay(code: str, relay_url: str) -> str | None:
+    """Return a code with the place of the relay, as a joiner needs nothing else; None without TLS at the relay."""
+    host, port, encrypted = parse_url(relay_url)
+    if not encrypted:
+        return None
+    bracketed = f"[{host}]" if ":" in host else host
+    return f"{code}@{bracketed}" + ("" if port == _TLS_PORT else f":{port}")
 
 
 def _draw_code(number: int) -> str:

@@ -14,6 +14,8 @@ from covey.adapters.keys.key_file import write_secret
 from covey.adapters.mqtt.settings import parse_url
 from covey.app.device import Device
 from covey.app.live_settings import LiveSettings
+from covey.app.operations import first_contact
+from covey.app.operations.first_contact import RelayPatience
 from covey.app.operations.previews import PreviewedGroup, PreviewedMember, labels_of, previewed, shown_operators
 from covey.app.relay_access import lacks_account
 from covey.app.relay_loop import stop_signals, wait_until
@@ -36,6 +38,9 @@ _NOBODY_YET_US = 15_000_000
 
 _REFUSED_S_MIN, _RETRY_S_MAX = 3.0, 10.0
 """Where two devices pair at a time, the enrolment account is taken from one by the other, and back."""
+
+_CODE_SCHEME = "mqtts://"
+"""What a code leaves out before the place of its relay: the ceremony proves who is there only where there is TLS."""
 
 _LAST_WORDS_S = 3.0
 """The inviter's acknowledgement of our request follows its answer; without it the request would go again later."""
@@ -205,7 +210,9 @@ def _read(device: Device, text: str, terms: Terms) -> tuple[_Meeting | None, Inv
     if not text.startswith(URI_SCHEME):
         from covey.adapters.word_list import typed_code
 
-        code = typed_code(text)
+        spoken, _, place = text.partition("@")
+        named = terms.relay_url or (f"{_CODE_SCHEME}{place}" if place else named)
+        code = typed_code(spoken)
         password = (Password.CODE, code.password)
         return _Meeting(_named_relay(named), authorities, code.number, password, code.enrolment), None
     invite = Invite.from_uri(text)
@@ -223,10 +230,17 @@ def _named_relay(url: str) -> str:
 
 
 def await_group(device: Device, group_id: GroupId, seconds: float) -> GroupManifest | None:
-    """Wait until the inviter has let this device in; return the group, or None where no answer has come."""
+    """Wait until the inviter has let this device in; return the group, or None where no answer has come.
+
+    Raises:
+        RelayError: the relay will not have this device, or is not reached; the request is kept.
+    """
+
+    patience = RelayPatience(device)
 
     def joined() -> bool:
         device.node.groups.refresh()
+        patience.check()
         return any(group.group_id == group_id for group in device.node.groups.joined())
 
     if not wait_until(device, joined, seconds):
@@ -246,6 +260,7 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
     from covey.app.roles.pairing_guest import attend
 
     needs = lacks_account(device) or meeting.relay_url != device.config.relay.url
+    proved = _first_contact(device, meeting)
     own = JoinerIntroduction(device.node.identity.keys, device.config.label, needs)
     begun_us = device.clock.monotonic_us()
     machine = Joiner(
@@ -259,6 +274,7 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
         rendezvous_topic(meeting.number, Side.JOINER),
         ca_file=meeting.ca_file,
         allow_tls12=device.config.relay.allow_tls12,
+        proved=proved,
         session_expiry_s=0,
         retry_s_max=_RETRY_S_MAX,
         refused_s_min=_REFUSED_S_MIN,
@@ -273,6 +289,8 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
         elif isinstance(news, InviterMet) and news.inviter.group_id in own_groups:
             machine.leave()
         elif isinstance(news, Admitted):
+            if not proved:
+                _prove(device, meeting, news.admission)
             _keep(device, meeting, news.admission, needs=needs)
             kept.append(news.admission)
             machine.stored()
@@ -309,6 +327,24 @@ def _patience(device: Device, machine: Joiner, witness: Witness, stopping: list[
         return bool(stopping)
 
     return gone
+
+
+def _first_contact(device: Device, meeting: _Meeting) -> bool:
+    """Reach the relay; return whether it is proved already to be who it says."""
+    allow_tls12 = device.config.relay.allow_tls12
+    with stop_signals() as stopping:
+        proved = first_contact.is_proved(
+            meeting.relay_url, meeting.ca_file, allow_tls12=allow_tls12, given_up=lambda: bool(stopping)
+        )
+    if stopping:
+        raise KeyboardInterrupt
+    return proved
+
+
+def _prove(device: Device, meeting: _Meeting, admission: Admission) -> None:
+    """Have the relay that was met prove itself, now that the inviter has said whom to trust."""
+    url = _reachable(admission.relay_url, meeting.relay_url)
+    first_contact.prove(url, admission.certificates, allow_tls12=device.config.relay.allow_tls12)
 
 
 def _keep(device: Device, meeting: _Meeting, admission: Admission, *, needs: bool) -> None:

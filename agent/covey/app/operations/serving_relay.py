@@ -52,7 +52,7 @@ def prepare_relay(folder: StateFolder, label: str, names: Sequence[str], port: i
     from covey.adapters.broker.mosquitto_process import find_mosquitto
 
     find_mosquitto()
-    if not folder.config_path.exists() or not (folder.path / "identity.key").exists():
+    if folder.is_new:
         create_device(folder, label or socket.gethostname(), "", "", with_passphrase=False)
     config, place = folder.config(), served(folder)
     if config.broker.ca_folder or config.broker.password_file not in {"", _PASSWORDS}:

@@ -1,0 +1,66 @@
+"""The machine's own services, as root has systemd run them: for commands that root calls on the machine's own state.
+
+1. What such a command does to the state, it does as the user whose state it is: a process of its own becomes that user.
+2. A service is enabled and started only where systemd runs and the package has brought its unit.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from covey.errors import TransientError
+
+_MANAGER = Path("/run/systemd/system")
+_SYSTEMCTL = "/usr/bin/systemctl"
+_UNITS = (Path("/usr/lib/systemd/system"), Path("/etc/systemd/system"))
+_SIGNALLED = 128
+
+
+def ended_as_owner(folder: Path) -> int | None:
+    """Where root calls for another user's folder, let a process that becomes that user go on; return its exit code.
+
+    None: this is the process that goes on.
+    """
+    owner = folder.stat() if os.geteuid() == 0 and folder.is_dir() else None
+    if owner is None or owner.st_uid == 0:
+        return None
+    worker = os.fork()
+    if worker == 0:
+        os.setgroups([])
+        os.setgid(owner.st_gid)
+        os.setuid(owner.st_uid)
+        return None
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the worker hears it, too, and says how it ended
+    try:
+        code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return code if code >= 0 else _SIGNALLED - code
+
+
+def may_manage(unit: str) -> bool:
+    """Say whether root calls where systemd runs and knows a unit."""
+    known = any((folder / unit).exists() for folder in _UNITS)
+    return os.geteuid() == 0 and known and _MANAGER.is_dir() and Path(_SYSTEMCTL).exists()
+
+
+def enable(unit: str, instead_of: str = "") -> None:
+    """Enable and start a unit, or restart it, perhaps in place of another one.
+
+    Raises:
+        TransientError: systemd refused, or it did not start.
+    """
+    if instead_of:
+        _systemctl("disable", "--now", instead_of)
+    _systemctl("enable", unit)
+    _systemctl("restart", unit)
+
+
+def _systemctl(*words: str) -> None:
+    done = subprocess.run([_SYSTEMCTL, *words], capture_output=True, text=True, check=False)  # noqa: S603 - no shell
+    if done.returncode:
+        said = done.stderr.strip().splitlines()[-1:] or [f"it ended with {done.returncode}"]
+        raise TransientError(f"systemctl {' '.join(words)}: {said[0]}", hint=f"journalctl -u {words[-1]}")

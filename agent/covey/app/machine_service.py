@@ -1,0 +1,39 @@
+"""What root asks for on the machine's own state: done as the user whose state it is, and then a service goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from covey.adapters.journal import report
+from covey.adapters.services import enable, ended_as_owner, may_manage
+from covey.adapters.state_path import SYSTEM_STATE
+
+if TYPE_CHECKING:
+    from covey.adapters.state_folder import StateFolder
+
+
+class MachineService:
+    """One service of the package; `managed` where this command may: root's, on the machine's own state."""
+
+    def __init__(self, folder: StateFolder, unit: str, instead_of: str = "") -> None:
+        """Look whether systemd runs here and knows the unit."""
+        self._folder = folder
+        self._unit = unit
+        self._instead_of = instead_of
+        self.managed = folder.path == SYSTEM_STATE and may_manage(unit)
+
+    def after(self, act: Callable[[], int]) -> int:
+        """Do something as the owner of the state; where that went well, have the service go on. Return the exit code.
+
+        Raises:
+            TransientError: systemd does not start the service.
+        """
+        code = ended_as_owner(self._folder.path)
+        if code is None:
+            code = act()
+        if code == 0 and self.managed and os.geteuid() == 0:  # and not in the process that has become the owner
+            enable(self._unit, self._instead_of)
+            report("notice", f"{self._unit} runs, and will at every boot")
+        return code

@@ -1,0 +1,128 @@
+"""A person's first minutes: two fresh machines, three commands on the hub, one on the gateway, a reading in a table.
+
+The machines are two network namespaces with a cable between them where root may make such, else two homes of one
+machine. Everything is real: mosquitto, TLS by an authority that nobody knew, the pairing by code, agents, the vault.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_conf.mosquitto.broker import find_mosquitto, free_port
+from demo.device import COVEY, Device
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+
+class Machine(Device):
+    """A machine on which nothing of Covey's has run; it counts what a person types there."""
+
+    def __init__(self, folder: Path, name: str, prefix: Sequence[str]) -> None:
+        super().__init__(folder, name)
+        self.program = [*prefix, *COVEY]
+        self.typed: list[str] = []
+        self._going_on: list[subprocess.Popen[bytes]] = []
+
+    def begins(self, *words: str) -> None:
+        """Type a command that goes on."""
+        self.typed.append(" ".join(words))
+        with self.log.open("ab") as log:
+            self._going_on.append(
+                subprocess.Popen([*self.program, *self._words(words)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            )
+
+    def answers(self, *words: str) -> Any:
+        """Type a command that prints a document; None as long as it fails."""
+        done = subprocess.run([*self.program, *self._words(words)], capture_output=True, text=True, check=False)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def end_all(self) -> None:
+        """Switch it off."""
+        for each in reversed(self._going_on):
+            each.terminate()
+        for each in self._going_on:
+            each.wait(60)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+@pytest.fixture
+def cable() -> Iterator[tuple[list[str], list[str]]]:
+    """Two networks of one cable: what a command is preceded by on either end."""
+    name = f"cv{secrets.token_hex(3)}"
+    ends = [f"{name}a", f"{name}b"]
+    try:
+        _ip("netns", "add", ends[0])
+    except (OSError, subprocess.CalledProcessError):
+        yield [], []
+        return
+    try:
+        _ip("netns", "add", ends[1])
+        _ip("link", "add", ends[0], "netns", ends[0], "type", "veth", "peer", "name", ends[1], "netns", ends[1])
+        for number, end in enumerate(ends, 1):
+            _ip("-n", end, "address", "add", f"192.168.77.{number}/24", "dev", end)
+            _ip("-n", end, "link", "set", end, "up")
+            _ip("-n", end, "link", "set", "lo", "up")
+        yield ["ip", "netns", "exec", ends[0]], ["ip", "netns", "exec", ends[1]]
+    finally:
+        for end in ends:
+            subprocess.run(["ip", "netns", "delete", end], check=False, capture_output=True)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Sequence[str]], Machine]]:
+    """Make machines that have mosquitto; readings do not wait for their batch, so that nobody else does."""
+    program, environment = find_mosquitto()
+    monkeypatch.setenv("PATH", f"{environment.get('PATH', os.defpath)}{os.pathsep}{program.parent}")
+    if libraries := environment.get("LD_LIBRARY_PATH"):
+        monkeypatch.setenv("LD_LIBRARY_PATH", libraries)
+    monkeypatch.setenv("COVEY_TELEMETRY_BATCH_SECONDS", "1")
+    monkeypatch.setenv("COVEY_SENSORS_INTERVAL_SECONDS", "1")
+    made: list[Machine] = []
+
+    def make(name: str, prefix: Sequence[str]) -> Machine:
+        made.append(Machine(tmp_path, name, prefix))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.end_all()
+
+
+def _values(hub: Machine, label: str) -> list[Any]:
+    fleet = hub.answers("fleet", "--json") or {"devices": []}
+    return [value for each in fleet["devices"] if each["label"] == label for value in each["values"]]
+
+
+def test_a_reading_of_a_second_machine_stands_in_a_table(
+    cable: tuple[list[str], list[str]],
+    machine: Callable[[str, Sequence[str]], Machine],
+) -> None:
+    began = time.monotonic()
+    hub, gateway = machine("barn", cable[0]), machine("greenhouse", cable[1])
+    hub.begins("relay", "serve", "--label", "barn", "--port", str(free_port()))
+    wait_until(lambda: "is served" in hub.log.read_text(), "the relay is served")
+    hub.begins("collect", "--new-group")
+    wait_until(lambda: "relay: connected" in hub.log.read_text(), "the hub collects")
+    invitation = hub.answers("invite", "--yes", "--no-wait", "--json")
+    hub.typed.append("invite")
+    assert "@" in invitation["join"]
+    assert " " not in invitation["join"]
+    gateway.begins("join", invitation["join"], "--label", "greenhouse", "--run")
+    wait_until(lambda: _values(hub, "greenhouse"), "a reading stands in the table")
+    assert (len(hub.typed), len(gateway.typed)) == (3, 1)
+    print(f"{len(hub.typed)} commands and {len(gateway.typed)}, {time.monotonic() - began:.1f} s")
+    secret = "".join(path.read_text() for path in (hub.log, gateway.log))
+    assert (gateway.state / "relay.password").read_text() not in secret

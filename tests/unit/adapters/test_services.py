@@ -1,0 +1,37 @@
+"""Who does what root asks for: the user whose state it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_SHOWN = """
+import os, sys
+from pathlib import Path
+from covey.adapters.services import ended_as_owner
+ended = ended_as_owner(Path(sys.argv[1]))
+print(os.geteuid(), os.getgroups() if ended is None else ended, flush=True)
+os._exit(7 if ended is None else ended)
+"""
+_NOBODY = 65_534
+
+
+def _run(folder: Path) -> tuple[int, list[str]]:
+    done = subprocess.run([sys.executable, "-c", _SHOWN, str(folder)], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.splitlines()
+
+
+def test_what_root_asks_for_is_done_by_the_owner_and_its_end_comes_back(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        os.chown(tmp_path, _NOBODY, _NOBODY)
+        assert _run(tmp_path) == (7, [f"{_NOBODY} []", "0 7"])
+    else:  # nobody else can become another user
+        assert _run(tmp_path)[0] == 7
+
+
+def test_an_own_folder_and_one_that_is_not_there_yet_need_nobody_else(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "new"):
+        code, lines = _run(folder)
+        assert (code, len(lines)) == (7, 1)
