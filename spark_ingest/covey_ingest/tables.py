@@ -6,6 +6,7 @@
     quarantine/batch=N/   what failed, where, why
     devices/devices.parquet   one row for each device, replaced whole
     gaps/gaps.parquet         numbers of telemetry that are missing, and why, replaced whole: see `gaps`
+    .ordered/ordered.sqlite   which rows are in `orders`, `commands` and `settings`, and of whom: see `seen_orders`
     .heard/heard.parquet      which messages are in `readings`, replaced whole: see `dedup`
     .failed/failed.parquet    segments that could not be read yet, replaced whole: see `repairs`
 
@@ -18,7 +19,8 @@ How a kill at any moment leaves each reading once:
        are there too. Without it they are of a killed run and are written anew, as the vault may be another one by now.
     4. What is no reading is read from the vault a second time. Both times must bring the same, segment for segment, or
        nothing is committed: else a segment could fail unreported in between.
-    5. `devices` and `.heard` carry the number of the last batch in them, and are computed from committed readings only.
+    5. `devices`, `.heard` and `.ordered` carry the number of the last batch in them, and are computed from committed
+       rows only.
     6. A message that is there already, or twice in a micro-batch, is taken out of the staged files before the rename.
     7. One writer: a lock on the tables. Tables belong to one checkpoint and one vault, and say so. The JVM of a killed
        driver lives on for some seconds, but all it can do without us is to write into a staging folder of no use.
@@ -36,25 +38,26 @@ import json
 import shutil
 import uuid
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, Observation, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
 
 from covey.adapters.files import remove_leftovers, replace_file, synchronise
 from covey.core.ids import VaultId
 from covey.errors import ConfigurationError, StorageError, TransientError
-from covey_ingest import dedup, devices, gaps, merging, repairs
+from covey_ingest import dedup, devices, gaps, merging, repairs, seen_orders
 from covey_ingest.dedup import MESSAGE, MessageKey, Repeats
 from covey_ingest.delta_log import DeltaLog, is_delta
 from covey_ingest.orders import KEYS
 from covey_ingest.publisher import PublishTarget, TablePublisher, is_published, open_log
 from covey_ingest.schema import MESSAGE_SCHEMA, RowKind
+from covey_ingest.seen_orders import EXCESS, Excess
 from covey_ingest.session import spark_path
 
 _READINGS = """
@@ -153,6 +156,21 @@ def _counted(messages: DataFrame) -> tuple[DataFrame, Observation]:
         F.max(F.unix_micros("received_at")).alias("newest_us"),
         F.bit_xor(F.xxhash64("kind", "reason", "node", "segment", "record", "author", "seq")).alias(_DIGEST),
     ), counts
+
+
+def _reported(rows: DataFrame, excess: list[Excess]) -> DataFrame:
+    """Return rows of `quarantine` that tell what was left out, and of whom."""
+    columns = "reason string, detail string, author string, received_at timestamp"
+    reported = [
+        (
+            EXCESS,
+            f"{each.table}: {each.rows} left out, beyond {seen_orders.ROWS_A_DAY[each.table]} of one author and day",
+            each.author,
+            datetime.fromtimestamp(each.latest_us / 1e6, UTC),
+        )
+        for each in excess
+    ]
+    return rows.sparkSession.createDataFrame(reported, columns)
 
 
 def _messages(rows: DataFrame, keys: list[MessageKey]) -> DataFrame:
@@ -282,6 +300,7 @@ class Tables:
             gaps.update(self.root)
             devices.update(messages.sparkSession, self.root, self.folder("readings", batch_id), batch_id)
             dedup.update(self.root)
+            seen_orders.update(self.root)
             repairs.update(self.root, batch_id)
             if self._log is not None:
                 self._log.publish()
@@ -304,7 +323,8 @@ class Tables:
             written = replace(written, messages=written.messages - found.copies, readings=left, repeats=found.copies)
         written = replace(written, bytes=sum(file.stat().st_size for file in staged.glob("*.parquet")))
         if written.losses or written.orders or written.quarantined or written.repaired:
-            self._write_others(messages, seen, batch_id)
+            more = self._write_others(messages, seen, batch_id)
+            written = replace(written, quarantined=written.quarantined + more)
         self._commit(staged, "readings", batch_id)
         return written
 
@@ -319,8 +339,11 @@ class Tables:
         path = self._stage(once.observe(counts, F.count("*").alias("readings")), "readings", batch_id)
         return path, int(counts.get["readings"])
 
-    def _write_others(self, messages: DataFrame, seen: dict[str, Any], batch_id: int) -> None:
-        """Read the micro-batch once more for what is no reading. That is rare, and spares a cache of all the rest."""
+    def _write_others(self, messages: DataFrame, seen: dict[str, Any], batch_id: int) -> int:
+        """Read the micro-batch once more for what is no reading. That is rare, and spares a cache of all the rest.
+
+        Return how many rows of quarantine there are beside those of the vault.
+        """
         counted, counts = _counted(messages)
         others = counted.where(F.col("kind") != RowKind.TELEMETRY.value).select(*_NO_LISTS)
         staged = messages.sparkSession.read.parquet(spark_path(self._stage(others, "others", batch_id)))
@@ -329,23 +352,32 @@ class Tables:
                 "the vault changed while a micro-batch was read: a segment failed one time, and not the other",
                 hint="start again: nothing of it was committed",
             )
-        for table, of in _OTHERS.items():
-            rows = self._once(of(staged), table) if table in KEYS else of(staged)
+        found = {table: of(staged) for table, of in _OTHERS.items()}
+        excess: list[Excess] = []
+        for table in KEYS if seen["orders"] else ():
+            found[table], left_out = self._once(found[table], table)
+            excess += left_out
+        if excess:
+            found["quarantine"] = found["quarantine"].unionByName(_reported(staged, excess), allowMissingColumns=True)
+        for table, rows in found.items():
             if not rows.isEmpty():
                 self._commit(self._stage(rows, table, batch_id), table, batch_id)
+        return len(excess)
 
-    def _once(self, rows: DataFrame, table: str) -> DataFrame:
-        """Return the rows that the table lacks; of those that say the same, the one that came first."""
-        key, folder = list(KEYS[table]), self.root / table
+    def _once(self, rows: DataFrame, table: str) -> tuple[DataFrame, list[Excess]]:
+        """Return the rows that the table takes: those that it lacks, and not too many of one author; then the others.
+
+        Of rows that say the same, it is the one that came first.
+        """
+        key = list(KEYS[table])
         copies = Window.partitionBy(*key).orderBy("received_at", "collector", "group")
         first = rows.withColumn("copy", F.row_number().over(copies)).where("copy = 1").drop("copy")
-        if not folder.exists():
-            return first
-        asked = rows.select("operation").distinct().toArrow()["operation"].combine_chunks()
-        known = ds.dataset(folder, format="parquet").to_table(key, filter=ds.field("operation").isin(asked))
-        if not len(known):
-            return first
-        return first.join(F.broadcast(rows.sparkSession.createDataFrame(known)), key, "left_anti")
+        asked = first.select(*seen_orders.columns(table)).orderBy("received_at", *key).toArrow()
+        sifted = seen_orders.sift(self.root, table, asked)
+        if not sifted.dropped:
+            return first, []
+        dropped = rows.sparkSession.createDataFrame(asked.take(sifted.dropped).select(key))
+        return first.join(F.broadcast(dropped), key, "left_anti"), sifted.excess
 
     def _stage(self, rows: DataFrame, table: str, batch_id: int) -> Path:
         """Write rows beside the tables: one file for each core, not one for each task."""

@@ -134,6 +134,7 @@ _SOLE_IMPORTERS = {
         "covey.adapters.sqlite.salvage",
         "covey.adapters.sqlite.salvage_queue",
         "covey.adapters.sqlite.salvage_source",
+        "covey_ingest.seen_orders",
     ),
     "psutil": ("covey.adapters.sensors.host", "covey.adapters.own_addresses"),
     "serial": ("covey_boards.serial_link",),

@@ -15,6 +15,7 @@ from covey.core.ids import GroupId, ManifestHash, OperationId
 from covey.core.orders.selector import EVERYBODY
 from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
 from covey.core.wire.message import MessageType
+from covey_ingest.seen_orders import ROWS_A_DAY
 from covey_ingest.table_files import table_files
 from covey_ingest.tables import Sink
 from tests.spark.fleet import NOW_US, Author, Collector
@@ -77,3 +78,21 @@ def test_each_order_and_report_is_there_once(spark: SparkSession, tmp_path: Path
     assert [row["state"] for row in said] == ["handed_over", "applied", "reverted", "applied"]
     assert len(_rows(tables, "readings")) == 3
     assert not table_files(tables, "quarantine")
+
+
+def test_invented_orders_are_bounded_counted_and_reported(
+    spark: SparkSession, tmp_path: Path, tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ROWS_A_DAY, "orders", 3)
+    collector = Collector(tmp_path / "vault")
+    mallory, operator = Author(collector, 1), Author(collector, 2)
+    invented = [_order(mallory, number, SettingOrder(EVERYBODY, "app.mode", "eco")).raw for number in range(1, 6)]
+    collector.land(*invented, _order(operator, 1, SettingOrder(EVERYBODY, "app.mode", "dry")).raw)
+    [progress] = ingest(spark, tmp_path / "vault", tables)
+    collector.land(*invented)
+    ingest(spark, tmp_path / "vault", tables)
+    authors = [row["author"] for row in _rows(tables, "orders")]
+    assert sorted(authors) == sorted([mallory.author] * 3 + [operator.author])
+    reported = [(row["reason"], row["author"], row["detail"]) for row in _rows(tables, "quarantine")]
+    assert reported == 2 * [("excess", mallory.author, "orders: 2 left out, beyond 3 of one author and day")]
+    assert progress.quarantined == 1
