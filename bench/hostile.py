@@ -51,7 +51,7 @@ class _Relay:
     def start(self, deliver: Callable[[RelayEvent], None]) -> None:
         """Satisfy the port."""
 
-    def publish(self, _topic: str, _payload: bytes) -> int | PublishRefusal:
+    def publish(self, _topic: str, _payload: bytes, _lifetime_s: int = 0) -> int | PublishRefusal:
         """Take it."""
         return 1
 

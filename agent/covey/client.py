@@ -176,6 +176,17 @@ class Client:
         answer = self._json("POST", "/v1/send", query, content, "application/octet-stream", key)
         return _number(answer, "recipients")
 
+    def send_ephemeral(self, content: bytes, group: str | None = None) -> int:
+        """Say something to the members of a group who are there now, which nobody keeps; return to how many it goes.
+
+        They get it as an event of type "ephemeral".
+
+        Raises:
+            TransientError: no relay is reached, or too much was said in a short time.
+        """
+        answer = self._json("POST", "/v1/ephemeral", {"group": group}, content, "application/octet-stream")
+        return _number(answer, "recipients")
+
     def inbox(self, follow_s: int = 0, after: int = 0, *, in_order: bool = False) -> Generator[Blob, None, None]:
         """Yield the blobs that have arrived, oldest first, then those of the next seconds. They stay until `forget`.
 

@@ -93,8 +93,11 @@ class PublishRefusal(Enum):
 class Topics(Protocol):
     """Where one speaks and listens: a relay, or several as one."""
 
-    def publish(self, topic: str, payload: bytes) -> int | PublishRefusal:
-        """Hand over one publish (QoS 1); return its handle, unique for this adapter's life, or why not."""
+    def publish(self, topic: str, payload: bytes, lifetime_s: int = 0) -> int | PublishRefusal:
+        """Hand over one publish (QoS 1); return its handle, unique for this adapter's life, or why not.
+
+        It is kept so long for a subscriber that is away; 0: as long as its session.
+        """
 
     def listen(self, topics: Collection[str]) -> None:
         """Beside the inbox, listen to these topics from now on, and to no others. Each delivery names its topic."""

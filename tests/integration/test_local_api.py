@@ -304,6 +304,32 @@ def test_history_and_events(pair: tuple[_Client, _Client, Gateway, Gateway]) -> 
     assert next(removed).type == "group_removed"
 
 
+def test_what_nobody_keeps(pair: tuple[_Client, _Client, Gateway, Gateway]) -> None:  # accepts: 003.67
+    first, second, one, two = pair
+    connection = _Connection(first.path)
+    connection.request("GET", "/v1/events?types=ephemeral")
+    stream = connection.getresponse()
+    assert stream.readline().startswith(b"id: ")
+    assert stream.readline() == b"\n"
+    assert second.ok("POST", "/v1/ephemeral", b"typing") == {"bytes": 6, "recipients": 1}
+    assert "1 member" in two.ok("send", "--ephemeral", "--text", "still typing")
+    received: list[Any] = []
+    while len(received) < 2:
+        name, _, value = stream.readline().partition(b": ")
+        received += [json.loads(value)] if name == b"data" else []
+    connection.close()
+    assert [(each["label"], each["author"], each["text"]) for each in received] == [
+        ("two", two.author, "typing"),
+        ("two", two.author, "still typing"),
+    ]
+    assert first.ok("GET", "/v1/inbox") == []
+    assert "typing" not in one.ok("history")
+    status, refused = second.ask("POST", "/v1/ephemeral", bytes(1_025))
+    assert (status, refused["error"]) == (413, "http")
+    answers = [second.ask("POST", "/v1/ephemeral", b"spam") for _ in range(40)]
+    assert (503, "transient") in {(status, answer.get("error")) for status, answer in answers}
+
+
 def test_what_happens_while_a_program_begins_to_follow_is_not_passed_over(tmp_path: Path) -> None:
     """An agent whose device is told something between its saying where the stream is and its end."""
     begun = b"id: 7\n\n"

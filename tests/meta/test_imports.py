@@ -15,7 +15,7 @@ _LOWEST = ("covey.errors", "covey.limits", "covey.core.ids", "covey.core.now", "
 _CRYPTO = (*_LOWEST, "covey.core.crypto", "covey.core.pake")
 _WIRE = (*_CRYPTO, "covey.core.wire")
 _LEAVES = ("covey.core.group", "covey.core.pairing", "covey.core.telemetry", "covey.core.vault")
-_LINK = (*_WIRE, *_LEAVES, "covey.core.link", "covey.core.presence.status")
+_LINK = (*_WIRE, *_LEAVES, "covey.core.link", "covey.core.presence.status", "covey.core.ephemeral.state")
 _MACHINES = (
     *(*_LINK, "covey.core.membership", "covey.core.presence", "covey.core.history"),
     *("covey.core.routing", "covey.core.collectors", "covey.core.orders", "covey.core.settings", "covey.core.actions"),
@@ -36,6 +36,7 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.core.link": _LINK,
     "covey.core.records": _MACHINES,
     "covey.core.membership": (*_LINK, "covey.core.membership"),
+    "covey.core.ephemeral": (*_LINK, "covey.core.membership", "covey.core.ephemeral"),
     "covey.core.presence": (*_LINK, "covey.core.membership", "covey.core.presence"),
     "covey.core.history": (*_LINK, "covey.core.membership", "covey.core.orders.selector", "covey.core.history"),
     "covey.core.orders.selector": _LINK,

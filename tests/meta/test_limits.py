@@ -38,6 +38,7 @@ _OUR_OWN = {
     "PUBLIC_REQUEST_US": "how long a joiner tries",
     "MAXIMUM_DECLINED_GROUPS": "this machine's disk",
     "WILL_DELAY_US": "a sender's choice; the relay keeps to it",
+    "EPHEMERAL_KEPT": "this machine's memory",
     "PRESENCE_BLOCK": "this device's own counter",
     "PRESENCE_WRITE_US": "this machine's disk",
     "NEWS_TOKENS": "what this machine deals with",

@@ -254,8 +254,8 @@ class Link:
     def start(self, deliver: Callable[[RelayEvent], None]) -> None:
         """Satisfy the port; the world calls `begin`."""
 
-    def publish(self, topic: str, payload: bytes) -> int | PublishRefusal:
-        """Hand over one publish."""
+    def publish(self, topic: str, payload: bytes, _lifetime_s: int = 0) -> int | PublishRefusal:
+        """Hand over one publish. The broker here knows of no expiry: not every one heeds it."""
         if not self._up:
             return PublishRefusal.OFFLINE
         if len(payload) > self._world.plan.payload_most:

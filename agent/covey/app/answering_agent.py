@@ -100,6 +100,10 @@ class AnsweringAgent:
         """Queue a blob durably; return for how many devices."""
         return self._client.send(content, group, to, expires_s, key)
 
+    def send_ephemeral(self, content: bytes, group: str | None) -> int:
+        """Say something to the members of a group who are there now; return to how many it goes."""
+        return self._client.send_ephemeral(content, group)
+
     def receive(self, seconds: float, *, in_order: bool) -> Iterator[Blob]:
         """Yield the blobs that have arrived, waiting so long for the first."""
         with closing(self._client.inbox(follow_s=ceil(seconds), in_order=in_order)) as awaited:

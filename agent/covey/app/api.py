@@ -25,6 +25,7 @@ from covey.app.documents import (
     QueuedBlob,
     QueuedReadings,
     ReportedSettingDocument,
+    SentEphemeral,
     to_json,
 )
 from covey.app.event_documents import HISTORY_PAGE_ENTRIES
@@ -33,6 +34,7 @@ from covey.app.metrics import FORMS
 from covey.app.opened_device import OpenedDevice, blob_of
 from covey.app.own_documents import SetPreference
 from covey.errors import UsageError
+from covey.limits.ephemeral import MAXIMUM_EPHEMERAL_BYTES
 from covey.limits.message import MAXIMUM_BLOB_BYTES
 from covey.limits.telemetry import MAXIMUM_PUBLISH_BYTES
 from covey.limits.units import KIB
@@ -47,6 +49,7 @@ _BODY_BYTES = {
     "publish": MAXIMUM_PUBLISH_BYTES,
     "write_lines": MAXIMUM_PUBLISH_BYTES,
     "send": MAXIMUM_BLOB_BYTES,
+    "send_ephemeral": MAXIMUM_EPHEMERAL_BYTES,
     "report_setting": 8 * KIB,
     "set_preference": 8 * KIB,
 }
@@ -85,6 +88,7 @@ class _Answers:
             "publish": self._publish,
             "write_lines": self._write_lines,
             "send": self._send,
+            "send_ephemeral": self._send_ephemeral,
             "inbox": self._inbox,
             "forget": self._forget,
             "history": self._history,
@@ -148,6 +152,12 @@ class _Answers:
             )
         return _document(QueuedBlob(len(request.body), recipients))
 
+    def _send_ephemeral(self, request: Request) -> Answer:
+        with self._opened() as device:
+            group_id = device.pick_group(request.query.get("group")).group_id
+        recipients = self._agent.ephemeral.say(group_id, request.body)
+        return _document(SentEphemeral(len(request.body), recipients))
+
     def _inbox(self, request: Request) -> Answer:
         after, follow_s, in_order = (int(request.query.get(name, 0)) for name in ("after", "follow", "in_order"))
         return self._blobs(after, follow_s, in_order=bool(in_order))
@@ -182,7 +192,7 @@ class _Answers:
     def _events(self, request: Request) -> Answer:
         from covey.app.event_stream import event_stream
 
-        return event_stream(self._opened, request)
+        return event_stream(self._opened, self._agent.ephemeral, request)
 
     def _settings(self, request: Request) -> Answer:
         from covey.app.operations.program_settings import ordered_settings

@@ -12,6 +12,7 @@ from covey.app.documents import (
     QueuedBlob,
     QueuedReadings,
     ReportedSettingDocument,
+    SentEphemeral,
     Status,
 )
 from covey.app.event_documents import EVENT_ID, EVENTS, HISTORY_CURSOR, HISTORY_PAGE_ENTRIES, HistoryPage
@@ -20,6 +21,7 @@ from covey.app.openapi import Endpoint, Parameter, Schema, description
 from covey.app.own_documents import Own, SetPreference
 from covey.core.history.kinds import OperationKind
 from covey.core.telemetry.line_protocol import PRECISIONS
+from covey.limits.ephemeral import EPHEMERAL_PER_SECOND, EPHEMERAL_SAVED, MAXIMUM_EPHEMERAL_BYTES
 from covey.limits.message import MAXIMUM_COUNTER
 from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
 from covey.limits.personal import MAXIMUM_PREFERENCE_KEY_BYTES, MAXIMUM_PREFERENCE_VALUE_BYTES
@@ -258,6 +260,19 @@ OPERATIONS = (
         ("NoLength", "NoStorage", "OtherRequest", "OutboxFull"),
     ),
     Endpoint(
+        "send_ephemeral",
+        "POST",
+        "/v1/ephemeral",
+        "Say something to the members of a group who are there now; nobody keeps it",
+        "handed over to the relay; who is there hears it within a second or so",
+        {_JSON: SentEphemeral},
+        (_GROUP,),
+        {"application/octet-stream": {"schema": {"type": "string", "contentEncoding": "binary"}}},
+        ("NoLength", "NotNow"),
+        f"At most {MAXIMUM_EPHEMERAL_BYTES:,} bytes, {EPHEMERAL_PER_SECOND} a second, and {EPHEMERAL_SAVED} at once. "
+        "It is never stored, never sent again and never acknowledged. Members get it as an event of type `ephemeral`.",
+    ),
+    Endpoint(
         "inbox",
         "GET",
         "/v1/inbox",
@@ -316,7 +331,7 @@ OPERATIONS = (
         "events",
         "GET",
         "/v1/events",
-        "What happens, as server-sent events: operations, groups, settings",
+        "What happens, as server-sent events: operations, groups, settings, ephemeral messages",
         "events as they are committed",
         {},
         (

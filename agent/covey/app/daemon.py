@@ -111,7 +111,7 @@ def _run(
         device.folder.state_file.change_mark(device.store)
         ended = speak_with_relay(
             device,
-            [*roles(device), signing_role(device), forgetting_role(device), own_devices_role(device)],
+            [device.ephemeral, *roles(device), signing_role(device), forgetting_role(device), own_devices_role(device)],
             lambda: bool(early) or restart.asked,
             lands_telemetry=lands_telemetry,
             supervisor=restart.supervisor,

@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from covey.adapters.state_folder import StateFolder
 from covey.adapters.state_path import default_state
 from covey.adapters.systemd import Systemd
 from covey.app.carriage import announced_payloads
+from covey.app.ephemeral import EphemeralExchange
 from covey.app.live_settings import LiveSettings
 from covey.app.roles.publisher import Publisher, telemetry_group
 from covey.config.settings import Config
@@ -46,6 +47,7 @@ class Device:
     clock: Clock
     node: Node
     fresh_account: bool = False
+    ephemeral: EphemeralExchange = field(default_factory=EphemeralExchange)
 
     @property
     def config(self) -> Config:

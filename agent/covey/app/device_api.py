@@ -53,6 +53,9 @@ class DeviceApi(Protocol):
     ) -> int:
         """Queue a blob durably for every other member of a group, or for one, once for each key; return how many."""
 
+    def send_ephemeral(self, content: bytes, group: str | None) -> int:
+        """Say something to the members of a group who are there now, which nobody keeps; return to how many it goes."""
+
     def receive(self, seconds: float, *, in_order: bool) -> Iterator[Blob]:
         """Yield the blobs that have arrived, oldest first; where there is none, wait so long for the first."""
 

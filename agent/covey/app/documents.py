@@ -337,6 +337,14 @@ class ReportedSettingDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class SentEphemeral:
+    """How many bytes were said, to how many members; who of them is there is not known."""
+
+    bytes: Count
+    recipients: Count
+
+
+@dataclass(frozen=True, slots=True)
 class QueuedBlob:
     """A blob is queued, for so many devices."""
 

@@ -136,6 +136,22 @@ class OrderResultEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class EphemeralEvent:
+    """What a member has said to those who are there now, and nobody keeps; `said_at_us` by its author's clock.
+
+    It comes once: not to who begins to read later, nor to who resumes. What is UTF-8 is `text`, anything else `content`
+    in base64.
+    """
+
+    group_id: GroupIdText
+    author: DeviceKeyText
+    label: str
+    said_at_us: Count
+    text: str | None = None
+    content: Annotated[str | None, Says(contentEncoding="base64")] = None
+
+
+@dataclass(frozen=True, slots=True)
 class Missed:
     """Events after the one that was named are not to be had any more: read anew what you keep."""
 
@@ -151,6 +167,7 @@ EVENTS: dict[str, type] = {
     "order_result": OrderResultEvent,
     "own_group": OwnGroupEvent,
     "preference": OwnPreferenceEvent,
+    "ephemeral": EphemeralEvent,
     "missed": Missed,
 }
 """What the data of each type of event is."""

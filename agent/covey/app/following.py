@@ -1,8 +1,9 @@
-"""How long a stream of the local API goes on, and what it waits for: what anybody commits to this device's state."""
+"""How long a stream of the local API goes on, and what it waits for: what anybody commits here, or says to us."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 _LOOK_S = 0.1
@@ -20,8 +21,10 @@ class WatchedStore(Protocol):
 class Following:
     """One stream that goes on for some seconds."""
 
-    def __init__(self, store: WatchedStore, follow_s: float) -> None:
+    def __init__(self, store: WatchedStore, follow_s: float, news: Callable[[], bool] = lambda: False) -> None:
+        """Begin; `news` says that there is something which is committed nowhere."""
         self._store = store
+        self._news = news
         self._deadline = time.monotonic() + follow_s
         self.spoke()
 
@@ -35,8 +38,8 @@ class Following:
         return time.monotonic() >= self._deadline
 
     def wait(self) -> bool:
-        """Wait until something is committed, or its time has passed; return whether a sign of life is due."""
-        while not self._store.changed_elsewhere():
+        """Wait until there is something new, or its time has passed; return whether a sign of life is due."""
+        while not (self._store.changed_elsewhere() or self._news()):
             now = time.monotonic()
             if now >= min(self._deadline, self._silent_until):
                 break

@@ -24,6 +24,7 @@ REFUSALS = {
     "TooLong": (413, "the body is too long"),
     "Encoded": (415, "the body is encoded in another way than gzip"),
     "NoStorage": (503, "the disk refuses; nothing was changed"),
+    "NotNow": (503, "no relay is reached, or too much was said in a short time; nothing was sent"),
     "OutboxFull": (507, "the outbox is full; nothing was queued"),
 }
 

@@ -17,7 +17,7 @@ from covey.app.wording import count
 from covey.client import Blob
 from covey.core.ids import DeviceKey, GroupId, device_name
 from covey.core.telemetry.line_protocol import read_lines
-from covey.errors import ReadingError
+from covey.errors import LocalError, ReadingError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -97,6 +97,15 @@ class OpenedDevice:
 
         with device.store.transaction():
             return once(device.store.idempotency, key, ("send", content, group, to, expires_s or 0), queue)
+
+    def send_ephemeral(self, content: bytes, group: str | None) -> int:
+        """Refuse: only a running agent speaks with those who are there now.
+
+        Raises:
+            LocalError: always.
+        """
+        del content, group
+        raise LocalError("an ephemeral message needs an agent that runs and answers", hint="covey run; api.socket")
 
     def receive(self, seconds: float, *, in_order: bool) -> Iterator[Blob]:
         """Yield the blobs that have arrived, waiting so long for the first."""

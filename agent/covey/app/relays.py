@@ -64,9 +64,9 @@ class Relays:
         for relay in self._relays.values():
             relay.listen(topics)
 
-    def publish(self, topic: str, payload: bytes) -> int | PublishRefusal:
+    def publish(self, topic: str, payload: bytes, lifetime_s: int = 0) -> int | PublishRefusal:
         """Publish everywhere what belongs to no recipient, as at a rendezvous; return the first one's answer."""
-        return next(iter([relay.publish(topic, payload) for relay in self._relays.values()]))
+        return next(iter([relay.publish(topic, payload, lifetime_s) for relay in self._relays.values()]))
 
     def acknowledge(self, delivered: Delivered) -> None:
         """Let the relay that brought something forget it."""
@@ -167,7 +167,7 @@ class Relays:
         )
 
     def _publish(self, name: str, outgoing: Outgoing, now_us: int) -> int | PublishRefusal:
-        result = self._relays[name].publish(outgoing.topic, outgoing.envelope)
+        result = self._relays[name].publish(outgoing.topic, outgoing.envelope, outgoing.lifetime_s)
         if result in {PublishRefusal.WINDOW_FULL, PublishRefusal.OFFLINE}:
             self._full_since.setdefault(name, now_us)
         return result

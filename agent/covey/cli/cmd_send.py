@@ -1,4 +1,4 @@
-"""`covey send`: one blob to every member, or to one."""
+"""`covey send`: one blob to every member, or to one; or a word that nobody keeps."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--expires", metavar="TIME", help="drop it if it has not come after so much running time of the agent: 36h, 2d"
     )
+    parser.add_argument(
+        "--ephemeral", action="store_true", help="to who is there now alone; nobody keeps it, and it may be lost"
+    )
     key_option(parser)
     parser.add_argument("--wait", type=float, metavar="SECONDS", help="wait until every member has acknowledged")
     json_option(parser)
@@ -38,6 +41,8 @@ def run(options: argparse.Namespace) -> int:
     lifetime_us = None if options.expires is None else read_us("--expires", options.expires, _LONGEST_US, 1_000_000)
     expires_s = None if lifetime_us is None else lifetime_us // 1_000_000
     content = options.text.encode() if options.text is not None else _read(options.file)
+    if options.ephemeral:
+        return _say(content, options)
     with device_api(options) as device:
         recipients = device.send(content, options.group, options.to or None, expires_s, options.key)
         if options.json:
@@ -51,6 +56,21 @@ def run(options: argparse.Namespace) -> int:
         return 1
     if options.wait is not None:
         print("acknowledged by every member", file=sys.stderr)
+    return 0
+
+
+def _say(content: bytes, options: argparse.Namespace) -> int:
+    if options.to or options.expires or options.key or options.wait is not None:
+        raise UsageError(
+            "--ephemeral goes to all who are there, once",
+            hint="without --to, --expires, --key and --wait",
+        )
+    with device_api(options) as device:
+        recipients = device.send_ephemeral(content, options.group)
+    if options.json:
+        print_json({"bytes": len(content), "recipients": recipients})
+    else:
+        print(f"said {count(len(content), 'byte')} to {count(recipients, 'member')}, as far as they are there")
     return 0
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from covey.core.acknowledgements import Acknowledgements
 from covey.core.actions.received import ReceivedResults
 from covey.core.actions.reporting import ResultReporting
 from covey.core.collectors import Collectors
 from covey.core.crypto import Identity
+from covey.core.ephemeral.messages import EphemeralMessages
 from covey.core.events import Event
 from covey.core.export import Export
 from covey.core.group_actions import GroupActions
@@ -53,6 +55,7 @@ from covey.core.settings.reporting import SettingReporting
 from covey.core.wire.message import Acknowledgement, MessageType, read_message
 from covey.errors import LocalError, OutboxFullError
 from covey.limits.board import MAXIMUM_BOARD_BLOB_BYTES
+from covey.limits.ephemeral import EPHEMERAL_US
 from covey.limits.group import MAINTENANCE_US
 from covey.limits.message import MAXIMUM_BLOB_BYTES
 from covey.limits.relay import COLLECTOR_SILENT_US
@@ -64,6 +67,7 @@ class Node:
 
     `actions` changes groups, `history` is what they say, `telemetry` publishes, `landing` answers for a collector,
     `export` carries by hand.
+    `ephemeral` says what nobody keeps.
     `heads` compares how groups stand elsewhere, `setting_reports` tells what became of settings that were given,
     `results` reports what became of commands here, `order_results` keeps what became of them elsewhere.
 
@@ -89,8 +93,7 @@ class Node:
         self.groups = Groups(identity, records)
         self.membership = Membership(identity, self.groups, records, rng, state.carriage)
         self.routes = BoardRoutes(records.carriers)
-        self._records, self._jitter = records, jitter
-        self._maintenance_at_us = 0
+        self._records, self._jitter, self._maintenance_at_us = records, jitter, 0
         self.discarded = False
         """Whether a transaction of a role failed, so that another node is to take this one's place."""
         self._events: deque[Event] = deque()
@@ -104,6 +107,7 @@ class Node:
         self._links = ReceiveLinks(records, state.report, after_commit)
         self._imprints = imprints = Imprints(records.imprints)
         self.heartbeat = Heartbeat(own, records.presence, sealer, rng, presence_us, state.presence, after_commit)
+        self.ephemeral = EphemeralMessages(own, self.groups, windows, state.ephemeral)
         self._collectors = Collectors(own, records, queue, sender, windows, state.waiting_since_us, silent_us)
         self._acknowledgements = Acknowledgements(records, self._links, queue, sender, self._collectors, rng)
         self.telemetry = Publishing(own, self.groups, records, queue, sender)
@@ -124,10 +128,10 @@ class Node:
             self._acknowledgements,
             self.heartbeat,
             self.heads,
+            self.ephemeral,
             history,
             self.routes,
         )
-        history_messages = HistoryMessages(history, self.membership, maintenance, records.counters)
         self.history_import = HistoryImport(self.membership, past, history, self.actions, records.counters)
         reports = Reports(records.sent_reports, queue)
         self.setting_reports = SettingReporting(records.setting_reports, reports)
@@ -135,7 +139,7 @@ class Node:
         self.results = ResultReporting(own, reports, self.order_results)
         handlers = {
             **group_messages.handlers(),
-            **history_messages.handlers(),
+            **HistoryMessages(history, self.membership, maintenance, records.counters).handlers(),
             **self._order_handlers(),
             **self.landing.handlers(),
         }
@@ -241,6 +245,9 @@ class Node:
         for member, body in self.heads.due(now) if self.state.windows.is_connected else ():
             heads = self.heads.said_to(member)
             yield from self._routing.unsequenced(self.groups, member, MessageType.HEADS, body, now, heads=heads)
+        for member, group_id, body in self.ephemeral.due(now):
+            said = self._routing.unsequenced(self.groups, member, MessageType.EPHEMERAL, body, now, heads=group_id)
+            yield from (replace(each, lifetime_s=EPHEMERAL_US // 1_000_000) for each in said)
         for outgoing in self._sender.envelopes(now):
             yield from self._routing.of(self.groups, outgoing, now)
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from covey.core.acknowledgements import Acknowledgements
 from covey.core.crypto import NONCE_BYTES, Identity, NoiseKey
+from covey.core.ephemeral.messages import EphemeralMessages
 from covey.core.events import BlobArrived, EnvelopeDropped, Event
 from covey.core.history.history import History
 from covey.core.ids import DeviceKey
@@ -76,6 +77,7 @@ class ReceivingParts:
     acknowledgements: Acknowledgements
     heartbeat: Heartbeat
     heads: HeadsExchange
+    ephemeral: EphemeralMessages
     history: History
     routes: BoardRoutes
 
@@ -230,6 +232,9 @@ class Receiver:
             return _Reception()
         if message.type is MessageType.HEADS:
             return self._receive_heads(message, now)
+        if message.type is MessageType.EPHEMERAL:
+            parts.ephemeral.receive(message, now)
+            return _Reception(useful=True)
         parts.routes.keep(message.author, read_downward(parts.membership.groups, message))
         return _Reception(useful=True)
 

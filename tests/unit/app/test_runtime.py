@@ -55,7 +55,7 @@ class Relay:
     def start(self, deliver: Callable[[RelayEvent], None]) -> None:
         """Satisfy the port."""
 
-    def publish(self, _topic: str, payload: bytes) -> int | PublishRefusal:
+    def publish(self, _topic: str, payload: bytes, _lifetime_s: int = 0) -> int | PublishRefusal:
         """Take or refuse."""
         if self.refuses is not None:
             return self.refuses

@@ -100,7 +100,7 @@ class Agent:
         events, self.events = self.events, []
         return self.runtime.turn(events)
 
-    def publish(self, topic: str, payload: bytes) -> int | PublishRefusal:
+    def publish(self, topic: str, payload: bytes, _lifetime_s: int = 0) -> int | PublishRefusal:
         """Carry it, where it is small enough."""
         if len(payload) > self._site.maximum_payload:
             return PublishRefusal.TOO_LARGE

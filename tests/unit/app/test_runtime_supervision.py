@@ -55,7 +55,7 @@ class _Relay:
     def start(self, deliver: Callable[[RelayEvent], None]) -> None:
         self.deliver = deliver
 
-    def publish(self, _topic: str, _payload: bytes) -> int | PublishRefusal:
+    def publish(self, _topic: str, _payload: bytes, _lifetime_s: int = 0) -> int | PublishRefusal:
         self.published += 1
         return self.published if self.refuses is None else self.refuses
 

@@ -11,6 +11,7 @@ from covey.core.routing.forwarding import Forward
 from covey.core.wire.message import Acknowledgement, Loss, LossReason, MessageType, write_message
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.board import MAXIMUM_BOARD_MESSAGE_BYTES
+from covey.limits.ephemeral import MAXIMUM_EPHEMERAL_BYTES
 from tests.vectors.makers.cast import (
     ALICE,
     BOB,
@@ -67,6 +68,7 @@ def _valid() -> list[dict[str, Any]]:
         (MessageType.LOSS, bytes(32), 9, 5, Loss(LossReason.OUTBOX_FULL, ((1, 2), (4, 4)), ((7, 7),)).to_wire()),
         (MessageType.ACK, bytes(32), 0, 0, _ACK_BODY),
         (MessageType.HEADS, seeded("shared", 16) + bytes(16), 0, 0, cbor([False, [[GROUP_ID, 7, bytes(16)]]])),
+        (MessageType.EPHEMERAL, GROUP_ID, 0, 0, cbor([NOW_US, b"typing"])),
         (MessageType.FORWARD, GROUP_ID, 10, 6, Forward(BOB.signing_public, b"an envelope").to_wire()),
         (MessageType.FORWARD, bytes(32), 0, 0, Forward(CAROL.signing_public, b"an envelope").to_wire()),
     ]:
@@ -142,6 +144,7 @@ def _refused() -> list[tuple[str, str, bytes]]:
         ("blob without a link sequence", "malformed", _signed(_fields(link_seq=0))),
         ("acknowledgement with sequences", "malformed", _signed(_fields(type=8, body=_ACK_BODY))),
         ("heads with sequences", "malformed", _signed(_fields(type=0x15))),
+        ("ephemeral message with sequences", "malformed", _signed(_fields(type=0x18))),
         ("acknowledgement with a sequence", "malformed", _signed(_fields(type=8, link_seq=0, body=_ACK_BODY))),
     ]
 
@@ -267,15 +270,36 @@ def _forwards() -> list[dict[str, Any]]:
     ]
 
 
+def _ephemerals() -> list[dict[str, Any]]:
+    longest = bytes(MAXIMUM_EPHEMERAL_BYTES)
+    rows: list[tuple[str, str | None, list[object]]] = [
+        ("a word", None, [NOW_US, b"typing"]),
+        ("nothing", None, [0, b""]),
+        ("the longest", None, [2**63 - 1, longest]),
+        ("a byte too long", "limit", [NOW_US, longest + b"\0"]),
+        ("longer than any", "limit", [NOW_US, bytes(2_000)]),
+        ("as text", "malformed", [NOW_US, "typing"]),
+        ("at no time", "malformed", [b"typing"]),
+        ("before 1970", "malformed", [-1, b"typing"]),
+        ("a field too many", "malformed", [NOW_US, b"typing", 0]),
+    ]
+    return [
+        {"name": name, "body": cbor(fields).hex(), "code": code}
+        | ({"said_at_us": fields[0], "content": bytes(fields[1]).hex()} if code is None else {})  # type: ignore[call-overload]  # bytes
+        for name, code, fields in rows
+    ]
+
+
 def make() -> dict[str, Any]:
     """Return the file."""
     refused = [{"name": name, "message": raw.hex(), "code": code} for name, code, raw in _refused()]
     return {
-        "about": "docs/protocol.md, sections 5 to 7 and 19.",
+        "about": "docs/protocol.md, sections 5 to 7, 19 and 30.",
         "keys": keys(),
         "vectors": _valid() + refused,
         "acknowledgements": _acknowledgements(),
         "imprints": _imprints(),
         "losses": _losses(),
         "forwards": _forwards(),
+        "ephemerals": _ephemerals(),
     }

@@ -25,6 +25,7 @@ from covey.errors import (
     OutboxFullError,
     RemoteError,
     StorageError,
+    TransientError,
 )
 
 if TYPE_CHECKING:
@@ -276,7 +277,7 @@ def _status(error: CoveyError) -> HTTPStatus:
             return HTTPStatus.CONFLICT
         case OutboxFullError():
             return HTTPStatus.INSUFFICIENT_STORAGE
-        case StorageError():
+        case StorageError() | TransientError():
             return HTTPStatus.SERVICE_UNAVAILABLE
         case ConfigurationError():
             return HTTPStatus.INTERNAL_SERVER_ERROR

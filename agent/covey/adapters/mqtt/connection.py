@@ -54,11 +54,12 @@ from covey.adapters.mqtt.states import (
     Subscribing,
     Up,
 )
+from covey.adapters.mqtt.subscriptions import Subscriptions
 from covey.core.transitions import follow
 from covey.ports import Delivered, PublishRefusal, RelayEvent, RelayUp, Released
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Iterator
 
     from covey.core.presence.heartbeat import LastWill
 
@@ -80,49 +81,12 @@ _TICK_S = 5.0
 """How often paho looks after its keep-alive; a fraction of it, and rare enough to let a small machine sleep."""
 
 
-class Subscriptions:
-    """The topic that is ours, others that we read for a while, and what we refused to take from them."""
-
-    def __init__(self, topic: str) -> None:
-        self.topic = topic
-        self.oversize_dropped = 0
-        self._others: frozenset[str] = frozenset()
-        self._retired: set[str] = set()
-        self._lock = threading.Lock()
-
-    def listen(self, topics: Collection[str]) -> None:
-        """Read these topics, too, and no others."""
-        with self._lock:
-            self._retired |= self._others
-            self._others = frozenset(topics)
-            self._retired -= self._others
-
-    def overheard(self, topic: str) -> None:
-        """Note a topic that the session still holds for an earlier process: the next renewal ends it."""
-        with self._lock:
-            if topic and topic not in self.topics():
-                self._retired.add(topic)
-
-    def topics(self) -> list[str]:
-        """Return what we read, our own topic first."""
-        return [self.topic, *sorted(self._others)]
-
-    def retired(self) -> list[str]:
-        """Return the topics whose subscription must end."""
-        with self._lock:
-            return sorted(self._retired)
-
-    def forget(self, topics: list[str]) -> None:
-        """Note that the server has ended these."""
-        with self._lock:
-            self._retired.difference_update(topics)
-
-
 @dataclass(frozen=True, slots=True)
 class _Publish:
     handle: int
     topic: str
     payload: bytes
+    lifetime_s: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +144,9 @@ class Connection:
 
     # --- from any thread -----------------------------------------------------------------------------
 
-    def publish(self, topic: str, payload: bytes) -> int | PublishRefusal:
+    def publish(self, topic: str, payload: bytes, lifetime_s: int = 0) -> int | PublishRefusal:
         """Post a publish if it fits the window and the packet size. Its release may overtake the return."""
-        size = publish_bytes(len(topic.encode()), len(payload))
+        size = publish_bytes(len(topic.encode()), len(payload), expires=lifetime_s > 0)
         with self._lock:
             if not self._open:
                 return PublishRefusal.OFFLINE
@@ -192,7 +156,7 @@ class Connection:
                 return PublishRefusal.WINDOW_FULL
             self._unanswered += 1
             handle = next(self._handles)
-            self._post(_Publish(handle, topic, payload))
+            self._post(_Publish(handle, topic, payload, lifetime_s))
             return handle
 
     def acknowledge(self, packet_id: int) -> None:
@@ -349,10 +313,12 @@ class Connection:
             posted, self._posted = self._posted, deque()
         for work in posted:
             match work:
-                case _Publish(handle, topic, payload):
+                case _Publish(handle, topic, payload, lifetime_s):
                     if not self._handle_of:
                         self._answered_at = time.monotonic()
-                    self._handle_of[self._client.publish(topic, payload, qos=1).mid] = handle
+                    self._handle_of[self._client.publish(topic, payload, 1, properties=_expiry(lifetime_s)).mid] = (
+                        handle
+                    )
                 case _Acknowledge(packet_id):
                     self._client.ack(packet_id, 1)
                 case _Order.RENEW_SUBSCRIPTION if isinstance(self._state, Up):
@@ -489,6 +455,15 @@ def refusal_words(reason: ReasonCode) -> str:
 def _holds(connected: socket.socket) -> bool:
     """Say whether TLS has decrypted something that was not read yet."""
     return isinstance(connected, ssl.SSLSocket) and connected.pending() > 0
+
+
+def _expiry(lifetime_s: int) -> Properties | None:
+    """Return the Message Expiry Interval of a publish (§3.3.2.3.3); None where it has none."""
+    if not lifetime_s:
+        return None
+    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call] # paho's has no types
+    properties.MessageExpiryInterval = lifetime_s
+    return properties
 
 
 def _nothing(*_arguments: object) -> None:

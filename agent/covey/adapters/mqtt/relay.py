@@ -11,8 +11,9 @@ import itertools
 import threading
 from typing import TYPE_CHECKING
 
-from covey.adapters.mqtt.connection import DISCONNECT_S, Connection, Subscriptions
+from covey.adapters.mqtt.connection import DISCONNECT_S, Connection
 from covey.adapters.mqtt.settings import Backoff, ClientCertificate, RelaySettings, parse_url, tls_context
+from covey.adapters.mqtt.subscriptions import Subscriptions
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent
 
 if TYPE_CHECKING:
@@ -114,12 +115,15 @@ class MqttRelay:
         self._thread = threading.Thread(target=self._run, args=(deliver,), name=f"relay {self.name}", daemon=True)
         self._thread.start()
 
-    def publish(self, topic: str, payload: bytes) -> int | PublishRefusal:
-        """Hand over one publish (QoS 1); return its handle, unique for this adapter's life, or why not."""
+    def publish(self, topic: str, payload: bytes, lifetime_s: int = 0) -> int | PublishRefusal:
+        """Hand over one publish (QoS 1); return its handle, unique for this adapter's life, or why not.
+
+        The server keeps it so long for a subscriber that is away (Message Expiry Interval, §3.3.2.3.3); 0: no bound.
+        """
         if len(payload) > self._settings.payload_bytes_max:
             return PublishRefusal.TOO_LARGE
         connection = self._connection
-        return connection.publish(topic, payload) if connection else PublishRefusal.OFFLINE
+        return connection.publish(topic, payload, lifetime_s) if connection else PublishRefusal.OFFLINE
 
     def acknowledge(self, delivered: Delivered) -> None:
         """Let the server forget a delivery; one of an earlier connection is ignored, because it comes again.

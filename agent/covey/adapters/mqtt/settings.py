@@ -67,9 +67,9 @@ class Backoff:
         self._last_s = self._seconds_min
 
 
-def publish_bytes(topic_bytes: int, payload_bytes: int) -> int:
-    """Return the length of our PUBLISH packet (§3.3): header, topic, packet identifier, no properties, payload."""
-    remaining = 2 + topic_bytes + 2 + 1 + payload_bytes
+def publish_bytes(topic_bytes: int, payload_bytes: int, *, expires: bool = False) -> int:
+    """Return the length of our PUBLISH packet (§3.3): header, topic, packet identifier, expiry, payload."""
+    remaining = 2 + topic_bytes + 2 + 1 + (5 if expires else 0) + payload_bytes
     length_bytes = 1 if remaining < 1 << 7 else 2 if remaining < 1 << 14 else 3 if remaining < 1 << 21 else 4
     return 1 + length_bytes + remaining
 

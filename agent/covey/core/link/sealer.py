@@ -20,12 +20,16 @@ from covey.core.wire.topics import inbox_topic
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """One envelope for the relay. Tell `Node.sent` when the relay took it; an acknowledgement has no `entry`."""
+    """One envelope for the relay. Tell `Node.sent` when the relay took it; an acknowledgement has no `entry`.
+
+    `lifetime_s`: how long the relay may keep it for a recipient that is away; 0: as long as it likes.
+    """
 
     topic: str
     envelope: bytes = field(repr=False)
     recipient: DeviceKey
     entry: InFlight | None
+    lifetime_s: int = 0
 
 
 class Sealer:

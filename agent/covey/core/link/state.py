@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from covey.core.crypto import Identity
+from covey.core.ephemeral.state import EphemeralState
 from covey.core.ids import DeviceKey
 from covey.core.link.carriage import Carriage
 from covey.core.link.link_keys import DEFAULT_TERMS, LinkTerms, SendingLinks
@@ -29,6 +30,7 @@ class LinkState:
     report: StartReport = field(default_factory=StartReport)
     presence: PresenceState = field(default_factory=PresenceState)
     rates: ReceivingRates = field(default_factory=ReceivingRates)
+    ephemeral: EphemeralState = field(default_factory=EphemeralState)
     heads: HeadsPacing = field(default_factory=HeadsPacing)
     carriage: Carriage = field(default_factory=Carriage)
     waiting_since_us: dict[DeviceKey, int] = field(default_factory=dict)

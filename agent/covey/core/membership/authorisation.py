@@ -34,7 +34,7 @@ def authorise(membership: Membership, message: Message, now_us: int) -> OpenInvi
         return membership.invitations.find(message, now_us)
     if message.type is MessageType.GROUP_INVITE:
         may_invite(membership.groups, message.author)
-    elif message.type in _OF_LINKS or not message.link_seq:
+    elif message.type in _OF_LINKS or not (message.link_seq or message.type is MessageType.EPHEMERAL):
         stranger = not membership.groups.hears(message.author)
         if stranger or (message.type in _OF_LINKS and message.group_id != NO_GROUP):
             raise NotAMemberError(f"a {message.type.name} by a stranger")

@@ -56,9 +56,12 @@ class MessageType(IntEnum):
     HEADS = 0x15
     SETTING_REPORT = 0x16
     ORDER_RESULT = 0x17
+    EPHEMERAL = 0x18
 
 
-_UNSEQUENCED = frozenset({MessageType.ACK, MessageType.RESUME, MessageType.PRESENCE, MessageType.HEADS})
+_UNSEQUENCED = frozenset(
+    {MessageType.ACK, MessageType.RESUME, MessageType.PRESENCE, MessageType.HEADS, MessageType.EPHEMERAL}
+)
 _EITHER = frozenset({MessageType.FORWARD})
 
 
@@ -144,7 +147,7 @@ def read_message(
         raise MalformedError(f"message type {kind:#04x}: a newer Covey?") from error
     unsequenced = link_seq == 0 if message_type in _EITHER else message_type in _UNSEQUENCED
     if (seq == 0) != (link_seq == 0) or (link_seq == 0) != unsequenced:
-        raise MalformedError("only acknowledgements, resumptions, presences and heads are unsequenced")
+        raise MalformedError(f"a {message_type.name} with the sequences of another type")
     if verify:
         admit(author)
         crypto.verify(_DOMAIN, signed, signature, author)

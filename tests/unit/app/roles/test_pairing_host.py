@@ -58,7 +58,7 @@ class Wire:
     def start(self, deliver: Callable[[RelayEvent], None]) -> None:
         """Satisfy the port."""
 
-    def publish(self, topic: str, payload: bytes) -> int | PublishRefusal:
+    def publish(self, topic: str, payload: bytes, _lifetime_s: int = 0) -> int | PublishRefusal:
         """Keep it."""
         assert topic == THEIRS
         self.said.append(payload)

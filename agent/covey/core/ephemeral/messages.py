@@ -1,0 +1,123 @@
+"""What members say to those who are there now, and nobody keeps (docs/protocol.md, "Ephemeral messages").
+
+1. A message names when it was said, by its author's clock; each one of an author is later than the one before.
+2. It is taken if that is at most `EPHEMERAL_US` from the receiver's clock, either way, and later than the last one of
+   its author that was taken: so nothing is taken twice, and nothing old.
+3. An author may say so many in a time, by those times themselves: a relay that held some back and brings them at once
+   makes nobody say too much, and nobody says more by claiming other times than these few.
+4. Nothing of it is written, neither here nor there, and nobody answers. What no relay has taken in that time is
+   dropped.
+
+All of it is in memory and bounded: a receiver remembers who has spoken within the time of rule 2, and they are members.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from covey.core.ephemeral.state import Author, Ephemeral, EphemeralState, ReceivedEphemeral, Waiting
+from covey.core.ids import DeviceKey, GroupId
+from covey.core.link.windows import Windows
+from covey.core.membership.groups import Groups
+from covey.core.now import Now
+from covey.core.wire.message import Message
+from covey.errors import LocalError, NotAMemberError, RateError, RelayError, RollbackError, TransientError
+from covey.limits.ephemeral import EPHEMERAL_PER_SECOND, EPHEMERAL_US, MAXIMUM_EPHEMERAL_BYTES
+
+
+class EphemeralMessages:
+    """This device's ephemeral messages, and others'."""
+
+    def __init__(self, own: DeviceKey, groups: Groups, windows: Windows, state: EphemeralState) -> None:
+        self._own = own
+        self._groups = groups
+        self._windows = windows
+        self._state = state
+
+    # -- one's own ----------------------------------------------------------------------------------------------------
+
+    def say(self, group_id: GroupId, content: bytes, now: Now) -> int:
+        """Say something to every other member of a group that is no board; return to how many.
+
+        Raises:
+            LocalError: too long.
+            RelayError: there is no relay now.
+            TransientError: too many in a short time.
+            UnknownGroupError: this device is not in the group.
+        """
+        if len(content) > MAXIMUM_EPHEMERAL_BYTES:
+            raise LocalError(f"an ephemeral message has at most {MAXIMUM_EPHEMERAL_BYTES} bytes")
+        others = (each for each in self._groups.group(group_id).members if not each.is_board)
+        members = deque(key for each in others if (key := each.keys.signing_public) != self._own)
+        if not self._windows.is_connected:
+            raise RelayError("no relay is reached; nothing was sent", hint="an ephemeral message does not wait for one")
+        if not self._state.own.is_recent(now):
+            self._state.own = Author()
+        said_at_us = max(now.wall_us, self._state.own.last_us + 1)
+        if self._state.own.wait_us(said_at_us):
+            raise TransientError(
+                "too many ephemeral messages in a short time", hint=f"{EPHEMERAL_PER_SECOND} a second go on for ever"
+            )
+        self._state.own.said(said_at_us)
+        body = Ephemeral(said_at_us, content).to_wire()
+        self._drop_old(now)
+        self._state.waiting.append(Waiting(group_id, body, now.monotonic_us + EPHEMERAL_US, members))
+        return len(members)
+
+    def due(self, now: Now) -> Iterator[tuple[DeviceKey, GroupId, bytes]]:
+        """Yield (member, group, body) of what is to be sent. Where the caller stops, that one is yielded once more."""
+        self._drop_old(now)
+        waiting = self._state.waiting
+        while waiting:
+            first = waiting[0]
+            while first.members:
+                if self._is_member(first.members[0], first.group_id):
+                    yield first.members[0], first.group_id, first.body
+                first.members.popleft()
+            waiting.popleft()
+
+    def _drop_old(self, now: Now) -> None:
+        waiting = self._state.waiting
+        while waiting and now.monotonic_us >= waiting[0].until_us:
+            waiting.popleft()
+
+    def _is_member(self, device: DeviceKey, group_id: GroupId) -> bool:
+        """Say whether a device is still one of a group that this device is in."""
+        return any(each.group_id == group_id and each.member(device) is not None for each in self._groups.joined())
+
+    # -- others' ------------------------------------------------------------------------------------------------------
+
+    def receive(self, message: Message, now: Now) -> None:
+        """Take what a member of the message's group says.
+
+        Raises:
+            RemoteError: a rule is broken.
+        """
+        member = self._groups.group(message.group_id).member(message.author)
+        if member is None or member.is_board:
+            raise NotAMemberError("an EPHEMERAL by somebody who is no member of its group")
+        said = Ephemeral.from_wire(message.body)
+        if abs(said.said_at_us - now.wall_us) > EPHEMERAL_US:
+            raise RollbackError("an EPHEMERAL of another time")
+        author = self._author(message.author, now)
+        if said.said_at_us <= author.last_us:
+            raise RollbackError("an EPHEMERAL that is no later than one before")
+        if author.wait_us(said.said_at_us):
+            raise RateError("more EPHEMERALs than one device may send in this time")
+        author.said(said.said_at_us)
+        self._state.received.append(ReceivedEphemeral(message.group_id, message.author, said.said_at_us, said.content))
+
+    def take_received(self) -> list[ReceivedEphemeral]:
+        """Return what came since the last time, oldest first."""
+        found = [*self._state.received]
+        self._state.received.clear()
+        return found
+
+    def _author(self, device: DeviceKey, now: Now) -> Author:
+        authors = self._state.authors
+        if device not in authors or not authors[device].is_recent(now):
+            for each in [key for key, known in authors.items() if not known.is_recent(now)]:
+                del authors[each]
+            authors[device] = Author()
+        return authors[device]
