@@ -232,6 +232,12 @@ class RelayError(TransientError):
     code = "relay"
 
 
+class AlertTargetError(TransientError):
+    """A webhook, mail server or program has not taken an alert."""
+
+    code = "alert_target"
+
+
 class AgentUnreachableError(TransientError):
     """No agent answers on its socket, or this user may not ask it."""
 

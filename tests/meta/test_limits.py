@@ -16,6 +16,13 @@ _UNITS = {"KIB", "MIB"}
 
 _OUR_OWN = {
     "MAXIMUM_PUBLISH_BYTES": "this machine's memory",
+    "ALERT_EPISODES": "this machine's alerts",
+    "ALERT_MESSAGES": "this machine's alerts",
+    "ALERT_PAUSE_US": "this machine's alerts",
+    "ALERT_NAMED": "this machine's alerts",
+    "ALERT_RETRY_US": "this machine's alerts",
+    "ALERT_RETRY_MAXIMUM_US": "this machine's alerts",
+    "ALERT_SEND_SECONDS": "this machine's alerts",
     "MAXIMUM_SENSORS": "this machine's own sensors",
     "MAXIMUM_SENSOR_VALUES": "this machine's own sensors",
     "SENSOR_QUEUE_READINGS": "this machine's own sensors",

@@ -7,6 +7,7 @@ vault.key        a collector's vault key         agent.lock       held while an 
 relay-ca.pem     whom to trust at the broker, where an inviter told
 relays/          credentials for further brokers  ordered.json     what operators have set, mode 0600
 broker/          a relay of this device's own, which `covey relay serve` runs
+alerts.json      what was told of the fleet, and what of it waits, mode 0600
 state.sqlite-…   its log, lock, marks, reserved    state.sqlite.damaged-…  what a damaged one was saved from
 """
 
@@ -312,6 +313,10 @@ class StateFolder:
     def lock_served_relay(self) -> int | None:
         """Take the lock of whoever serves a relay of this device's own; None where another process does."""
         return self._lock("broker.lock")
+
+    def lock_alerts(self) -> int | None:
+        """Take the lock of the one process that sends alerts; None where another one holds it."""
+        return self._lock("alerts.lock")
 
     def agent_runs(self) -> bool:
         """Say whether an agent runs, or wants to."""

@@ -51,6 +51,8 @@ class NewestOfDevice:
     """Readings of series beyond those that are kept."""
     losses: dict[bytes, tuple[LossReason, int]] = field(default_factory=dict)
     """Why and how many messages it has admitted to be lost, by the digest of the record: two collectors may have it."""
+    lost_at_us: int = 0
+    """When a collector took its newest record of loss, by the collector's clock."""
 
     def lost(self) -> dict[str, int]:
         """Return the messages that it has admitted to be lost, by the reason."""
@@ -124,6 +126,7 @@ class NewestReadings:
         device = self.devices.setdefault(message.author, NewestOfDevice())
         if message.type is MessageType.LOSS:
             self._take_loss(device, message)
+            device.lost_at_us = max(device.lost_at_us, received_at_us)
             return
         device.received_at_us = max(device.received_at_us, received_at_us)
         _, batch = read_telemetry(message.body, self._known)

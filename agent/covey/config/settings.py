@@ -261,6 +261,64 @@ class OperationsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class AlertsConfig:
+    """[alerts]: whom `covey alert watch` tells what is wrong with the fleet, and when."""
+
+    webhook: str = _setting(
+        "", "URL that each message is posted to; empty: none", "https://ntfy.sh/my-fleet", "", high=2_048, local=True
+    )
+    webhook_token_file: str = _setting(
+        "",
+        "file with the webhook's bearer token, mode 0600; relative to the state folder; empty: none",
+        "/etc/covey/webhook.token",
+        local=True,
+    )
+    webhook_json: bool = _setting(False, "post JSON; else the text alone, as ntfy wants it", True, local=True)
+    mail_to: tuple[str, ...] = _setting(
+        (),
+        "e-mail addresses; empty: none",
+        ("ops@example.org",),
+        "addresses, with commas between them where they are not TOML",
+        0,
+        16,
+        local=True,
+    )
+    mail_from: str = _setting("", "the sender's address; empty: the first of mail_to", "hub@example.org", local=True)
+    mail_server: str = _setting(
+        "smtp://localhost:25",
+        "smtps://[user@]host[:port], or smtp:// with STARTTLS where there is a user",
+        "smtps://hub@mail.example.org",
+        local=True,
+    )
+    mail_password_file: str = _setting(
+        "",
+        "file with the mail server's password, mode 0600; relative to the state folder",
+        "/etc/covey/mail.password",
+        local=True,
+    )
+    program: tuple[str, ...] = _setting(
+        (),
+        "program, by its whole path, and its arguments; it reads the message as JSON; empty: none",
+        ("/usr/local/bin/page-me", "--urgent"),
+        "words, with commas between them where they are not TOML",
+        0,
+        32,
+        local=True,
+    )
+    silent_minutes: float = _setting(15.0, "silence of a device that is told; 0: never", 60.0, "min", 0, 43_200)
+    stale_minutes: float = _setting(
+        180.0, "age of a series' last value that is told while its device is there; 0: never", 30.0, "min", 0, 1_440
+    )
+    disk_percent: float = _setting(90.0, "use of a device's disk that is told; 0: never", 80.0, "%", 0, 100)
+    lost: bool = _setting(True, "tell of messages that a device admits to have lost", False)
+    clock: bool = _setting(True, "tell of devices whose clock no time source has set", False)
+    settle_seconds: float = _setting(120.0, "how long something is wrong before it is told", 600.0, "s", 0, 86_400)
+    restart_seconds: float = _setting(
+        600.0, "time after a start or an outage here in which nobody's silence is told", 1_200.0, "s", 0, 86_400
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Every setting."""
 
@@ -279,6 +337,7 @@ class Config:
     bridge: BridgeConfig = field(default_factory=BridgeConfig)
     api: ApiConfig = field(default_factory=ApiConfig)
     operations: OperationsConfig = field(default_factory=OperationsConfig)
+    alerts: AlertsConfig = field(default_factory=AlertsConfig)
 
 
 SECTIONS: dict[str, type] = {
@@ -294,6 +353,7 @@ SECTIONS: dict[str, type] = {
     "bridge": BridgeConfig,
     "api": ApiConfig,
     "operations": OperationsConfig,
+    "alerts": AlertsConfig,
 }
 """By their names in a file."""
 

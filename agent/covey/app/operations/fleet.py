@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from covey.app.documents import Status
     from covey.app.newest_readings import LastValue
 
-_ALWAYS_US = 3_600_000_000
+ALWAYS_US = 3_600_000_000
 """So much of the vault is always looked at; what is older only as long as somebody is missing in it."""
 
 _LATELY_US = 20 * 3_600_000_000
@@ -51,7 +51,8 @@ class FleetDevice:
     `presence`: one of `CONDITIONS`, or "itself", since `presence_since_us`. `newest_at_us`: the time of its newest
     reading, `landed_at_us`: when a collector took its newest message, `lag_seconds`: how old that reading was by then.
     `waiting`: messages that wait here for it, the oldest since `waiting_since_us`. `lost`: messages that it has
-    admitted to be lost, by the reason, in what was looked at. `left_out`: whether it has more series than are shown.
+    admitted to be lost, by the reason, in what was looked at; the last of these records landed at `lost_at_us`.
+    `left_out`: whether it has more series than are shown.
     """
 
     device: str
@@ -67,6 +68,7 @@ class FleetDevice:
     waiting: int
     waiting_since_us: int | None
     lost: dict[str, int]
+    lost_at_us: int | None
     series: int
     left_out: bool
     values: tuple[FleetValue, ...]
@@ -84,13 +86,17 @@ class FleetTrouble:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """All devices of this device's groups, at a time. `reads_vault`: whether last values and losses are known here."""
+    """All devices of this device's groups, at a time.
+
+    `reads_vault`: whether last values and losses are known here; `listens`: whether an agent runs and reaches a relay.
+    """
 
     at_us: int
     summary: str
     devices: tuple[FleetDevice, ...]
     troubles: tuple[FleetTrouble, ...]
     reads_vault: bool
+    listens: bool
 
 
 class FleetView:
@@ -99,13 +105,23 @@ class FleetView:
     def __init__(self) -> None:
         self._newest = NewestReadings()
 
-    def look(self, device: Device, location: str | None, since_us: int, *, values: bool = True) -> Fleet:
+    def look(
+        self,
+        device: Device,
+        location: str | None,
+        since_us: int,
+        *,
+        values: bool = True,
+        always_us: int = ALWAYS_US,
+    ) -> Fleet:
         """Return the fleet as it is now; `values` asks for each device's last values, too.
 
         Args:
             device: whose groups are meant.
             location: of the vault; None for the configured one.
             since_us: how far back to look in the vault at most.
+            values: whether the devices have their last values.
+            always_us: how far back to look although something of every device is found.
 
         Raises:
             StorageError: the vault cannot be read.
@@ -113,13 +129,14 @@ class FleetView:
         members, now_us = _members(device), device.clock.wall_us()
         reads_vault = device.folder.vault_key.exists()
         if reads_vault:
-            _look(device, location, now_us - since_us, self._newest, set(members))
+            _look(device, location, now_us - since_us, now_us - always_us, self._newest, set(members))
         status = status_of(device)
         devices = tuple(_devices(device, members, status, self._newest, now_us, values=values))
         troubles = [*_troubles(status, devices, self._newest)]
         if reads_vault and self._newest.is_empty:
             troubles.append(FleetTrouble("nothing has landed in the vault yet", "covey vault status"))
-        return Fleet(now_us, _summary(devices, reads_vault, now_us), devices, tuple(troubles), reads_vault)
+        listens = status.running and any(each.up for each in status.relays)
+        return Fleet(now_us, _summary(devices, reads_vault, now_us), devices, tuple(troubles), reads_vault, listens)
 
     def values_of(self, key: DeviceKey) -> tuple[FleetValue, ...]:
         """Return the last values of a device that the looks so far have found."""
@@ -135,11 +152,17 @@ def _members(device: Device) -> dict[DeviceKey, tuple[Member, list[str]]]:
     return found
 
 
-def _look(device: Device, location: str | None, since_us: int, newest: NewestReadings, members: set[DeviceKey]) -> None:
+def _look(
+    device: Device,
+    location: str | None,
+    since_us: int,
+    always_us: int,
+    newest: NewestReadings,
+    members: set[DeviceKey],
+) -> None:
     from covey.app.operations.vault import vault_nodes, vault_reader
 
     reader = vault_reader(device, location)
-    always_us = device.clock.wall_us() - _ALWAYS_US
     newest.look(
         reader,
         vault_nodes(device),
@@ -181,6 +204,7 @@ def _devices(
                 queue.queued if queue else 0,
                 None if waiting_s is None else now_us - waiting_s * 1_000_000,
                 said.lost(),
+                said.lost_at_us or None,
                 len(said.values),
                 bool(said.left_out),
                 tuple(map(_value, said.by_name())) if values else (),
@@ -200,7 +224,7 @@ def _summary(devices: tuple[FleetDevice, ...], reads_vault: bool, now_us: int) -
     for state, words in (("silent", "silent"), ("gone", "gone"), ("stopped", "stopped"), ("unknown", "never heard")):
         if away := [each for each in others if each.presence == state]:
             since_us = min((each.presence_since_us for each in away if each.presence_since_us), default=None)
-            parts.append(f"{len(away)} {words}{'' if since_us is None else f' since {_local_time(since_us, now_us)}'}")
+            parts.append(f"{len(away)} {words}{'' if since_us is None else f' since {local_time(since_us, now_us)}'}")
     if waiting := sum(each.waiting for each in devices):
         parts.append(f"{count(waiting, 'message')} waiting here")
     if reads_vault:
@@ -209,7 +233,7 @@ def _summary(devices: tuple[FleetDevice, ...], reads_vault: bool, now_us: int) -
     return ", ".join(parts)
 
 
-def _local_time(at_us: int, now_us: int) -> str:
+def local_time(at_us: int, now_us: int) -> str:
     """Return a time as a person here says it: of the last twenty hours the hour, of others the day."""
     local = datetime.fromtimestamp(at_us // 1_000_000).astimezone()
     return f"{local:%H:%M}" if now_us - at_us < _LATELY_US else f"{local:%Y-%m-%d}"

@@ -1,0 +1,152 @@
+"""What of a fleet is worth an alert, and in which words (`core/alerts.py` decides when).
+
+While this device listens to nobody, and for some time afterwards, nobody's silence and no value's age is known: the
+one alert is then that it listens to nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from covey.app.operations.fleet import HERE, SELF, local_time, lost_in_words
+from covey.app.wording import count, duration
+from covey.core.alerts import AlertFinding, AlertKind, AlertMessage, Episode, Notice, Subject
+from covey.core.ids import printable
+from covey.limits.alerts import ALERT_NAMED
+
+if TYPE_CHECKING:
+    from covey.app.operations.fleet import Fleet, FleetDevice, FleetValue
+    from covey.config.settings import AlertsConfig
+
+_MINUTE_US = 60_000_000
+_LOST_FOR_US = 86_400_000_000
+"""How long after its last record of loss a device counts as one that has lost something."""
+
+_DISK_WELL = 0.02
+"""So much less of a disk has to be in use for it to be well again."""
+
+_MANY = 10
+"""Silent devices that, where they are most of the fleet, speak of the relay rather than of themselves."""
+
+_TITLES = {
+    AlertKind.SILENT: ("silent", "back"),
+    AlertKind.LOST: ("lost readings", "lost nothing more"),
+    AlertKind.STALE: ("stale values", "measuring again"),
+    AlertKind.DISK: ("full disk", "room on the disk again"),
+    AlertKind.CLOCK: ("unset clock", "clock set again"),
+}
+"""What a message is about, where it has begun and where it has ended."""
+
+Findings = dict[Subject, AlertFinding | None]
+
+
+def findings_of(fleet: Fleet, config: AlertsConfig, *, settled: bool) -> Findings:
+    """Return what is wrong, and as None what is well; what is not known is left out.
+
+    Args:
+        fleet: as it was looked at, with values.
+        config: the thresholds.
+        settled: whether this device has listened for long enough to judge others' silence.
+    """
+    found: Findings = {}
+    for device in fleet.devices:
+        found |= _silence(device, fleet, config, settled=settled)
+        if config.lost:
+            found |= _losses(device, fleet.at_us)
+        for value in device.values:
+            found |= _value(device, value, fleet.at_us, config, settled=settled)
+        if config.clock and device.values:
+            unset = max(device.values, key=lambda each: each.at_us).clock == "unsynchronised"
+            finding = AlertFinding(device.label, "has a clock that no time source has set", fleet.at_us)
+            found[Subject(AlertKind.CLOCK, device.key)] = finding if unset else None
+    return found
+
+
+def _silence(device: FleetDevice, fleet: Fleet, config: AlertsConfig, *, settled: bool) -> Findings:
+    subject, since_us = Subject(AlertKind.SILENT, device.key), device.presence_since_us
+    if not config.silent_minutes:
+        return {}
+    if device.presence == SELF:
+        what = "listens to nobody: its agent does not run, or reaches no relay (covey check there)"
+        return {subject: None if fleet.listens else AlertFinding(device.label, what, fleet.at_us)}
+    if device.presence in {HERE, "stopped"}:
+        return {subject: None}
+    if device.presence == "unknown" or since_us is None or not settled:
+        return {}
+    if fleet.at_us - since_us < config.silent_minutes * _MINUTE_US:
+        return {}
+    return {subject: AlertFinding(device.label, "is silent", since_us)}
+
+
+def _losses(device: FleetDevice, now_us: int) -> Findings:
+    subject = Subject(AlertKind.LOST, device.key)
+    if device.lost_at_us is None or now_us - device.lost_at_us >= _LOST_FOR_US:
+        return {subject: None}
+    until_us = device.lost_at_us + _LOST_FOR_US
+    return {subject: AlertFinding(device.label, f"has lost {lost_in_words(device)}", device.lost_at_us, until_us)}
+
+
+def _value(device: FleetDevice, value: FleetValue, now_us: int, config: AlertsConfig, *, settled: bool) -> Findings:
+    found: Findings = {}
+    if config.stale_minutes and value.clock != "unsynchronised":
+        subject = Subject(AlertKind.STALE, device.key, f"{value.name} {value.unit}".rstrip())
+        if now_us - value.at_us < config.stale_minutes * _MINUTE_US:
+            found[subject] = None
+        elif settled and device.presence in {HERE, SELF}:
+            what = f"has had no value of {printable(value.name, 64)}"
+            found[subject] = AlertFinding(device.label, what, value.at_us)
+    if config.disk_percent and value.name.endswith("disk/use") and isinstance(value.value, float | int):
+        disk, full = Subject(AlertKind.DISK, device.key), config.disk_percent / 100
+        if value.value >= full:
+            found[disk] = AlertFinding(device.label, f"has a disk of which {value.value:.0%} is in use", value.at_us)
+        elif value.value < full - _DISK_WELL:
+            found[disk] = None
+    return found
+
+
+def message_of(notice: Notice, fleet: Fleet, number: int) -> AlertMessage:
+    """Return a notice in words.
+
+    Args:
+        notice: what is to be told.
+        fleet: as it is now.
+        number: of the message, another one for each.
+    """
+    devices = tuple(dict.fromkeys(subject.device for subject, _ in notice.episodes))
+    title = f"Covey: {count(len(devices), 'device')}: {_TITLES[notice.kind][notice.ended]}"
+    text = "\n".join(_lines(notice, fleet, len(devices)))
+    kept = devices[:ALERT_NAMED]
+    return AlertMessage(f"{fleet.at_us:x}-{number}", notice.kind, notice.ended, title, text, fleet.at_us, kept)
+
+
+def _lines(notice: Notice, fleet: Fleet, devices: int) -> Iterator[str]:
+    is_most = notice.kind is AlertKind.SILENT and devices >= _MANY and 2 * devices > len(fleet.devices)
+    if is_most and not notice.ended:
+        since = local_time(min(each.since_us for _, each in notice.episodes), fleet.at_us)
+        yield f"{devices} of {len(fleet.devices)} devices are silent since {since}."
+        yield "That is most of the fleet: look at the relay and its network first (covey check)."
+    elif is_most:
+        yield f"{devices} of {len(fleet.devices)} devices are back."
+    present = {each.key for each in fleet.devices}
+    for subject, episode in notice.episodes[:ALERT_NAMED]:
+        yield _line(subject, episode, fleet.at_us, ended=notice.ended, is_member=subject.device in present)
+    if len(notice.episodes) > ALERT_NAMED:
+        yield f"and {len(notice.episodes) - ALERT_NAMED} more: covey fleet"
+
+
+def _line(subject: Subject, episode: Episode, now_us: int, *, ended: bool, is_member: bool) -> str:
+    name = printable(episode.label, 64) or subject.device[:16]
+    if not ended:
+        return f"{name} {episode.what} since {local_time(episode.since_us, now_us)}"
+    lasted = duration(max(0, episode.ended_us - episode.since_us) // 1_000_000)
+    if not is_member:
+        return f"{name} is no longer in the fleet"
+    ends = {
+        AlertKind.SILENT: f"is back after {lasted}",
+        AlertKind.LOST: f"has lost nothing more for {duration(_LOST_FOR_US // 1_000_000)}",
+        AlertKind.STALE: f"has a value of {printable(subject.series, 64)} again, after {lasted}",
+        AlertKind.DISK: f"has room on its disk again, after {lasted}",
+        AlertKind.CLOCK: f"has its clock set again, after {lasted}",
+    }
+    return f"{name} {ends[subject.kind]}"

@@ -1,0 +1,80 @@
+"""`covey alert`: whom to tell what is wrong with the fleet, and what is."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+
+from covey.app.documents import to_json
+from covey.app.operations import alerts
+from covey.cli.device_options import state_folder
+from covey.cli.grammar import Parser, json_option
+from covey.cli.live_screen import read_interval
+from covey.cli.quantities import date_text
+from covey.cli.terminal import print_json, print_table
+from covey.core.ids import printable
+from covey.errors import StorageError
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions(default="list")
+    listing = actions.add("list", _list, "list what is wrong, and what waits for whom is told", also=["ls"])
+    trial = actions.add("test", _test, "send a test message to each target")
+    watch = actions.add("watch", _watch, "watch the fleet, and tell each target what is wrong with it")
+    watch.add_argument(
+        "--interval", type=float, default=30.0, metavar="SECONDS", help="time between two looks (default: 30)"
+    )
+    json_option(listing)
+    json_option(trial)
+
+
+def _list(options: argparse.Namespace) -> int:
+    found = alerts.list_alerts(state_folder(options))
+    if options.json:
+        print_json(to_json(found))
+        return 0
+    if found.alerts:
+        rows = [
+            (
+                each.kind,
+                printable(each.label, 32) or each.device[:16],
+                printable(each.what),
+                date_text(each.since_us),
+                "yes" if each.announced else "not yet",
+            )
+            for each in found.alerts
+        ]
+        print_table(["alert", "device", "what", "since", "told"], rows)
+    else:
+        print("no alerts")
+    for target in found.targets:
+        why = f", refused {target.attempts} times: {printable(target.error)}" if target.attempts else ""
+        print(f"{target.name}: {target.waiting} waiting, {target.dropped} dropped{why}")
+    return 0
+
+
+def _test(options: argparse.Namespace) -> int:
+    found = alerts.try_targets(state_folder(options))
+    if options.json:
+        print_json([to_json(each) for each in found])
+    else:
+        for each in found:
+            print(f"{each.target}: {printable(each.error) or 'sent'}")
+    return 1 if any(each.error for each in found) else 0
+
+
+def _watch(options: argparse.Namespace) -> int:
+    interval_s = read_interval(options.interval)
+    watch = alerts.AlertWatch(state_folder(options), log=lambda line: print(line, flush=True))
+    pause = threading.Event()
+    try:
+        while True:
+            try:
+                watch.look()
+            except StorageError as error:
+                print(f"not looked: {error}", file=sys.stderr, flush=True)
+            pause.wait(interval_s)
+    finally:
+        watch.close()

@@ -1,0 +1,24 @@
+"""Bounds of alerts, all of them this machine's own."""
+
+from __future__ import annotations
+
+ALERT_EPISODES = 20_000
+"""Things that are wrong at one time, each a row of some 250 bytes in a file of 5 MB; what is beyond is not told."""
+
+ALERT_MESSAGES = 200
+"""Messages that wait for one target; the oldest go first, and the next one that comes says how many went."""
+
+ALERT_PAUSE_US = 300_000_000
+"""Least time between two messages of one kind: what comes meanwhile is told in one."""
+
+ALERT_NAMED = 8
+"""Devices that one message names; the others are counted."""
+
+ALERT_RETRY_US = 10_000_000
+"""Time before a message that was not taken is sent again; doubled each time."""
+
+ALERT_RETRY_MAXIMUM_US = 3_600_000_000
+"""Longest time before a message is sent again."""
+
+ALERT_SEND_SECONDS = 20.0
+"""Time that a target has for each answer; a program, for all that it does."""

@@ -1,0 +1,184 @@
+"""Alerts at a real web server, a real mail server, and a real program: what they get, and what is said of failures."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import stat
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from covey.adapters.alert_targets import AlertTarget, alert_targets
+from covey.config.settings import AlertsConfig
+from covey.core.alerts import AlertMessage
+from covey.errors import AlertTargetError, ConfigurationError
+
+_MESSAGE = AlertMessage(
+    "65f-1", "silent", ended=False, title="Covey: 1 device: silent", text="büro is silent since 04:12", at_us=10**15
+)
+
+
+class _Web(BaseHTTPRequestHandler):
+    answer = 200
+    got: ClassVar[list[tuple[str, dict[str, str], str]]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.got.append((self.path, dict(self.headers), body))
+        self.send_response(self.answer)
+        self.send_header("Location", "/elsewhere")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+class _Mail(socketserver.StreamRequestHandler):
+    """As much of RFC 5321 as a client that only sends needs."""
+
+    got: ClassVar[list[str]] = []
+    refuses = False
+
+    def handle(self) -> None:
+        self._say("220 mail.example.org")
+        for line in self.rfile:
+            word = line.decode().split()[0].upper()
+            if word == "DATA":
+                self._say("354 go on")
+                self.got.append(b"".join(iter(self.rfile.readline, b".\r\n")).decode())
+                self._say("250 kept")
+            elif word == "QUIT":
+                self._say("221 bye")
+                return
+            elif word == "MAIL" and self.refuses:
+                self._say("451 later, and a secret")
+            else:
+                self._say("250 fine")
+
+    def _say(self, line: str) -> None:
+        self.wfile.write(f"{line}\r\n".encode())
+
+
+def _served(server: socketserver.TCPServer) -> Iterator[int]:
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def web() -> Iterator[int]:
+    _Web.got.clear()
+    yield from _served(ThreadingHTTPServer(("127.0.0.1", 0), _Web))
+
+
+@pytest.fixture
+def mail() -> Iterator[int]:
+    _Mail.got.clear()
+    yield from _served(socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Mail))
+
+
+def _target(folder: Path, **settings: Any) -> AlertTarget:
+    (found,) = alert_targets(AlertsConfig(**settings), folder).values()
+    return found
+
+
+def _program(folder: Path, text: str) -> str:
+    path = folder / "page-me"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(stat.S_IRWXU)
+    return str(path)
+
+
+def test_a_webhook_gets_the_text_with_an_id_and_its_token(web: int, tmp_path: Path) -> None:
+    token = tmp_path / "webhook.token"
+    token.write_text("tk_123\n")
+    token.chmod(0o600)
+    url = f"http://127.0.0.1:{web}/my-fleet?x=1"
+    _target(tmp_path, webhook=url, webhook_token_file="webhook.token")(_MESSAGE)
+    _target(tmp_path, webhook=url, webhook_json=True)(_MESSAGE)
+    (path, text_headers, text), (_, headers, document) = _Web.got
+    assert (path, text) == ("/my-fleet?x=1", _MESSAGE.text)
+    assert (text_headers["Title"], text_headers["Idempotency-Key"]) == (_MESSAGE.title, "65f-1")
+    assert text_headers["Authorization"] == "Bearer tk_123"
+    assert "Authorization" not in headers
+    assert json.loads(document)["text"] == _MESSAGE.text
+
+
+@pytest.mark.parametrize("answer", [302, 404, 500])
+def test_a_webhook_that_answers_otherwise_has_not_taken_it(
+    web: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: int
+) -> None:
+    monkeypatch.setattr(_Web, "answer", answer)
+    with pytest.raises(AlertTargetError, match=f"the webhook answers {answer}"):
+        _target(tmp_path, webhook=f"http://127.0.0.1:{web}/")(_MESSAGE)
+    assert len(_Web.got) == 1, "no redirection is followed"
+
+
+def test_mail_is_sent_to_all_with_an_id_that_stays(mail: int, tmp_path: Path) -> None:
+    target = _target(tmp_path, mail_to=("ops@example.org", "night@example.org"), mail_server=f"smtp://127.0.0.1:{mail}")
+    target(_MESSAGE)
+    (text,) = _Mail.got
+    assert "To: ops@example.org, night@example.org\r\n" in text
+    assert "Subject: Covey: 1 device: silent\r\n" in text
+    assert "Message-ID: <65f-1@covey.invalid>\r\n" in text
+
+
+def test_what_a_mail_server_says_is_not_repeated(mail: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Mail, "refuses", True)
+    with pytest.raises(AlertTargetError, match=r"does not take it: 451$"):
+        _target(tmp_path, mail_to=("ops@example.org",), mail_server=f"smtp://127.0.0.1:{mail}")(_MESSAGE)
+
+
+def test_a_target_that_is_down_is_one_line(web: int, tmp_path: Path) -> None:
+    for settings in (
+        {"webhook": "http://127.0.0.1:1/"},
+        {"mail_to": ("ops@example.org",), "mail_server": f"smtps://127.0.0.1:{web}"},
+        {"program": ("/no/such/program",)},
+    ):
+        with pytest.raises(AlertTargetError) as caught:
+            _target(tmp_path, **settings)(_MESSAGE)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_program_reads_the_message_and_its_words_are_no_shell(tmp_path: Path) -> None:
+    program = _program(tmp_path, f'cat > {tmp_path}/got; echo "$1" > {tmp_path}/word')
+    _target(tmp_path, program=(program, "$(id); x"))(_MESSAGE)
+    assert json.loads((tmp_path / "got").read_text())["id"] == "65f-1"
+    assert (tmp_path / "word").read_text() == "$(id); x\n"
+
+
+def test_a_program_that_fails_or_hangs_has_not_taken_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AlertTargetError, match="ended with 3"):
+        _target(tmp_path, program=(_program(tmp_path, "exit 3"),))(_MESSAGE)
+    monkeypatch.setattr("covey.adapters.alert_targets.ALERT_SEND_SECONDS", 0.05)
+    with pytest.raises(AlertTargetError, match="has not ended"):
+        _target(tmp_path, program=(_program(tmp_path, "sleep 1000"),))(_MESSAGE)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"webhook": "ftp://example.org/"},
+        {"webhook": "https://user:secret@example.org/"},
+        {"webhook": "http://example.org/", "webhook_token_file": "token"},
+        {"webhook": "https://"},
+        {"mail_to": ("a@example.org",), "mail_server": "smtps://hub@example.org"},
+        {"mail_to": ("a@example.org",), "mail_server": "example.org"},
+        {"program": ("page-me",)},
+    ],
+)
+def test_what_cannot_be_used_is_said_when_it_is_set_up(tmp_path: Path, settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        alert_targets(AlertsConfig(**settings), tmp_path)
+    assert "secret@" not in str(caught.value)
+
+
+def test_nothing_is_configured_at_first(tmp_path: Path) -> None:
+    assert alert_targets(AlertsConfig(), tmp_path) == {}

@@ -1,0 +1,109 @@
+"""What of a fleet is worth an alert, what is not known, and the words that people get."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from covey.app.alerts import findings_of, message_of
+from covey.app.operations.fleet import Fleet, FleetDevice, FleetValue
+from covey.config.settings import AlertsConfig
+from covey.core.alerts import AlertBook, AlertKind, Subject
+
+_NOW_US = 1_800_000_000_000_000
+_MINUTE_US = 60_000_000
+_CONFIG = AlertsConfig()
+
+
+def _value(name: str = "soil", value: float = 1.0, age_minutes: int = 1, clock: str = "synchronised") -> FleetValue:
+    return FleetValue(name, "/", value, _NOW_US - age_minutes * _MINUTE_US, clock)
+
+
+def _device(number: int = 1, presence: str = "online", minutes: int = 38, *values: FleetValue) -> FleetDevice:
+    since_us = _NOW_US - minutes * _MINUTE_US
+    key, label = f"{number:064x}", f"gateway-{number}"
+    return FleetDevice(
+        key[:16], key, label, (), presence, since_us, since_us, None, None, None, 0, None, {}, None, 0, False, values
+    )
+
+
+def _fleet(*devices: FleetDevice, listens: bool = True) -> Fleet:
+    return Fleet(_NOW_US, "", devices, (), reads_vault=True, listens=listens)
+
+
+def _wrong(fleet: Fleet, *, settled: bool = True, config: AlertsConfig = _CONFIG) -> list[tuple[str, str]]:
+    found = findings_of(fleet, config, settled=settled)
+    return [(subject.kind, each.what) for subject, each in found.items() if each is not None]
+
+
+def _texts(before: Fleet, after: Fleet) -> list[str]:
+    """Return what is told at a look, and at the next one."""
+    book, texts = AlertBook(), []
+    for fleet in (before, after):
+        devices = {each.key for each in fleet.devices}
+        notices = book.look(findings_of(fleet, _CONFIG, settled=True), devices, fleet.at_us, 0)
+        texts += [message_of(notice, fleet, 1).text for notice in notices]
+    return texts
+
+
+def test_who_is_silent_for_long_enough_is_told_and_when_it_is_back() -> None:
+    assert _wrong(_fleet(_device(1, "silent"))) == [("silent", "is silent")]
+    assert _wrong(_fleet(_device(1, "gone", 5))) == []
+    assert _wrong(_fleet(_device(1, "stopped"), _device(2, "unknown"))) == []
+    begun, ended = _texts(_fleet(_device(1, "silent")), _fleet(_device(1, "online", 0)))
+    assert begun.startswith("gateway-1 is silent since ")
+    assert ended == "gateway-1 is back after 38 min"
+
+
+def test_after_a_start_silence_and_ages_are_not_known() -> None:
+    fleet = _fleet(_device(1, "silent"), _device(2, "online", 38, _value(age_minutes=600)))
+    found = findings_of(fleet, _CONFIG, settled=False)
+    assert Subject(AlertKind.SILENT, fleet.devices[0].key) not in found
+    assert all(subject.kind is not AlertKind.STALE for subject in found)
+
+
+def test_a_hub_that_listens_to_nobody_is_the_one_thing_that_is_told() -> None:
+    hub, others = _device(0, "itself"), [_device(number, "silent") for number in range(1, 400)]
+    (only,) = _wrong(_fleet(hub, *others, listens=False), settled=False)
+    assert "listens to nobody" in only[1]
+
+
+def test_a_storm_says_that_it_is_most_of_the_fleet() -> None:
+    devices = [_device(number, "silent") for number in range(400)]
+    (begun, ended) = _texts(_fleet(*devices), _fleet(*(replace(each, presence="online") for each in devices)))
+    first, second, *names, more = begun.splitlines()
+    assert first.startswith("400 of 400 devices are silent since ")
+    assert "look at the relay" in second
+    assert (len(names), more) == (8, "and 392 more: covey fleet")
+    assert ended.startswith("400 of 400 devices are back.")
+
+
+def test_losses_values_disks_and_clocks() -> None:
+    lost = replace(_device(), lost={"expired": 3}, lost_at_us=_NOW_US - _MINUTE_US)
+    assert _wrong(_fleet(lost)) == [("lost", "has lost 3 messages (expired)")]
+    assert _wrong(_fleet(replace(lost, lost_at_us=_NOW_US - 1_441 * _MINUTE_US))) == []
+    stale = _device(1, "online", 38, _value("soil", age_minutes=181), _value("air"))
+    assert _wrong(_fleet(stale)) == [("stale", "has had no value of soil")]
+    assert _wrong(_fleet(replace(stale, presence="gone", presence_since_us=_NOW_US))) == []
+    assert _wrong(_fleet(_device(1, "online", 38, _value("disk/use", 0.95)))) == [
+        ("disk", "has a disk of which 95% is in use")
+    ]
+    unset = _device(1, "online", 38, _value(clock="unsynchronised"))
+    assert _wrong(_fleet(unset)) == [("clock", "has a clock that no time source has set")]
+    nothing = AlertsConfig(silent_minutes=0.0, stale_minutes=0.0, disk_percent=0.0, lost=False, clock=False)
+    assert findings_of(_fleet(lost, stale, unset), nothing, settled=True) == {}
+
+
+def test_a_disk_about_the_threshold_neither_ends_nor_begins_anything() -> None:
+    between = findings_of(_fleet(_device(1, "online", 38, _value("disk/use", 0.89))), _CONFIG, settled=True)
+    assert all(subject.kind is not AlertKind.DISK for subject in between)
+
+
+def test_a_label_of_a_peer_is_one_line() -> None:
+    (text,) = _texts(_fleet(replace(_device(1, "silent"), label="a\nBcc: b\x1b[2J")), _fleet())[:1]
+    assert "\n" not in text
+    assert "\x1b" not in text
+
+
+def test_who_leaves_the_fleet_is_silent_no_more() -> None:
+    _, ended = _texts(_fleet(_device(1, "silent")), _fleet())
+    assert ended == "gateway-1 is no longer in the fleet"
