@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -15,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from broker_conf.mosquitto import Broker
+from broker_conf.mosquitto.broker import find_mosquitto, free_port
 from covey.app import shipped_files
 from deb.__main__ import CARRIED, CLIENT, build
+from demo.device import Device
 from tests.integration.debian_boot import Booted, booted, missing_for_boot
 from tests.integration.debian_root import DebianRoot, missing_for_root, need
 from tests.meta.source_tree import ROOT
@@ -24,6 +27,9 @@ from tests.waiting import GUARD_S, wait_until
 
 _NEEDS = ("python3", "python3-nacl", "python3-cbor2", "python3-psutil", "python3-tomlkit", "systemd")
 """What the package depends on, and nothing else beside Debian's essential packages: what it forgot would be missing."""
+
+_WITH_CODES = (*_NEEDS, "python3-cryptography")
+"""What a pairing by code needs as well, which apt installs since the package recommends it."""
 
 _AS_AGENT = ("setpriv", "--reuid=covey", "--regid=covey", "--init-groups", "covey")
 _OLD_SCHEMA = 2
@@ -218,6 +224,48 @@ def test_systemd_runs_what_the_package_installs(
         _credentials_are_with_the_agent(system, root)
         _the_watchdog_is_fed_and_bites(system)
         _it_stops_when_asked(system)
+
+
+_AUTHORITY = """
+import sys
+sys.path.insert(0, "/usr/lib/covey")
+from pathlib import Path
+from covey.adapters.broker.served_folder import ServedFolder
+place = ServedFolder(Path("/root/broker"))
+print(place.certify(["192.0.2.1", "relay.example.org"]), place.certify(["192.0.2.1"]), place.certify(["192.0.2.2"]))
+"""
+
+
+@pytest.mark.broker
+def test_one_command_of_root_makes_a_gateway(
+    packages: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The device is the user's whose state it is; what only root may, the service's start, root does."""
+    need(missing_for_boot(_WITH_CODES))
+    root = DebianRoot(tmp_path / "root", _WITH_CODES)
+    root.dpkg("--install", str(packages[1]))
+    assert root.run("python3", "-I", "-c", _AUTHORITY).stdout == "True False True\n"  # by Debian's cryptography
+    program, environment = find_mosquitto()
+    monkeypatch.setenv("PATH", f"{environment['PATH']}{os.pathsep}{program.parent}")
+    monkeypatch.setenv("LD_LIBRARY_PATH", environment.get("LD_LIBRARY_PATH", ""))
+    server, hub = (Device(tmp_path, "hub") for _ in range(2))
+    server.log = tmp_path / "relay.log"
+    server.start("relay", "serve", "--host", "127.0.0.1", "--port", str(free_port()))
+    try:
+        wait_until(lambda: "is served" in server.log.read_text(), "the relay is served")
+        hub.start("collect", "--new-group", "--no-sensors")
+        wait_until(lambda: "relay: connected" in hub.log.read_text(), "the hub collects")
+        said = hub.json("invite", "--yes", "--no-wait")["join"]
+        with booted(root) as system:
+            system.run("covey", "join", said, "--label", "greenhouse")
+            wait_until(lambda: system.shown("covey", "StatusText") == ["relay: up"], "the relay is up")
+            assert system.run("systemctl", "is-enabled", "covey").strip() == "enabled"
+        state = root.path / "var/lib/covey"
+        assert {path.stat().st_uid for path in state.iterdir()} == {state.stat().st_uid} != {0}
+        assert "greenhouse" in [each["label"] for each in hub.json("group", "show")["members"]]
+    finally:
+        hub.kill()
+        server.end()
 
 
 def _nothing_fails_before_there_is_a_device(system: Booted) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -29,6 +30,9 @@ from covey.adapters.broker.mosquitto_passwords import check_device_name
 from covey.adapters.files import locked_folder, replace_durably, storage_errors
 from covey.adapters.keys.key_file import private_folder, read_secret, write_secret
 from covey.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 _MAXIMUM_FILE_BYTES = 64 * 1024
 _COMMON_NAME = 64
@@ -87,7 +91,9 @@ class FleetCa:
             raise ConfigurationError(
                 f"the fleet CA in {folder} is damaged", hint="restore ca.key and ca.crt from a backup"
             ) from error
-        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        if not isinstance(key, ec.EllipticCurvePrivateKey) or _public(key.public_key()) != _public(
+            certificate.public_key()
+        ):
             raise ConfigurationError(f"ca.key and ca.crt in {folder} do not belong together", hint="restore both")
         return cls(folder, certificate, key)
 
@@ -199,6 +205,11 @@ class FleetCa:
                 )
             crl = builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
             replace_durably(self.folder / "revoked.crl", crl, 0o644)
+
+
+def _public(key: CertificatePublicKeyTypes) -> bytes:
+    """Return a public key's bytes. Debian 12's cryptography does not compare keys."""
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def _ends_at(certificate: x509.Certificate) -> datetime:
