@@ -55,16 +55,19 @@ def _plots(report: FleetReport) -> list[str]:
 
     rate = _shown(pygal.Bar, "Readings that arrived", labels)
     rate.add("readings", column("readings"))
-    latency = _shown(pygal.Line, "Seconds from reading to collector", labels)
-    latency.add("p50", column("p50_s"))
-    latency.add("p99", column("p99_s"))
+    plots = [rate]
+    if any(value is not None for value in column("p50_s")):
+        latency = _shown(pygal.Line, "Seconds from reading to collector", labels)
+        latency.add("p50", column("p50_s"))
+        latency.add("p99", column("p99_s"))
+        plots.append(latency)
     quality = _shown(pygal.HorizontalBar, "Readings by quality of time", [])
     for row in report.sections["time_quality"]:
         quality.add(printable(row["time_quality"]), row["readings"])
     gaps = _shown(pygal.HorizontalBar, "Gaps", [])
     for row in report.sections["gaps"]:
         gaps.add(f"{row['state']} {row['reason']}".strip(), row["gaps"])
-    plots = [rate, latency, quality] + ([gaps] if report.sections["gaps"] else [])
+    plots += [quality] + ([gaps] if report.sections["gaps"] else [])
     return [plot.render(is_unicode=True) for plot in plots]
 
 

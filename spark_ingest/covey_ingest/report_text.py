@@ -34,11 +34,15 @@ def facts(report: FleetReport) -> Iterator[str]:
     fleet, traffic = report.fleet, report.traffic
     of = f" of devices {report.author}…" if report.author else ""
     yield f"{report.tables}{of}, {moment(report.since_us)} to {moment(report.now_us)} UTC"
-    if not fleet["devices"]:
+    devices, silent = fleet["devices"], fleet["silent"]
+    if not devices and not traffic["readings"]:
         yield "no readings yet"
         return
-    devices, silent = fleet["devices"], fleet["silent"]
-    yield f"{devices} devices: {devices - silent} heard, {silent} silent, {fleet['clock_unsure']} with an unsure clock"
+    if devices:
+        unsure = fleet["clock_unsure"]
+        yield f"{devices} devices: {devices - silent} heard, {silent} silent, {unsure} with an unsure clock"
+    else:
+        yield "the devices are counted when the ingest goes on"
     if fleet["with_open_gaps"]:
         yield f"{fleet['with_open_gaps']} devices with gaps that they do not explain"
     yield f"{traffic['readings']} readings in {traffic['messages']} messages of {traffic['devices']} devices"

@@ -182,6 +182,25 @@ def test_what_is_not_there_is_said(tables: Path, tmp_path: Path, capsys: pytest.
         _report(tables)
 
 
+def test_readings_are_told_before_the_devices_are_counted(tables: Path) -> None:
+    """The table of devices follows that of readings; whoever looks between them is not told that nothing came."""
+    shutil.rmtree(tables / "devices")
+    shown = text(_report(tables))
+    assert "no readings yet" not in shown
+    assert "101 readings in 2 messages of 1 devices" in shown
+    assert "the devices are counted when the ingest goes on" in shown
+
+
+def test_a_plot_without_data_is_left_out(tables: Path) -> None:
+    shutil.rmtree(tables / "readings")
+    unsure = [_reading(AWAKE, 0, HOUR_US, 1, time_quality="arrival")]
+    _write(tables / "readings" / "batch=0", unsure)
+    page = html(_report(tables))
+    assert "Seconds from reading to collector" not in page
+    assert ">nothing<" not in page
+    assert page.count("<svg") == 3
+
+
 def test_the_documented_queries_run(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     document = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
     queries = [
