@@ -36,6 +36,7 @@ from tests.fleet import Device, identity
 from tests.sim.hostile_operator import HostileOperator
 from tests.sim.judgement import Judgement
 from tests.sim.obedient import BAD_RELAY, Obedient
+from tests.sim.secrets import Secret, Secrets
 from tests.split_network import SplitNetwork
 
 _ROUNDS = 8
@@ -50,7 +51,10 @@ _LABELS = ("pump", "valve")
 class OrderWorld:
     """A group of three that obey and two that are hostile, as if they had been in it for long."""
 
-    keys = ("a.x", "app.y", "start.z", "local.k", "relay.url")
+    keys: tuple[str, ...] = ("a.x", "app.y", "start.z", "local.k", "relay.url")
+    values: tuple[object, ...] = (None, "one", "two", 3, True)
+    secret_keys: tuple[str, ...] = ()
+    """The texts that operators give these are secret."""
 
     def __init__(self, folder: Path, seed: int, makes: type[Obedient] = Obedient) -> None:
         self.chance = chance = random.Random(seed)
@@ -63,6 +67,7 @@ class OrderWorld:
         self.hostile = [HostileOperator(self, each, chance) for each in (self.thief, self.stranger)]
         self.network = SplitNetwork(self.devices, chance, loss=0.2)
         self.sticks: list[tuple[Operation, ...]] = []
+        self.secrets = Secrets(seed)
         self.feud = False
         """Whether the thief has removed those who remove it: then nobody may be left."""
         self.written: list[tuple[Obedient, Operation]] = []
@@ -122,7 +127,7 @@ class OrderWorld:
     def order(self) -> None:
         """Have an operator set or unset something for somebody."""
         key = self.chance.choice(self.keys)
-        value: Any = self.chance.choice((None, "one", "two", 3, True))
+        value: Any = self.chance.choice(self.values)
         if key == "relay.url":
             value = self.chance.choice((None, "mqtt://other", BAD_RELAY))
         selectors = (
@@ -131,7 +136,11 @@ class OrderWorld:
             Selector(SelectorKind.CAPABILITY, name=COLLECTOR),
             Selector(SelectorKind.DEVICES, devices=(self.chance.choice(self.obedient).key,)),
         )
-        self.say(self.chance.choice(self.operators), SettingOrder(self.chance.choice(selectors), key, value))
+        operator, selector = self.chance.choice(self.operators), self.chance.choice(selectors)
+        order = SettingOrder(selector, key, value)
+        if key in self.secret_keys and isinstance(value, str):
+            order = self.secrets.give(operator, self.group(operator), selector, key)
+        self.say(operator, order)
 
     def approve(self) -> None:
         """Have an operator agree with what the others who are pinned have said, perhaps."""
@@ -218,8 +227,9 @@ class OrderWorld:
             self.network.step()
 
 
-def _run(folder: Path, seed: int) -> None:
-    world = OrderWorld(folder, seed)
+def run(folder: Path, seed: int, makes: type[OrderWorld] = OrderWorld) -> None:
+    """Let a world go on for some rounds, and check what must hold."""
+    world = makes(folder, seed)
     chance = world.chance
     world.sticks.append(tuple(world.idle.operations(world.group_id)))
     removal_at = chance.randrange(2, _ROUNDS)
@@ -356,16 +366,21 @@ def _check_rows(world: OrderWorld, device: Obedient) -> None:
         assert isinstance(order, SettingOrder)
         assert row.operation == each.id, "another order is obeyed than the last one that counts"
         held = None if row.held is None else row.held.value
-        assert row.state in _possible(device, order), f"{key} is {row.state.name}"
+        secret = world.secrets.of(order)
+        value = order.value if secret is None else secret.value
+        assert row.state in _possible(device, order, secret), f"{key} is {row.state.name}"
         if row.state in {SettingState.APPLIED, SettingState.HANDED_OVER}:
-            assert held == order.value, "what is told as set is not what is wanted"
+            assert held == value, "what is told as set is not what is wanted"
         else:
             assert row.code, "nobody is told why"
-            assert held is None or held != order.value or row.state is SettingState.REFUSED
+            assert held is None or held != value or row.state is SettingState.REFUSED
     assert device.holds == {key: row.held.value for key, row in rows.items() if row.held is not None}
+    world.secrets.check_kept(device, device.holds.values())
 
 
-def _possible(device: Obedient, order: SettingOrder) -> Collection[SettingState]:
+def _possible(device: Obedient, order: SettingOrder, secret: Secret | None) -> Collection[SettingState]:
+    if order.sealed is not None and (secret is None or device.key not in secret.recipients):
+        return {SettingState.REFUSED}
     try:
         device.check(order.key, order.value)
     except SettingError:
@@ -410,7 +425,7 @@ def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
 def test_devices_set_what_operators_order_and_nobody_else(tmp_path: Path, seed: int) -> None:
-    _run(tmp_path, seed)
+    run(tmp_path, seed)
 
 
 def _first_wins(groups: GroupSettings, members: Iterable[Member]) -> Any:
@@ -477,7 +492,7 @@ def test_a_mistake_in_orders_is_caught(tmp_path: Path, monkeypatch: pytest.Monke
     for seed in _SEEDS_OF_MISTAKES:
         (tmp_path / str(seed)).mkdir()
         try:
-            _run(tmp_path / str(seed), seed)
+            run(tmp_path / str(seed), seed)
         except AssertionError:
             return
     pytest.fail(f"nothing noticed: {mistake}")

@@ -1,0 +1,73 @@
+"""Secret settings over a bad network: devices are called otherwise, restored and restarted; operators come and go.
+
+Whoever a value was sealed for holds it while it is wanted; whoever it was not for tells that it cannot, and goes on
+with what held before. Nobody else has it anywhere in its state, and nobody has what holds no more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from covey.app.roles import ordered_settings
+from covey.core.crypto import NoiseKeys
+from covey.core.history.orders import Scalar
+from covey.core.settings.ordered import OrderedSetting
+from covey.core.settings.secrets import SealedValue
+from covey.core.settings.states import ReportedSetting
+from covey.errors import RemoteError
+from tests.sim.test_orders import OrderWorld, run
+
+_SEEDS_OF_MISTAKES = range(3)
+
+
+class SecretWorld(OrderWorld):
+    """The world of orders, in which most of what operators set is secret."""
+
+    keys = ("app.x", "app.y")
+    secret_keys = keys
+    values = (None, "one", "two", "three")
+
+
+@pytest.fixture(autouse=True)
+def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordered_settings, "RELAY_TRIAL_US", 20_000_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_who_may_read_a_secret_holds_it_and_nobody_else_has_it(tmp_path: Path, seed: int) -> None:
+    run(tmp_path, seed, SecretWorld)
+
+
+def _says_what_it_holds(given: OrderedSetting) -> ReportedSetting:
+    value = None if given.held is None else given.held.value
+    return ReportedSetting(given.key, given.operation, given.state, value, given.code, given.why)
+
+
+def _opens_anything(sealed: SealedValue, keys: NoiseKeys) -> Scalar:
+    try:
+        return _OPEN(sealed, keys)
+    except RemoteError:
+        return ""
+
+
+_OPEN = SealedValue.open
+_MISTAKES: dict[str, tuple[object, str, object]] = {
+    "a secret is reported": (OrderedSetting, "reported", property(_says_what_it_holds)),
+    "what cannot be opened is taken for empty": (SealedValue, "open", _opens_anything),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", _MISTAKES)
+def test_a_mistake_in_secrets_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str) -> None:
+    monkeypatch.setattr(*_MISTAKES[mistake])
+    for seed in _SEEDS_OF_MISTAKES:
+        (tmp_path / str(seed)).mkdir()
+        try:
+            run(tmp_path / str(seed), seed, SecretWorld)
+        except AssertionError:
+            return
+    pytest.fail(f"nothing noticed: {mistake}")
