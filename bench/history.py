@@ -1,20 +1,21 @@
 """History: taking 10,000 operations of 100 authors, and catching up after a long absence.
 
-The peers: verifying as many Ed25519 signatures and nothing else, which no design can do without; and `git fetch` of as
-many commits with signatures of the same length, which git fetches without verifying them. Times are of the processor.
+The peers: verifying as many Ed25519 signatures and nothing else, which no design can do without; and `git fetch` of the
+same history as commits that are signed as by `ssh-keygen` (`signed_commits.py`), which git fetches without verifying
+them. Times are of the processor.
 """
 
 from __future__ import annotations
 
 import random
 import resource
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from bench.signed_commits import fetch_signed
 from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.manifest import Member, sign_manifest
@@ -50,11 +51,9 @@ def main() -> None:
         bare_s = _verify(written)
         print(f"  taken and stored: {taken_s:.2f} s, {taken_s / bare_s:.2f} times their signatures' {bare_s:.2f} s")
         print(f"  memory while doing so: + {peak_mib:.1f} MiB")
-        _catch_up(device, group_id, written)
+        _catch_up(device, group_id, written, Path(folder))
         _scattered(device, group_id, written)
         _judge(device, group_id, identities[0])
-        git_bytes, git_s = _git(Path(folder), operations, chance)
-        print(f"  git fetch of as many commits: {git_bytes / raw_bytes:.2f} of the bytes, {git_s:.2f} s, none verified")
 
 
 def _member_of_a_crowd(folder: Path, authors: int, chance: random.Random) -> tuple[Device, GroupId, list[Identity]]:
@@ -187,12 +186,16 @@ class _Everything:
             yield OrderNode(number, each.height, each.id, each.log, each.number, each.kind, subject, follows)
 
 
-def _catch_up(device: Device, group_id: GroupId, written: list[Operation]) -> None:
-    """Print what a member costs that has all but the last tenth: bytes and seconds of those who give it that."""
+def _catch_up(device: Device, group_id: GroupId, written: list[Operation], folder: Path) -> None:
+    """Print what a member costs that has all but the last tenth, and what git needs to fetch it as signed commits."""
     in_order = sorted(written, key=lambda each: (each.height, each.id))
-    ends = _ends(in_order[: len(in_order) * 9 // 10])
-    missing, spent, sent = _give(device, group_id, written, ends)
+    there = len(in_order) * 9 // 10
+    missing, spent, sent = _give(device, group_id, written, _ends(in_order[:there]))
     print(f"  a member that lacks a tenth: {sent / missing:.3f} times the missing bytes, {spent:.2f} s to give them")
+    git = fetch_signed(folder, in_order[:there], in_order[there:])
+    times = git.bytes / missing
+    print(f"    git fetch of that tenth as signed commits: {times:.3f} times those bytes, {git.seconds:.2f} s")
+    print(f"    none is verified by that: it takes {git.verify_s * 1000:.1f} ms for each beside")
 
 
 def _scattered(device: Device, group_id: GroupId, written: list[Operation]) -> None:
@@ -227,29 +230,6 @@ def _note_ends(ends: dict[Log, int], body: bytes) -> None:
     for raw in OperationBundle.from_wire(body).operations:
         operation = read_operation(raw, verify=False)
         ends[operation.log] = max(ends.get(operation.log, 0), operation.number)
-
-
-def _git(folder: Path, commits: int, chance: random.Random) -> tuple[int, float]:
-    """Return (bytes, seconds of the processor) of fetching a history of commits whose signatures are noise."""
-    source, target = folder / "source", folder / "target"
-    for each in (source, target):
-        subprocess.run(["git", "init", "--quiet", "--bare", str(each)], check=True)
-    stream = bytearray()
-    for number in range(commits):
-        message = chance.randbytes(48).hex().encode() + _NOTE
-        stream += b"commit refs/heads/main\nmark :%d\ncommitter a <a@b> %d +0000\n" % (number + 1, number)
-        stream += b"data %d\n%b\n" % (len(message), message)
-        stream += b"from :%d\n" % number if number else b""
-    subprocess.run(["git", "-C", str(source), "fast-import", "--quiet"], input=bytes(stream), check=True)
-    before = _children_s()
-    fetch = ["git", "-C", str(target), "fetch", "--quiet", f"file://{source}", "main"]
-    subprocess.run(fetch, check=True)
-    return sum(each.stat().st_size for each in target.rglob("*.pack")), _children_s() - before
-
-
-def _children_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":
