@@ -20,9 +20,10 @@ Whether what is taken counts (rule 12) is decided in `standing.py`.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from covey.core.group.manifest import EQUAL_MODES, Mode, Role, read_manifest
+from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role, read_manifest
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import PERSONAL_KINDS, OperationKind
 from covey.core.history.operation import Operation
@@ -62,8 +63,12 @@ class Waits:
 class Acceptance:
     """The rules, over what is here."""
 
-    def __init__(self, records: AcceptanceRecords) -> None:
+    def __init__(
+        self, records: AcceptanceRecords, present: Callable[[GroupId], GroupManifest | None] = lambda _: None
+    ) -> None:
+        """`present` returns a group's manifest as it is now, read already."""
         self._records = records
+        self._present = present
         self._named: OrderedDict[ManifestHash, NamedManifest] = OrderedDict()
         """The manifests named last: reading one with 1,000 members takes a Pi milliseconds."""
 
@@ -71,10 +76,9 @@ class Acceptance:
         """Return a manifest that is here."""
         found = self._named.get(manifest_hash)
         if found is None:
-            raw = self._records.groups.manifest(group_id, manifest_hash)
-            if raw is None:
+            manifest = self._manifest(group_id, manifest_hash)
+            if manifest is None:
                 return None
-            manifest = read_manifest(raw, verify=False)
             authors = [member for member in manifest.members if not member.is_board]
             equal = manifest.mode in {*EQUAL_MODES, Mode.ONE_TO_ONE}
             describers = [member for member in authors if equal or member.role is Role.ADMIN]
@@ -87,6 +91,13 @@ class Acceptance:
             if len(self._named) > _REMEMBERED:
                 self._named.popitem(last=False)
         return found
+
+    def _manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> GroupManifest | None:
+        present = self._present(group_id)
+        if present is not None and present.hash == manifest_hash:
+            return present
+        raw = self._records.groups.manifest(group_id, manifest_hash)
+        return None if raw is None else read_manifest(raw, verify=False)
 
     def judge(self, operation: Operation, *, wanted: bool = False) -> NamedManifest | Waits:
         """Apply rules 5 to 10; return the manifest that an acceptable operation names, or what it waits for.

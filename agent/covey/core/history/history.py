@@ -62,7 +62,7 @@ class History:
         self._groups = groups
         self._records = records
         self.exchange = exchange
-        self._acceptance = Acceptance(records)
+        self._acceptance = Acceptance(records, self._present)
         self.generation = 0
         """Another number whenever a history has changed."""
         self._heads: dict[GroupId, tuple[int, set[OperationId]]] = {}
@@ -113,14 +113,19 @@ class History:
             found = self._standings[group_id] = self._groups.generation, standing
         return found[1]
 
+    def _present(self, group_id: GroupId) -> GroupManifest | None:
+        """Return a group's manifest as it is now; None where this device knows none."""
+        trust = self._groups.trust_of(group_id)
+        return None if trust is None else trust.current
+
     def _writers(self, group_id: GroupId) -> frozenset[DeviceKey]:
         """Return the members that a group lists now, boards apart."""
         if self._writers_of_generation != self._groups.generation:
             self._writers_of_generation = self._groups.generation
             self._writers_by_group.clear()
         if group_id not in self._writers_by_group:
-            trust = self._groups.trust_of(group_id)
-            members = trust.current.members if trust is not None and trust.current is not None else ()
+            present = self._present(group_id)
+            members = () if present is None else present.members
             writers = frozenset(member.keys.signing_public for member in members if not member.is_board)
             self._writers_by_group[group_id] = writers
         return self._writers_by_group[group_id]

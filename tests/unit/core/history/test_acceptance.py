@@ -80,3 +80,19 @@ def test_one_author_begins_so_many_logs_unless_others_follow_them() -> None:
         assert _offer(records, _of_log(LOGS_OF_ONE), wanted=True) is None
         assert _offer(records, FIRST) is None, "others are not concerned"
         assert ALICE.signing_public == FIRST.author
+
+
+def test_the_manifest_that_holds_is_not_read_again() -> None:
+    class Nowhere:
+        """Manifests that cannot be read."""
+
+        def manifest(self, _group_id: GroupId, _manifest_hash: ManifestHash) -> bytes | None:
+            return None
+
+    with empty_history() as operations:
+        records = _Records(operations, Nowhere())
+        offered = _of_log(1)
+        assert isinstance(Acceptance(records).judge(offered), Waits)
+        judged = Acceptance(records, lambda _: WITH_CAROL).judge(offered)
+        assert not isinstance(judged, Waits)
+        assert judged.version == WITH_CAROL.version
