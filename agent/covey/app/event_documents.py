@@ -85,6 +85,35 @@ class GroupEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class InvitationEvent:
+    """What has become of an invitation to a further group; `device` is who was invited (`sent`), else who invites.
+
+    Who accepts asks to be let in: `group_joined` says that it was. Nobody else hears that one was declined.
+    """
+
+    group_id: GroupIdText
+    at_us: Count
+    device: DeviceKeyText
+    state: Literal["sent", "received", "accepted", "declined"]
+
+
+@dataclass(frozen=True, slots=True)
+class VoteEvent:
+    """An admin, perhaps this device's own, votes; with the first one the vote is open.
+
+    With `votes` as many as are `needed` it has passed here; elsewhere a `group_changed` shows that it has.
+    """
+
+    group_id: GroupIdText
+    at_us: Count
+    action: Literal["ban", "keep_out", "unban"]
+    target: Annotated[str, Says(description="a device's key, or where an invite is kept out its hash")]
+    voter: DeviceKeyText
+    votes: Count
+    needed: Count
+
+
+@dataclass(frozen=True, slots=True)
 class SettingEvent:
     """A setting that an operator gave this device, as it is now; null: no operator asks for it any more."""
 
@@ -162,6 +191,8 @@ EVENTS: dict[str, type] = {
     "group_changed": GroupEvent,
     "group_removed": GroupEvent,
     "group_destroyed": GroupEvent,
+    "invitation": InvitationEvent,
+    "vote": VoteEvent,
     "setting": SettingEvent,
     "setting_report": SettingReportEvent,
     "order_result": OrderResultEvent,

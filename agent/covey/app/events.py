@@ -21,12 +21,14 @@ from covey.app.event_documents import (
     EVENTS,
     GroupEvent,
     HistoryEntry,
+    InvitationEvent,
     Missed,
     NamedMember,
     OrderResultEvent,
     ReportedSettingEvent,
     SettingEvent,
     SettingReportEvent,
+    VoteEvent,
 )
 from covey.app.operations.history import as_entry
 from covey.app.operations.program_settings import ordered_settings
@@ -54,6 +56,8 @@ _PERSONAL = frozenset(kind.name.lower() for kind in PERSONAL_KINDS)
 EventDocument: TypeAlias = (
     HistoryEntry
     | GroupEvent
+    | InvitationEvent
+    | VoteEvent
     | SettingEvent
     | SettingReportEvent
     | OrderResultEvent
@@ -61,6 +65,10 @@ EventDocument: TypeAlias = (
     | OwnPreferenceEvent
     | Missed
 )
+
+
+_SAYS_ALL: dict[str, type[InvitationEvent | VoteEvent]] = {"invitation": InvitationEvent, "vote": VoteEvent}
+"""What is kept of such an event is its document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +168,8 @@ class Events:
             if found_own is None:
                 return
             document = found_own
+        elif event.kind in _SAYS_ALL:
+            document = _SAYS_ALL[event.kind](event.group_id.hex(), event.at_us, **about)
         elif event.kind == "setting":
             found = (each for each in ordered_settings(self._device) if each.key == about["key"])
             document = SettingEvent(about["key"], event.at_us, next(found, None))

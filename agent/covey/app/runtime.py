@@ -21,8 +21,14 @@ from covey.core.ids import device_name, printable
 from covey.core.link.records import CounterRecords
 from covey.core.link.sealer import Outgoing
 from covey.core.link.state import LinkState
-from covey.core.membership.events import GroupChanged, GroupDestroyed, GroupInvited, JoinExpired, RemovedFromGroup
-from covey.core.membership.voting import VoteArrived
+from covey.core.membership.events import (
+    GroupChanged,
+    GroupDestroyed,
+    GroupInvited,
+    JoinExpired,
+    RemovedFromGroup,
+    VoteCast,
+)
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.wire.topics import is_rendezvous
@@ -365,14 +371,14 @@ def describe(event: Happening) -> tuple[str, str]:
     if isinstance(event, RollbackDetected):
         line = f"{device_name(event.recipient)} holds messages that this state never sent"
         return "warning", f"{line}: it is a copy of an earlier one; what waits is sent anew, in a new incarnation"
-    if isinstance(event, VoteArrived | GroupInvited | JoinExpired):
+    if isinstance(event, VoteCast | GroupInvited | JoinExpired):
         return _describe_question(event)
     return _describe_change(event)
 
 
-def _describe_question(event: VoteArrived | GroupInvited | JoinExpired) -> tuple[str, str]:
+def _describe_question(event: VoteCast | GroupInvited | JoinExpired) -> tuple[str, str]:
     group = f"group {event.group_id.hex()[:8]}"
-    if isinstance(event, VoteArrived):
+    if isinstance(event, VoteCast):
         verb = "unban" if event.action is Action.UNBAN else "ban"
         target = event.target.hex() if event.action is Action.KEEP_OUT else device_name(event.target)
         line = f"{device_name(event.voter)} votes to {verb} {target}; 'covey group {verb} {target}' agrees"

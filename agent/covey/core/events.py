@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from covey.core.ids import DeviceKey, GroupId
-from covey.core.membership.events import GroupChanged, GroupDestroyed, GroupInvited, JoinExpired, RemovedFromGroup
-from covey.core.membership.voting import VoteArrived
+from covey.core.membership.events import (
+    GroupChanged,
+    GroupDestroyed,
+    GroupInvited,
+    JoinExpired,
+    RemovedFromGroup,
+    VoteCast,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ Happening = (
     | GroupDestroyed
     | GroupInvited
     | JoinExpired
-    | VoteArrived
+    | VoteCast
     | BlobArrived
     | HistoryGrew
     | HistoryForked

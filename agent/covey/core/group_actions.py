@@ -16,6 +16,7 @@ from covey.core.history.history import History
 from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
+from covey.core.membership.events import InvitationState, VoteCast
 from covey.core.membership.membership import Edit, Membership
 from covey.core.membership.readmission import former_member, readmitting
 from covey.core.membership.records import (
@@ -122,6 +123,7 @@ class GroupActions:
         """
         body = invite_member(self._membership, group_id, member, capabilities, title, now.wall_us).to_wire()
         self._queue.queue(member, MessageType.GROUP_INVITE, group_id, body, now)
+        self._membership.events.invitation(group_id, member, InvitationState.SENT, now.wall_us)
 
     def accept_request(self, request: GroupRequest, label: str, now: Now) -> None:
         """Accept an invitation to a further group: ask its inviter to be let in.
@@ -131,6 +133,8 @@ class GroupActions:
         """
         self.request_join(as_invite(request), label, now)
         self._records.requests.drop(request.group_id)
+        inviter = request.inviter.signing_public
+        self._membership.events.invitation(request.group_id, inviter, InvitationState.ACCEPTED, now.wall_us)
 
     def add_device(self, group_id: GroupId, newcomer: Member, relay_url: str, now: Now) -> Invite:
         """Let a device in by its keys, and tell everybody; the invite is for it alone.
@@ -188,6 +192,9 @@ class GroupActions:
         voting, sends = cast_vote(
             self._membership, self._identity, self._records.votes, manifest, action, target, now.wall_us, former
         )
+        own = self._identity.signing_public
+        cast = VoteCast(group_id, action, target, own, voting.votes, voting.needed)
+        self._membership.events.vote(cast, now.wall_us)
         self.queue_sends(sends, now)
         self._catch_up(manifest, former, now)
         return voting

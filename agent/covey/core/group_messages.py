@@ -10,6 +10,7 @@ from covey.core.group.messages import Bundle, GroupSend
 from covey.core.ids import GroupId
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
+from covey.core.membership.events import InvitationState
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.membership.past import Past
@@ -104,8 +105,15 @@ class GroupMessages:
         return HandlerOutcome(sends=tuple(self._maintenance.answer_pull(self._groups, delivery.message, now)))
 
     def _invite(self, delivery: Delivery, now: Now) -> HandlerOutcome:
-        invited = receive_group_invite(self._groups, self._records.requests, delivery.message, now.wall_us)
-        return HandlerOutcome(events=() if invited is None else (invited,))
+        requests = self._records.requests
+        known = {(each.group_id, each.inviter.signing_public) for each in requests.pending()}
+        invited = receive_group_invite(self._groups, requests, delivery.message, now.wall_us)
+        if invited is None:
+            return HandlerOutcome()
+        if (invited.group_id, invited.inviter) not in known:
+            events, state = self._membership.events, InvitationState.RECEIVED
+            events.invitation(invited.group_id, invited.inviter, state, now.wall_us)
+        return HandlerOutcome(events=(invited,))
 
     def _vote(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         return self._now_or_later(self._take_vote, delivery.message, now)
@@ -157,8 +165,12 @@ class GroupMessages:
         self._tried = {group_id: held.get(group_id, b"") for group_id in self._records.ahead.groups()}
         return HandlerOutcome(sends=tuple(sends), events=tuple(events))
 
-    def _take_vote(self, message: Message, _now: Now) -> HandlerOutcome:
-        return HandlerOutcome(events=(receive_vote(self._groups, self._records.votes, message),))
+    def _take_vote(self, message: Message, now: Now) -> HandlerOutcome:
+        known = message.body in self._records.votes.of_group(message.group_id)
+        cast = receive_vote(self._groups, self._records.votes, message)
+        if not known:
+            self._membership.events.vote(cast, now.wall_us)
+        return HandlerOutcome(events=(cast,))
 
     def _take_revoke(self, message: Message, now: Now) -> HandlerOutcome:
         author = message.author

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from covey.app.device import Device, find_state, open_device
-from covey.app.event_documents import GroupEvent, HistoryEntry, OrderResultEvent
+from covey.app.event_documents import GroupEvent, HistoryEntry, InvitationEvent, OrderResultEvent, VoteEvent
 from covey.app.events import FROM_THE_BEGINNING, DeviceEvent, Events, check_types
 from covey.app.operations.history_pages import HistoryQuery, page
 from covey.core.actions.results import CommandState, OrderResult
+from covey.core.group.policy import Action
 from covey.core.history.bodies import Note
-from covey.core.ids import OperationId
+from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.membership.events import InvitationState, VoteCast
 from covey.errors import UsageError
 from covey.limits.storage import EVENTS_KEPT
 from tests.command import Here
@@ -88,6 +90,19 @@ def test_a_window_ends_nothing(ann: Here) -> None:
         found = list(Events(device, FROM_THE_BEGINNING, EVERYTHING).read())
         assert [each.type for each in found] == ["group_joined", *["setting", "operation"] * 150]
         assert _texts(found) == [str(number) for number in range(150)]
+
+
+def test_invitations_and_votes_are_told(ann: Here) -> None:
+    cast = VoteCast(GroupId(bytes(32)), Action.KEEP_OUT, DeviceKey(bytes(32)), DeviceKey(b"v" * 32), 1, 2)
+    with _opened(ann) as device:
+        events = Events(device, None, EVERYTHING)
+        with device.store.transaction():
+            device.store.events.invitation(cast.group_id, cast.voter, InvitationState.DECLINED, 5)
+            device.store.events.vote(cast, 6)
+        assert [(each.type, each.data) for each in events.read()] == [
+            ("invitation", InvitationEvent("00" * 32, 5, "76" * 32, "declined")),
+            ("vote", VoteEvent("00" * 32, 6, "keep_out", "00" * 32, "76" * 32, 1, 2)),
+        ]
 
 
 @pytest.mark.parametrize("lost", ["another state", "a number to come", "too many since"])

@@ -14,8 +14,7 @@ from covey.core.group.messages import GroupSend
 from covey.core.group.policy import Action, sign_vote
 from covey.core.group.revocation import sign_revoke
 from covey.core.ids import GroupId, Incarnation, LinkSeq
-from covey.core.membership.events import GroupDestroyed
-from covey.core.membership.voting import VoteArrived
+from covey.core.membership.events import GroupDestroyed, VoteCast
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import MessageType, write_message
 from covey.limits.group import MESSAGES_AHEAD_OF_ONE
@@ -169,10 +168,10 @@ def test_a_vote_waits_for_the_manifest_that_makes_its_voter_an_admin(make: Make)
     for outgoing in cem.sends():
         if outgoing.recipient == ann.key:
             ann.receive(outgoing.envelope)
-    assert not any(isinstance(event, VoteArrived) for event in ann.events())
+    assert not any(isinstance(event, VoteCast) for event in ann.events())
     carry(*everybody)
     _maintain(ann)
-    assert VoteArrived(group_id, Action.BAN, dan.key, cem.key) in ann.events()
+    assert VoteCast(group_id, Action.BAN, dan.key, cem.key, 1, 2) in ann.events()
     with ann.store.transaction():
         assert ann.node.actions.vote(group_id, Action.BAN, dan.key, ann.now).decided
 

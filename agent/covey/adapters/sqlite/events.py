@@ -14,7 +14,7 @@ from covey.adapters.sqlite.database import Database
 from covey.core.group.manifest import Member
 from covey.core.history.kinds import OperationKind
 from covey.core.ids import DeviceKey, GroupId, OperationId
-from covey.core.membership.events import GroupDestroyed, GroupEvent, RemovedFromGroup
+from covey.core.membership.events import GroupDestroyed, GroupEvent, InvitationState, RemovedFromGroup, VoteCast
 from covey.limits.storage import EVENT_MEMBERS, EVENTS_KEPT
 
 NO_GROUP = GroupId(b"")
@@ -66,6 +66,15 @@ class EventTable:
                     "conflict": event.conflict,
                 }
                 self.note("group_joined" if event.joined else "group_changed", manifest.group_id, now_us, about)
+
+    def invitation(self, group_id: GroupId, device: DeviceKey, state: InvitationState, now_us: int) -> None:
+        """Note what has become of an invitation; `device` is the other one."""
+        self.note("invitation", group_id, now_us, {"device": device.hex(), "state": state.value})
+
+    def vote(self, cast: VoteCast, now_us: int) -> None:
+        """Note that somebody has voted."""
+        about = {"action": cast.action.name.lower(), "target": cast.target.hex(), "voter": cast.voter.hex()}
+        self.note("vote", cast.group_id, now_us, about | {"votes": cast.votes, "needed": cast.needed})
 
     def setting(self, key: str, now_us: int) -> None:
         """Note that a setting which an operator gave, or what has become of it, is another one."""

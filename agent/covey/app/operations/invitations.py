@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from covey.app.device import Device
 from covey.app.operations.previews import PreviewedMember, previewed
 from covey.core.ids import GroupId
+from covey.core.membership.events import InvitationState
 from covey.core.membership.requests import decline, unanswered
 from covey.core.pairing.records import GroupRequest
 from covey.errors import LocalError, UsageError
@@ -104,6 +105,8 @@ def decline_invitation(device: Device, name: str | None) -> GroupId:
     request = _pick(device, name)
     with device.store.transaction():
         decline(device.store.requests, request, device.now().wall_us)
+        inviter, now_us = request.inviter.signing_public, device.now().wall_us
+        device.store.events.invitation(request.group_id, inviter, InvitationState.DECLINED, now_us)
     return request.group_id
 
 

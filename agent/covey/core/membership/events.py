@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 from covey.core.group.manifest import GroupManifest, Member
+from covey.core.group.policy import Action
 from covey.core.ids import DeviceKey, GroupId
 
 
@@ -39,11 +41,38 @@ class GroupDestroyed:
 GroupEvent = GroupChanged | RemovedFromGroup | GroupDestroyed
 
 
+class InvitationState(Enum):
+    """What has become of an invitation to a further group."""
+
+    SENT = "sent"
+    RECEIVED = "received"
+    ACCEPTED = "accepted"
+    DECLINED = "declined"
+
+
+@dataclass(frozen=True, slots=True)
+class VoteCast:
+    """An admin wants a member banned, a device or an invite kept out, or a ban ended; so many do, of those needed."""
+
+    group_id: GroupId
+    action: Action
+    target: DeviceKey
+    voter: DeviceKey
+    votes: int
+    needed: int
+
+
 class EventRecords(Protocol):
     """What happened, for those who ask later."""
 
     def keep(self, event: GroupEvent, now_us: int) -> None:
         """Keep what has become of a group."""
+
+    def invitation(self, group_id: GroupId, device: DeviceKey, state: InvitationState, now_us: int) -> None:
+        """Keep what has become of an invitation of this device's, or to it; `device` is the other one."""
+
+    def vote(self, cast: VoteCast, now_us: int) -> None:
+        """Keep that somebody has voted."""
 
 
 class GroupEvents:
@@ -57,6 +86,14 @@ class GroupEvents:
         """Note that it happened, inside the transaction by which it does."""
         self._unreported.append(event)
         self._records.keep(event, now_us)
+
+    def invitation(self, group_id: GroupId, device: DeviceKey, state: InvitationState, now_us: int) -> None:
+        """Note what has become of an invitation, inside the transaction by which it does."""
+        self._records.invitation(group_id, device, state, now_us)
+
+    def vote(self, cast: VoteCast, now_us: int) -> None:
+        """Note that somebody has voted, inside the transaction that keeps the vote."""
+        self._records.vote(cast, now_us)
 
     def next(self) -> GroupEvent | None:
         """Return the oldest that was not returned yet."""

@@ -18,7 +18,8 @@ from covey.core.group.policy import (
     voted_for,
 )
 from covey.core.group.resolver import GroupState
-from covey.core.ids import DeviceKey, EpochId, GroupId
+from covey.core.ids import DeviceKey, EpochId
+from covey.core.membership.events import VoteCast
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
 from covey.core.membership.readmission import readmitting
@@ -27,16 +28,6 @@ from covey.core.wire.message import Message, MessageType
 from covey.errors import AheadError, LocalError, VoteError
 
 VOTING_MODES = frozenset({Mode.ADMIN_INVITES, Mode.PUBLIC})
-
-
-@dataclass(frozen=True, slots=True)
-class VoteArrived:
-    """Another admin wants a member banned, a device or an invite kept out, or a ban ended."""
-
-    group_id: GroupId
-    action: Action
-    target: DeviceKey
-    voter: DeviceKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +94,7 @@ def vote(
     return voting, sends
 
 
-def receive_vote(groups: Groups, records: VoteRecords, message: Message) -> VoteArrived:
+def receive_vote(groups: Groups, records: VoteRecords, message: Message) -> VoteCast:
     """Keep another admin's vote for a manifest of ours.
 
     Raises:
@@ -122,7 +113,12 @@ def receive_vote(groups: Groups, records: VoteRecords, message: Message) -> Vote
             raise AheadError("a vote for which a manifest is missing")
         raise VoteError("a vote that does not count here")
     records.save(message.group_id, cast.raw)
-    return VoteArrived(message.group_id, cast.action, cast.target, cast.voter)
+    alike = {
+        each.voter
+        for each in map(read_vote, records.of_group(message.group_id))
+        if _counts(manifest, state, each, cast.action, cast.target)
+    }
+    return VoteCast(message.group_id, cast.action, cast.target, cast.voter, len(alike), majority(state))
 
 
 def _counts(manifest: GroupManifest, state: GroupState, cast: Vote, action: Action, target: DeviceKey) -> bool:

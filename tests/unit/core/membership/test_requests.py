@@ -88,6 +88,27 @@ def test_an_invitation_waits_for_a_person_and_survives_a_restart(make: Make) -> 
     assert ben.store.requests.pending() == []
 
 
+def _invitations(device: Device) -> list[tuple[str, str]]:
+    """Return (state, the other device) of what programs are told of invitations."""
+    kept = device.store.events.between(0, device.store.events.last_number(), 100)
+    return [(each.about["state"], each.about["device"]) for each in kept if each.kind == "invitation"]
+
+
+def test_what_becomes_of_an_invitation_is_an_event_once(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    found(ann, ben)
+    second = GroupId(create(ann))
+    for _ in range(2):
+        invite(ann, ben, second)
+        carry(ann, ben)
+    assert _invitations(ann) == [("sent", ben.key.hex())] * 2
+    assert _invitations(ben) == [("received", ann.key.hex())]
+    [request] = ben.store.requests.pending()
+    with ben.store.transaction():
+        ben.node.actions.accept_request(request, "ben", ben.now)
+    assert _invitations(ben) == [("received", ann.key.hex()), ("accepted", ann.key.hex())]
+
+
 def test_an_invitation_is_one_devices_alone(make: Make) -> None:
     ann, ben, cleo = make("ann"), make("ben"), make("cleo")
     found(ann, ben, cleo)

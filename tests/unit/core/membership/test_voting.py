@@ -12,7 +12,7 @@ from covey.core.events import EnvelopeDropped
 from covey.core.group.manifest import GroupManifest, Member, Mode, Role
 from covey.core.group.policy import Action, sign_vote
 from covey.core.ids import DeviceKey, EpochId, GroupId
-from covey.core.membership.voting import VoteArrived
+from covey.core.membership.events import VoteCast
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
 from tests.fleet import Device, admit, carry, found, identity
@@ -55,6 +55,19 @@ def _cast(voter: Device, recipient: Device, group_id: GroupId, target: Device, s
     return [event.code if isinstance(event, EnvelopeDropped) else event for event in recipient.events()]
 
 
+def _votes(device: Device, after: int) -> list[tuple[str, int, int]]:
+    """Return (voter, votes, needed) of the votes that programs are told of."""
+    kept = device.store.events.between(after, device.store.events.last_number(), 100)
+    return [(each.about["voter"], each.about["votes"], each.about["needed"]) for each in kept if each.kind == "vote"]
+
+
+def test_a_vote_that_comes_again_is_one_event(group: Group) -> None:
+    group_id, ann, ben, _, dan = group
+    for _ in range(3):
+        _cast(ben, ann, GroupId(group_id), dan, 4)
+    assert len(_votes(ann, 0)) == 1
+
+
 def test_a_vote_counts_only_as_the_rules_say(group: Group) -> None:  # accepts: 003.34, 003.36
     group_id, ann, ben, cem, dan = group
     assert _cast(dan, ann, GroupId(group_id), ben, 2) == [], "by no admin yet, as far as ann knows: it waits"
@@ -63,7 +76,9 @@ def test_a_vote_counts_only_as_the_rules_say(group: Group) -> None:  # accepts: 
     assert _cast(ben, ann, GroupId(group_id), dan, 3) == ["vote"], "about a member of another time"
     assert ann.store.votes.of_group(GroupId(group_id)) == []
     assert ann.store.counters.values()["quarantined_vote"] == 2
-    assert _cast(ben, ann, GroupId(group_id), dan, 4) == [VoteArrived(GroupId(group_id), Action.BAN, dan.key, ben.key)]
+    assert _cast(ben, ann, GroupId(group_id), dan, 4) == [
+        VoteCast(GroupId(group_id), Action.BAN, dan.key, ben.key, 1, 2)
+    ]
     assert _cast(cem, ann, GroupId(group_id), cem, 3) == ["vote"]
     assert len(ann.store.votes.of_group(GroupId(group_id))) == 1
 
@@ -74,14 +89,17 @@ def test_the_target_is_not_told_and_two_of_three_decide(group: Group) -> None:  
         voting = ben.node.actions.vote(GroupId(group_id), Action.BAN, dan.key, ben.now)
     assert (voting.votes, voting.needed, voting.decided) == (1, 2, False)
     assert {outgoing.recipient for outgoing in ben.sends()} == {ann.key, cem.key}
+    places = {device.name: device.store.events.last_number() for device in (ann, dan)}
     ben.wait(300)
     carry(ann, ben, cem, dan)
-    assert not [event for event in dan.events() if isinstance(event, VoteArrived)]
+    assert not [event for event in dan.events() if isinstance(event, VoteCast)]
     with ann.store.transaction():
         assert ann.node.actions.vote(GroupId(group_id), Action.BAN, dan.key, ann.now).decided
     carry(ann, ben, cem, dan)
     for device in (ann, ben, cem):
         assert device.node.groups.group(GroupId(group_id)).ban(dan.key)
+    assert _votes(ann, places["ann"]) == [(ben.key.hex(), 1, 2), (ann.key.hex(), 2, 2)]
+    assert _votes(dan, places["dan"]) == []
     assert dan.node.groups.joined() == []
 
 
