@@ -24,11 +24,14 @@ from covey.core.history.standing import heads_of, weigh
 from covey.core.ids import DeviceKey, Incarnation, ManifestHash, OperationId
 from covey.core.orders.authority import Pins, weigh_orders
 from covey.core.orders.selector import EVERYBODY
+from covey.core.settings.desired import GroupSettings, desired
+from covey.core.settings.obedience import Desired
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY
 from tests.vectors.makers.groups import WITH_CAROL
 from tests.vectors.makers.orders import adds, removes
 
 _PEOPLE = (ALICE, BOB, CAROL, MALLORY)
+_SEALED = b"sealed for some"
 _MEMBERS = frozenset(each.signing_public for each in _PEOPLE)
 
 
@@ -81,6 +84,7 @@ class _History:
             adds(chance.choice(_PEOPLE)),
             removes(chance.choice(_PEOPLE)),
             SettingOrder(EVERYBODY, f"app.{chance.randrange(3)}", chance.randrange(100)),
+            SettingOrder(EVERYBODY, f"app.{chance.randrange(3)}", sealed=_SEALED + chance.randbytes(2)),
             GroupProfile(str(chance.randrange(100))),
             Approval(chance.choice(self.written).id) if self.written else Merge(),
             *(Note("text/plain", chance.randbytes(2)) for _ in range(3)),
@@ -114,6 +118,14 @@ def _judged(tables: OperationTables, last: Operation, pins: Pins, present: froze
     )
 
 
+def _wanted(tables: OperationTables, pins: Pins, present: frozenset[DeviceKey]) -> list[tuple[DeviceKey, Desired]]:
+    """Return what a member is to set, with the values that are sealed."""
+    orders = GroupSettings(tables, WITH_CAROL, pins, ())
+    members = [member for member in WITH_CAROL.members if member.keys.signing_public in present]
+    wanted = {key: desired(given.values()) for key, given in orders.of(members).items()}
+    return [(key, each) for key, every in wanted.items() for each in every]
+
+
 def _compare(seed: int, count: int, later: int, threshold: int) -> int:
     """Have one keep a history and another one forget what it may of the first `count`; return how many it forgot."""
     chance = random.Random(seed)
@@ -131,10 +143,13 @@ def _compare(seed: int, count: int, later: int, threshold: int) -> int:
                 tables.add(operation, 1, 0, late=operation.author not in present)
             if operation.id == merge.id:
                 base = _checkpoint(forgets, merge.id, pins)
+                assert base.state is not None
+                assert _SEALED not in base.state.to_wire(), "a checkpoint has no secrets"
                 gone = forgets.forgotten.take(forgettable(forgets, GROUP_ID, base, frozenset(), 1))
                 assert gone == forgets.forgotten.count(GROUP_ID)
                 assert count_uncovered(forgets, GROUP_ID, [base]) == 0
         assert _judged(keeps, last, pins, present) == _judged(forgets, last, pins, present)
+        assert _wanted(keeps, pins, present) == _wanted(forgets, pins, present), "a secret is wanted as before"
         for operation in history.written:
             assert keeps.held(GROUP_ID, operation.id) == forgets.held(GROUP_ID, operation.id)
     return gone
