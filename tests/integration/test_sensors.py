@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.integration.gateway import Gateway
+from tests.integration.landed import landed
 from tests.waiting import wait_until
 
 _OFTEN = "interval_seconds = 1"  # as often as the bus allows
@@ -58,6 +60,28 @@ def test_a_sensor_measures_fails_and_measures_again(new_gateway: Callable[[str],
     wait_until(lambda: states()["boiler"] == "up")
     assert 'covey_sensor_up{sensor="boiler"} 1' in one.ok("metrics")
     one.end()
+
+
+@pytest.mark.broker
+def test_what_a_program_prints_lands_once(new_gateway: Callable[[str], Gateway], tmp_path: Path) -> None:
+    program = tmp_path / "counts.py"
+    program.write_text(
+        'import time\nfor n in range(3000):\n    print(\'{"n":"level","v":%d}\' % n, flush=True)\ntime.sleep(600)\n'
+    )
+    one = new_gateway("one")
+    one.ok("group", "create", "--capability", "collector")
+    one.ok("config", "set", "telemetry.batch_seconds", "0.5")
+    one.ok("config", "set", "vault.segment_seconds", "0.5")
+    command = json.dumps([sys.executable, "-I", "-S", str(program)])
+    add_sensor(one, 'name = "tide"', 'kind = "exec"', f"command = {command}")
+    one.start("collect", "--no-sensors")
+    wait_until(lambda: one.counters().get("published_readings", 0) >= 3000)
+    one.end()
+    one.ok("vault", "push")
+    readings = landed(one)
+    assert set(readings.values()) == {1}
+    assert sorted(value for _, _, _, value in readings) == list(range(3000))
+    assert {name for name, _, _, _ in readings} == {"tide/level"}
 
 
 def test_a_sensor_is_tried_without_an_agent(tmp_path: Path) -> None:

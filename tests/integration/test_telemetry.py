@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from broker_conf.mosquitto import Broker
-from covey.adapters.objects.folder import DirectoryStore
-from covey.core.telemetry.decoding import read_telemetry
-from covey.core.vault import documents
-from covey.core.vault.key_file import KeyFile
-from covey.core.wire.message import read_message
-from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
 from tests.integration.gateway import Gateway
+from tests.integration.landed import landed
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.broker
@@ -29,25 +22,6 @@ def _fleet(new_gateway: Callable[[str], Gateway]) -> tuple[Gateway, Gateway]:
     return collector, gateway
 
 
-def _landed(collector: Gateway) -> Counter[tuple[str, str, int, Any]]:
-    """Open the whole vault and count its readings."""
-    key = KeyFile.parse((collector.state / "vault.key").read_text()).newest
-    store = DirectoryStore(collector.state / "vault")
-    readings: Counter[tuple[str, str, int, Any]] = Counter()
-    for name in store.keys(documents.manifest_prefix(key.vault_id)):
-        node = documents.node_of_manifest_key(name)
-        content = store.get(name, MAXIMUM_VAULT_MANIFEST_BYTES)
-        assert content is not None
-        manifest = documents.open_vault_manifest(key, node, content)
-        for entry in manifest.segments:
-            place = documents.segment_key(key.vault_id, node, entry.number, entry.incarnation)
-            segment = store.get(place, MAXIMUM_SEGMENT_BYTES)
-            assert segment is not None
-            for record in documents.open_segment(key, node, entry, segment):
-                readings.update(read_telemetry(read_message(record.message).body)[1].readings())
-    return readings
-
-
 def _lines(first: int, last: int) -> str:
     return "".join(f'{{"n":"t","u":"Cel","t":{1_790_000_000 + n},"v":{n}}}\n' for n in range(first, last))
 
@@ -57,7 +31,7 @@ def test_readings_land_once_and_are_then_acknowledged(new_gateway: Callable[[str
     collector, gateway = _fleet(new_gateway)
     assert gateway.json("publish", "--batch", "7", "--wait", "30", feed=_lines(0, 100)) == {"queued_readings": 100}
     assert gateway.queued() == 0
-    readings = _landed(collector)
+    readings = landed(collector)
     assert set(readings.values()) == {1}
     assert sorted(value for _, _, _, value in readings) == list(range(100))
 
@@ -76,7 +50,7 @@ def test_kills_of_collector_and_broker_lose_and_double_nothing(
         broker.start()
         collector.start("collect", "--no-sensors")
     wait_until(lambda: gateway.queued() == 0, "the collector has landed everything")
-    readings = _landed(collector)
+    readings = landed(collector)
     assert len(readings) == 500
     assert set(readings.values()) == {1}
 
@@ -90,7 +64,7 @@ def test_the_machines_own_sensors(new_gateway: Callable[[str], Gateway]) -> None
     assert gateway.end() == 0
     gateway.start("run", "--no-sensors")
     wait_until(lambda: gateway.queued() == 0, "everything has landed")
-    readings = _landed(collector)
+    readings = landed(collector)
     assert sum(readings.values()) == gateway.counters()["published_readings"]
     assert set(readings.values()) == {1}
     assert any(name.startswith("memory/") for name, _, _, _ in readings)

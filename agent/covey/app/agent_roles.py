@@ -68,7 +68,8 @@ def attached_sensor_roles(device: Device) -> list[AgentRole]:
 
     publisher = device.publisher()
     feeds = [
-        SensorWorker(each.name, each.interval_seconds, partial(open_sensor, each), device.clock) for each in entries
+        SensorWorker(each.name, each.interval_seconds, partial(open_sensor, each, device.clock), device.clock)
+        for each in entries
     ]
     _follow_batches(device, publisher)
     return [AttachedSensors(feeds, Outflow(publisher, report), device.store, report)]

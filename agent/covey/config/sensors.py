@@ -70,13 +70,30 @@ class OneWire:
 
 
 @dataclass(frozen=True, slots=True)
+class Exec:
+    """A program of the owner's, which prints what it measures."""
+
+    command: tuple[str, ...] = _option(
+        (), "the program, by its whole path, and its words", ("/usr/local/bin/tide", "--port=Cuxhaven"), "", 1, 64
+    )
+    format: str = _option(
+        "senml", "what it prints, a line at a time", "line-protocol", choices=("senml", "line-protocol")
+    )
+    timeout_seconds: float = _option(30.0, "longest run, where it is run for each measurement", 5.0, "s", 0.1, 60)
+    silence_seconds: float = _option(
+        0.0, "silence after which one that runs on is started anew; 0: it may be silent", 600.0, "s", 0, 86_400
+    )
+    memory_mib: int = _option(256, "memory that it may take", 64, "MiB", 8, 4_096)
+
+
+@dataclass(frozen=True, slots=True)
 class FurtherKind:
     """A kind that an installed package brings; it checks its own keys."""
 
     keys: Mapping[str, Any]
 
 
-Options = Hwmon | Iio | OneWire | FurtherKind
+Options = Hwmon | Iio | OneWire | Exec | FurtherKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +110,7 @@ KINDS: dict[str, tuple[type, float, float]] = {
     "hwmon": (Hwmon, _OFTEN, 0.1),
     "iio": (Iio, _OFTEN, 0.1),
     "w1": (OneWire, _OFTEN, 1.0),
+    "exec": (Exec, 0.0, 0.0),
 }
 """What each kind's keys are, how often it is read unless somebody says so, and how often at most, in seconds."""
 
@@ -160,7 +178,7 @@ def _take(about: Mapping[str, Any], key: str, value: object, where: str) -> Any:
     low, high = about["bounds"]
     key = f"{where}: {key}"
     setting = Setting(key, about["default"], about["meaning"], about["example"], about["unit"], low, high, local=True)
-    found = about["default"] if value is None else setting.check(value, key)
+    found = setting.check(about["default"] if value is None else value, key)
     if about["choices"] and found not in about["choices"]:
         raise ConfigurationError(f"{key} must be one of: {', '.join(about['choices'])}", hint=setting.hint)
     return found

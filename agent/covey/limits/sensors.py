@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from covey.limits.units import KIB
+
 MAXIMUM_SENSORS = 64
 """Sensors of one device: each has a thread of its own while the agent runs."""
 
@@ -10,6 +12,15 @@ MAXIMUM_SENSOR_VALUES = 256
 
 SENSOR_QUEUE_READINGS = 4_096
 """Readings of one sensor that wait for the agent's loop. A sensor that is faster waits, as does who feeds it."""
+
+MAXIMUM_SENSOR_LINE_BYTES = 64 * KIB
+"""A line that a sensor's program prints: a pack of some hundred readings."""
+
+MAXIMUM_SENSOR_OUTPUT_BYTES = 512 * KIB
+"""What a program that is run for each measurement may print."""
+
+SENSOR_READ_SECONDS = 1.0
+"""How long a sensor that speaks by itself is listened to at a time: so soon it notices that the agent ends."""
 
 SENSOR_HUNG_SECONDS = 90.0
 """A sensor that has not answered for so long is said to hang: more than any time that a definition may give it."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.config.sensors import KINDS, FurtherKind, Hwmon, Iio, OneWire
+from covey.config.sensors import KINDS, Exec, FurtherKind, Hwmon, Iio, OneWire
 from covey.errors import SensorError
 
 if TYPE_CHECKING:
     from covey.config.sensors import SensorEntry
-    from covey.ports import Sensor
+    from covey.ports import Clock, Sensor
 
 
-def open_sensor(entry: SensorEntry) -> Sensor:
+def open_sensor(entry: SensorEntry, clock: Clock) -> Sensor:
     """Open the sensor of an entry.
 
     Raises:
@@ -31,6 +31,10 @@ def open_sensor(entry: SensorEntry) -> Sensor:
             from covey.adapters.sensors.one_wire import open_one_wire
 
             return open_one_wire(entry.options)
+        case Exec():
+            from covey.adapters.sensors.program import ProgramSensor
+
+            return ProgramSensor(entry.options, clock, runs_on=not entry.interval_seconds)
         case FurtherKind():
             return _further(entry, entry.options)
 

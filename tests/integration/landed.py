@@ -1,0 +1,33 @@
+"""What has landed in a collector's vault."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from covey.adapters.objects.folder import DirectoryStore
+from covey.core.telemetry.decoding import read_telemetry
+from covey.core.vault import documents
+from covey.core.vault.key_file import KeyFile
+from covey.core.wire.message import read_message
+from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
+from tests.integration.gateway import Gateway
+
+
+def landed(collector: Gateway) -> Counter[tuple[str, str, int, Any]]:
+    """Open the whole vault and count its readings."""
+    key = KeyFile.parse((collector.state / "vault.key").read_text()).newest
+    store = DirectoryStore(collector.state / "vault")
+    readings: Counter[tuple[str, str, int, Any]] = Counter()
+    for name in store.keys(documents.manifest_prefix(key.vault_id)):
+        node = documents.node_of_manifest_key(name)
+        content = store.get(name, MAXIMUM_VAULT_MANIFEST_BYTES)
+        assert content is not None
+        manifest = documents.open_vault_manifest(key, node, content)
+        for entry in manifest.segments:
+            place = documents.segment_key(key.vault_id, node, entry.number, entry.incarnation)
+            segment = store.get(place, MAXIMUM_SEGMENT_BYTES)
+            assert segment is not None
+            for record in documents.open_segment(key, node, entry, segment):
+                readings.update(read_telemetry(read_message(record.message).body)[1].readings())
+    return readings
