@@ -226,6 +226,52 @@ def test_systemd_runs_what_the_package_installs(
         _it_stops_when_asked(system)
 
 
+@pytest.fixture(scope="module")
+def recommended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DebianRoot]:
+    """A Debian with what the package recommends, and mosquitto."""
+    need(missing_for_boot(_WITH_CODES))
+    program, environment = find_mosquitto()
+    path = tmp_path_factory.mktemp("recommended") / "root"
+    unpacked = "LD_LIBRARY_PATH" in environment
+    root = DebianRoot(path, _WITH_CODES if unpacked else (*_WITH_CODES, "mosquitto"))
+    if unpacked:
+        shutil.copytree(program.parents[1], path / "usr", symlinks=True, dirs_exist_ok=True)
+    yield root
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def paired(recommended: DebianRoot) -> Iterator[DebianRoot]:
+    """The same; what a test leaves behind goes."""
+    yield recommended
+    recommended.dpkg("--purge", "covey")
+    shutil.rmtree(recommended.path / "var/lib/covey", ignore_errors=True)
+
+
+@pytest.mark.broker
+def test_two_commands_of_root_make_a_hub(packages: tuple[Path, Path], paired: DebianRoot, tmp_path: Path) -> None:
+    root = paired
+    root.dpkg("--install", str(packages[1]))
+    gateway = Device(tmp_path, "greenhouse")
+    with booted(root) as system:
+        try:
+            system.run("covey", "relay", "serve", "--label", "barn", "--host", "127.0.0.1", "--port", str(free_port()))
+            system.run("covey", "collect", "--new-group")
+            wait_until(lambda: system.shown("covey-collector", "StatusText") == ["relay: up"], "the relay is up")
+            for unit, state in {"covey-relay": "enabled", "covey-collector": "enabled", "covey": "disabled"}.items():
+                assert system.run("systemctl", "is-enabled", unit, code=None).strip() == state
+            said = json.loads(system.run(*_AS_AGENT, "invite", "--yes", "--no-wait", "--json"))["join"]
+            gateway.ok("join", said, "--label", "greenhouse")
+            labels = {member["label"] for member in gateway.json("group", "show")["members"]}
+            assert labels == {"barn", "greenhouse"}
+            checked = json.loads(system.run(*_AS_AGENT, "check", "--offline", "--json", code=None))["findings"]
+            assert [each["level"] for each in checked if each["check"] == "served_relay"] == ["ok"]
+        finally:
+            print(system.run("journalctl", "--unit=covey*", "--output=cat", code=None))
+    folder = root.path / "var/lib/covey"
+    assert {path.stat().st_uid for path in folder.rglob("*")} == {folder.stat().st_uid}
+
+
 _AUTHORITY = """
 import sys
 sys.path.insert(0, "/usr/lib/covey")
@@ -238,11 +284,10 @@ print(place.certify(["192.0.2.1", "relay.example.org"]), place.certify(["192.0.2
 
 @pytest.mark.broker
 def test_one_command_of_root_makes_a_gateway(
-    packages: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    packages: tuple[Path, Path], paired: DebianRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The device is the user's whose state it is; what only root may, the service's start, root does."""
-    need(missing_for_boot(_WITH_CODES))
-    root = DebianRoot(tmp_path / "root", _WITH_CODES)
+    root = paired
     root.dpkg("--install", str(packages[1]))
     assert root.run("python3", "-I", "-c", _AUTHORITY).stdout == "True False True\n"  # by Debian's cryptography
     program, environment = find_mosquitto()

@@ -53,7 +53,9 @@ def replace_by_parts(
     try:
         with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
             if like is not None:
-                os.fchown(descriptor, like.st_uid, like.st_gid)
+                made = os.fstat(descriptor)
+                if (made.st_uid, made.st_gid) != (like.st_uid, like.st_gid):  # which a service may not call
+                    os.fchown(descriptor, like.st_uid, like.st_gid)
                 os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
             for part in parts:
                 rest = memoryview(part)

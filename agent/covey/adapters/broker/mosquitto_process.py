@@ -56,6 +56,7 @@ class MosquittoProcess:
 
         self._process = subprocess.Popen(  # noqa: S603 - our own command, no shell
             [str(program), "-c", str(configuration)],
+            env={name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"},  # we are the service
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
