@@ -3,7 +3,7 @@
 1. What waits for a removed device is dropped after `DEPARTURE_US`; so is its address, then or as soon as it knows.
    Its telemetry stays until there is another collector for it (`collectors.py`).
 2. What this device had for the members of a group that it was removed from is dropped: they would not take it. So is
-   what waits for a device that has no address here any more, as nothing can be sealed for it; but telemetry.
+   what waits for a device that has no address here any more, as nothing can be sealed for it; but what programs gave.
 3. A join request is repeated until `JOIN_GRACE_US` after its invite's end, and then withdrawn: nobody would take
    it. An answer that comes late is still taken, until `JOIN_MEMORY_US` later.
 4. A group that this device has left is erased: its secrets and its history when one member has acknowledged the
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from covey.core.ids import DeviceKey, GroupId
+from covey.core.link.records import MessageClass
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.events import JoinExpired
 from covey.core.membership.groups import Groups
@@ -35,11 +36,11 @@ def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, no
         each.inviter.signing_public for each in records.joins.pending()
     }
     former = {member.keys.signing_public for group in membership.groups.removed_from() for member in group.members}
+    groups = membership.groups
     for recipient in set(records.outbox.recipients()) - notified:
-        if recipient in former and membership.groups.shares_nothing_with(recipient):
+        is_out = recipient in former and groups.shares_nothing_with(recipient)
+        if is_out or (groups.address(recipient) is None and not _submissions_wait(recipient, records)):
             _drop(recipient, "dropped_after_removal", records, queue)
-        elif membership.groups.address(recipient) is None:
-            _drop(recipient, "dropped_after_removal", records, queue, but_telemetry=True)
     _erase_left(membership, records)
     for pending in records.joins.pending():
         if now.wall_us <= pending.expires_at_us + JOIN_GRACE_US:
@@ -50,6 +51,10 @@ def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, no
         if now.wall_us > pending.expires_at_us + JOIN_GRACE_US + JOIN_MEMORY_US:
             records.joins.end(pending.group_id)
             membership.groups.refresh()
+
+
+def _submissions_wait(recipient: DeviceKey, records: ExpiryRecords) -> bool:
+    return any(records.outbox.waiting_bytes(recipient, kind) for kind in (MessageClass.DATA, MessageClass.TELEMETRY))
 
 
 def _erase_left(membership: Membership, records: ExpiryRecords) -> None:
