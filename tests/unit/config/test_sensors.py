@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from covey.adapters.state_folder import StateFolder
-from covey.config.file import changed_text, parse
-from covey.config.sensors import FurtherKind, Hwmon, read_sensors
+from covey.config.file import changed_text, parse, sensor_tables
+from covey.config.sensors import KINDS, FurtherKind, Hwmon, read_sensors
 from covey.errors import ConfigurationError
 
 
@@ -73,3 +74,12 @@ def test_a_file_that_others_write_names_no_program(tmp_path: Path) -> None:
     (tmp_path / "config.toml").chmod(0o666)
     with pytest.raises(ConfigurationError, match="may be written by others"):
         folder.sensors()
+
+
+def test_every_example_of_the_page_is_one() -> None:
+    page = (Path(__file__).parents[3] / "docs/sensors.md").read_text()
+    examples = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    kinds = {
+        entry.kind for text in examples for entry in read_sensors(("page", each) for each in sensor_tables(text, ""))
+    }
+    assert kinds == {*KINDS, "moon"}

@@ -1,0 +1,33 @@
+"""A kind of sensor from another package: how much of the moon is lit, from the length of a month alone."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+
+from covey.core.telemetry.senml import Reading
+from covey.errors import SensorError
+from covey.ports import Measurement
+
+_NEW_MOON_S = 947_182_440  # 2000-01-06 18:14 UTC
+_MONTH_S = 29.530588 * 86_400
+
+
+class Moon:
+    """Made for each `[[sensor]]` with `kind = "moon"`, in a thread of its own; it may block there."""
+
+    def __init__(self, _name: str, keys: Mapping[str, object]) -> None:
+        """Take what else the entry says, and check it."""
+        unit = keys.get("unit", "%")
+        if unit not in {"%", "/"}:
+            raise SensorError(f"unit is % or /, not {unit}")
+        self._unit = str(unit)
+
+    def read(self) -> Measurement:
+        """Return what is measured now; the agent puts the sensor's name before it, and the time to it."""
+        share = (1 - math.cos(2 * math.pi * (time.time() - _NEW_MOON_S) / _MONTH_S)) / 2
+        return Measurement([Reading("lit", self._unit, None, share * 100 if self._unit == "%" else share)])
+
+    def close(self) -> None:
+        """Let go of what is held: nothing."""
