@@ -44,6 +44,7 @@ _SHARED = "usr/share/covey"
 _UNITS = (
     "covey.service",
     "covey-collector.service",
+    "covey-alert.service",
     "covey-relay.service",
     "covey-action.socket",
     "covey-action@.service",

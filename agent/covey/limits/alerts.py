@@ -6,7 +6,7 @@ ALERT_EPISODES = 20_000
 """Things that are wrong at one time, each a row of some 250 bytes in a file of 5 MB; what is beyond is not told."""
 
 ALERT_MESSAGES = 200
-"""Messages that wait for one target; the oldest go first, and the next one that comes says how many went."""
+"""Messages that wait for one target; the oldest go first, and `covey alert list` counts them."""
 
 ALERT_PAUSE_US = 300_000_000
 """Least time between two messages of one kind: what comes meanwhile is told in one."""
