@@ -38,3 +38,13 @@ PULLS_SAVED = 4
 
 PACED = 4_096
 """Pauses that are remembered: more than there are members to speak with at one time."""
+
+FORMER_LOOK_SECONDS = 30
+"""A stranger's report is looked at so often, in the mean: whether it was a member, and does not know of its removal.
+With the largest groups that reads 264 KiB of manifests, a tenth of a second of a Pi."""
+
+FORMER_LOOKS_SAVED = 8
+"""How many are looked at at once after a silence: who was removed reports every ten minutes."""
+
+REMOVAL_MANIFESTS = 8
+"""Manifests that one look reads, towards the removal: of more, the next ones when the device has these."""

@@ -13,6 +13,8 @@ from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.rates import TokenBucket
 from covey.core.link.send_window import Jitter
 from covey.limits.heads import (
+    FORMER_LOOK_SECONDS,
+    FORMER_LOOKS_SAVED,
     HEADS_DELAY_US,
     HEADS_PER_SECOND,
     HEADS_SAVED,
@@ -74,6 +76,8 @@ class HeadsPacing:
     quick_rounds: int = 0
     """How many more of these follow quickly, as a group was in conflict."""
     reports: TokenBucket = field(default_factory=lambda: TokenBucket(HEADS_PER_SECOND, HEADS_SAVED))
+    former_looks: TokenBucket = field(default_factory=lambda: TokenBucket(1, FORMER_LOOKS_SAVED * FORMER_LOOK_SECONDS))
+    """For reports by devices that share no group with this one: each costs the reading of manifests."""
     _rests_until_us: int = 0
     _pulls: dict[GroupId, TokenBucket] = field(default_factory=dict)
 

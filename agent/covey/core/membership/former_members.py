@@ -5,6 +5,7 @@
    report of a former member, which names a group of which a manifest here lists it. Nothing else that it says is heard.
 3. It is told as often as `pacing.py` says, and not while a control message waits for it. Those whom only what is void
    has let in are no former members: an ex-member may have made them up.
+4. To find out who was one costs the reading of manifests: that is done for so many reports of strangers in a time.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from covey.core.group.manifest import Member, read_manifest
 from covey.core.group.messages import Bundle, GroupSend, first_within
 from covey.core.ids import DeviceKey
 from covey.core.link.carriage import Carriage
+from covey.core.link.rates import TokenBucket
 from covey.core.membership.groups import Groups
 from covey.core.membership.records import GroupRecords
 from covey.core.now import Now
 from covey.core.wire.heads import GroupHead, HeadsReport
 from covey.core.wire.message import Message, MessageType
-from covey.errors import NotAMemberError
-from covey.limits.group import BUNDLE_MANIFESTS
+from covey.errors import NotAMemberError, RateError
+from covey.limits.group import BUNDLE_BYTES
+from covey.limits.heads import FORMER_LOOK_SECONDS, REMOVAL_MANIFESTS
 
 MaySay = Callable[[tuple[object, ...], DeviceKey, bytes, int], bool]
 """Says whether something (the key) may go to a device now, as what it is about stands; and notes that it does."""
@@ -37,20 +40,30 @@ class FormerMembers:
     """Tells devices that were removed, whoever removed them."""
 
     def __init__(
-        self, own: DeviceKey, groups: Groups, records: GroupRecords, carriage: Carriage, may_say: MaySay
+        self,
+        own: DeviceKey,
+        groups: Groups,
+        records: GroupRecords,
+        carriage: Carriage,
+        may_say: MaySay,
+        looks: TokenBucket,
     ) -> None:
         self._own = own
         self._groups = groups
         self._records = records
         self._carriage = carriage
         self._may_say = may_say
+        self._looks = looks
 
     def receive(self, message: Message, now: Now) -> list[GroupSend]:
         """Take the report of a device that shares no group with this one; return what tells it of its removal.
 
         Raises:
-            RemoteError: malformed, or it was never a member.
+            RemoteError: malformed, it was never a member, or too many ask (`rate`).
         """
+        if self._looks.wait_us(now.monotonic_us):
+            raise RateError("more reports by strangers than are looked at in this time")
+        self._looks.spend(FORMER_LOOK_SECONDS, now.monotonic_us)
         device, sends, known = message.author, list[GroupSend](), False
         for head in HeadsReport.from_wire(message.body).heads:
             removal = self._removal(head, device)
@@ -81,8 +94,10 @@ class FormerMembers:
             return None
         manifests: list[bytes] = []
         listed: Member | None = None
-        for raw in self._records.manifests_from(head.group_id, head.version, BUNDLE_MANIFESTS):
+        for raw in self._records.manifests_from(head.group_id, head.version, REMOVAL_MANIFESTS):
             manifests.append(raw)
+            if sum(map(len, manifests)) > BUNDLE_BYTES and len(manifests) > 1:
+                break  # the rest when it has these
             member = read_manifest(raw, verify=False).member(device)
             if member is None and listed is not None:
                 break

@@ -107,7 +107,7 @@ class HeadsExchange:
         self._histories = histories
         self._pulls = pulls
         self._carriage = carriage
-        self._former = FormerMembers(own, groups, records.groups, carriage, self._may_say)
+        self._former = FormerMembers(own, groups, records.groups, carriage, self._may_say, pacing.former_looks)
         self._generation = self._rounds_of = self._histories_generation = -1
         self._digests: dict[GroupId, bytes] = {}
         self._said: dict[DeviceKey, GroupId] = {}

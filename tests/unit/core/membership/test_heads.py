@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.core.events import EnvelopeDropped
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.messages import Bundle, pull_from_wire
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
@@ -18,7 +19,7 @@ from covey.core.wire.envelope import seal
 from covey.core.wire.heads import GroupHead, HeadsReport
 from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, read_message, write_message
 from covey.core.wire.sequences import SequenceSet
-from covey.limits.heads import HEADS_PER_SECOND, HEADS_ROUND_US, HEADS_SAVED
+from covey.limits.heads import FORMER_LOOK_SECONDS, FORMER_LOOKS_SAVED, HEADS_PER_SECOND, HEADS_ROUND_US, HEADS_SAVED
 from tests.fleet import Device, admit, carry, found, settled
 
 Make = Callable[..., Device]
@@ -285,6 +286,19 @@ def test_who_was_never_a_member_is_told_nothing(make: Make) -> None:
         _report(stranger, ben, GroupHead(world.group_id, version, b"heads".ljust(16)), asks=True)
     assert _queued(ben, stranger) == []
     assert ben.node.groups.address(stranger.key) is None
+
+
+def test_only_so_many_reports_of_strangers_are_looked_at(make: Make) -> None:
+    """Each costs the reading of manifests; who was removed is told all the same, when its next one comes."""
+    world = Stolen(make)
+    ben, mal = world.ben, world.mal
+    for number in range(3 * FORMER_LOOKS_SAVED):
+        _report(make(f"stranger {number}"), ben, GroupHead(world.group_id, 1, b"heads".ljust(16)), asks=True)
+    codes = [event.code for event in ben.events() if isinstance(event, EnvelopeDropped)]
+    assert codes == ["not_a_member"] * FORMER_LOOKS_SAVED + ["rate"] * 2 * FORMER_LOOKS_SAVED
+    ben.wait(2 * FORMER_LOOK_SECONDS)
+    _report(mal, ben, *mal.node.heads.report(ben.key).heads)
+    assert _queued(ben, mal) == [MessageType.GROUP_MANIFEST]
 
 
 def test_a_member_that_says_one_thing_after_another_is_asked_and_told_at_a_pace(make: Make) -> None:
