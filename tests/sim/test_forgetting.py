@@ -26,7 +26,7 @@ from tests.sim.test_checkpoints import body_of, false_state
 from tests.sim.test_membership import World
 
 _ROUNDS = 10
-_SEEDS_OF_MISTAKES = (1, 2, 3)
+_SEEDS_OF_MISTAKES = (1, 2, 3, 6, 9)
 
 
 class Forgetter(Elector):
