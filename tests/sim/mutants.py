@@ -291,17 +291,6 @@ def _control_or_not(outbox: Outbox, recipient: DeviceKey, after: Place, limit: i
 _queued = Outbox.queued
 
 
-def _at_every_answer(link: SendLink, received: SequenceSet, now_us: int) -> bool:
-    """Set the retry time back whatever was acknowledged, measured or not."""
-    freed = _take_acknowledgement(link, received, now_us)
-    if freed:
-        link._retry_us = link._base_retry_us()
-    return freed
-
-
-_take_acknowledgement = SendLink.receive_acknowledgement
-
-
 def _in_any_epoch(state: Any, epoch: int, group_id: Any, action: Action, target: DeviceKey, votes: list[Vote]) -> Any:
     """Count votes to keep somebody out whenever they were cast."""
     since = policy_module.target_since(state, epoch, action, target)
@@ -336,7 +325,6 @@ def _secret_for_all(spreading: Spreading, _before: Any, manifest: Any, news: Any
 
 
 _OF_A_FORMER_MEMBER, _OF_A_LOSS, _OF_AN_INSIDER, _OF_A_LOSS_AND_RIVALS, _OF_A_LOSS_AND_A_COPY = 4, 18, 6, 161, 2_917
-_OF_A_SLOW_RELAY = 21_005
 
 
 def _nothing(*_arguments: object, **_named: object) -> None:
@@ -348,11 +336,6 @@ MUTANTS = (
     Mutant("no timed resend", {(SendLink, "handle_deadline"): _nothing, (SendLink, "next_deadline"): _nothing}),
     Mutant("acknowledge before the commit", {(Runtime, "_take"): _acknowledge_before_commit}),
     Mutant("acknowledge before the landing", {(ReceiveLink, "take"): _take_as_landed}),
-    Mutant(
-        "whatever is acknowledged sets the retry time back",
-        {(SendLink, "receive_acknowledgement"): _at_every_answer},
-        _OF_A_SLOW_RELAY,
-    ),
     Mutant("no dedup", {(ReceiveLink, "classify"): lambda _link, _link_seq, **_: Arrival.NEW}),
     Mutant("sequences in RAM", {(Outbox, "allocate"): _sequences_in_ram()}),
     Mutant("what another process takes out of a queue is sent for ever", {(Sender, "refresh"): _take_up_what_grew}),
