@@ -48,7 +48,6 @@ from covey.core.membership import authorisation
 from covey.core.membership import membership as membership_module
 from covey.core.membership import voting as voting_module
 from covey.core.membership.addresses import Addresses
-from covey.core.membership.former_members import FormerMembers
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import OpenInvite
 from covey.core.membership.spreading import Spreading
@@ -401,10 +400,9 @@ MUTANTS = (
         {(policy_module, "voted_for"): _in_any_epoch, (voting_module, "voted_for"): _in_any_epoch},
         334,
     ),
-    Mutant("what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 438),
+    Mutant("what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 932),
     Mutant("a destruction is told by its issuer alone", {(Membership, "receive_revoke"): _left_to_its_issuer}),
     Mutant("who is banned gets the next secret", {(Spreading, "of_change"): _secret_for_all}, 48),
-    Mutant("a removal is told by its issuer alone", {(FormerMembers, "receive"): lambda *_: []}, 3_003_620),
     Mutant("what waits in a group outlives it", {(SendQueue, "withdraw_of_group"): _nothing}, 178),
     Mutant("memory follows no commit", {(Database, "after_commit"): _nothing}),
 )
