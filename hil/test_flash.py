@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 import threading
 import tty
 from typing import TYPE_CHECKING
@@ -15,6 +17,7 @@ from covey_boards import flash
 from covey_boards.serial_link import catch_prompt
 from covey_boards.shared.messages import COLLECTOR_FILE, Identity
 from hil.drivers import Driver, UnixPort
+from hil.firmware_files import SHARED
 from tests.command import Here
 from tests.waiting import wait_until
 
@@ -127,6 +130,18 @@ def test_a_board_forgets_its_group_and_keeps_its_identity(plugged_in: PluggedIn)
 def test_the_prompt_of_a_board_without_firmware_is_there_at_once(plugged_in: PluggedIn) -> None:
     assert catch_prompt(plugged_in.port, BAUD)
     assert plugged_in.starts == 1
+
+
+def test_mpremote_installs_the_shim_alone(plugged_in: PluggedIn) -> None:
+    package = SHARED / "package.json"
+    command = [sys.executable, "-m", "mpremote", "connect", plugged_in.port, "resume"]
+    command += ["mip", "install", "--target", ".", str(package)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - mpremote
+    assert done.returncode == 0, done.stdout + done.stderr
+    listed = {name for name, _ in json.loads(package.read_text())["urls"]}
+    assert {path.name: path.read_bytes() for path in plugged_in.flash.iterdir()} == {
+        name: (SHARED / name).read_bytes() for name in listed
+    }
 
 
 def test_a_port_without_a_board_is_told_in_one_line(tmp_path: Path) -> None:

@@ -39,6 +39,10 @@ FUNCTIONS = {
     "hash": nacl.crypto_hash,
     "onetimeauth": nacl.crypto_onetimeauth,
     "stream_xor": nacl.crypto_stream_xor,
+    "core_salsa20": nacl.crypto_core_salsa20,
+    "core_hsalsa20": nacl.crypto_core_hsalsa20,
+    "stream_salsa20_xor": nacl.crypto_stream_salsa20_xor,
+    "hashblocks": nacl.crypto_hashblocks,
 }
 
 

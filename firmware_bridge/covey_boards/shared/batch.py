@@ -24,7 +24,8 @@ _NAME_BYTES_MAX = const(128)
 _UNIT_BYTES_MAX = const(32)
 _HEAD_BYTES = const(90)
 _SERIES_BYTES = const(12)
-_NUMBER_MAX = 1 << 53
+_NUMBER_MAX = 1 << 53  # with decimal places, as they become doubles
+_WHOLE_MAX = 1 << 61
 
 
 class _Range:
@@ -83,7 +84,8 @@ class Batch:
             if not 0 < name_bytes <= _NAME_BYTES_MAX or unit_bytes > _UNIT_BYTES_MAX or not 0 <= key[3] <= 9:
                 raise ValueError("name, unit or scale")
             size += _SERIES_BYTES + name_bytes + unit_bytes
-        if value - value != 0 or kind == DECIMAL and not -_NUMBER_MAX < value < _NUMBER_MAX:
+        most = _NUMBER_MAX if scale else _WHOLE_MAX
+        if value - value != 0 or kind == DECIMAL and not -most < value < most:
             raise ValueError("not finite, or too large")
         decimals = self._decimals + (kind == DECIMAL)
         width = self._numbers.width_with(value) if kind == DECIMAL else 8

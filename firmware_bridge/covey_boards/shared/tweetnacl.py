@@ -5,6 +5,7 @@
 
 Lengths follow PyNaCl, not C: no leading zeros, a box is 16 bytes longer than its message. What C answers with -1
 raises `CryptoError` here, one and the same for every reason; arguments of a wrong length raise `ValueError`.
+Bytes are `bytes`, `bytearray` or a `memoryview` of them, on CPython and on boards; all else raises `TypeError`.
 
 Who computes:
 
@@ -67,8 +68,14 @@ def randombytes(n):
     return _urandom(n)
 
 
+def _checked(data):
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError("bytes expected")
+    return data
+
+
 def _check(data, length):
-    if len(data) != length:
+    if len(_checked(data)) != length:
         raise ValueError("%d bytes expected, not %d" % (length, len(data)))
 
 
@@ -92,7 +99,7 @@ def crypto_scalarmult_base(n):
 def crypto_secretbox(message, nonce, key):
     """Return the box, 16 bytes longer than the message; nonce 24 bytes, key 32 bytes."""
     _check_all((nonce, 24), (key, 32))
-    return _backend.secretbox(message, nonce, key)
+    return _backend.secretbox(_checked(message), nonce, key)
 
 
 def crypto_secretbox_open(box, nonce, key):
@@ -102,7 +109,7 @@ def crypto_secretbox_open(box, nonce, key):
         CryptoError: it did not open.
     """
     _check_all((nonce, 24), (key, 32))
-    message = _backend.secretbox_open(box, nonce, key) if len(box) >= 16 else None
+    message = _backend.secretbox_open(box, nonce, key) if len(_checked(box)) >= 16 else None
     if message is None:
         raise CryptoError("refused")
     return message
@@ -145,7 +152,7 @@ def crypto_sign_seed_keypair(seed):
 def crypto_sign_detached(message, secret):
     """Return the 64-byte signature alone; secret key 64 bytes."""
     _check(secret, 64)
-    return _backend.sign_detached(message, secret)
+    return _backend.sign_detached(_checked(message), secret)
 
 
 def crypto_sign_verify_detached(signature, message, public):
@@ -155,7 +162,8 @@ def crypto_sign_verify_detached(signature, message, public):
         CryptoError: it does not.
     """
     _check(public, 32)
-    if len(signature) != 64 or not _backend.sign_verify_detached(signature, message, public):
+    _checked(message)
+    if len(_checked(signature)) != 64 or not _backend.sign_verify_detached(signature, message, public):
         raise CryptoError("refused")
 
 
@@ -164,17 +172,19 @@ def crypto_sign_verify_detached(signature, message, public):
 
 def crypto_hash(message):
     """Return the SHA-512 hash, 64 bytes."""
-    return _backend.sha512(message)
+    return _backend.sha512(_checked(message))
 
 
 def __getattr__(name):
-    """Give the functions of `tweetnacl_rest`, which boards seldom need, and so load late."""
-    if not name.startswith("crypto_"):
-        raise AttributeError(name)
-    gc.collect()  # or loading would scatter the heap
-    try:
-        from . import tweetnacl_rest as rest
-    except ImportError:
-        import tweetnacl_rest as rest
-    rest.nacl = sys.modules[__name__]
-    return getattr(rest, name)
+    """Give what `tweetnacl_rest` and `tweetnacl_core` have, which boards seldom need, and so load late."""
+    if name.startswith("crypto_"):
+        for late in ("tweetnacl_rest", "tweetnacl_core"):
+            gc.collect()  # or loading would scatter the heap
+            if "." in __name__:
+                module = __import__(__name__.rsplit(".", 1)[0] + "." + late, None, None, ("*",))
+            else:
+                module = __import__(late)
+            module.nacl = sys.modules[__name__]
+            if hasattr(module, name):
+                return getattr(module, name)
+    raise AttributeError(name)

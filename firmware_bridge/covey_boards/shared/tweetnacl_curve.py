@@ -19,9 +19,9 @@ except ImportError:
 _DOUBLE = b"^AH\x01^BI\x01^CJ\x01+CCC+DAB+EHI^EE\x01-EDE-GAB+FCG*HEF*IGD*JFG*KED"
 _ADD_POINT = b"-AIH*AAM+BIH*BBL*CKN+DJJ-EBA-FDC+GDC+BBA*HEF*IGB*JFG*KEB"
 
-# Registers for the ladder (RFC 7748, section 5): H I = x2, z2; J K = x3, z3; L = x1; M = 121665; P zero. A B C D E as
-# there, AA and BB in A and B.
-_LADDER_STEP = b"+AHI-BHI+CJK-DJK*DDA*CCB+JDC^JJ\x01-KDC^KK\x01*KKL^AA\x01^BB\x01*HAB-EAB*FEM+FFA*IEF"
+# Registers for the ladder (RFC 7748, section 5): H I = x2, z2; J K = x3, z3; L = x1; P zero. A B C D E as there, AA and
+# BB in A and B. F is AA + 121665 E in three sums: 121665 is -15 (39 (1 - 209) + 1).
+_LADDER_STEP = b"+AHI-BHI+CJK-DJK*DDA*CCB+JDC^JJ\x01-KDC^KK\x01*KKL^AA\x01^BB\x01*HAB-EAB\xfdFEE\x05FEF\x3bFAF*IEF"
 
 # From A: B = A^(2^250 - 1), C = A^11.
 _POWER_250 = b"^CA\x01^BC\x02*BAB*CCB^DC\x01*BBD^DB\x05*BDB^DB\x0a*DDB^ED\x14*DED^DD\x0a*BDB^DB\x32*DDB^ED\x64*DED^DD\x32*BDB"
@@ -29,7 +29,6 @@ _FINISH_INVERSE = b"^BB\x05*BBC"  # B = A^(p - 2)
 _FINISH_ROOT = b"^BB\x02*BBA"  # B = A^((p - 5) / 8)
 
 _ONE = b"\x01" + bytes(31)
-_A24 = b"\x41\xdb\x01" + bytes(29)  # 121665
 _D = b"\xa3\x78\x59\x13\xca\x4d\xeb\x75\xab\xd8\x41\x41\x4d\x0a\x70\x00\x98\xe8\x79\x77\x79\x40\xc7\x8c\x73\xfe\x6f\x2b\xee\x6c\x03\x52"
 _SQRT_M1 = b"\xb0\xa0\x0e\x4a\x27\x1b\xee\xc4\x78\xe4\x2f\xad\x06\x18\x43\x2f\xa7\xd7\xfb\x3d\x99\x00\x4d\x2b\x0b\xdf\xc1\x4f\x80\x24\x83\x2b"
 
@@ -42,7 +41,7 @@ def _run(mem, *programs):
 def scalarmult(n, p):
     """Return n (clamped here) times the point with coordinate p, as 32 bytes; all zeros for a point of small order."""
     mem = field.memory()
-    for register, value in (("H", _ONE), ("J", p), ("K", _ONE), ("L", p), ("M", _A24)):
+    for register, value in (("H", _ONE), ("J", p), ("K", _ONE), ("L", p)):
         field.load(mem, register, value)
     first, second = field.window(mem, "H", 2), field.window(mem, "J", 2)
     swapped = 0
@@ -94,7 +93,8 @@ def _base_point_times(scalar):
 def _encode(mem):
     """Return the point's 32 bytes (RFC 8032, section 5.1.2)."""
     x = _quotient(mem, b"+AJP", b"*AHB")
-    y = bytearray(_quotient(mem, b"+AJP", b"*AIB"))
+    field.run(mem, b"*AIB")  # B still is 1 / Z
+    y = bytearray(field.store(mem, "A"))
     y[31] |= (x[0] & 1) << 7
     return bytes(y)
 

@@ -6,6 +6,7 @@ than 2^31: nothing overflows, and no instruction has an order to respect. 20 x 1
 
 A program is readable bytes, four to an instruction: operation, result, operands. Registers are the letters A to S:
 b"*CAB" multiplies A and B into C, b"+CAB" adds, b"-CAB" subtracts, and b"^CA\x05" squares A five times into C.
+Any other operation n adds 44 - n times B to A, as + and - do: at most 211 times, so that no carry outgrows its limbs.
 
 No branch and no address depends on the value of an element. The multiplier of a Cortex-M0, M3 or M4 takes the same
 time for all 32-bit factors; check that of another core before you trust it with secrets.

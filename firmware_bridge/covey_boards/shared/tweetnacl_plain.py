@@ -58,7 +58,7 @@ def hsalsa20(key, block):
 def salsa20_xor(data, nonce, key):
     """Add the Salsa20 stream of an 8-byte nonce and a 32-byte key to the bytearray `data`, in place."""
     for start in range(0, len(data), 64):
-        x = _salsa20_input(key, nonce + (start >> 6).to_bytes(8, "little"))
+        x = _salsa20_input(key, bytes(nonce) + (start >> 6).to_bytes(8, "little"))
         y = x[:]
         _salsa20_rounds(y)
         stream = b"".join([((a + b) & 0xFFFFFFFF).to_bytes(4, "little") for a, b in zip(x, y)])

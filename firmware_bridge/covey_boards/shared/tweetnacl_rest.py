@@ -62,6 +62,7 @@ def crypto_sign_open(signed, public):
     Raises:
         CryptoError: the signature does not hold.
     """
+    signed = bytes(nacl._checked(signed))
     message = signed[64:]
     nacl.crypto_sign_verify_detached(signed[:64], message, public)
     return message
@@ -70,7 +71,7 @@ def crypto_sign_open(signed, public):
 def crypto_onetimeauth(message, key):
     """Return the 16-byte Poly1305 tag; a key (32 bytes) must never serve two messages."""
     nacl._check(key, 32)
-    return nacl._backend.onetimeauth(message, key)
+    return nacl._backend.onetimeauth(nacl._checked(message), key)
 
 
 def crypto_onetimeauth_verify(tag, message, key):
@@ -79,7 +80,7 @@ def crypto_onetimeauth_verify(tag, message, key):
     Raises:
         CryptoError: it does not.
     """
-    if len(tag) != 16 or not nacl._backend.verify_16(crypto_onetimeauth(message, key), tag):
+    if len(nacl._checked(tag)) != 16 or not nacl._backend.verify_16(crypto_onetimeauth(message, key), tag):
         raise nacl.CryptoError("refused")
 
 
@@ -91,7 +92,7 @@ def crypto_stream(length, nonce, key):
 def crypto_stream_xor(message, nonce, key):
     """Return the message under the XSalsa20 stream; nobody notices if it is changed on the way."""
     nacl._check_all((nonce, 24), (key, 32))
-    return nacl._backend.stream_xor(message, nonce, key)
+    return nacl._backend.stream_xor(nacl._checked(message), nonce, key)
 
 
 def crypto_verify_16(x, y):

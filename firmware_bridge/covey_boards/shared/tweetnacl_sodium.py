@@ -9,12 +9,19 @@ from .tweetnacl_soft import onetimeauth, stream_xor  # noqa: F401
 
 IMPLEMENTATION = "libsodium"
 
-scalarmult_base = bindings.crypto_scalarmult_base
-secretbox = bindings.crypto_secretbox
-sha512 = bindings.crypto_hash
-sign_seed_keypair = bindings.crypto_sign_seed_keypair
+
+def _of_bytes(function):
+    """PyNaCl takes `bytes` alone, a board every buffer."""
+    return lambda *arguments: function(*[bytes(argument) for argument in arguments])
 
 
+scalarmult_base = _of_bytes(bindings.crypto_scalarmult_base)
+secretbox = _of_bytes(bindings.crypto_secretbox)
+sha512 = _of_bytes(bindings.crypto_hash)
+sign_seed_keypair = _of_bytes(bindings.crypto_sign_seed_keypair)
+
+
+@_of_bytes
 def scalarmult(n, p):
     """Return n times p, or zeros for a point of small order, as TweetNaCl would."""
     try:
@@ -23,6 +30,7 @@ def scalarmult(n, p):
         return bytes(32)
 
 
+@_of_bytes
 def box_beforenm(public, secret):
     """Return the key of a box, or None for a point of small order."""
     try:
@@ -31,6 +39,7 @@ def box_beforenm(public, secret):
         return None
 
 
+@_of_bytes
 def secretbox_open(box, nonce, key):
     """Return the message, or None where the tag does not fit."""
     try:
@@ -39,11 +48,13 @@ def secretbox_open(box, nonce, key):
         return None
 
 
+@_of_bytes
 def sign_detached(message, secret):
     """Return the 64-byte signature."""
     return bindings.crypto_sign(message, secret)[:64]
 
 
+@_of_bytes
 def sign_verify_detached(signature, message, public):
     """Say whether a signature holds."""
     try:
@@ -53,6 +64,7 @@ def sign_verify_detached(signature, message, public):
     return True
 
 
+@_of_bytes
 def verify_16(x, y):
     """Say whether 16 bytes are equal, in time that does not depend on where they differ."""
     return bindings.sodium_memcmp(x, y)

@@ -75,6 +75,7 @@ def test_messages_go_both_ways(board: PtyBoard, owner: Owner) -> None:
     assert statistics["opened"] == 1
 
 
+@pytest.mark.slow
 def test_a_message_is_not_released_before_it_is_acknowledged(board: PtyBoard, owner: Owner) -> None:
     until(lambda: owner.look(acknowledge=False) or owner.messages)
     until(lambda: board.board.link.statistics.busy_received)
@@ -99,6 +100,7 @@ def test_what_waits_for_a_board_has_a_bound(board: PtyBoard, owner: Owner) -> No
     assert not taken[-1]
 
 
+@pytest.mark.slow
 def test_a_board_that_is_plugged_in_again(board: PtyBoard, owner: Owner) -> None:
     owner.until(lambda: owner.messages)
     board.unplug()
@@ -111,6 +113,7 @@ def test_a_board_that_is_plugged_in_again(board: PtyBoard, owner: Owner) -> None
     assert owner.link.statistics()["messages_received"] == 2
 
 
+@pytest.mark.slow
 def test_an_acknowledgement_for_a_port_that_was_lost_releases_nothing(board: PtyBoard, owner: Owner) -> None:
     held: list[SerialMessage] = []
 
@@ -132,6 +135,7 @@ def test_an_acknowledgement_for_a_port_that_was_lost_releases_nothing(board: Pty
     until(lambda: board.board.link.statistics.messages_sent == sent + 1)
 
 
+@pytest.mark.slow
 def test_a_board_under_another_name(board: PtyBoard, tmp_path: Path) -> None:
     ports = [replace(_PICO, device=str(board.port))]
     link = SerialPortLink(str(board.port), attached=lambda: list(ports))
@@ -156,6 +160,7 @@ def test_a_port_is_opened_alone(board: PtyBoard, owner: Owner) -> None:
     second.link.stop()
 
 
+@pytest.mark.slow
 def test_noise_and_damage_lose_nothing(tmp_path: Path) -> None:
     rng = random.Random(6)
 

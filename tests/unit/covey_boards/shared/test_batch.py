@@ -43,13 +43,20 @@ def test_a_full_batch_is_read_whole_and_within_its_bound(seed: int) -> None:
     }
 
 
+def test_a_boards_counter_comes_out_as_it_went_in() -> None:
+    batch, taken = Batch(), [0, 2**53 + 1, 2**61 - 1, 1 - 2**61]
+    assert all(batch.add("ticks", "", 0, number, 1) for number in taken)
+    assert [value for *_, value in read_telemetry(batch.body(1, BOOT_ID, 0, 3, 3))[1].readings()] == taken
+
+
 @pytest.mark.parametrize(
     ("name", "scale", "value"),
     [
         ("", 0, 1),
         ("x" * 129, 0, 1),
         ("x", 10, 1),
-        ("x", 0, 1 << 53),
+        ("x", 0, 1 << 61),
+        ("x", 1, 1 << 53),
         ("x", None, float("nan")),
         ("fine", 0, 21.5),
         ("fine", 0, "21"),

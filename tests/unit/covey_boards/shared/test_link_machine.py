@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from covey_boards.shared import framing, link_machine
 from covey_boards.shared.link_machine import Delivered, Link, LinkDown, LinkUp, Message
 from hil import link_simulation
+from tests.examples import examples
 
 
 def events(link: Link) -> list[object]:
@@ -259,7 +260,7 @@ def test_any_bytes_leave_both_ends_running_and_in_step(pieces: list[bytes]) -> N
     assert Delivered(number) in events(a)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 65_535), st.sampled_from([0, 10, 50, 100, 300]), st.integers(0, 4))
 def test_whole_lives_on_a_bad_line(seed: int, permille: int, resets: int) -> None:
     link_simulation.simulate(seed, permille=permille, resets=resets)
