@@ -15,6 +15,7 @@ BENCHES = {
     "outage": "envelopes sent for each message of a backlog, after an hour without the relay or the recipient",
     "ingest": "readings/s from a vault into Spark, against Spark's own JSON and Parquet sources",
     "vault_growth": "what a micro-batch costs as a vault grows to 100,000 segments, and its devices to 100,000",
+    "table_growth": "what a micro-batch costs the driver after 1,000 and after 1,000,000 of them",
     "manifests": "size and accept time of group manifests; a merge against a perfect broadcast",
     "history": "taking 10,000 operations of 100 authors; catching up, against git fetch",
     "catch_up": "a reading's way to the vault beside a catch-up of 10,000 operations, p99, against alone",

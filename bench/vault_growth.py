@@ -5,7 +5,9 @@
    and the segments is read, and only the folder of manifests is listed.
 2. State: what `dedup` keeps of 100,000 devices, and the seconds for comparing one message of each with it and for
    taking these in. A third of the messages leave a hole behind them, so that every device comes to its 16 ranges.
-3. Gaps: the seconds for taking in a message of each of 100,000 devices where its numbers go on, where each leaves out
+3. Boards: what `dedup` keeps of 20,000 boards that began a new incarnation 100 times each, and the seconds that a
+   micro-batch of 100 messages then takes, and one in which all of them begin once more.
+4. Gaps: the seconds for taking in a message of each of 100,000 devices where its numbers go on, where each leaves out
    one, and where each brings what it had left out.
 """
 
@@ -58,6 +60,7 @@ INCARNATION = Incarnation(bytes(8))
 TRIES = 15
 
 DEVICES = 100_000
+BOARDS, BOOTS = 20_000, 100
 BATCHES = 50
 
 
@@ -65,6 +68,7 @@ def main() -> None:
     """Run and print."""
     print_growth()
     print_state()
+    print_boards()
     print_gaps()
 
 
@@ -199,8 +203,37 @@ def print_state() -> None:
     )
 
 
-def print_gaps() -> None:
+def print_boards() -> None:
     """Measure and print point 3."""
+    rng = np.random.default_rng(1)
+    authors = pa.array([rng.bytes(32).hex() for _ in range(BOARDS)])
+    first, zeros = pa.array(np.ones(BOARDS, np.int64)), pa.array(np.zeros(BOARDS, np.int32))
+    with tempfile.TemporaryDirectory(prefix="covey-bench-") as work:
+        tables = Path(work)
+        (tables / "readings").mkdir()
+
+        def spent(number: int, boards: int, incarnations: pa.Array) -> float:
+            names = ["author", "incarnation", "seq", "index", "boot", "batch_number"]
+            rows = pa.table([authors, incarnations, first, zeros, incarnations, first], names).slice(0, boards)
+            staged = tables / f"staged-{number}"
+            staged.mkdir()
+            pq.write_table(rows, staged / "part-0.parquet", compression="zstd")
+            began = time.process_time()
+            assert dedup.find(tables, staged, number - 1).copies == 0
+            staged.rename(tables / "readings" / f"batch={number}")
+            dedup.update(tables, number)
+            return time.process_time() - began
+
+        for boot in range(BOOTS):
+            all_begin = spent(boot, BOARDS, pa.array([rng.bytes(8).hex() for _ in range(BOARDS)]))
+        few = spent(BOOTS, 100, pa.array([rng.bytes(8).hex() for _ in range(BOARDS)]))
+        size = dedup.path_in(tables).stat().st_size
+    print(f"boards   {BOARDS:,} with {BOOTS} incarnations each: {size / 1e6:.1f} MB, {size / BOARDS:.0f} bytes each")
+    print(f"boards   100 messages {few:.2f} s of CPU; {BOARDS:,} that begin once more {all_begin:.2f} s", flush=True)
+
+
+def print_gaps() -> None:
+    """Measure and print point 4."""
     rng = np.random.default_rng(1)
     links = [pa.array([rng.bytes(size).hex() for _ in range(DEVICES)]) for size in (32, 8)]
     same = [pa.repeat("collector", DEVICES), pa.repeat(NOW_US, DEVICES).cast(TIMESTAMP), pa.repeat(0, DEVICES)]

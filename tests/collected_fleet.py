@@ -36,6 +36,7 @@ class CollectedFleet:
             self.authors = [Author(self.collector, seed) for seed in range(2, 2 + count)]
             for first in range(0, count, _IN_A_GROUP):
                 group = create_group(device, ("collector",), "admin-invites")
+                self.group_id = group.group_id.hex()
                 self._let_in(device, group, range(first, min(first + _IN_A_GROUP, count)))
             self._note_presence(device)
             for place in range(rounds):

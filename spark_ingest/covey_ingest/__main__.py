@@ -42,6 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _ingest(options: argparse.Namespace) -> None:
     if options.publish and options.sink != "delta":
         raise UsageError("what is published are Delta tables", hint="add --sink delta")
+    if options.merge_files and options.sink == "delta":
+        raise UsageError("Delta tables merge small files by themselves", hint="leave out --merge-files")
     reporter, stop = _Console(options), threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -62,6 +64,7 @@ def _ingest(options: argparse.Namespace) -> None:
         segments_per_trigger=options.max_segments_per_trigger,
         bytes_per_trigger=options.max_bytes_per_trigger,
         sink=Sink(options.sink),
+        merge_files=options.merge_files,
         publish=options.publish,
         on_published=reporter.published,
         stop=stop,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from covey.core.telemetry.batch import Batch, Column, Kind, Layout
+from covey.core.telemetry.batch import EXACT, Batch, Column, Kind, Layout
 from covey.errors import MalformedError
 
 Integers = npt.NDArray[np.int64]
@@ -39,6 +39,8 @@ class Values:
 
     shape: Shape
     numbers: Doubles
+    wholes: list[Integers]
+    """Of each batch the numbers that no double holds, and 0 for each other one; empty where there are none."""
     texts: list[list[str]]
     data: list[list[bytes]]
 
@@ -91,7 +93,8 @@ def batch_values(batches: Sequence[Batch]) -> Values:
     counts = batches[0].layout.counts
     decimals, whole = shape.booleans
     numbers = np.empty((len(batches), whole + counts[Kind.FLOAT]), np.float64)
-    numbers[:, :whole] = column_integers([batch.numbers for batch in batches])
+    integers = column_integers([batch.numbers for batch in batches])
+    numbers[:, :whole] = integers
     if shape.powers is not None:
         np.divide(numbers[:, :decimals], shape.powers, out=numbers[:, :decimals])
     if counts[Kind.FLOAT]:
@@ -104,6 +107,7 @@ def batch_values(batches: Sequence[Batch]) -> Values:
     return Values(
         shape,
         numbers,
+        _wholes(integers[:, :decimals], shape.powers),
         [[text for text in batch.texts[:texts] if isinstance(text, str)] for batch in batches],
         [[value for value in batch.texts[texts:] if isinstance(value, bytes)] for batch in batches],
     )
@@ -150,6 +154,17 @@ def _make_shape(layout: Layout) -> Shape:
         powers if any(entry.scale for entry in scaled) else None,
         (decimals, decimals + layout.counts[Kind.BOOLEAN]),
     )
+
+
+def _wholes(integers: Integers, powers: Doubles | None) -> list[Integers]:
+    """Return of each row the whole numbers that a double may not hold, or nothing."""
+    none = np.empty(0, np.int64)
+    if not integers.size or (integers.max() < EXACT and integers.min() > -EXACT):
+        return [none] * len(integers)
+    large = (integers >= EXACT) | (integers <= -EXACT)
+    if powers is not None:
+        large &= powers == 1
+    return [np.where(of, row, 0) if of.any() else none for row, of in zip(integers, large, strict=True)]
 
 
 def _floats(planes: Sequence[bytes]) -> Doubles:

@@ -3,8 +3,8 @@
     readings/_delta_log/       the log; so for losses and quarantine
     readings/batch=N/*.parquet the files of micro-batch N, as executors wrote them: no reading passes the driver
     readings/*.parquet         small files of many micro-batches, merged
-    devices/_delta_log/        the same for what is replaced whole (and gaps/), at most once a minute and when the
-                               ingest ends
+    devices/_delta_log/        the same for what is replaced whole (and gaps/, clocks/), at most once a minute and when
+                               the ingest ends
 
 All of it lies in one location: the folder of the working tables, or an object store (`table_locations`).
 
@@ -13,13 +13,19 @@ All of it lies in one location: the folder of the working tables, or an object s
    at once: the library refuses the second by its `txn`.
 2. The log follows the folders: whatever it lacks is added, in order. So Parquet tables become Delta tables at any time.
    They do not turn back: merged files and the small ones lie beside each other until the latter are old enough.
-3. Every `BATCHES_PER_MERGE` micro-batches small files are merged, those of one magnitude into the next, so that a
-   reading is written anew a few times in all; what was replaced a week ago is deleted.
+3. Every `BATCHES_PER_MERGE` commits small files are merged, those of one magnitude into the next, so that a
+   reading is written anew a few times in all; what was replaced a day ago is deleted, with its folder.
 4. A column that files have and the table lacks is added to the table. One that the table has and files lack is null.
 5. Micro-batch N of any table is added where readings/batch=N exists: before, it may still be written anew. Readings are
    added last: what their log has of N, it has of all tables.
 6. The last micro-batch that the log names is there. If not, these are an older copy of the tables, and their next one
    would be taken for another; or what the log names was merged with what it lacks (`merging`). They are refused.
+7. What a micro-batch costs does not grow with their number. The log of a folder keeps `VERSIONS_KEPT` commits before
+   its newest checkpoint, since the library looks at each file of it several times a commit; in an object store it
+   keeps what the library keeps. Folders are listed when the ingest starts. Checkpoints are made when what is old has
+   been deleted, not before: they no longer name it.
+8. Readings whose boot's clock becomes known later are rewritten in one commit (`clock_repair`), which carries the
+   micro-batch that told. Only files are looked at that have rows of when collectors had the doubtful messages.
 """
 
 from __future__ import annotations
@@ -31,16 +37,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from covey.adapters.objects.cloud import brief
 from covey.errors import ConfigurationError, StorageError
+from covey_ingest.clock_repair import rebase
+from covey_ingest.committed import committed_after, is_committed, listed
 from covey_ingest.file_statistics import statistics
 from covey_ingest.state_file import read_state
 from covey_ingest.table_locations import Folder, TableLocation, open_table
 
 if TYPE_CHECKING:
-    from deltalake import CommitProperties, DeltaTable
+    from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
     from deltalake.transaction import AddAction, RemoveAction
 
 BATCHES_PER_MERGE = 64
@@ -48,7 +57,11 @@ MAGNITUDES = (1024 * 1024, 16 * 1024 * 1024, 128 * 1024 * 1024)
 """Bytes that files grow to by merging, one after the other."""
 
 STATE_SECONDS = 60.0
-_KEPT_HOURS = 168
+_KEPT_HOURS = 24
+"""Of files that merging has replaced: how long a reader may read on with what it found in the log."""
+
+_PROPERTIES = {"delta.deletedFileRetentionDuration": f"interval {_KEPT_HOURS + 1} hours"}
+"""How long checkpoints name what was replaced: until it has been deleted, and hardly longer."""
 _STATE_KEPT_HOURS = 1
 
 
@@ -75,6 +88,9 @@ class DeltaLog:
         self._location = location or Folder(root)
         self._open: dict[str, DeltaTable] = {}
         self._has: dict[str, int] = {}
+        self._newest: int | None = None
+        self._rebased: int | None = None
+        self._checkpoints: dict[str, int] = {}
         self._states_at = float("-inf")
 
     @property
@@ -82,15 +98,19 @@ class DeltaLog:
         """Nothing of the tables is to be merged but by the log."""
         return -1
 
-    def publish(self, *, last: bool = False) -> None:
+    def publish(self, newest: int | None = None, *, last: bool = False) -> None:
         """Bring the logs up to the committed micro-batches; tables that are replaced whole not each time, but at last.
+
+        `newest` is the last micro-batch that is committed, where that is known.
 
         Raises:
             ConfigurationError: the tables are older than the log (rule 6).
             StorageError: a log refused.
         """
-        for number in self.missing():
+        self._newest = self._newest if newest is None else newest
+        for number in self.missing(self._newest):
             self.add(number)
+        self.rebase()
         self.replace_states(last=last)
 
     def close(self, *, whole: bool) -> None:
@@ -102,8 +122,8 @@ class DeltaLog:
         if whole:
             self.publish(last=True)
 
-    def missing(self) -> list[int]:
-        """Return the committed micro-batches that a log lacks, in order.
+    def missing(self, newest: int | None = None) -> list[int]:
+        """Return the committed micro-batches that a log lacks, in order; `newest` as for `publish`.
 
         Raises:
             CoveyError: as `publish`.
@@ -111,15 +131,14 @@ class DeltaLog:
         with self._storage_errors():
             for table in self._open.values():
                 table.update_incremental()
-            committed = batches(self._root)
-            newest = self._done("readings")
-            if newest not in {-1, *committed}:
+            done = self._done("readings")
+            if done >= 0 and not is_committed(self._root, done):
                 raise ConfigurationError(
                     f"the log of {self._location.uri('readings')} is ahead of the tables at {self._root}, which lack "
-                    f"its micro-batch {newest}",
+                    f"its micro-batch {done}",
                     hint="give new tables, a new checkpoint and another location: the vault holds all of it",
                 )
-            return sorted(number for number in committed if number > newest)
+            return committed_after(self._root, done, newest)
 
     def add(self, number: int) -> None:
         """Add a micro-batch to each log that lacks it.
@@ -132,6 +151,27 @@ class DeltaLog:
                 files = [] if is_state else self._files(name, number)
                 if files and number > self._done(name):
                     self._add(name, number, files)
+
+    def rebase(self) -> None:
+        """Repair times of readings that stand in the log, of boots whose clock has become known (rule 8).
+
+        Raises:
+            StorageError: the log refused.
+        """
+        state, _ = read_state(_state(self._root / "clocks"), pa.schema([("known_batch", pa.int64())]))
+        with self._storage_errors():
+            table = self._table("readings") if len(state) else None
+            if table is None:
+                return
+            if self._rebased is None:
+                done = table.transaction_version(f"{self._ingest}-clocks")
+                self._rebased = -1 if done is None else done
+            is_new = (pc.field("known_batch") > self._rebased) & (pc.field("known_batch") <= self._done("readings"))
+            due = state.filter(is_new & pc.field("doubtful_from").is_valid())
+            if len(due):
+                self._rebased = pc.max(due["known_batch"]).as_py()
+                rebase(table, due, self._named(self._rebased, "-clocks"), _bare())
+                table.update_incremental()
 
     def replace_states(self, *, last: bool) -> None:
         """Write the tables that are replaced whole, if they are due or it is for the last time.
@@ -163,6 +203,7 @@ class DeltaLog:
         except BaseException as error:
             self._open.clear()
             self._has.clear()
+            self._rebased = None
             if isinstance(error, DeltaError | OSError):
                 raise StorageError(f"the Delta tables at {self._location.uri('')} refused: {brief(error)}") from error
             raise
@@ -173,7 +214,30 @@ class DeltaLog:
             if table is None:
                 return None
             self._open[name] = table
+            if name not in self._checkpoints:
+                self._checkpoints[name] = 0
+                self._begin(table, name)
         return self._open[name]
+
+    def _begin(self, table: DeltaTable, name: str) -> None:
+        """Clear away what an earlier run, or an earlier version, has left of a table."""
+        is_state = _state(self._root / name).exists()
+        if not is_state and _PROPERTIES.items() - table.metadata().configuration.items():
+            table.alter.set_table_properties(_PROPERTIES)
+        self._clean(table, name, _STATE_KEPT_HOURS if is_state else _KEPT_HOURS)
+        self._location.tidy(name)
+
+    def _clean(self, table: DeltaTable, name: str, kept_hours: int) -> None:
+        """Delete what was replaced so long ago, and now and then commits that a checkpoint stands for (rule 7)."""
+        gone = table.vacuum(
+            kept_hours, dry_run=False, enforce_retention_duration=False, post_commithook_properties=_bare()
+        )
+        table.update_incremental()
+        self._location.remove_empty(name, gone, self._done(name))
+        if table.version() - self._checkpoints.get(name, 0) >= BATCHES_PER_MERGE:
+            table.create_checkpoint()
+            self._location.trim(table, name)
+            self._checkpoints[name] = table.version()
 
     def _done(self, name: str) -> int:
         """Return the last micro-batch that a log has, or -1."""
@@ -186,18 +250,25 @@ class DeltaLog:
     def _add(self, name: str, number: int, files: list[Path]) -> None:
         table = self._widened(name, _nullable(pq.read_schema(files[0])))
         actions: list[AddAction | RemoveAction] = [self._addition(name, file) for file in files]
-        table.create_write_transaction(actions, "append", table.schema(), commit_properties=self._named(number))
+        schema, named, hooks = table.schema(), self._named(number), _bare()
+        table.create_write_transaction(
+            actions, "append", schema, commit_properties=named, post_commithook_properties=hooks
+        )
         self._has[name] = number
         table.update_incremental()
-        if number % BATCHES_PER_MERGE == BATCHES_PER_MERGE - 1:
-            sizes = [int(size) for size in table.get_add_actions().column("size_bytes").to_pylist()]
-            if target := _target(sizes):
-                table.optimize.compact(target_size=target)
-            table.vacuum(_KEPT_HOURS, dry_run=False)
-            del self._open[name]
+        if table.version() - self._checkpoints.get(name, 0) >= BATCHES_PER_MERGE:
+            self._merge(table, name)
+
+    def _merge(self, table: DeltaTable, name: str) -> None:
+        """Merge small files, and delete what is old (rules 3 and 7)."""
+        sizes = [int(size) for size in table.get_add_actions().column("size_bytes").to_pylist()]
+        if target := _target(sizes):
+            table.optimize.compact(target_size=target, post_commithook_properties=_bare())
+        self._clean(table, name, _KEPT_HOURS)
+        del self._open[name]
 
     def _files(self, name: str, number: int) -> list[Path]:
-        return _listed(self._root / name, f"batch={number}/*.parquet")
+        return listed(self._root / name, f"batch={number}/*.parquet")
 
     def _widened(self, name: str, schema: pa.Schema) -> DeltaTable:
         """Return the table with all columns of the schema (rule 4)."""
@@ -206,7 +277,9 @@ class DeltaLog:
         wanted, table = Schema.from_arrow(schema), self._table(name)
         if table is None:
             uri, options = self._location.uri(name), self._location.options
-            table = self._open[name] = DeltaTable.create(uri, wanted, name=name, storage_options=options)
+            table = self._open[name] = DeltaTable.create(
+                uri, wanted, name=name, storage_options=options, configuration=_PROPERTIES
+            )
         known = {field.name for field in table.schema().fields}
         new = [field for field in wanted.fields if field.name not in known]
         if new:
@@ -234,17 +307,25 @@ class DeltaLog:
             schema_mode="overwrite",
             storage_options=self._location.options,
             commit_properties=self._named(number),
+            post_commithook_properties=_bare(),
         )
         self._has[name] = number
         self._open.pop(name, None)
         written = self._table(name)
         if written is not None:
-            written.vacuum(_STATE_KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
+            self._clean(written, name, _STATE_KEPT_HOURS)
 
-    def _named(self, number: int) -> CommitProperties:
+    def _named(self, number: int, what: str = "") -> CommitProperties:
         from deltalake import CommitProperties, Transaction
 
-        return CommitProperties(app_transactions=[Transaction(self._ingest, number)])
+        return CommitProperties(app_transactions=[Transaction(self._ingest + what, number)])
+
+
+def _bare() -> PostCommitHookProperties:
+    """Have the library do nothing but commit (rule 7): else it looks for old commits at each new one."""
+    from deltalake import PostCommitHookProperties
+
+    return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
 def _target(sizes: list[int]) -> int | None:
@@ -255,20 +336,6 @@ def _target(sizes: list[int]) -> int | None:
             target = magnitude
         least = magnitude // 2
     return target
-
-
-def batches(root: Path) -> set[int]:
-    """Return the committed micro-batches."""
-    return {int(folder.name.removeprefix("batch=")) for folder in _listed(root / "readings", "batch=*")}
-
-
-def _listed(table: Path, pattern: str) -> list[Path]:
-    """List what is in a table's folder, all of it: in between `merging` may put another in its place and remove it."""
-    while table.is_dir():
-        listed, found = table.stat().st_ino, sorted(table.glob(pattern))
-        if listed == table.stat().st_ino:
-            return found
-    return []
 
 
 def _state(folder: Path) -> Path:

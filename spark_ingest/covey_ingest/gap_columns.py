@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from covey_ingest.decode import Integers
-from covey_ingest.dedup import Ranges, rows_of
+from covey_ingest.links import Ranges, rows_of
 from covey_ingest.schema import TIMESTAMP
 
 RANGES_REMEMBERED = 64

@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from covey_ingest.decode import Integers
-from covey_ingest.dedup import Ranges, links_of, rows_of
 from covey_ingest.gap_columns import RANGES_REMEMBERED, GapColumns
+from covey_ingest.links import Ranges, links_of, rows_of
 from covey_ingest.schema import TIMESTAMP
 
 Mask = npt.NDArray[np.bool_]

@@ -35,9 +35,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from covey.core.wire.sequences import Range, SequenceSet
-from covey_ingest.dedup import rows_of
+from covey_ingest.committed import batch_folder, committed_after
 from covey_ingest.gap_columns import CLOSED_REMEMBERED, RANGES_REMEMBERED
 from covey_ingest.gap_fast_path import recount, take_fast_path
+from covey_ingest.links import rows_of
 from covey_ingest.schema import TIMESTAMP
 from covey_ingest.state_file import read_state, replace_state
 
@@ -242,28 +243,32 @@ def path_in(tables: Path) -> Path:
     return tables / "gaps" / "gaps.parquet"
 
 
-def update(tables: Path) -> None:
-    """Bring table and state up to what is committed; nothing is done twice (rules 3 and 6)."""
+def update(tables: Path, newest: int | None = None) -> None:
+    """Bring table and state up to what is committed; nothing is done twice (rules 3 and 6).
+
+    `newest` is the last micro-batch that is committed, where that is known.
+    """
     state = tables / ".numbers" / "numbers.parquet"
     numbers, last = read_state(state, NUMBERS)
-    folders = {int(folder.name.removeprefix("batch=")): folder for folder in (tables / "readings").glob("batch=*")}
-    missing = sorted(number for number in folders if number > last)
+    missing = committed_after(tables, last, newest)
     if not missing:
         return
-    newest = missing[-1]
     rows, _ = read_state(path_in(tables), GAPS)
-    merged = sorted((tables / "readings").glob("*.parquet"))
-    if last < 0 or (merged and not all(_files(folders[number]) for number in missing)):
-        numbers, rows = NUMBERS.empty_table(), GAPS.empty_table()
+    files = {number: _files(batch_folder(tables, "readings", number)) for number in missing}
+    upto = missing[-1]
+    if last < 0 or missing[0] > last + 1 or not all(files.values()):
+        merged = _files(tables / "readings")
+        if merged or last < 0:
+            numbers, rows = NUMBERS.empty_table(), GAPS.empty_table()
         if merged:
-            numbers, rows = _recounted(tables, [*merged, *(file for each in folders.values() for file in _files(each))])
+            numbers, rows = _recounted(tables, [*merged, *sorted((tables / "readings").glob("batch=*/*.parquet"))])
             missing.clear()
     for number in missing:
-        losses = tables / "losses" / f"batch={number}"
-        messages = _messages(_files(folders[number])).to_table()
+        losses = batch_folder(tables, "losses", number)
+        messages = _messages(files[number]).to_table()
         numbers, rows = _with_batch(numbers, rows, messages, _losses(_files(losses)))
-    replace_state(path_in(tables), rows, newest)
-    replace_state(state, numbers, newest)
+    replace_state(path_in(tables), rows, upto)
+    replace_state(state, numbers, upto)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -54,6 +54,7 @@ def run(
     segments_per_trigger: int = SEGMENTS_PER_TRIGGER,
     bytes_per_trigger: int | None = None,
     sink: Sink = Sink.PARQUET,
+    merge_files: bool = False,
     publish: str | None = None,
     on_published: OnPublished | None = None,
     spark: SparkSession | None = None,
@@ -61,6 +62,7 @@ def run(
 ) -> None:
     """Follow a vault until `stop` is set, or, with `available_now`, until all that it lists now is in the tables.
 
+    `merge_files` lets small files of plain Parquet tables become large ones: only where no stream reads them.
     `publish` names an object store where Delta tables follow these.
 
     Raises:
@@ -80,7 +82,7 @@ def run(
     vault_id = options.open().vault_id
     stop = stop or threading.Event()
     publishing = PublishTarget(publish, on_published or (lambda _: None), stop) if publish else None
-    with Tables(tables.absolute(), sink, publishing) as held:
+    with Tables(tables.absolute(), sink, publishing, merge_files=merge_files) as held:
         held.belong_to(checkpoint.absolute(), vault_id)
         session = spark or spark_session("covey ingest")
         reporter = ProgressReporter(on_progress, on_lag)

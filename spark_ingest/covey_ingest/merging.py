@@ -1,4 +1,7 @@
-"""Small files of plain Parquet tables become large ones. At no moment does a reader see a reading twice, or not at all.
+"""Small files of plain Parquet tables become large ones, where nobody follows the tables' folder as a stream.
+
+Who lists the table and then reads it sees each reading once. Who takes in files as they come, and remembers which, or
+lists folder by folder while it reads, would take a merged file for news: so nothing is merged unasked (ADR 54).
 
     readings/batch=B/merged-*.parquet    what micro-batches A to B brought, in the folder of the last of them
 

@@ -26,7 +26,7 @@ from covey.limits.message import MAXIMUM_COUNTER
 from covey_ingest.offsets import Work
 from covey_ingest.schema import MESSAGE_SCHEMA
 
-_UNPACKED = frozenset({"time_quality", "booleans_from", "booleans_until"})
+_UNPACKED = frozenset({"time_quality", "clock_offset", "booleans_from", "booleans_until"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from pathlib import Path
 from covey.adapters.files import replace_file
 from covey.adapters.objects.cloud import brief
 from covey.errors import ConfigurationError, CoveyError, StorageError, TransientError
-from covey_ingest.delta_log import STATE_SECONDS, DeltaLog, batches, is_delta
+from covey_ingest.committed import batch_folder, committed_after
+from covey_ingest.delta_log import STATE_SECONDS, DeltaLog, is_delta
 from covey_ingest.progress import OnPublished, Published
 from covey_ingest.table_locations import Bucket
 
@@ -96,6 +97,7 @@ class TablePublisher:
         self._on_published = publishing.on_published
         self._stop = publishing.stop
         self._error: CoveyError | None = None
+        self._newest: int | None = None
         self._news, self._ending, self._leaving = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="covey-publish", daemon=True)
         self._thread.start()
@@ -105,14 +107,15 @@ class TablePublisher:
         """The last micro-batch that has been brought (rule 4)."""
         return self._memory.upto
 
-    def publish(self) -> None:
-        """Say that a micro-batch has been committed.
+    def publish(self, newest: int | None = None) -> None:
+        """Say that a micro-batch has been committed, and which.
 
         Raises:
             CoveyError: it cannot be published, now or later: see `Bucket.claim` and `DeltaLog.missing`.
         """
         if self._error is not None and not self._thread.is_alive():
             raise self._error
+        self._newest = self._newest if newest is None else newest
         self._news.set()
         self._report(self._error)
 
@@ -167,7 +170,7 @@ class TablePublisher:
             if self._claim is not None:
                 self._claim()
                 self._claim = None
-            missing = self._log.missing()
+            missing = self._log.missing(self._newest)
             for index, number in enumerate(missing):
                 if self._leaving.is_set():
                     return None
@@ -176,6 +179,7 @@ class TablePublisher:
                 self._memory = _Memory(self._memory.url, max(number, self._memory.upto))
                 self._memory.keep(self._root)
                 self._report_waiting(missing[index + 1 :])
+            self._log.rebase()
             self._log.replace_states(last=last)
         except (StorageError, ConfigurationError) as error:
             self._report(error)
@@ -184,10 +188,10 @@ class TablePublisher:
         return None
 
     def _report(self, error: CoveyError | None = None) -> None:
-        self._report_waiting(sorted(number for number in batches(self._root) if number > self._memory.upto), error)
+        self._report_waiting(committed_after(self._root, self._memory.upto, self._newest), error)
 
     def _report_waiting(self, waiting: list[int], error: CoveyError | None = None) -> None:
-        oldest = (self._root / "readings" / f"batch={waiting[0]}").stat().st_mtime if waiting else time.time()
+        oldest = batch_folder(self._root, "readings", waiting[0]).stat().st_mtime if waiting else time.time()
         age = max(time.time() - oldest, 0.0)
         self._on_published(Published(len(waiting), round(age, 1), str(error) if error else ""))
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from covey.core.vault.reading import VaultReader
+from covey_ingest.committed import batch_folder
 from covey_ingest.offsets import Span
 from covey_ingest.schema import RowKind
 from covey_ingest.state_file import read_state, replace_state
@@ -30,6 +31,9 @@ SCHEMA = pa.schema([("node", pa.string()), ("first_segment", pa.int64()), ("last
 
 SPANS_PER_TURN = 32
 """How many are looked at before a micro-batch is planned, and so how many it reads again at most."""
+
+_QUIET_BATCHES = 64
+"""Micro-batches without quarantine after which the file says that it has them, so that they are not looked at again."""
 
 _SOON_SECONDS = 10.0
 _RARELY_SECONDS = 900.0
@@ -42,9 +46,13 @@ def path_in(tables: Path) -> Path:
 
 def update(tables: Path, batch_id: int) -> None:
     """Bring the file up to a batch that is committed (rule 1)."""
+    if not (tables / "quarantine").exists():
+        return
     failed, last = read_state(path_in(tables), SCHEMA)
     files = _files(tables, last, batch_id)
     if not files:
+        if batch_id - last >= _QUIET_BATCHES:
+            replace_state(path_in(tables), failed, batch_id)
         return
     reported = _spans_of(files)
     repaired = pc.equal(reported["reason"], RowKind.REPAIRED.value)
@@ -57,9 +65,10 @@ def update(tables: Path, batch_id: int) -> None:
 
 def _files(tables: Path, after: int, upto: int) -> list[Path]:
     """Return the files of `quarantine` that are not in ours; those that Delta has merged only for a new start."""
-    folders = {int(folder.name.removeprefix("batch=")): folder for folder in (tables / "quarantine").glob("batch=*")}
-    found = [file for number, folder in folders.items() if after < number <= upto for file in folder.glob("*.parquet")]
-    return found if after >= 0 else found + sorted((tables / "quarantine").glob("*.parquet"))
+    if after < 0:
+        return sorted((tables / "quarantine").rglob("*.parquet"))
+    numbers = range(after + 1, upto + 1)
+    return [file for number in numbers for file in batch_folder(tables, "quarantine", number).glob("*.parquet")]
 
 
 def _spans_of(files: list[Path]) -> pa.Table:

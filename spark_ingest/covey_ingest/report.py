@@ -46,7 +46,8 @@ _OF_ANYBODY = "orders"
 
 _FLEET = """
     SELECT count(*) AS devices, count_if(epoch_us(last_seen) < $since) AS silent, sum(boots)::BIGINT AS boots,
-           count_if(time_quality <> 'synchronised') AS clock_unsure, count_if(open_gaps > 0) AS with_open_gaps,
+           count_if(time_quality NOT IN ('synchronised', 'rebased')) AS clock_unsure,
+           count_if(open_gaps > 0) AS with_open_gaps,
            max(epoch_us(last_seen)) AS last_seen_us
     FROM devices"""
 _TRAFFIC = """

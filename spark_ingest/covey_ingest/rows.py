@@ -27,7 +27,7 @@ from covey_ingest.decode import alike, batch_values, column_integers
 from covey_ingest.orders import read_order, reported_rows
 from covey_ingest.pruning import EVERYTHING, Selection
 from covey_ingest.schema import MESSAGE_SCHEMA, TIMESTAMP, RowKind
-from covey_ingest.time_quality import wall_times_together
+from covey_ingest.time_quality import offset, wall_times_together
 
 READINGS_PER_BATCH = 100_000
 """An Arrow batch closes at this many readings: about 3 MB of numbers."""
@@ -279,10 +279,11 @@ def _decode(group: list[tuple[_Row, Telemetry]]) -> None:
             _decode([alone])
         return
     shape = values.shape
-    decoded = zip(group, times, qualities, values.numbers, values.texts, values.data, strict=True)
-    for (row, telemetry), row_times, quality, numbers, texts, data in decoded:
+    decoded = zip(group, times, qualities, values.numbers, values.wholes, values.texts, values.data, strict=True)
+    for (row, telemetry), row_times, quality, numbers, wholes, texts, data in decoded:
         row.scalars |= telemetry.scalars | {
             "time_quality": quality,
+            "clock_offset": offset(telemetry.batch.clock, quality, telemetry.received_at_us),
             "booleans_from": shape.booleans[0],
             "booleans_until": shape.booleans[1],
         }
@@ -292,6 +293,7 @@ def _decode(group: list[tuple[_Row, Telemetry]]) -> None:
             "series": shape.series,
             "times": row_times,
             "values": numbers,
+            "wholes": wholes,
             "texts": texts,
             "data": data,
         }

@@ -59,6 +59,7 @@ MESSAGE_SCHEMA = pa.schema(
         pa.field("received_at", TIMESTAMP),
         pa.field("boot", pa.string()),
         pa.field("time_quality", pa.string()),
+        pa.field("clock_offset", pa.int64()),  # microseconds from the boot's monotonic clock to the times
         _field("booleans_from", pa.int32()),  # values of readings [from, until) are truth values
         _field("booleans_until", pa.int32()),
         _list("names", pa.string()),  # of each series
@@ -66,6 +67,7 @@ MESSAGE_SCHEMA = pa.schema(
         _list("series", pa.int16()),  # of each reading: its place in names and units
         _list("times", TIMESTAMP),
         _list("values", pa.float64()),  # the first readings' values; then come the texts, then the data
+        _list("wholes", pa.int64()),  # empty, or of the first values each that no double holds, and 0 for each other
         _list("texts", pa.string()),
         _list("data", pa.binary()),
         pa.field("first", pa.int64()),

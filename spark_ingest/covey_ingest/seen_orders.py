@@ -25,6 +25,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from covey_ingest.committed import committed_after, is_committed
 from covey_ingest.orders import KEYS
 
 ROWS_A_DAY = {"orders": 10_000, "commands": 2_000, "settings": 10_000}
@@ -73,33 +74,34 @@ def path_in(tables: Path) -> Path:
     return tables / ".ordered" / "ordered.sqlite"
 
 
-def update(tables: Path) -> None:
+def update(tables: Path, newest: int | None = None) -> None:
     """Bring it up to what is committed (rule 3); a database that is damaged is made anew.
+
+    `newest` is the last micro-batch that is committed, where that is known.
 
     Raises:
         OSError: the disk refused.
     """
     try:
-        _update(tables)
+        _update(tables, newest)
     except sqlite3.OperationalError as error:
         raise OSError(f"{path_in(tables)}: {error}") from error
     except sqlite3.DatabaseError:
         path_in(tables).unlink()
-        _update(tables)
+        _update(tables, newest)
 
 
-def _update(tables: Path) -> None:
-    numbers = sorted(int(folder.name.removeprefix("batch=")) for folder in (tables / "readings").glob("batch=*"))
+def _update(tables: Path, newest: int | None) -> None:
     if not path_in(tables).exists() and not any((tables / table).exists() for table in KEYS):
         return
     with closing(_opened(tables)) as database, database:
         [last] = database.execute("SELECT coalesce(max(batch), -1) FROM upto").fetchone()
-        if last > max(numbers, default=-1):
+        if not is_committed(tables, last):
             last = -1
             database.execute("DELETE FROM known")
             database.execute("DELETE FROM brought")
             database.execute("DELETE FROM upto")
-        missing = [number for number in numbers if number > last]
+        missing = committed_after(tables, last, newest)
         if missing:
             for table in KEYS:
                 for part in _parts(tables / table, missing, merged=last == -1):
@@ -108,12 +110,12 @@ def _update(tables: Path) -> None:
             database.execute("INSERT INTO upto VALUES (?)", (missing[-1],))
 
 
-def sift(tables: Path, table: str, rows: pa.Table) -> Sifted:
-    """Say which of a micro-batch's rows a table is not to take.
+def sift(tables: Path, table: str, rows: pa.Table, newest: int | None = None) -> Sifted:
+    """Say which of a micro-batch's rows a table is not to take; `newest` is the last one before.
 
     `rows` are its `columns`, each key once, in the order in which they came.
     """
-    update(tables)
+    update(tables, newest)
     digests, places, times = _keyed(table, rows)
     found = Sifted()
     excess: Counter[_Place] = Counter()

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,12 +19,19 @@ from typing import TYPE_CHECKING, Protocol
 from covey.adapters.objects.cloud import CloudStore, open_cloud_store
 from covey.adapters.objects.location import READER_PATIENCE
 from covey.errors import ConfigurationError, ConflictError
+from covey_ingest.committed import batch_folder, folder_numbers
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 MARK = "covey.json"
 """Says whose tables lie beside it, here and in an object store."""
+
+VERSIONS_KEPT = 1024
+"""Commits of a log in a folder, at least: half an hour of them at one each two seconds."""
+
+FOLDERS_KEPT = 64
+"""Of the newest micro-batches, empty or not: a replay asks for the last one's."""
 
 _MARK_BYTES = 4096
 _LIBRARY = {"timeout": "60s", "connect_timeout": "10s", "max_retries": "3", "retry_timeout": "60s"}
@@ -43,6 +51,15 @@ class TableLocation(Protocol):
     def bring(self, file: Path, key: str) -> int:
         """See to it that the file lies there under the key; return when it came there, in milliseconds since 1970."""
 
+    def tidy(self, table: str) -> None:
+        """Remove all empty folders that earlier runs have left of a table."""
+
+    def remove_empty(self, table: str, gone: list[str], newest: int) -> None:
+        """Remove the folders of files that were deleted, where nothing else is in them; not of the newest batches."""
+
+    def trim(self, delta: DeltaTable, table: str) -> None:
+        """Remove old commits of a table's log."""
+
 
 @dataclass(frozen=True, slots=True)
 class Folder:
@@ -58,6 +75,35 @@ class Folder:
     def bring(self, file: Path, key: str) -> int:  # noqa: ARG002 - it is there
         """Do nothing."""
         return int(file.stat().st_mtime * 1000)
+
+    def tidy(self, table: str) -> None:
+        """Remove empty folders of micro-batches but for the newest ones. Lists them all."""
+        folders = folder_numbers(self.root / table)
+        for number in folders:
+            if number <= max(folders) - FOLDERS_KEPT:
+                self._remove_if_empty(batch_folder(self.root, table, number))
+
+    def remove_empty(self, table: str, gone: list[str], newest: int) -> None:
+        """Remove the folders of files that were deleted, but for the newest micro-batches'."""
+        for folder in {(self.root / table / file).parent for file in gone}:
+            name, _, number = folder.name.partition("=")
+            if name == "batch" and int(number) <= newest - FOLDERS_KEPT:
+                self._remove_if_empty(folder)
+
+    def trim(self, delta: DeltaTable, table: str) -> None:  # noqa: ARG002 - the log's folder says it
+        """Remove commits before a checkpoint that has `VERSIONS_KEPT` behind it."""
+        log = self.root / table / "_delta_log"
+        versions = {file: int(file.name[:20]) for file in log.glob("[0-9]*") if file.name[:20].isdecimal()}
+        newest = max(versions.values(), default=0)
+        checkpoints = [version for file, version in versions.items() if ".checkpoint." in file.name]
+        oldest = max((version for version in checkpoints if version <= newest - VERSIONS_KEPT), default=0)
+        for file, version in versions.items():
+            if version < oldest:
+                file.unlink()
+
+    def _remove_if_empty(self, folder: Path) -> None:
+        if folder.is_dir() and not any(folder.glob("*.parquet")):
+            shutil.rmtree(folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +139,16 @@ class Bucket:
         """
         self.store.upload(key, file)
         return time.time_ns() // 1_000_000
+
+    def tidy(self, table: str) -> None:
+        """Do nothing: there are no folders."""
+
+    def remove_empty(self, table: str, gone: list[str], newest: int) -> None:
+        """Do nothing: there are no folders."""
+
+    def trim(self, delta: DeltaTable, table: str) -> None:  # noqa: ARG002 - it knows its place
+        """Have the library delete commits that it no longer keeps."""
+        delta.cleanup_metadata()
 
     def claim(self, ingest: str, vault_id: str) -> None:
         """Make the prefix this ingest's, unless it is already (rule 2).

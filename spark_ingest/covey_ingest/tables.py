@@ -1,10 +1,11 @@
 """The tables, as plain Parquet that every reader sees alike, each reading once.
 
-    readings/batch=N/     one folder for each micro-batch, until `merging` makes one of many
+    readings/batch=N/     one folder for each micro-batch
     losses/batch=N/       ranges of messages that their author says will never come
     orders/batch=N/       what operators order, and in commands/ and settings/ what became of it: see `orders`
     quarantine/batch=N/   what failed, where, why
     devices/devices.parquet   one row for each device, replaced whole
+    clocks/clocks.parquet     what each boot's clock was worth, replaced whole: see `clocks`
     gaps/gaps.parquet         numbers of telemetry that are missing, and why, replaced whole: see `gaps`
     .ordered/ordered.sqlite   which rows are in `orders`, `commands` and `settings`, and of whom: see `seen_orders`
     .heard/heard.parquet      which messages are in `readings`, replaced whole: see `dedup`
@@ -22,7 +23,10 @@ How a kill at any moment leaves each reading once:
     5. `devices`, `.heard` and `.ordered` carry the number of the last batch in them, and are computed from committed
        rows only.
     6. A message that is there already, or twice in a micro-batch, is taken out of the staged files before the rename.
-    7. One writer: a lock on the tables. Tables belong to one checkpoint and one vault, and say so. The JVM of a killed
+    7. What is committed stays as it is, and where it is: who lists a Parquet table, or follows its folder as a stream,
+       takes each file once. Only where somebody says that no stream follows it does `merging` make large files of small
+       ones; and where the tables are published elsewhere.
+    8. One writer: a lock on the tables. Tables belong to one checkpoint and one vault, and say so. The JVM of a killed
        driver lives on for some seconds, but all it can do without us is to write into a staging folder of no use.
 
 Spark's own Parquet sink lets other readers see the files of failed attempts. With `Sink.DELTA` each table has a
@@ -45,13 +49,14 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation, Window
+from pyspark.sql import DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
 
 from covey.adapters.files import remove_leftovers, replace_file, synchronise
 from covey.core.ids import VaultId
 from covey.errors import ConfigurationError, StorageError, TransientError
-from covey_ingest import dedup, devices, gaps, merging, repairs, seen_orders
+from covey_ingest import clocks, dedup, devices, gaps, merging, repairs, seen_orders
+from covey_ingest.committed import batch_folder
 from covey_ingest.dedup import MESSAGE, MessageKey, Repeats
 from covey_ingest.delta_log import DeltaLog, is_delta
 from covey_ingest.orders import KEYS
@@ -62,9 +67,10 @@ from covey_ingest.session import spark_path
 
 _READINGS = """
     SELECT author, device, get(names, series) AS name, get(units, series) AS unit, time,
-           IF(truth, NULL, number) AS value, IF(truth, number != 0, NULL) AS flag,
+           IF(truth, NULL, number) AS value, NULLIF(get(wholes, index), 0) AS whole,
+           IF(truth, number != 0, NULL) AS flag,
            get(texts, index - size(values)) AS text, get(data, index - size(values) - size(texts)) AS data,
-           time_quality, incarnation, seq, index, batch_number, boot, collector, received_at
+           time_quality, clock_offset, incarnation, seq, index, batch_number, boot, collector, received_at
     FROM (SELECT *, get(series_of, index) AS series, get(values, index) AS number,
                  index >= booleans_from AND index < booleans_until AS truth
           FROM (SELECT * EXCEPT (series), series AS series_of, posexplode(times) AS (index, time)
@@ -182,9 +188,9 @@ class Sink(StrEnum):
     """What the tables are."""
 
     PARQUET = "parquet"
-    """Files in folders: for one reader beside the ingest."""
+    """Files in folders, which only ever become more: for whoever follows the folder, and for a while."""
     DELTA = "delta"
-    """The same with a transaction log: for many readers, and with merged files."""
+    """The same with a transaction log: for many readers, with merged files, and for years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +219,17 @@ class BatchWritten:
 class Tables:
     """The tables' directory, held by one writer. Use as a context manager."""
 
-    def __init__(self, root: Path, sink: Sink = Sink.PARQUET, publishing: PublishTarget | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        sink: Sink = Sink.PARQUET,
+        publishing: PublishTarget | None = None,
+        *,
+        merge_files: bool = False,
+    ) -> None:
         self.root = root
         self._sink = sink
+        self._merges = merge_files or publishing is not None
         self._publishing = publishing
         self._log: DeltaLog | TablePublisher | None = None
         self._lock: IO[str] | None = None
@@ -261,10 +275,10 @@ class Tables:
 
     def folder(self, table: str, batch_id: int) -> Path:
         """Return where a micro-batch's part of a table lies once it is committed."""
-        return self.root / table / f"batch={batch_id}"
+        return batch_folder(self.root, table, batch_id)
 
     def belong_to(self, checkpoint: Path, vault_id: VaultId) -> None:
-        """Bind tables, checkpoint and vault together, at first use for good (rule 7).
+        """Bind tables, checkpoint and vault together, at first use for good (rule 8).
 
         Raises:
             ConfigurationError: they were bound otherwise; batch numbers would be mistaken for each other. Or they are
@@ -286,6 +300,7 @@ class Tables:
                 replace_file(path, content, 0o666)
         if self._sink is Sink.DELTA:
             self._log = open_log(self.root, binding["ingest"], binding["vault_id"], self._publishing)
+            self._log.publish()  # so that the log has all that is committed (rule 5 of `dedup`)
 
     def write(self, messages: DataFrame, batch_id: int) -> BatchWritten:
         """Write one micro-batch to all tables; do nothing where that has happened before (`foreachBatch`).
@@ -297,14 +312,15 @@ class Tables:
             written = BatchWritten(batch_id)
             if not self.folder("readings", batch_id).exists():
                 written = self._write_new(messages, batch_id)
-            gaps.update(self.root)
+            gaps.update(self.root, batch_id)
+            clocks.update(self.root, batch_id)
             devices.update(messages.sparkSession, self.root, self.folder("readings", batch_id), batch_id)
-            dedup.update(self.root)
-            seen_orders.update(self.root)
+            dedup.update(self.root, batch_id)
+            seen_orders.update(self.root, batch_id)
             repairs.update(self.root, batch_id)
             if self._log is not None:
-                self._log.publish()
-            if batch_id % merging.FOLDERS_PER_MERGE == 0:
+                self._log.publish(batch_id)
+            if self._merges and batch_id % merging.FOLDERS_PER_MERGE == 0:
                 merging.merge(self.root, self._staging, self._log.mergeable_upto if self._log else None)
         except OSError as error:
             raise StorageError(f"the tables at {self.root} refused batch {batch_id}: {error}") from error
@@ -317,16 +333,28 @@ class Tables:
         staged = self._stage(readings(counted), "readings", batch_id)
         seen = counts.get
         written = BatchWritten(batch_id, **{name: count for name, count in seen.items() if name != _DIGEST})
-        found = dedup.find(self.root, staged)
+        found = dedup.find(self.root, staged, batch_id - 1)
         if found.copies:
             staged, left = self._without(found, messages.sparkSession.read.parquet(spark_path(staged)), batch_id)
             written = replace(written, messages=written.messages - found.copies, readings=left, repeats=found.copies)
+        staged = self._rebased(staged, messages.sparkSession, batch_id)
         written = replace(written, bytes=sum(file.stat().st_size for file in staged.glob("*.parquet")))
         if written.losses or written.orders or written.quarantined or written.repaired:
             more = self._write_others(messages, seen, batch_id)
             written = replace(written, quarantined=written.quarantined + more)
         self._commit(staged, "readings", batch_id)
+        shutil.rmtree(self._staging, ignore_errors=True)
         return written
+
+    def _rebased(self, staged: Path, spark: SparkSession, batch_id: int) -> Path:
+        """Stage once more with better times where a boot's clock is known by now; that is rare."""
+        known = clocks.known_for(self.root, staged, batch_id - 1)
+        if not len(known):
+            return staged
+        rows = spark.read.parquet(spark_path(staged))
+        joined = rows.join(F.broadcast(spark.createDataFrame(known)), clocks.BOOT, "left")
+        better = [f"{clocks.REBASED.get(name, f'`{name}`')} AS `{name}`" for name in rows.columns]
+        return self._stage(joined.selectExpr(*better), "readings", batch_id)
 
     def _without(self, found: Repeats, staged: DataFrame, batch_id: int) -> tuple[Path, int]:
         """Stage once more what no other message says; of messages that are in there twice, the one that came first."""
@@ -355,7 +383,7 @@ class Tables:
         found = {table: of(staged) for table, of in _OTHERS.items()}
         excess: list[Excess] = []
         for table in KEYS if seen["orders"] else ():
-            found[table], left_out = self._once(found[table], table)
+            found[table], left_out = self._once(found[table], table, batch_id - 1)
             excess += left_out
         if excess:
             found["quarantine"] = found["quarantine"].unionByName(_reported(staged, excess), allowMissingColumns=True)
@@ -364,7 +392,7 @@ class Tables:
                 self._commit(self._stage(rows, table, batch_id), table, batch_id)
         return len(excess)
 
-    def _once(self, rows: DataFrame, table: str) -> tuple[DataFrame, list[Excess]]:
+    def _once(self, rows: DataFrame, table: str, newest: int) -> tuple[DataFrame, list[Excess]]:
         """Return the rows that the table takes: those that it lacks, and not too many of one author; then the others.
 
         Of rows that say the same, it is the one that came first.
@@ -373,7 +401,7 @@ class Tables:
         copies = Window.partitionBy(*key).orderBy("received_at", "collector", "group")
         first = rows.withColumn("copy", F.row_number().over(copies)).where("copy = 1").drop("copy")
         asked = first.select(*seen_orders.columns(table)).orderBy("received_at", *key).toArrow()
-        sifted = seen_orders.sift(self.root, table, asked)
+        sifted = seen_orders.sift(self.root, table, asked, newest)
         if not sifted.dropped:
             return first, []
         dropped = rows.sparkSession.createDataFrame(asked.take(sifted.dropped).select(key))

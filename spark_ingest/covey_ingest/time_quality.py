@@ -10,6 +10,8 @@ Rules, for a batch that the collector received at `received_at_us`:
     5. Where the collector's clock is implausible too, the message has no time at all and is refused, for the
        quarantine to keep.
 
+`offset` says of a message what was added to its device's times, so that these can be had back.
+
 So no row stands in 1970. A device's wall clock is plausible from 2020 to a day after the arrival; what it says of its
 readings may be history: from 2000 on.
 """
@@ -45,6 +47,8 @@ class TimeQuality(StrEnum):
     UNSYNCHRONISED = "unsynchronised"
     ASSERTED = "asserted"
     ARRIVAL = "arrival"
+    REBASED = "rebased"
+    """By the clock of another message of the same boot, which was synchronised: `clocks`."""
 
 
 _QUALITIES = {
@@ -96,6 +100,14 @@ def wall_times_together(
     for row in np.flatnonzero(~believed).tolist():
         walls[row], qualities[row] = wall_times(clocks[row], times[row], received_at_us[row])
     return walls, qualities
+
+
+def offset(clock: ClockReading, quality: TimeQuality, received_at_us: int) -> int | None:
+    """Return what was added to a batch's monotonic times, in microseconds; None for times that are asserted."""
+    if clock.kind is ClockKind.ASSERTED:
+        return None
+    anchor = received_at_us if quality is TimeQuality.ARRIVAL else clock.wall_us
+    return anchor - min(clock.monotonic_us, 2**61)
 
 
 def _by_arrival(times: Integers, anchor: int, received_at_us: int) -> Integers:

@@ -10,12 +10,14 @@ import pytest
 
 pytest.importorskip("deltalake", reason="the delta extra is not installed")
 
+from covey.core.telemetry.batch import ClockKind
 from covey.errors import ConfigurationError
+from covey_ingest import clocks
 from covey_ingest.progress import Progress
 from covey_ingest.table_files import table_files
 from covey_ingest.tables import Sink
 from tests.audit import Tally, tally
-from tests.spark.fleet import Author, Collector
+from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector
 from tests.spark.ingesting import ingest
 
 if TYPE_CHECKING:
@@ -60,3 +62,26 @@ def test_delta_tables_hold_each_reading_once_through_replays(spark: SparkSession
         ingest_as()
         assert _count(tables, "readings") == before + 5
     assert [*tally(tables).values()] == [Tally(70, 0)]
+
+
+def test_times_before_the_clock_was_set_are_right_once_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    collector, tables = Collector(tmp_path / "vault"), tmp_path / "tables"
+    device = Author(collector, 1)
+
+    def measured(kind: ClockKind, days_slow: int) -> bytes:
+        clock = device.clock(kind, NOW_US - days_slow * 86_400_000_000)
+        return device.telemetry([("t", "Cel", BOOTED_US, 21.5)], clock)
+
+    slow = [measured(ClockKind.UNSYNCHRONISED, 5) for _ in range(2)]
+    collector.land(slow[0])
+    collector.land(measured(ClockKind.SYNCHRONISED, 0), slow[1])
+    ingest(spark, collector.vault, tables, segments_per_trigger=1, sink=Sink.DELTA)
+    rows = [row for file in table_files(tables, "readings") for row in pq.read_table(file).to_pylist()]
+    found = sorted((row["time_quality"], round(row["time"].timestamp() * 1e6)) for row in rows)
+    assert found == [("rebased", NOW_US), ("rebased", NOW_US), ("synchronised", NOW_US)]
+
+    # The file as it was first written, and as it stays where there is no log: the same by the offsets.
+    (first,) = [row for file in tables.glob("readings/batch=0/*.parquet") for row in pq.read_table(file).to_pylist()]
+    (clock,) = pq.read_table(clocks.path_in(tables)).to_pylist()
+    moved_us = first["time"].timestamp() * 1e6 - first["clock_offset"] + clock["clock_offset"]
+    assert (first["time_quality"], round(moved_us)) == ("unsynchronised", NOW_US)

@@ -15,9 +15,8 @@ import pytest
 from covey.core.telemetry.batch import ClockKind
 from covey.core.wire.message import Loss, LossReason, MessageType
 from covey.errors import ConfigurationError
-from covey_ingest import devices, gaps
+from covey_ingest import devices, gaps, merging
 from covey_ingest.job import run
-from covey_ingest.merging import FOLDERS_PER_MERGE
 from covey_ingest.progress import Lag
 from covey_ingest.report import make_report
 from covey_ingest.source import FORMAT
@@ -59,18 +58,21 @@ def test_every_kind_of_reading_arrives_with_honest_time(
 ) -> None:
     device, lost = Author(collector, 1), Author(collector, 2)
     values: list[Given] = [("door", "", BOOTED_US, True), ("t", "Cel", BOOTED_US, 21.5), ("s", "", BOOTED_US, "on")]
+    values += [("count", "", BOOTED_US, 2**53 + 1), ("count", "", BOOTED_US, 3)]
     collector.land(device.telemetry(values), device.telemetry([("raw", "", BOOTED_US, b"\x00")]), device.loss(7, 9))
     collector.land(lost.telemetry([("t", "Cel", 0, -1.0)], lost.clock(ClockKind.UNSYNCHRONISED, wall_us=0)))
     (progress,) = ingest(spark, collector.vault, tables)
-    assert (progress.readings, progress.messages, progress.losses, progress.quarantined) == (5, 3, 1, 0)
+    assert (progress.readings, progress.messages, progress.losses, progress.quarantined) == (7, 3, 1, 0)
 
     rows = [row for row in _readings(tables) if row["author"] == device.author]
-    columns = ["seq", "index", "name", "unit", "value", "flag", "text", "data"]
+    columns = ["seq", "index", "name", "unit", "value", "whole", "flag", "text", "data"]
     assert [[row[column] for column in columns] for row in rows] == [
-        [1, 0, "t", "Cel", 21.5, None, None, None],
-        [1, 1, "door", "", None, True, None, None],
-        [1, 2, "s", "", None, None, "on", None],
-        [2, 0, "raw", "", None, None, None, b"\x00"],
+        [1, 0, "t", "Cel", 21.5, None, None, None, None],
+        [1, 1, "count", "", 2.0**53, 2**53 + 1, None, None, None],
+        [1, 2, "count", "", 3, None, None, None, None],
+        [1, 3, "door", "", None, None, True, None, None],
+        [1, 4, "s", "", None, None, None, "on", None],
+        [2, 0, "raw", "", None, None, None, None, b"\x00"],
     ]
     assert {row["device"] for row in rows} == {device.author[:8]}
     assert {row["collector"] for row in rows} == {collector.identity.signing_public.hex()}
@@ -79,7 +81,7 @@ def test_every_kind_of_reading_arrives_with_honest_time(
     assert (late["time_quality"], late["time"].year) == ("arrival", 2027)
     (loss,) = _table(tables, "losses").to_pylist()
     assert (loss["author"], loss["first"], loss["last"], loss["reason"]) == (device.author, 7, 9, "outbox_full")
-    assert spark.read.parquet(str(tables / "readings")).count() == 5
+    assert spark.read.parquet(str(tables / "readings")).count() == 7
 
 
 def test_each_reading_once_whatever_a_kill_left_behind(spark: SparkSession, collector: Collector, tables: Path) -> None:
@@ -263,19 +265,44 @@ def test_what_two_collectors_got_under_one_number_is_in_the_table_twice(
     assert len(_readings(tables)) == 12
 
 
-def test_small_files_are_merged_and_what_is_known_can_still_be_made_anew(
-    spark: SparkSession, collector: Collector, tables: Path
+def _followed(spark: SparkSession, tables: Path, checkpoint: Path) -> list[int]:
+    """Return how many readings a stream that follows the table takes in: all files that it has not seen yet."""
+    counts: list[int] = []
+    schema = spark.read.parquet(f"{tables}/readings").schema
+    stream = spark.readStream.schema(schema).parquet(f"{tables}/readings").writeStream.trigger(availableNow=True)
+    stream = stream.option("checkpointLocation", str(checkpoint))
+    stream.foreachBatch(lambda rows, _: counts.append(rows.count())).start().awaitTermination()
+    return counts
+
+
+def test_small_files_are_merged_where_asked_and_what_is_known_can_still_be_made_anew(
+    spark: SparkSession, collector: Collector, tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    device, batches = Author(collector, 1), FOLDERS_PER_MERGE + 1
-    for number in range(batches):
-        late = device.measure(1)
-        collector.land(device.measure(2), *([device.loss(7, 9)] if number % 3 == 0 else [late]))
-    assert len(ingest(spark, collector.vault, tables, segments_per_trigger=1)) == batches
+    monkeypatch.setattr(merging, "FOLDERS_PER_MERGE", 4)
+    device, readings_landed = Author(collector, 1), 0
+
+    def take_in(batches: int, *, merge_files: bool = False) -> None:
+        nonlocal readings_landed
+        for number in range(batches):
+            late = device.measure(1)
+            collector.land(device.measure(2), *([late] if number else [device.loss(7, 9)]))
+            readings_landed += 3 if number else 2
+        written = ingest(spark, collector.vault, tables, segments_per_trigger=1, merge_files=merge_files)
+        assert len(written) == batches
+
+    # A stream that follows the table meets each reading once: a file stays as it is, and where it is.
+    take_in(3)
+    assert sum(_followed(spark, tables, tmp_path / "follower")) == readings_landed
+    before_more = readings_landed
+    take_in(2)
+    assert sum(_followed(spark, tables, tmp_path / "follower")) == readings_landed - before_more
+
+    take_in(4, merge_files=True)
     assert len(list((tables / "readings").iterdir())) == len(list((tables / "losses").iterdir())) + 1 == 2
     (row,) = _device_rows(tables)
     assert len(_readings(tables)) == row["readings"]
     before = pq.read_table(gaps.path_in(tables)).to_pylist()
-    assert [(gap["state"], gap["numbers"]) for gap in before] == [("open", 1)] * 6
+    assert [(gap["state"], gap["numbers"]) for gap in before] == [("open", 1)] * 3
 
     for state in (".heard", ".numbers"):
         shutil.rmtree(tables / state)

@@ -46,6 +46,9 @@ def _hand_over(words: list[str], *packages: str) -> None:
         ConfigurationError: it is not installed here.
     """
     if any(find_spec(package) is None for package in ("covey_ingest", *packages)):
-        raise ConfigurationError("the ingest is not installed here", hint="pip install 'covey[spark]'")
+        raise ConfigurationError(
+            "the ingest is not installed here",
+            hint="in a virtual environment, from Covey's sources: python -m pip install '.[spark]'",
+        )
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-m", "covey_ingest", *words])  # noqa: S606 - our own program, no shell

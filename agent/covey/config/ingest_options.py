@@ -49,6 +49,11 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-bytes-per-trigger", type=int, metavar="N", help="bytes of segments in one micro-batch")
     parser.add_argument("--sink", choices=SINKS, default="parquet", help="what the tables are (default: parquet)")
     parser.add_argument(
+        "--merge-files",
+        action="store_true",
+        help="with --sink parquet: small files become large ones; only where no stream reads the tables",
+    )
+    parser.add_argument(
         "--publish",
         type=_place,
         metavar="URL",

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from covey_ingest import dedup
-from covey_ingest.dedup import EXACT_RANGES, MESSAGE, MessageKey, Messages, SeenMessages, find, path_in, update
+from covey_ingest.dedup import MESSAGE, MessageKey, find, path_in, update
+from covey_ingest.links import Messages
+from covey_ingest.seen_messages import EXACT_RANGES, LINKS_REMEMBERED, SCHEMA, SeenMessages
 from covey_ingest.state_file import read_state, replace_state
 
 Message = tuple[str, str, int]
@@ -73,7 +74,7 @@ def test_what_is_melted_is_asked_of_the_table_so_late_messages_are_new_and_repea
     staged = [("a", "x", number) for number in range(1, 8 * EXACT_RANGES)]
     found = find(tmp_path, _write(tmp_path / "staged", staged))
     assert found.known == sorted(map(_whole, odd))
-    rows, _ = read_state(path_in(tmp_path), dedup.SCHEMA)
+    rows, _ = read_state(path_in(tmp_path), SCHEMA)
     assert rows["unsure_upto"].to_pylist()[0] > 0
     assert len(rows["firsts"].to_pylist()[0]) == EXACT_RANGES
 
@@ -81,12 +82,12 @@ def test_what_is_melted_is_asked_of_the_table_so_late_messages_are_new_and_repea
 @pytest.mark.slow
 def test_a_range_never_forgets_and_is_never_unsure_of_what_it_kept() -> None:
     rng = random.Random(11)
-    seen, truth = SeenMessages.of(dedup.SCHEMA.empty_table()), {link: set[int]() for link in ("a", "b", "c")}
-    for _ in range(150):
+    seen, truth = SeenMessages.of(SCHEMA.empty_table()), {link: set[int]() for link in ("a", "b", "c")}
+    for batch in range(150):
         sample = [(link, "x", number) for link in rng.sample("abc", 2) for number in rng.sample(range(1, 900), 4)]
         for link, _, number in sample:
             truth[link].add(number)
-        seen = SeenMessages.of(seen.with_messages(_taken(sample)).to_table())
+        seen = SeenMessages.of(seen.with_messages(_taken(sample), batch).to_table())
         asked = [(link, "x", number) for link in "abc" for number in range(1, 900)]
         everything = _taken(asked)
         rows = {link: row for row, link in enumerate(seen.links["author"].to_pylist())}
@@ -124,3 +125,45 @@ def test_a_kill_before_the_file_was_replaced_and_a_lost_file_change_nothing(tmp_
     path_in(tmp_path).unlink()
     update(tmp_path)
     assert path_in(tmp_path).read_bytes() == after
+
+
+@pytest.mark.slow
+def test_a_board_that_restarts_a_hundred_times_is_remembered_in_bounds_and_nothing_is_let_in_twice(
+    tmp_path: Path,
+) -> None:
+    rng, taken, boards = random.Random(3), set[Message](), ("a", "b", "c")
+
+    def offer(number: int, messages: list[Message]) -> None:
+        found = find(tmp_path, _write(tmp_path / f"staged-{number}", messages), number - 1)
+        assert set(found.known) == {_whole(message) for message in messages if message in taken}
+        new = [message for message in messages if message not in taken]
+        assert found.copies == len(messages) - len(new)
+        _commit(tmp_path, number, new)
+        taken.update(new)
+        if rng.random() < 0.8:  # else killed before
+            update(tmp_path, number)
+
+    for boot in range(100):
+        older = rng.sample(sorted(taken), min(len(taken), 3))
+        late = [(board, f"boot {rng.randrange(boot + 1)}", rng.randrange(1, 40)) for board in boards]
+        offer(boot, sorted({*older, *late, *((board, f"boot {boot}", seq) for board in boards for seq in (1, 2))}))
+    update(tmp_path)
+    rows, _ = read_state(path_in(tmp_path), SCHEMA)
+    assert len(rows) == len(boards) * (LINKS_REMEMBERED + 1)
+    path_in(tmp_path).unlink()
+    offer(100, sorted(taken))
+    offer(101, [("a", "boot 7", 41), ("a", "boot 100", 1)])
+
+
+def test_a_file_of_the_first_form_is_read_on(tmp_path: Path) -> None:
+    _commit(tmp_path, 0, [("a", f"boot {boot}", 1) for boot in range(3)])
+    update(tmp_path)
+    rows, last = read_state(path_in(tmp_path), SCHEMA)
+    first = rows.append_column("more", rows["firsts"]).drop_columns(["last_batch", "forgotten", "more"])
+    marked = first.set_column(2, "unsure_upto", pa.array([5, 0, 0]))
+    replace_state(path_in(tmp_path), marked, last)
+    _commit(tmp_path, 1, [("a", f"boot {boot}", 1) for boot in range(3, 6)])
+    update(tmp_path)
+    rows, _ = read_state(path_in(tmp_path), SCHEMA)
+    assert len(rows) == LINKS_REMEMBERED + 1, "bounded from now on"
+    assert find(tmp_path, _write(tmp_path / "staged", [("a", f"boot {boot}", 1) for boot in range(6)])).copies == 6

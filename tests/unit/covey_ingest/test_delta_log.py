@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from covey_ingest import delta_log, gaps
+from covey_ingest import clocks, dedup, delta_log, gaps, repairs, seen_orders, table_locations
 from covey_ingest.dedup import path_in, update
 from covey_ingest.delta_log import DeltaLog
 from covey_ingest.report import make_report
@@ -27,7 +27,14 @@ def _commit(root: Path, number: int, **more: list[object]) -> None:
     folder.mkdir(parents=True)
     time = pa.array([number * 1_000_001, number * 1_000_001 + 7], pa.timestamp("us", "UTC"))
     columns = {"author": ["a", "b"], "incarnation": ["x", "x"], "seq": [number + 1] * 2, "index": [0, 0], "time": time}
+    columns |= {"boot": ["first"] * 2, "batch_number": [number + 1] * 2, "collector": ["c"] * 2, "received_at": time}
     pq.write_table(pa.table(columns | more), folder / "part-0.parquet")
+
+
+def _staged(root: Path, number: int) -> Path:
+    """Return a folder of readings that is not committed yet."""
+    _commit(root / "staging", number)
+    return root / "staging" / "readings" / f"batch={number}"
 
 
 def _rows(root: Path, table: str = "readings") -> pa.Table:
@@ -86,7 +93,7 @@ def test_small_files_are_merged_and_what_was_heard_outlives_them(
         _commit(tmp_path, number)
         log.publish()
     update(tmp_path)
-    before = path_in(tmp_path).read_bytes()
+    before = pq.read_table(path_in(tmp_path)).drop_columns("last_batch")
     table = DeltaTable(tmp_path / "readings")
     assert len(table.file_uris()) == 2
     assert _rows(tmp_path).num_rows == 10
@@ -94,7 +101,46 @@ def test_small_files_are_merged_and_what_was_heard_outlives_them(
     assert not list((tmp_path / "readings" / "batch=0").glob("*"))
     path_in(tmp_path).unlink()
     update(tmp_path)
-    assert path_in(tmp_path).read_bytes() == before
+    assert pq.read_table(path_in(tmp_path)).drop_columns("last_batch").equals(before)
+
+
+@pytest.mark.slow
+def test_nothing_empty_stays_and_no_folder_is_listed_for_a_micro_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delta_log, "BATCHES_PER_MERGE", 4)
+    monkeypatch.setattr(table_locations, "VERSIONS_KEPT", 8)
+    monkeypatch.setattr(table_locations, "FOLDERS_KEPT", 2)
+    old = DeltaLog(tmp_path, "ingest")
+    for number in range(16):
+        _commit(tmp_path, number)
+        (tmp_path / "readings" / f"batch={number}" / "_SUCCESS").touch()
+    old.publish()
+    gaps.update(tmp_path)
+    clocks.update(tmp_path)
+    update(tmp_path)
+    DeltaTable(tmp_path / "readings").vacuum(0, dry_run=False, enforce_retention_duration=False)
+
+    log = DeltaLog(tmp_path, "ingest")
+    log.publish()  # lists what an earlier version has left
+    assert len(list((tmp_path / "readings").glob("batch=*"))) <= 3
+    monkeypatch.setattr(delta_log, "_KEPT_HOURS", 0)
+    names: list[str] = []
+    patterns = Path.glob
+    monkeypatch.setattr(Path, "glob", lambda path, pattern: names.append(pattern) or patterns(path, pattern))
+    for number in range(16, 40):
+        assert not dedup.find(tmp_path, _staged(tmp_path, number), number - 1).copies
+        _commit(tmp_path, number)
+        for follow in (gaps.update, clocks.update, update, seen_orders.update, repairs.update):
+            follow(tmp_path, number)
+        log.publish(number)
+    assert "batch=*" not in names
+    assert len(list((tmp_path / "readings").iterdir())) <= 4 + 3 + 4, "merged, small, log and files not yet merged"
+    assert len(list((tmp_path / "readings" / "_delta_log").glob("*.json"))) <= 8 + 3 * 4
+    repeats = dedup.find(tmp_path, _staged(tmp_path / "again", 20), 39)
+    assert (len(repeats.known), repeats.copies) == (2, 2), "the log knows where they are now"
+    assert sorted(_rows(tmp_path)["seq"].to_pylist()) == sorted([*range(1, 41)] * 2)
+    assert DeltaTable(tmp_path / "readings", version=DeltaTable(tmp_path / "readings").version() - 8).file_uris()
 
 
 @pytest.mark.slow

@@ -40,6 +40,7 @@ def _batches() -> list[tuple[str, ClockReading, list[Row]]]:
             [("x", "", at, value) for value in (5e-324, -1.7976931348623157e308, 1.7976931348623157e308, 2.0**53, 0.0)],
         ),
         ("largest decimals", _SYNCHRONISED, [("n", "", at, 2.0**53 - 1), ("n", "", at, 1 - 2.0**53)]),
+        ("whole numbers that no double holds", _SYNCHRONISED, [("n", "", at, 2**53 + 1), ("n", "", at, 1 - 2**61)]),
         ("booleans", _SYNCHRONISED, [("door", "", at, True), ("door", "", at + 5, False), ("door", "", at + 9, True)]),
         (
             "text",

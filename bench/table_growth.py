@@ -1,0 +1,148 @@
+"""What a micro-batch costs the driver after 1,000 and after 1,000,000 of them: `python -m bench.table_growth`.
+
+A million micro-batches are three weeks at one each two seconds. Their history is made up, as it stands by then: state
+files at that micro-batch; a Delta log at that version, with the commits that it keeps; one day's replaced files, which
+are still there, named in the checkpoint. Then `BATCHES` real micro-batches of `DEVICES` devices are compared,
+committed, counted and logged as `covey_ingest.tables` does, without Spark, in turns for both histories. Counted is CPU
+time.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, Schema
+
+from covey_ingest import clocks, dedup, gaps, repairs, seen_orders
+from covey_ingest.delta_log import BATCHES_PER_MERGE, DeltaLog
+from covey_ingest.schema import TIMESTAMP
+from covey_ingest.seen_messages import SCHEMA
+from covey_ingest.state_file import replace_state
+from covey_ingest.table_locations import VERSIONS_KEPT
+
+HISTORIES = (1_000, 1_000_000)
+DEVICES = 100
+BATCHES = 4 * BATCHES_PER_MERGE
+A_DAY = 43_200
+MERGED_FILES = 50
+
+_AUTHORS = [f"{device:064x}" for device in range(DEVICES)]
+_NOW_US = 1_800_000_000_000_000
+
+
+def main() -> None:
+    """Build both histories, run, and print."""
+    with tempfile.TemporaryDirectory(prefix="covey-bench-") as folder:
+        worlds = {count: _World(Path(folder) / str(count), count) for count in HISTORIES}
+        for number in range(BATCHES):
+            for world in [*worlds.values()][:: 1 if number % 2 else -1]:
+                world.micro_batch()
+        few, many = (statistics.mean(world.seconds) for world in worlds.values())
+        for count, world in worlds.items():
+            print(
+                f"after {count:9,} micro-batches: {1e3 * statistics.mean(world.seconds):6.1f} ms of CPU each,"
+                f" median {1e3 * statistics.median(world.seconds):6.1f}, most {1e3 * max(world.seconds):6.1f}"
+            )
+        print(f"ratio {many / few:.2f} (aim 1.10)")
+
+
+class _World:
+    """Tables with a history of so many micro-batches."""
+
+    def __init__(self, root: Path, history: int) -> None:
+        self.root, self.next = root, history
+        self.seconds: list[float] = []
+        one = _write(root / "readings" / f"batch={history - 1}", history - 1)
+        replaced = range(history - min(history, A_DAY), history - 1)
+        for number in replaced:
+            (root / "readings" / f"batch={number}").mkdir()
+            (root / "readings" / f"batch={number}" / one.name).hardlink_to(one)
+        _write_log(root / "readings", one, history, replaced)
+        span = {"firsts": [[1]] * DEVICES, "lasts": [[history]] * DEVICES}
+        links = {"author": _AUTHORS, "incarnation": ["x"] * DEVICES}
+        counts = dict.fromkeys(("last_batch", "unsure_upto"), [0] * DEVICES)
+        seen = links | counts | span | {"forgotten": [None] * DEVICES}
+        came = {"collector": ["c"] * DEVICES, "heard_at": [_NOW_US] * DEVICES}
+        numbers = links | came | {"floor": [0] * DEVICES, "forgotten": [0] * DEVICES} | span
+        replace_state(dedup.path_in(root), pa.table(seen, SCHEMA), history - 1)
+        replace_state(gaps.path_in(root), gaps.GAPS.empty_table(), history - 1)
+        replace_state(clocks.path_in(root), clocks.SCHEMA.empty_table(), history - 1)
+        (root / ".numbers").mkdir()
+        replace_state(root / ".numbers" / "numbers.parquet", pa.table(numbers, gaps.NUMBERS), history - 1)
+        self._log = DeltaLog(root, "bench")
+        self._log.publish(history - 1)
+
+    def micro_batch(self) -> None:
+        """Take one in, as `Tables.write` does."""
+        number, staged = self.next, self.root / ".staging"
+        _write(staged, number)
+        began = time.process_time()
+        found = dedup.find(self.root, staged, number - 1)
+        staged.rename(self.root / "readings" / f"batch={number}")
+        gaps.update(self.root, number)
+        clocks.update(self.root, number)
+        dedup.update(self.root, number)
+        seen_orders.update(self.root, number)
+        repairs.update(self.root, number)
+        self._log.publish(number)
+        self.seconds.append(time.process_time() - began)
+        if found.copies:
+            raise RuntimeError("a new message was taken for a repeat")
+        self.next += 1
+
+
+def _write(folder: Path, number: int) -> Path:
+    """Write a message of each device, of two readings."""
+    folder.mkdir(parents=True)
+    times = pa.array([_NOW_US + 1_000_000 * number] * 2 * DEVICES).cast(TIMESTAMP)
+    rows = {
+        "author": [author for author in _AUTHORS for _ in range(2)],
+        "incarnation": ["x"] * 2 * DEVICES,
+        "seq": [number + 1] * 2 * DEVICES,
+        "index": pa.array([0, 1] * DEVICES, pa.int32()),
+        "boot": ["b"] * 2 * DEVICES,
+        "batch_number": [number + 1] * 2 * DEVICES,
+        "collector": ["c"] * 2 * DEVICES,
+        "received_at": times,
+    }
+    pq.write_table(pa.table(rows), folder / "part-0.parquet")
+    return folder / "part-0.parquet"
+
+
+def _write_log(table: Path, one: Path, version: int, replaced: range) -> None:
+    """Write a checkpoint at a version, and the commits before it that are kept."""
+    log, now_ms, size = table / "_delta_log", time.time_ns() // 1_000_000, one.stat().st_size
+    DeltaTable.create(str(table), Schema.from_arrow(pq.read_schema(one)))
+    actions: list[dict[str, object]] = [{"txn": {"appId": "bench", "version": version - 1}}]
+    for number in range(MERGED_FILES):
+        path = f"merged-{number}.parquet"
+        (table / path).hardlink_to(one)
+        added = {"path": path, "size": 128 << 20, "modificationTime": now_ms, "partitionValues": {}}
+        actions.append({"add": added | {"dataChange": True}})
+    for number in replaced:
+        gone = {"path": f"batch={number}/{one.name}", "deletionTimestamp": now_ms, "size": size}
+        actions.append({"remove": gone | {"dataChange": False, "extendedFileMetadata": False}})
+    (log / f"{1:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    DeltaTable(str(table)).create_checkpoint()
+    (checkpoint,) = log.glob("*.checkpoint.parquet")
+    checkpoint.rename(log / f"{version:020}.checkpoint.parquet")
+    last = log / "_last_checkpoint"
+    last.write_text(json.dumps(json.loads(last.read_text()) | {"version": version}))
+    for old in log.glob("*.json"):
+        old.unlink()
+    commit = log / f"{version:020}.json"
+    commit.write_text(json.dumps({"commitInfo": {"timestamp": now_ms, "operation": "WRITE"}}))
+    source = shutil.copy(commit, table.parent / "commit")
+    for number in range(max(0, version - VERSIONS_KEPT), version):
+        shutil.copy(source, log / f"{number:020}.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""The `clocks` table: what each boot's clock was worth, once a disciplined clock was heard of; and times by it.
+
+    clocks/clocks.parquet    one row for each boot of which a message came, replaced whole
+
+A device whose clock has not been set yet believes something: 1970, or five days ago. Its times count from its boot all
+the same, and `clock_offset` of a reading says what was added to them. As soon as one message of the same boot has a
+clock that is `synchronised`, the right offset of the whole boot is known.
+
+1. Readings that are `unsynchronised` or of `arrival`, of a boot whose clock is known, get their time by it when they
+   are written: `rebased`. A time that would be implausible so (rule 4 of `time_quality`) stays what it was.
+2. Of a boot the first disciplined clock counts, in the order in which micro-batches and collectors had them.
+3. What was written before it was known stays: `doubtful_from` and `doubtful_until` say when collectors had it. A Delta
+   table is repaired there (`DeltaLog`); a reader of plain Parquet takes `time - clock_offset + clocks.clock_offset`.
+4. Of an author the `BOOTS_KEPT` boots are kept that messages came of last.
+5. The table carries the last micro-batch in it, and follows from `readings` alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from covey_ingest.committed import batch_folder, committed_after
+from covey_ingest.schema import TIMESTAMP
+from covey_ingest.state_file import read_state, replace_state
+from covey_ingest.time_quality import AHEAD_US, HISTORY_FROM_US, TimeQuality
+
+BOOTS_KEPT = 32
+DOUBTFUL = (TimeQuality.UNSYNCHRONISED.value, TimeQuality.ARRIVAL.value)
+
+SCHEMA = pa.schema(
+    [
+        ("author", pa.string()),
+        ("boot", pa.string()),
+        ("clock_offset", pa.int64()),  # microseconds from the boot's monotonic clock to UTC; null while nobody knows
+        ("known_at", TIMESTAMP),  # when a collector had the message that told
+        ("known_batch", pa.int64()),  # the micro-batch that it came in
+        ("doubtful_from", TIMESTAMP),  # when collectors had what was written without it
+        ("doubtful_until", TIMESTAMP),
+        ("last_at", TIMESTAMP),
+    ]
+)
+BOOT = ["author", "boot"]
+_MOVED = "unix_micros(time) - clock_offset + known"
+_BETTER = f"""time_quality IN ('{"', '".join(DOUBTFUL)}')
+    AND {_MOVED} BETWEEN {HISTORY_FROM_US} AND unix_micros(received_at) + {AHEAD_US}"""
+REBASED = {
+    "time": f"IF({_BETTER}, timestamp_micros({_MOVED}), time)",
+    "time_quality": f"IF({_BETTER}, '{TimeQuality.REBASED.value}', time_quality)",
+    "clock_offset": f"IF({_BETTER}, known, clock_offset)",
+}
+"""Columns of `readings` by rule 1, in Spark's SQL; `known` is the right offset, or null."""
+
+_MESSAGES = pa.schema(
+    [
+        *((name, pa.string()) for name in (*BOOT, "time_quality")),
+        ("clock_offset", pa.int64()),
+        ("received_at", TIMESTAMP),
+    ]
+)
+
+
+def path_in(tables: Path) -> Path:
+    """Return where the table lies."""
+    return tables / "clocks" / "clocks.parquet"
+
+
+def update(tables: Path, newest: int | None = None) -> pa.Table:
+    """Bring the table up to what is committed, and return it; `newest` is the last micro-batch, where that is known."""
+    state, last = read_state(path_in(tables), SCHEMA)
+    state = state.replace_schema_metadata(None)
+    missing = committed_after(tables, last, newest)
+    if missing and last < 0:
+        for merged in sorted((tables / "readings").glob("*.parquet")):
+            state = _with_messages(state, merged, -1)
+    for number in missing:
+        if any((folder := batch_folder(tables, "readings", number)).glob("*.parquet")):
+            state = _with_messages(state, folder, number)
+    if missing:
+        replace_state(path_in(tables), state, missing[-1])
+    return state
+
+
+def known_for(tables: Path, staged: Path, newest: int | None = None) -> pa.Table:
+    """Return the clocks that are known of boots with doubtful messages in a staged micro-batch: rule 1.
+
+    Columns: author, boot, known.
+    """
+    messages = _messages(staged)
+    doubtful = messages.filter(pc.field("time_quality").isin(DOUBTFUL)).select(BOOT).group_by(BOOT).aggregate([])
+    if not len(doubtful):
+        return doubtful.append_column("known", pa.array([], pa.int64()))
+    state = pa.concat_tables([update(tables, newest), _news(messages, 0)])
+    known = _by_boot(state).filter(pc.field("clock_offset").is_valid()).select([*BOOT, "clock_offset"])
+    return doubtful.join(known.rename_columns([*BOOT, "known"]), BOOT, join_type="inner")
+
+
+def _messages(files: Path) -> pa.Table:
+    """Return what messages say of their clocks, those of earlier versions nothing, by the first reading of each."""
+    schema = _MESSAGES.append(pa.field("index", pa.int32()))
+    found = ds.dataset(files, schema, format="parquet").to_table(
+        _MESSAGES.names, filter=(ds.field("index") == 0) & ds.field("clock_offset").is_valid()
+    )
+    return found.sort_by("received_at")
+
+
+def _with_messages(state: pa.Table, files: Path, number: int) -> pa.Table:
+    return _bounded(_by_boot(pa.concat_tables([state, _news(_messages(files), number)])))
+
+
+def _news(messages: pa.Table, number: int) -> pa.Table:
+    """Return a row of the table for each message."""
+    disciplined = pc.equal(messages["time_quality"], TimeQuality.SYNCHRONISED.value)
+    doubtful = pc.is_in(messages["time_quality"], pa.array(DOUBTFUL))
+    received, none = messages["received_at"], pa.scalar(None, TIMESTAMP)
+    doubtful_at = pc.if_else(doubtful, received, none)
+    columns = [
+        *(messages[name] for name in BOOT),
+        pc.if_else(disciplined, messages["clock_offset"], pa.scalar(None, pa.int64())),
+        pc.if_else(disciplined, received, none),
+        pc.if_else(disciplined, pa.scalar(number, pa.int64()), pa.scalar(None, pa.int64())),
+        *(doubtful_at, doubtful_at, received),
+    ]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _by_boot(rows: pa.Table) -> pa.Table:
+    """Make one row of all rows of a boot; the first that tells a clock counts (rule 2)."""
+    kinds = ("first", "first", "first", "min", "max", "max")
+    named = [*zip(SCHEMA.names[2:], kinds, strict=True)]
+    found = rows.group_by(BOOT, use_threads=False).aggregate(named)
+    return found.select([*BOOT, *(f"{name}_{kind}" for name, kind in named)]).rename_columns(SCHEMA.names)
+
+
+def _bounded(state: pa.Table) -> pa.Table:
+    """Return it within rule 4, by author and age."""
+    state = state.sort_by([("author", "ascending"), ("last_at", "ascending"), ("boot", "ascending")]).combine_chunks()
+    authors = state["author"].combine_chunks().dictionary_encode().indices.to_numpy()
+    ends = np.cumsum(np.bincount(authors))
+    return state.filter(pa.array(ends[authors] - np.arange(len(authors)) <= BOOTS_KEPT))
