@@ -2,8 +2,8 @@
 
 `--quick` is the suite for the loop of edit and test: units, vectors, the rules of the source, a slice of the property
 tests and of the simulation. 1. It leaves out the folders of processes and of Spark, and what is marked `slow`,
-`processes`, `broker` or `spark`. 2. A test of it that starts a process fails. 3. Hypothesis and the simulation look at
-fewer examples.
+`processes`, `broker` or `spark`. 2. A test of it that starts a process fails, in the whole suite as well; but for the
+simulation, which there shares its worlds among processes. 3. Hypothesis and the simulation look at fewer examples.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Iterable
+from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ _STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.ex
 settings.register_profile(
     "same", derandomize=True, deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("quick", settings.get_profile("same"), max_examples=20)
+settings.register_profile("quick", settings.get_profile("same"), max_examples=5)
 settings.register_profile("search", settings.get_profile("same"), derandomize=False, max_examples=5_000)
 
 
@@ -55,8 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if "TMPDIR" not in os.environ and _is_roomy(_MEMORY):
         os.environ["TMPDIR"], tempfile.tempdir = str(_MEMORY), None
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick" if quick else "same"))
-    if quick:
-        sys.addaudithook(_refuse_processes)
+    exempt = () if quick else (*_NOT_QUICK_FOLDERS, "sim")
+    sys.addaudithook(partial(_refuse_processes, exempt))
 
 
 def _is_roomy(folder: Path) -> bool:
@@ -111,7 +112,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         quick: list[pytest.Item] = []
         long: list[pytest.Item] = []
         for item in items:
-            (long if any(map(item.get_closest_marker, _NOT_QUICK_MARKS)) else quick).append(item)
+            (quick if _is_quick(item) else long).append(item)
         config.hook.pytest_deselected(items=long)
         items[:] = quick
     files: dict[str, list[pytest.Item]] = {}
@@ -122,6 +123,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     first = list(chain.from_iterable(turns))
     seen = set(map(id, first))
     items[:] = first + [item for item in items if id(item) not in seen]
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    return not any(map(item.get_closest_marker, _NOT_QUICK_MARKS))
+
+
+def _is_below(item: pytest.Item, folders: Iterable[str]) -> bool:
+    return any(item.path.is_relative_to(Path(__file__).parent / folder) for folder in folders)
 
 
 _running: list[pytest.Item] = []
@@ -137,8 +146,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         _running.clear()
 
 
-def _refuse_processes(event: str, _arguments: object) -> None:
-    if event in _STARTS and _running:
+def _refuse_processes(exempt: Collection[str], event: str, _arguments: object) -> None:
+    if event in _STARTS and _running and _is_quick(_running[0]) and not _is_below(_running[0], exempt):
         raise AssertionError(f"{_running[0].nodeid} starts a process: mark it `processes`")
 
 

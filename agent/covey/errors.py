@@ -166,6 +166,19 @@ class ConfigurationError(LocalError):
     exit_code = 78
 
 
+class MissingPackageError(ConfigurationError):
+    """A Python package is not there that not everybody needs. Debian's Python takes them from Debian alone."""
+
+    code = "missing_package"
+
+    def __init__(self, purpose: str, package: str, *, in_debian: bool = True) -> None:
+        """Say what needs it; `package` is its name in Python's index, and in Debian after `python3-`."""
+        name = package.removeprefix("py")
+        environment = f"in a virtual environment: python -m pip install {package}"
+        hint = f"apt install python3-{name}; {environment}" if in_debian else f"{environment} (Debian has none)"
+        super().__init__(f"{purpose} needs the Python package {package}", hint=hint)
+
+
 class SettingError(LocalError):
     """A setting that may not be given; `code` says why not (docs/protocol.md, "Settings")."""
 

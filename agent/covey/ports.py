@@ -50,11 +50,16 @@ class RelayUp:
 
 @dataclass(frozen=True, slots=True)
 class RelayDown:
-    """No connection; the adapter tries again by itself. `reason` is text for people; `refused`: the relay said no."""
+    """No connection; the adapter tries again by itself. `reason` is text for people; `refused`: the relay said no.
+
+    `up_s` is how long it was up, 0 where it never was. `taken_over`: somebody else has signed in as this device.
+    """
 
     relay: str
     reason: str
     refused: bool = False
+    up_s: float = 0.0
+    taken_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

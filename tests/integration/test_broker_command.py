@@ -20,7 +20,7 @@ from covey.adapters.broker.fleet_ca import FleetCa
 from covey.adapters.broker.mosquitto_passwords import add_device
 from covey.adapters.keys.relay_credential import keep_credential
 from covey.adapters.state_folder import StateFolder
-from covey.config.settings import BrokerConfig
+from covey.config.schema import BrokerConfig
 from covey.core.ids import key_text
 from covey.errors import ConfigurationError, UsageError
 from tests import warm_covey

@@ -217,6 +217,23 @@ def test_a_port_of_something_else(alone: Gateway, silent_port: int) -> None:
 
 
 @pytest.mark.broker
+@pytest.mark.slow
+def test_a_copy_of_this_device_elsewhere(new_gateway: Callable[[str], Gateway]) -> None:
+    one, other = new_gateway("one"), new_gateway("other")
+    one.ok("group", "create", "--capability", "collector")
+    shutil.rmtree(other.state)
+    shutil.copytree(one.state, other.state)
+    one.start("run", "--no-sensors")
+    wait_until(lambda: one.json("status")["relay"]["state"] == "up", "the relay is up")
+    assert _findings(one)["duplicate"][0] == "ok"
+    other.start("run", "--no-sensors")
+    wait_until(lambda: one.log.read_text().count("connection was lost") > 2, "they cut each other off")
+    other.end()
+    wait_until(lambda: _findings(one)["duplicate"][0] == "warning", "it is noted")
+    assert "a copy of this machine's card" in _findings(one)["duplicate"][2]
+
+
+@pytest.mark.broker
 def test_a_refused_password(new_gateway: Callable[[str], Gateway]) -> None:
     one = new_gateway("one")
     one.ok("relay", "--password-file", "-", feed="wrong")

@@ -15,6 +15,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from covey.app.device import open_device
+from covey.core.ids import GroupId
+from covey.core.pairing.records import GroupRequest
 from tests.collected_fleet import CollectedFleet
 from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.processes
 
 _HOSTILE = "<img src=x onerror=document.title='run'>"
 _COUNT = 40
-_SUMMARY = re.compile("38 here, 2 silent since [0-9]{2}:[0-9]{2}, nothing lost")
+_SUMMARY = re.compile("38 here, 2 silent since [0-9]{2}:[0-9]{2},( [0-9]+ messages waiting here,)? nothing lost")
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +110,44 @@ def test_a_person_sees_the_fleet_and_a_device(opens: Opens) -> None:
     page.get_by_label("Find").fill("")
     page.get_by_label("Show").select_option("away")
     expect(page.locator("#shown")).to_have_text(f"2 of {_COUNT + 1} devices")
+
+
+def test_groups_orders_and_a_devices_story(opens: Opens, fleet: CollectedFleet, served: Gateway) -> None:
+    served.ok("group", "profile", "--title", _HOSTILE)
+    served.ok("group", "create", "--capability", "collector")
+    [second] = {each["group_id"] for each in served.json("fleet")["groups"]} - {fleet.group_id}
+    served.ok("config", "set", "operations.operators", served.json("key", "show")["signing_key"])
+    served.ok("setting", "set", "app.mode", "winter", "--for", "all", "--group", fleet.group_id)
+    page = opens()
+    expect(page.get_by_label("Group")).to_contain_text(f"{_HOSTILE}: 39 of 41 here")
+    page.get_by_label("Group").select_option(second)
+    expect(page.locator("#devices tr")).to_have_count(1)
+    page.get_by_label("Group").select_option("")
+    page.get_by_text("Orders").press("Enter")
+    expect(page.locator("#given tr")).to_have_count(1)
+    expect(page.locator("#given")).to_contain_text("app.mode = winter for all")
+    _is_readable(page)
+    page.get_by_label("Find").fill("00003")
+    page.get_by_role("link", name="field-00003").press("Enter")
+    expect(page.locator("#story")).to_contain_text(f"let into {_HOSTILE} by")
+    expect(page.get_by_role("list", name="Where its readings are")).to_contain_text("In the vault")
+    assert page.locator("#story img").count() == 0
+
+
+def test_a_person_accepts_an_invitation(opens: Opens, fleet: CollectedFleet) -> None:
+    inviter, now_us = fleet.authors[3].identity, time.time_ns() // 1000
+    group_id = GroupId(b"\x07" * 32)
+    with open_device(fleet.folder) as device, device.store.transaction():
+        device.store.requests.save(GroupRequest(group_id, inviter.keys, bytes(32), now_us + 7_200_000_000, now_us))
+    page = opens()
+    invitations = page.get_by_role("list", name="Invitations")
+    expect(invitations).to_contain_text("field-00003")
+    expect(invitations).to_contain_text("invites to 07070707; 1 h left")
+    _is_readable(page)
+    page.get_by_role("button", name="Accept").press("Enter")
+    expect(invitations).to_contain_text("accepted: the agent asks to be let in")
+    with open_device(fleet.folder) as device:
+        assert [each.group_id for each in device.store.joins.pending()] == [group_id]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

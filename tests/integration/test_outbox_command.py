@@ -166,7 +166,7 @@ def test_an_export_that_was_interrupted_goes_on(shell: Shell) -> None:
 
 def test_quarantine_shows_releases_and_drops(shell: Shell) -> None:
     from covey.adapters.state_folder import StateFolder
-    from covey.config.settings import Config
+    from covey.config.schema import Config
 
     for text in ("one", "two"):
         shell.queue("ann", text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.adapters.sqlite.store import empty_history
@@ -17,6 +17,7 @@ from covey.core.history.operation import Operation
 from covey.core.history.orders import Approval, SettingOrder
 from covey.core.orders.authority import Pins
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
+from tests.examples import examples
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY
 from tests.vectors.makers.orders import adds, as_they_may_come, removes, said
 
@@ -59,7 +60,7 @@ def _followed(merge: Operation, operations: list[Operation]) -> list[Operation]:
     return list(found.values())
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 2**32), st.integers(1, 24), st.integers(1, 2))
 def test_a_state_depends_on_what_it_covers_alone(seed: int, count: int, threshold: int) -> None:
     chance = random.Random(seed)

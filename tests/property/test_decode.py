@@ -21,6 +21,7 @@ CLOCK = ClockReading(bytes(8), 0, 0, ClockKind.ASSERTED)
 values = (
     st.floats(allow_nan=False, allow_infinity=False)
     | st.builds(lambda number, scale: number / 10**scale, st.integers(-(10**9), 10**9), st.integers(0, 9))
+    | st.integers(-(2**62), 2**62)
     | st.booleans()
     | st.text(st.characters(codec="utf-8"), max_size=9)
     | st.binary(max_size=9)
@@ -37,7 +38,8 @@ def _decoded(batches: list[Batch]) -> list[list[tuple[str, str, int, Value]]]:
     first, until = shape.booleans
     rows = []
     for place, times in enumerate(column_integers([batch.times for batch in batches]).tolist()):
-        numbers = decoded.numbers[place].tolist()
+        numbers, wholes = decoded.numbers[place].tolist(), decoded.wholes[place].tolist()
+        numbers[: len(wholes)] = [whole or number for whole, number in zip(wholes, numbers, strict=False)]
         joined: list[Value] = [
             bool(number) if first <= index < until else number for index, number in enumerate(numbers)
         ]

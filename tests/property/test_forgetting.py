@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.adapters.sqlite.operations import OperationTables
@@ -26,6 +26,7 @@ from covey.core.orders.authority import Pins, weigh_orders
 from covey.core.orders.selector import EVERYBODY
 from covey.core.settings.desired import GroupSettings, desired
 from covey.core.settings.obedience import Desired
+from tests.examples import examples
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY
 from tests.vectors.makers.groups import WITH_CAROL
 from tests.vectors.makers.orders import adds, removes
@@ -155,7 +156,7 @@ def _compare(seed: int, count: int, later: int, threshold: int) -> int:
     return gone
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 12), st.integers(1, 2))
 def test_who_forgets_judges_as_who_keeps(seed: int, count: int, later: int, threshold: int) -> None:
     _compare(seed, count, later, threshold)

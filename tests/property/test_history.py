@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.adapters.sqlite.operations import OperationTables
@@ -20,6 +20,7 @@ from covey.core.history.operation import Log, Operation, read_operation, sign_op
 from covey.core.history.standing import Standing, weigh
 from covey.core.ids import DeviceKey, GroupId, Incarnation, ManifestHash, OperationId
 from covey.errors import RemoteError
+from tests.examples import examples
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY
 from tests.vectors.makers.groups import WITH_BOB, WITH_CAROL, WITHOUT_BOB
 
@@ -124,7 +125,7 @@ def _believed(operations: list[Operation]) -> tuple[list[bytes], list[bytes], St
         return ids, [bytes(each) for each in tables.heads(GROUP_ID)], standing
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(_DRAFTS, st.integers(0, 2**32))
 def test_the_order_in_which_operations_come_changes_nothing(drafts: list[_Draft], seed: int) -> None:
     written = _written(drafts)
@@ -132,7 +133,7 @@ def test_the_order_in_which_operations_come_changes_nothing(drafts: list[_Draft]
     assert _believed(written) == _believed(shuffled)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(_DRAFTS)
 def test_parents_stand_before_children_in_the_order(drafts: list[_Draft]) -> None:
     written = _written(drafts)
@@ -143,7 +144,7 @@ def test_parents_stand_before_children_in_the_order(drafts: list[_Draft]) -> Non
             assert all(place[parent] < place[operation.id] for parent in operation.parents)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(_DRAFTS)
 def test_what_counts_is_what_the_rule_says(drafts: list[_Draft]) -> None:
     written = _written(drafts)

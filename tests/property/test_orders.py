@@ -9,7 +9,7 @@ import random
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.adapters.sqlite.store import empty_history
@@ -21,6 +21,7 @@ from covey.core.history.orders import Approval
 from covey.core.ids import GroupId, OperationId
 from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
 from covey.core.orders.nodes import OrderNode
+from tests.examples import examples
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY
 from tests.vectors.makers.orders import adds, as_they_may_come, order, removes, said
 
@@ -104,7 +105,7 @@ class _Everything:
         return self._raws[operation_id]
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(_DRAFTS, _PINS, st.integers(0, 2**32))
 def test_what_is_kept_of_a_history_says_what_reading_all_of_it_says(
     drafts: list[_Draft], pins: Pins, seed: int
@@ -118,14 +119,14 @@ def test_what_is_kept_of_a_history_says_what_reading_all_of_it_says(
     assert _found(chance.sample(written, len(written)), pins, void) == from_scratch
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(_DRAFTS, _PINS, st.integers(0, 2**32))
 def test_the_order_in_which_operations_come_changes_nothing(drafts: list[_Draft], pins: Pins, seed: int) -> None:
     written = _written(drafts)
     assert _found(written, pins) == _found(random.Random(seed).sample(written, len(written)), pins)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(_DRAFTS, _PINS)
 def test_nobody_makes_itself_an_operator(drafts: list[_Draft], pins: Pins) -> None:
     """What a stranger writes, whom no operator has added, is as good as notes."""
@@ -137,7 +138,7 @@ def test_nobody_makes_itself_an_operator(drafts: list[_Draft], pins: Pins) -> No
         ]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(_DRAFTS, _PINS)
 def test_an_order_that_counts_has_enough_signatures_of_members(drafts: list[_Draft], pins: Pins) -> None:
     for each in _found(_written(drafts), pins).orders:

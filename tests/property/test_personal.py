@@ -10,7 +10,7 @@ import random
 from collections.abc import Collection, Iterable
 from unittest import mock
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.adapters.sqlite.store import empty_history
@@ -19,6 +19,7 @@ from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.history.personal import Holding, OwnGroup, Preference
 from covey.core.ids import GroupId, Incarnation, OperationId
 from covey.core.own.state import PersonalState, personal_state
+from tests.examples import examples
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID
 from tests.vectors.makers.groups import WITH_CAROL
 
@@ -92,7 +93,7 @@ def _by_the_rules(operations: Iterable[Operation], void: Collection[OperationId]
     return groups, {place: value for place, value in preferences.items() if value is not None}
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 2**32), st.integers(0, 30))
 def test_the_order_of_arrival_changes_nothing(seed: int, count: int) -> None:
     chance = random.Random(seed)

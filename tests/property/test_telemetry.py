@@ -60,6 +60,7 @@ def _without_signed_zero(reading: Row) -> Row:
 @given(rows, clocks)
 @example([("x", "", 0, -0.0), ("x", "", 0, 0.1)], ClockReading(bytes(8), 0, 0, ClockKind.ASSERTED))
 @example([("x", "", 0, 2.0**53), ("x", "", 0, 1.0)], ClockReading(bytes(8), 0, 0, ClockKind.ASSERTED))
+@example([("x", "", 0, 2**53 + 1), ("x", "", 0, 1.0)], ClockReading(bytes(8), 0, 0, ClockKind.ASSERTED))
 @example([("x", "", 0, 0.1 + 0.2)], ClockReading(bytes(8), 0, 0, ClockKind.ASSERTED))
 def test_readings_come_back_exactly(readings: list[Row], clock: ClockReading) -> None:
     batch = read_batch(_body(readings, clock))
@@ -70,16 +71,20 @@ def test_readings_come_back_exactly(readings: list[Row], clock: ClockReading) ->
     assert Counter(map(_plain, back)) == Counter(map(_plain, expected))
 
 
+def _kind(value: Value) -> type:
+    return float if type(value) is int else type(value)
+
+
 @given(rows)
 def test_readings_of_one_series_keep_their_order(readings: list[Row]) -> None:
     back = list(read_batch(_body(readings, ClockReading(bytes(8), 0, 0, ClockKind.ASSERTED))).readings())
-    for name, unit, kind in {(name, unit, type(value)) for name, unit, _, value in back}:
+    for name, unit, kind in {(name, unit, _kind(value)) for name, unit, _, value in back}:
         sent = [
             time_us
             for name_sent, unit_sent, time_us, value in readings
-            if (name_sent, unit_sent) == (name, unit) and (float if type(value) is int else type(value)) is kind
+            if (name_sent, unit_sent) == (name, unit) and _kind(value) is kind
         ]
-        assert [row[2] for row in back if (row[0], row[1], type(row[3])) == (name, unit, kind)] == sent
+        assert [row[2] for row in back if (row[0], row[1], _kind(row[3])) == (name, unit, kind)] == sent
 
 
 @given(rows)

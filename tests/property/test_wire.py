@@ -8,7 +8,7 @@ from typing import Any
 
 import cbor2
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from covey.core import crypto
@@ -25,12 +25,13 @@ from covey.core.vault import documents
 from covey.core.vault.keys import VaultKey
 from covey.core.wire import cbor, envelope, message
 from covey.errors import LocalError, RemoteError
+from tests.examples import examples
 from tests.replay import replay
 from tests.vectors import load, octets
 from tests.vectors.makers.cast import BOB, seeded
 
 _BOUND = 1_000_000
-_FEWER = settings(max_examples=settings().max_examples // 3)
+_FEWER = examples(33)
 """For what runs once for every reader."""
 
 _KEY = VaultKey(VaultId(seeded("vault id", 16)), seeded("vault key"))

@@ -116,6 +116,8 @@ class Device:
         self.alive = False
         self.boots = 0
         self.pending: list[Action] = []
+        self.asked = False
+        """Whether it has asked to be let in."""
         self.skew_us = 0
         self.incarnation = Incarnation(b"")
         self.store: SimStore
@@ -382,18 +384,22 @@ class Device:
         self._beside(work)
         return taken
 
-    def join(self, inviter: Device) -> None:
-        """Ask the inviter to be let in."""
+    def join(self, inviter: Device, *, of_a_fleet: bool = False) -> None:
+        """Ask the inviter to be let in, by itself or together with others of a fleet."""
         invites: list[Invite] = []
 
         def invite(store: SimStore, node: Node, now: Now) -> None:
             with store.transaction():
-                opened = node.membership.invite(self.world.group_id, (), "mqtt://sim", now.wall_us)
+                prepared_for = self.name if of_a_fleet else None
+                opened = node.membership.invite(
+                    self.world.group_id, (), "mqtt://sim", now.wall_us, prepared_for=prepared_for
+                )
                 store.on_commit(lambda: invites.append(opened))
 
         def ask(store: SimStore, node: Node, now: Now) -> None:
             with store.transaction():
                 node.actions.request_join(invites[0], self.name, now)
+                store.on_commit(lambda: setattr(self, "asked", True))
 
         inviter.in_another_process(invite)
         if invites:

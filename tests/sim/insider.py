@@ -57,6 +57,10 @@ class Insider:
         spans = victim.store.incarnations.spans(self._member.identity.signing_public) if victim.alive else []
         incarnation = self._chance.choice([b"unknown!", *(span.incarnation for span in spans[:-1])])
         highest = self._chance.choice(EXTREMES[3:])
+        if spans and incarnation != b"unknown!":  # what waits there is queued again, as it names no imprints
+            self._world.ledger.without_imprints.add(
+                (victim.identity.signing_public, self._member.identity.signing_public)
+            )
         self._say(victim, MessageType.ACK, NO_GROUP, cbor.encode([incarnation, [0, [[highest, highest]]]]))
 
     def _pull(self, victim: Device) -> None:

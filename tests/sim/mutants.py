@@ -15,11 +15,13 @@ from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.high_water import HighWater
 from covey.adapters.sqlite.incarnations import Incarnations
 from covey.adapters.sqlite.outbox import Outbox
+from covey.adapters.sqlite.pairing import Invites
 from covey.adapters.sqlite.received import Received
 from covey.app.relays import Relays
 from covey.app.roles import collector as collector_module
 from covey.app.roles.collector import Collector
 from covey.app.runtime import Runtime
+from covey.core import node as node_module
 from covey.core import receiver as receiver_module
 from covey.core.acknowledgements import Acknowledgements
 from covey.core.crypto import Secret
@@ -35,6 +37,7 @@ from covey.core.group.revocation import Revoke
 from covey.core.ids import DeviceKey, NoisePublic, Place
 from covey.core.link import lanes as lanes_module
 from covey.core.link import sealer as sealer_module
+from covey.core.link import send_queue as send_queue_module
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.lanes import Lane
 from covey.core.link.link_keys import LinkKey, SendingLinks
@@ -48,6 +51,8 @@ from covey.core.membership import authorisation
 from covey.core.membership import membership as membership_module
 from covey.core.membership import voting as voting_module
 from covey.core.membership.addresses import Addresses
+from covey.core.membership.expiry import give_up
+from covey.core.membership.gathering import Gathering
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import OpenInvite
 from covey.core.membership.spreading import Spreading
@@ -323,11 +328,22 @@ def _secret_for_all(spreading: Spreading, _before: Any, manifest: Any, news: Any
     return [spreading._send(each, manifest.group_id, bundle.to_wire()) for each in sorted(audience)]
 
 
-_OF_A_FORMER_MEMBER, _OF_A_LOSS, _OF_AN_INSIDER, _OF_A_LOSS_AND_RIVALS, _OF_A_LOSS_AND_A_COPY = 4, 18, 6, 161, 2_917
+_OF_A_FORMER_MEMBER, _OF_A_LOSS, _OF_A_LOSS_AND_RIVALS, _OF_A_LOSS_AND_A_COPY = 4, 18, 161, 2_917
+
+
+def _all_of_the_departed(membership: Membership, records: Any, queue: SendQueue, now: Now) -> Iterator[Any]:
+    for each in membership.groups.addresses.end_departures(now.wall_us):
+        queue.forget(each, but_telemetry=True)
+    yield from give_up(membership, records, queue, now)
 
 
 def _nothing(*_arguments: object, **_named: object) -> None:
     """Do nothing."""
+
+
+def _only_due(gathering: Gathering, now: Now) -> bool:
+    deadline = gathering.next_deadline()
+    return deadline is not None and deadline <= now.monotonic_us
 
 
 MUTANTS = (
@@ -338,7 +354,7 @@ MUTANTS = (
     Mutant("no dedup", {(ReceiveLink, "classify"): lambda _link, _link_seq, **_: Arrival.NEW}),
     Mutant("sequences in RAM", {(Outbox, "allocate"): _sequences_in_ram()}),
     Mutant("what another process takes out of a queue is sent for ever", {(Sender, "refresh"): _take_up_what_grew}),
-    Mutant("never subscribe again", {(Link, "_renew_later"): _nothing}),
+    Mutant("never subscribe again", {(Link, "_renew_later"): _nothing}, 34),
     Mutant("forget before the delete commits", {(SendQueue, "free"): _forget_before_commit}, first_seed=862),
     Mutant("start over when the disk is full", {(Runtime, "_replace_node"): _start_over}),
     Mutant("finish before the manifest is put", {(Collector, "_land"): _acknowledge_before_landing}),
@@ -351,6 +367,7 @@ MUTANTS = (
     Mutant(
         "signatures are not verified",
         {(receiver_module, "read_message"): lambda raw, **_verify: read_message(raw, verify=False)},
+        75,
     ),
     Mutant("a loss that nobody is told of", {(SendQueue, "_report_losses"): _nothing}),
     Mutant("strangers may speak", {(receiver_module, "authorise"): _nothing}),
@@ -361,9 +378,9 @@ MUTANTS = (
         {(SendingLinks, "begin"): _use_at_once, (Sealer, "queued"): _by_link_for_ever},
     ),
     Mutant("no encryption", {(sealer_module, "seal"): lambda message, *_keys: message}),
-    Mutant("a restored device goes on as before", {(Incarnations, "renew"): _nothing}),
-    Mutant("commits that a disk has lost go unnoticed", {(HighWater, "is_behind"): lambda *_: False}),
-    Mutant("what went with lost commits is not told", {(HighWater, "_lose"): _go_on_without_a_word}),
+    Mutant("a restored device goes on as before", {(Incarnations, "renew"): _nothing}, 22),
+    Mutant("commits that a disk has lost go unnoticed", {(HighWater, "is_behind"): lambda *_: False}, 25),
+    Mutant("what went with lost commits is not told", {(HighWater, "_lose"): _go_on_without_a_word}, 175),
     Mutant("an acknowledgement of another life is ignored", {(Incarnations, "replace"): lambda *_: False}),
     Mutant("an acknowledgement frees by number alone", {(Acknowledgements, "_compared"): _by_number_alone}),
     Mutant("what another life has numbered is not sent again", {(SendQueue, "requeue"): _nothing}),
@@ -393,8 +410,10 @@ MUTANTS = (
         {(resolver_module._Counting, "_prevailing"): _eldest_attacker},
         _OF_A_FORMER_MEMBER,
     ),
-    Mutant("a resumption scatters what came", {(ReceiveLink, "resume"): _resume_anywhere}, _OF_AN_INSIDER),
-    Mutant("a resumption excuses a loss", {(Received, "set_resumed"): _nothing}),
+    Mutant("who waits to be let in with others is not kept", {(Invites, "keep_request"): _nothing}, 31),
+    Mutant("who waits to be let in with others is forgotten by a restart", {(Gathering, "has_work"): _only_due}, 139),
+    Mutant("a resumption scatters what came", {(ReceiveLink, "resume"): _resume_anywhere}, 20),
+    Mutant("a resumption excuses a loss", {(Received, "set_resumed"): _nothing}, 30),
     Mutant(
         "a vote to keep out counts in any epoch",
         {(policy_module, "voted_for"): _in_any_epoch, (voting_module, "voted_for"): _in_any_epoch},
@@ -403,6 +422,8 @@ MUTANTS = (
     Mutant("what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 932),
     Mutant("a destruction is told by its issuer alone", {(Membership, "receive_revoke"): _left_to_its_issuer}),
     Mutant("who is banned gets the next secret", {(Spreading, "of_change"): _secret_for_all}, 48),
+    Mutant("a departure takes what another group has", {(node_module, "give_up"): _all_of_the_departed}, 7_200_982),
+    Mutant("what members take waits for who is out", {(send_queue_module, "_OF_MEMBERS"): frozenset()}, 7_200_098),
     Mutant("what waits in a group outlives it", {(SendQueue, "withdraw_of_group"): _nothing}, 178),
     Mutant("memory follows no commit", {(Database, "after_commit"): _nothing}),
 )

@@ -15,7 +15,7 @@ from typing import Any
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.roles.ordered_settings import OrderedSettings
 from covey.app.setting_orders import PinnedOperators
-from covey.config.settings import Config, OperationsConfig
+from covey.config.schema import Config, OperationsConfig
 from covey.core.history.history import History
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import Scalar

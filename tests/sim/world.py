@@ -106,6 +106,7 @@ class World:
         self.collector = self.devices[2]
         self.insider = Insider(self, self.devices[1], random.Random(f"insider {seed}"))
         self._renames = seed % _RENAMED_EACH == 1
+        self._gathers = seed % 2 == 1
         self._changes = 0
         self.former = FormerMember(self, random.Random(f"former {seed}"))
         self._hostile: list[Insider | FormerMember] = []
@@ -220,7 +221,10 @@ class World:
         for device in self.devices:
             self.agenda.after(self.random.randint(0, last_us), lambda device=device: self._take(device, 3))
         if self.plan.joiner:
-            self.agenda.after(self.random.randint(0, 20 * SECOND), lambda: self.devices[3].join(self.devices[0]))
+            self.agenda.after(
+                self.random.randint(0, 20 * SECOND),
+                lambda: self.devices[3].join(self.devices[0], of_a_fleet=self._gathers),
+            )
 
     def _submit(self, device: Device) -> None:
         self._submitted += 1
@@ -337,6 +341,7 @@ class World:
             check(not device.sends_what_is_gone(), "a device sends what its queue does not hold")
             lost = device.store.counters.values().get("lost_messages", 0)
             check(lost <= possible, "a device counts losses of what nobody can have sent")
+            check(device.is_member() or not device.asked, "a device that has asked was not let in")
             self.ledger.check_counted(device.identity.signing_public, lost)
             self._take(device, 1_000_000)
             me = device.identity.signing_public

@@ -27,20 +27,37 @@ class AlertFile:
         Raises:
             StorageError: it cannot be read, or is not what was written; the hint says what to do.
         """
-        try:
-            content = self._path.read_bytes()
-        except FileNotFoundError:
+        content = self._content()
+        if content is None:
             return AlertBook()
-        except OSError as error:
-            raise StorageError(f"{self._path} cannot be read: {error.strerror}") from error
-        try:
-            book = _book(json.loads(content))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StorageError(
-                f"{self._path} is damaged", hint="remove it: whatever is wrong then is told once more"
-            ) from error
+        book = _parsed(content)
+        if book is None:
+            raise StorageError(f"{self._path} is damaged", hint="'covey alert watch' sets it aside, and begins anew")
         self._written = content
         return book
+
+    def read_or_set_aside(self) -> tuple[AlertBook, Path | None]:
+        """Return the book; an empty one, and where the damaged file was copied to, where it is not what was written.
+
+        The next `write` replaces the damaged file: if the power goes before, this is done once more.
+
+        Raises:
+            StorageError: it cannot be read, or not be copied.
+        """
+        content = self._content()
+        if content is None or _parsed(content) is not None:
+            return self.read(), None
+        aside = self._path.with_name(f"{self._path.name}.damaged")
+        replace_durably(aside, content, 0o600)
+        return AlertBook(), aside
+
+    def _content(self) -> bytes | None:
+        try:
+            return self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"{self._path} cannot be read: {error.strerror}") from error
 
     def write(self, book: AlertBook) -> None:
         """Replace the file, if anything in it has changed.
@@ -52,6 +69,14 @@ class AlertFile:
         if content != self._written:
             replace_durably(self._path, content, 0o600)
             self._written = content
+
+
+def _parsed(content: bytes) -> AlertBook | None:
+    """Return the book, or None where the content is not what was written."""
+    try:
+        return _book(json.loads(content))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 def _document(book: AlertBook) -> dict[str, Any]:

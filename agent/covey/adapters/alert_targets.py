@@ -30,7 +30,7 @@ from covey.errors import AlertTargetError, ConfigurationError
 from covey.limits.alerts import ALERT_SEND_SECONDS
 
 if TYPE_CHECKING:
-    from covey.config.settings import AlertsConfig
+    from covey.config.schema import AlertsConfig
     from covey.core.alerts import AlertMessage
 
 AlertTarget = Callable[["AlertMessage"], None]

@@ -6,10 +6,19 @@ import os
 import sys
 
 _PRIORITIES = {"error": 3, "warning": 4, "notice": 5, "info": 6}
+_least = "info"
+
+
+def set_least(level: str) -> None:
+    """Have this process write no lines of lower levels from now on."""
+    global _least  # noqa: PLW0603 - stderr is the process's own, and so is what goes there
+    _least = level
 
 
 def report(level: str, line: str) -> None:
     """Write one line on stderr; implements `ports.Report`."""
+    if _PRIORITIES[level] > _PRIORITIES[_least]:
+        return
     prefix = f"<{_PRIORITIES[level]}>" if "JOURNAL_STREAM" in os.environ else f"{level}: "
     print(prefix + line, file=sys.stderr, flush=True)
 

@@ -5,7 +5,8 @@
 2. Whatever `Host` a browser names must be one that the page is served under: a stranger's name that is made to stand
    for this machine reaches nothing.
 3. Nothing but the page's own files is ever run or drawn by a browser: the policy names no other source.
-4. It reads, and changes nothing: GET is the only method.
+4. It reads. What changes something is a POST without a body, and only from the page itself: the browser names where it
+   comes from, which no other site can make it leave out or say otherwise.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from urllib.parse import parse_qsl, urlsplit
 from covey.errors import ConfigurationError, CoveyError, LocalError
 
 _COOKIE = "covey-page"
+_OTHER_NAME = "this page has another name"
 _PATIENCE_S = 30.0
 """How long a client may take for a request, or to take what it is sent."""
 _CLIENTS = 32
@@ -84,6 +86,7 @@ class PageServer:
         files: Traversable,
         answers: Mapping[str, Answer],
         streams: Mapping[str, Stream],
+        actions: Mapping[str, Answer],
         link_used: Callable[[str], None],
     ) -> None:
         """Listen.
@@ -93,6 +96,7 @@ class PageServer:
             files: the folder of the page's files.
             answers: what answers with JSON, by path.
             streams: what answers with server-sent events, by path.
+            actions: what changes something and answers with JSON, by path.
             link_used: called with the next link when the last one has let a browser in.
 
         Raises:
@@ -102,7 +106,7 @@ class PageServer:
         self._link_used = link_used
         self._content = {f"/{file.name}": file.read_bytes() for file in files.iterdir() if _suffix(file.name) in _TYPES}
         self._content["/"] = self._content.pop("/index.html")
-        self._answers, self._streams = answers, streams
+        self._answers, self._streams, self._actions = answers, streams, actions
         try:
             self._server = _Server((listen.host, listen.port), self)
         except OSError as error:
@@ -133,11 +137,11 @@ class PageServer:
         self._server.server_close()
 
     def answer(self, visit: _Visit) -> None:
-        """Answer one request."""
+        """Answer one request that reads."""
         parts = urlsplit(visit.path)
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
-        if self._hosts is not None and visit.headers.get("Host", "") not in self._hosts:
-            visit.refuse(HTTPStatus.MISDIRECTED_REQUEST, "this page has another name")
+        if not self._is_host(visit):
+            visit.refuse(HTTPStatus.MISDIRECTED_REQUEST, _OTHER_NAME)
         elif not self._doorkeeper.knows(visit.headers.get("Cookie", "")):
             self._let_in(visit, query)
         elif parts.path in self._streams:
@@ -149,6 +153,25 @@ class PageServer:
             visit.send(kind, self._content[parts.path])
         else:
             visit.refuse(HTTPStatus.NOT_FOUND, "there is no such page")
+
+    def act(self, visit: _Visit) -> None:
+        """Answer one request that changes something (rule 4)."""
+        parts = urlsplit(visit.path)
+        origin = f"{urlsplit(self.url).scheme}://{visit.headers.get('Host', '')}"
+        if not self._is_host(visit):
+            visit.refuse(HTTPStatus.MISDIRECTED_REQUEST, _OTHER_NAME)
+        elif not self._doorkeeper.knows(visit.headers.get("Cookie", "")):
+            visit.refuse(HTTPStatus.UNAUTHORIZED, "open the page first")
+        elif visit.headers.get("Origin") != origin:
+            visit.refuse(HTTPStatus.FORBIDDEN, "another site asks for this")
+        elif parts.path not in self._actions:
+            visit.refuse(HTTPStatus.NOT_FOUND, "there is nothing of this name to do")
+        else:
+            found = self._actions[parts.path](dict(parse_qsl(parts.query, keep_blank_values=True)))
+            visit.send("application/json", json.dumps(found).encode())
+
+    def _is_host(self, visit: _Visit) -> bool:
+        return self._hosts is None or visit.headers.get("Host", "") in self._hosts
 
     def _let_in(self, visit: _Visit, query: Query) -> None:
         session = self._doorkeeper.let_in(query.get("key", ""), visit.headers.get("Authorization", ""))
@@ -254,7 +277,10 @@ class _Server(ThreadingHTTPServer):
 
     def visit(self, visit: _Visit) -> None:
         """Answer one request."""
-        self._page.answer(visit)
+        if visit.command == "POST":
+            self._page.act(visit)
+        else:
+            self._page.answer(visit)
 
 
 class _Visit(BaseHTTPRequestHandler):
@@ -267,6 +293,14 @@ class _Visit(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer."""
+        self._answer()
+
+    def do_POST(self) -> None:
+        """Act. A body is not read: whatever follows is not taken for another request."""
+        self.close_connection = True
+        self._answer()
+
+    def _answer(self) -> None:
         try:
             self.server.visit(self)
         except LocalError as error:

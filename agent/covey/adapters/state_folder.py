@@ -43,7 +43,7 @@ from covey.config.file import (
     read_text,
     sensor_tables,
 )
-from covey.config.settings import Config, Value
+from covey.config.schema import Config, Value
 from covey.core.crypto import Identity, NoiseKey, wipe
 from covey.errors import ConfigurationError, LocalError
 from covey.limits.settings import MAXIMUM_ORDERED_BYTES

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from covey.core.pairing.invite import Code
 from covey.core.pairing.messages import WORD_BITS
-from covey.errors import ConfigurationError, LocalError
+from covey.errors import LocalError, MissingPackageError
 
 _PREFIX_LENGTH = 4
 
@@ -15,14 +15,12 @@ def word_list() -> list[str]:
     """Return the list.
 
     Raises:
-        ConfigurationError: the package that holds it is not there.
+        MissingPackageError: the package that holds it is not there.
     """
     try:
         from mnemonic import Mnemonic
     except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"pairing by a code needs the package {error.name}", hint="pip install 'covey[pairing]'"
-        ) from error
+        raise MissingPackageError("pairing by a code", error.name or "mnemonic") from error
     return list(Mnemonic("english").wordlist)
 
 

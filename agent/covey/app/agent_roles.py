@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
 from covey.core.telemetry.names import SENSOR_CONDITION
-from covey.errors import ConfigurationError
+from covey.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.app.roles.collector import Collector
     from covey.app.roles.publisher import Publisher
     from covey.app.runtime import AgentRole
-    from covey.config.settings import Config
+    from covey.config.schema import Config
     from covey_boards.bridge import Bridge
 
 
@@ -93,12 +93,12 @@ def bridge_role(device: Device, ports: Sequence[str]) -> Bridge:
     """Return the bridge to the boards on some ports, not opened yet.
 
     Raises:
-        ConfigurationError: pyserial is not installed.
+        MissingPackageError: pyserial is not installed.
     """
     try:
         from covey_boards.serial_link import SerialPortLink
     except ImportError as error:
-        raise ConfigurationError("boards need pyserial", hint="pip install 'covey[bridge]'") from error
+        raise MissingPackageError("a board", "pyserial") from error
     from covey_boards.bridge import Bridge
 
     links = [SerialPortLink(port, device.config.bridge.baud) for port in ports]

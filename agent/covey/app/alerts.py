@@ -16,8 +16,8 @@ from covey.core.ids import printable
 from covey.limits.alerts import ALERT_NAMED
 
 if TYPE_CHECKING:
-    from covey.app.operations.fleet import Fleet, FleetDevice, FleetValue
-    from covey.config.settings import AlertsConfig
+    from covey.app.fleet_documents import Fleet, FleetDevice, FleetValue
+    from covey.config.schema import AlertsConfig
 
 _MINUTE_US = 60_000_000
 _LOST_FOR_US = 86_400_000_000

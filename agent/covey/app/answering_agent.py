@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any
 from covey.adapters.state_path import SYSTEM_STATE
 from covey.app.documents import Outbox, Status, from_json
 from covey.client import SYSTEM_SOCKET, Blob, Client
-from covey.config.settings import TelemetryConfig
+from covey.config.schema import TelemetryConfig
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
     from covey.app.event_documents import HistoryEntry
     from covey.app.operations.history_pages import HistoryQuery
-    from covey.config.settings import Config
+    from covey.config.schema import Config
     from covey.core.telemetry.senml import Reading
 
 _LOOK_S = 0.25

@@ -13,7 +13,7 @@ from covey.core.wire.topics import inbox_topic
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.store import SqliteStore
-    from covey.config.settings import RelayConfig
+    from covey.config.schema import RelayConfig
     from covey.core.group.manifest import GroupManifest
 
 

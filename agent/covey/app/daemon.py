@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from covey.adapters.journal import report
+from covey.adapters.journal import report, set_least
 from covey.adapters.systemd import Systemd
 from covey.app.checkpoint_signing import signing_role
 from covey.app.device import device_on
@@ -107,6 +107,8 @@ def _has_obeyed(device: Device) -> bool:
 def _run(
     device: Device, roles: Callable[[Device], Sequence[AgentRole]], restart: _Restart, *, lands_telemetry: bool
 ) -> bool:
+    set_least(device.config.log.level)
+    device.live.follow(("log.level",), lambda config: set_least(config.log.level))
     with stop_signals() as early, _local_api(device):
         device.folder.state_file.change_mark(device.store)
         ended = speak_with_relay(

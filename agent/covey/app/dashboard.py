@@ -9,8 +9,10 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from covey.app.documents import to_json
+from covey.app.fleet_documents import Fleet, FleetDevice
 from covey.app.newest_readings import recent_points
-from covey.app.operations.fleet import HERE, SELF, Fleet, FleetDevice, FleetView
+from covey.app.operations.fleet import HERE, SELF, FleetView
+from covey.app.operations.invitations import accept_invitation, waiting_invitations
 from covey.core.ids import DeviceKey
 from covey.errors import LocalError
 
@@ -64,7 +66,8 @@ class Dashboard:
         """Return the summary, what a person should see to, and the devices that the query asks for, as of now.
 
         Args:
-            query: `find`: a part of the label, or the beginning of the key; `state`: a name of `_STATES`.
+            query: `find`: a part of the label, or the beginning of the key; `state`: a name of `_STATES`; `group`: a
+                group's id.
         """
         return _overview(self.look(), query) | {"now_us": self._now_us()}
 
@@ -99,10 +102,7 @@ class Dashboard:
         """
         from covey.app.operations.vault import vault_nodes, vault_reader
 
-        fleet = self.look()
-        found = next((each for each in fleet.devices if each.key == query.get("key", "")), None)
-        if found is None:
-            raise LocalError("there is no such device")
+        fleet, found = self._one(query)
         key = DeviceKey(bytes.fromhex(found.key))
         values, points = self._view.values_of(key), dict[tuple[str, str], list[tuple[int, float]]]()
         if fleet.reads_vault:
@@ -112,8 +112,44 @@ class Dashboard:
         return {
             "now_us": self._now_us(),
             "device": to_json(found),
+            "groups": [to_json(each) for each in fleet.groups if each.group_id in found.groups],
             "values": [to_json(each) | {"points": _columns(points.get((each.name, each.unit), []))} for each in values],
         }
+
+    def story(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Return where one device's readings are, and what has become of it; `query` as for `device`.
+
+        Raises:
+            LocalError: there is no such device.
+        """
+        from covey.app.operations.device_story import custody, story
+
+        _, found = self._one(query)
+        key = DeviceKey(bytes.fromhex(found.key))
+        with self._opened() as device:
+            lines, held = story(device, key, self._view.said_by(key)), custody(device, key)
+        return {"now_us": self._now_us(), "story": [to_json(each) for each in lines], "custody": to_json(held)}
+
+    def accept(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Accept an invitation to a group, by its whole id: `group`.
+
+        Raises:
+            LocalError: none waits.
+        """
+        group = query.get("group", "")
+        with self._lock, self._opened() as device:
+            if not any(each.group_id == group for each in waiting_invitations(device)):
+                raise LocalError("no such invitation waits")
+            accepted = accept_invitation(device, group)
+            self._fleet = None
+        return {"accepted": accepted.hex()}
+
+    def _one(self, query: Mapping[str, str]) -> tuple[Fleet, FleetDevice]:
+        fleet = self.look()
+        found = next((each for each in fleet.devices if each.key == query.get("key", "")), None)
+        if found is None:
+            raise LocalError("there is no such device")
+        return fleet, found
 
 
 def _overview(fleet: Fleet, query: Mapping[str, str]) -> dict[str, Any]:
@@ -123,6 +159,9 @@ def _overview(fleet: Fleet, query: Mapping[str, str]) -> dict[str, Any]:
         "reads_vault": fleet.reads_vault,
         "troubles": [to_json(each) for each in fleet.troubles[:_TROUBLES]],
         "more_troubles": max(0, len(fleet.troubles) - _TROUBLES),
+        "groups": [to_json(each) for each in fleet.groups],
+        "orders": [to_json(each) for each in fleet.orders],
+        "invitations": [to_json(each) for each in fleet.invitations],
         "devices": [to_json(each) for each in wanted[:_ROWS]],
         "matching": len(wanted),
         "all": len(fleet.devices),
@@ -135,8 +174,11 @@ def _columns(points: list[tuple[int, float]]) -> list[list[float]]:
 
 def _wanted(fleet: Fleet, query: Mapping[str, str]) -> list[FleetDevice]:
     find, is_wanted = query.get("find", "").casefold(), _STATES.get(query.get("state", ""), _STATES["all"])
+    group = query.get("group", "")
     return [
         each
         for each in fleet.devices
-        if is_wanted(each) and (not find or find in each.label.casefold() or each.key.startswith(find))
+        if is_wanted(each)
+        and (not group or group in each.groups)
+        and (not find or find in each.label.casefold() or each.key.startswith(find))
     ]

@@ -21,7 +21,7 @@ from covey.app.carriage import announced_payloads
 from covey.app.ephemeral import EphemeralExchange
 from covey.app.live_settings import LiveSettings
 from covey.app.roles.publisher import Publisher, telemetry_group
-from covey.config.settings import Config
+from covey.config.schema import Config
 from covey.core.group.manifest import GroupManifest, Mode
 from covey.core.ids import GROUP_ID_BYTES, GroupId, from_hex
 from covey.core.link.state import LinkState

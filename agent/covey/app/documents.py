@@ -130,6 +130,7 @@ class OtherHeads:
     """A member that was last seen with other manifests of a group than this device."""
 
     device: DeviceName
+    label: str
     seconds: Annotated[Age, Says(description="since when, at most")]
 
 
@@ -281,6 +282,7 @@ class WaitingMessage:
     """A message that waits for its recipient's acknowledgement."""
 
     recipient: DeviceName
+    label: Annotated[str, Says(description="what the recipient is called; empty where no group has it any more")]
     place: Annotated[int, Says(minimum=1, description="its place in that queue")]
     class_: Literal["control", "data", "telemetry", "history"]
     bytes: Count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from covey.config.settings import Config
+from covey.config.schema import Config
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from covey.core import crypto
 from covey.core.ids import DeviceKey, NodeId
@@ -22,6 +23,7 @@ from covey.core.wire.message import Loss, LossReason, Message, MessageType, read
 from covey.errors import RemoteError
 from covey.limits.vault import (
     MAXIMUM_LOOK_BYTES,
+    MAXIMUM_SHOWN_BOOTS,
     MAXIMUM_SHOWN_CHARACTERS,
     MAXIMUM_SHOWN_LOSSES,
     MAXIMUM_SHOWN_SERIES,
@@ -40,6 +42,14 @@ class LastValue:
     clock: ClockKind
 
 
+class NotedLoss(NamedTuple):
+    """A record of loss, and when a collector took it."""
+
+    reason: LossReason
+    messages: int
+    received_at_us: int
+
+
 @dataclass(slots=True)
 class NewestOfDevice:
     """What was found of one device, in what was read."""
@@ -49,16 +59,18 @@ class NewestOfDevice:
     values: dict[tuple[str, str], LastValue] = field(default_factory=dict)
     left_out: int = 0
     """Readings of series beyond those that are kept."""
-    losses: dict[bytes, tuple[LossReason, int]] = field(default_factory=dict)
-    """Why and how many messages it has admitted to be lost, by the digest of the record: two collectors may have it."""
+    losses: dict[bytes, NotedLoss] = field(default_factory=dict)
+    """What it has admitted to be lost, by the digest of the record: two collectors may have it."""
     lost_at_us: int = 0
     """When a collector took its newest record of loss, by the collector's clock."""
+    boots: dict[bytes, int] = field(default_factory=dict)
+    """When the first message of each of its last boots was taken, in what was read, by the collector's clock."""
 
     def lost(self) -> dict[str, int]:
         """Return the messages that it has admitted to be lost, by the reason."""
         found: dict[str, int] = {}
-        for reason, count in self.losses.values():
-            found[reason.name.lower()] = found.get(reason.name.lower(), 0) + count
+        for each in self.losses.values():
+            found[each.reason.name.lower()] = found.get(each.reason.name.lower(), 0) + each.messages
         return found
 
     def by_name(self) -> list[LastValue]:
@@ -125,18 +137,25 @@ class NewestReadings:
     def _take_message(self, message: Message, received_at_us: int) -> None:
         device = self.devices.setdefault(message.author, NewestOfDevice())
         if message.type is MessageType.LOSS:
-            self._take_loss(device, message)
+            self._take_loss(device, message, received_at_us)
             device.lost_at_us = max(device.lost_at_us, received_at_us)
             return
         device.received_at_us = max(device.received_at_us, received_at_us)
         _, batch = read_telemetry(message.body, self._known)
+        self._take_boot(device, batch.clock.boot_id, received_at_us)
         self._take_batch(device, batch)
 
-    def _take_loss(self, device: NewestOfDevice, message: Message) -> None:
+    def _take_boot(self, device: NewestOfDevice, boot_id: bytes, received_at_us: int) -> None:
+        device.boots[boot_id] = min(received_at_us, device.boots.get(boot_id, received_at_us))
+        if len(device.boots) > MAXIMUM_SHOWN_BOOTS:
+            del device.boots[min(device.boots, key=device.boots.__getitem__)]
+
+    def _take_loss(self, device: NewestOfDevice, message: Message, received_at_us: int) -> None:
         loss = Loss.from_wire(message.body)
         count = sum(last - first + 1 for first, last in loss.places)
         if len(device.losses) < MAXIMUM_SHOWN_LOSSES:
-            device.losses[crypto.digest(b"covey/1 loss", message.raw)] = loss.reason, count
+            noted = NotedLoss(loss.reason, count, received_at_us)
+            device.losses.setdefault(crypto.digest(b"covey/1 loss", message.raw), noted)
 
     def _take_batch(self, device: NewestOfDevice, batch: Batch) -> None:
         for name, unit, at_us, value in batch.readings():

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from covey.app.operations.settings import check_meaning
 from covey.config.ordered import APPLICATION_PREFIX, OrderedValue, allowed, ordered_text
-from covey.config.settings import Setting, Value, setting, settings
+from covey.config.schema import Value
+from covey.config.settings import Setting, setting, settings
 from covey.core.history.orders import Scalar
 from covey.core.ids import device_name
 from covey.core.settings.obedience import Effect

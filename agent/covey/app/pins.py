@@ -9,7 +9,7 @@ from covey.errors import ConfigurationError, MalformedError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
-    from covey.config.settings import Config
+    from covey.config.schema import Config
     from covey.core.ids import GroupId
     from covey.core.orders.authority import Pins
 

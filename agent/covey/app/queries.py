@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from covey.adapters.keys.relay_credential import place
@@ -31,6 +31,7 @@ from covey.app.documents import (
 from covey.app.pins import somebody_is_pinned
 from covey.app.roles.key_rotation import CONDITION
 from covey.app.wording import count
+from covey.core.group.device_labels import DeviceLabels
 from covey.core.ids import DeviceKey, device_name
 from covey.core.link.records import MessageClass
 from covey.core.membership.agreement import agreement, agreement_on_history
@@ -115,8 +116,8 @@ def _group(device: Device, group: GroupManifest, now_us: int) -> GroupStatus:
         last_said,
         store.groups.changed_at(group.group_id),
     )
-    others = (OtherHeads(device_name(key), _age(since_us, now_us) or 0) for key, since_us in found.others.items())
-    agrees = AgreementStatus(len(found.same), tuple(others), tuple(device_name(key) for key in found.never))
+    others, never = _others(group, found.others, now_us), tuple(device_name(key) for key in found.never)
+    agrees = AgreementStatus(len(found.same), others, never)
     return GroupStatus(
         group.group_id.hex(),
         group.version,
@@ -156,25 +157,31 @@ def _history(
     node, store = device.node, device.store
     own, digest = node.identity.signing_public, node.history.digest(group.group_id)
     found = agreement_on_history(group, own, digest, said_to, last_said)
-    labels = {member.keys.signing_public: member.label for member in group.members}
     return HistoryStatus(
         store.operations.count(group.group_id),
         len(found.same),
-        tuple(OtherHeads(device_name(key), _age(since_us, now_us) or 0) for key, since_us in found.others.items()),
+        _others(group, found.others, now_us),
         tuple(device_name(key) for key in found.never),
         tuple(
             CatchUpStatus(
-                device_name(each.member),
-                labels[each.member],
+                member.name,
+                member.label,
                 each.taken,
                 each.waiting,
                 each.more,
                 _age(each.seen_at_us, now_us) or 0,
             )
             for each in store.catching_up.of(group.group_id)
-            if each.member in labels and each.member not in found.same
+            if (member := group.member(each.member)) is not None and each.member not in found.same
         ),
         store.operations.forgotten.count(group.group_id),
+    )
+
+
+def _others(group: GroupManifest, since_us: Mapping[DeviceKey, int], now_us: int) -> tuple[OtherHeads, ...]:
+    labels = DeviceLabels((group,))
+    return tuple(
+        OtherHeads(device_name(key), labels.label(key), _age(each_us, now_us) or 0) for key, each_us in since_us.items()
     )
 
 
@@ -277,11 +284,12 @@ def _troubles(
 
 def outbox_of(device: Device, limit: int) -> Outbox:
     """Return what waits: the oldest `limit` messages of each recipient, and how many there are."""
-    now_us = device.clock.wall_us()
+    now_us, labels = device.clock.wall_us(), DeviceLabels(device.node.groups.joined())
     messages, size = device.store.outbox.totals()
     shown = tuple(
         WaitingMessage(
             device_name(recipient),
+            labels.label(recipient),
             place,
             MessageClass(kind).name.lower(),  # type: ignore[arg-type] # the names of the classes are these words
             length,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from covey.adapters.mqtt.relay import MqttRelay
     from covey.adapters.state_folder import StateFolder
     from covey.app.device import Device
-    from covey.config.settings import Config
+    from covey.config.schema import Config
     from covey.core.crypto import Identity
     from covey.ports import Credentials
 

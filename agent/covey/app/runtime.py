@@ -16,8 +16,9 @@ from covey.app.dropped_lines import DroppedLines
 from covey.app.relays import Relays
 from covey.app.wording import count
 from covey.core.events import BlobArrived, EnvelopeDropped, Happening, HistoryForked, HistoryGrew, RollbackDetected
+from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.policy import Action
-from covey.core.ids import device_name, printable
+from covey.core.ids import device_name, labelled_name
 from covey.core.link.records import CounterRecords
 from covey.core.link.sealer import Outgoing
 from covey.core.link.state import LinkState
@@ -78,6 +79,9 @@ class ConditionTable(Protocol):
 
     def set(self, name: str, value: str, now_us: int) -> None:
         """Note a condition, and since when it holds."""
+
+    def values(self) -> dict[str, tuple[str, int]]:
+        """Return every condition: name to (value, since when in microseconds)."""
 
 
 class RuntimeStore(Transactions, Protocol):
@@ -270,11 +274,19 @@ class Runtime:
             self.node.heartbeat.connection_lost(event.relay)
             self._relays.set_will(event.relay, self.node.last_will(now))  # to the collector of the moment
             self._note_relay(event.relay, event.reason, now)
+            if event.up_s:
+                self._guarded(lambda: self._note_connection(event, now))
         elif isinstance(event, Released):
             self._moved_at = self._clock.monotonic_us()
             message = self._relays.released(event)
             if message is not None and event.reason_code == _SUCCESS:
                 self.node.relayed(*message)
+
+    def _note_connection(self, event: RelayDown, now: Now) -> None:
+        from covey.app.takeovers import note_connection
+
+        with self._store.transaction():
+            note_connection(self._store.conditions, event.up_s, now.wall_us, taken_over=event.taken_over)
 
     def _note_relay(self, name: str, state: str, now: Now) -> None:
         """Keep how a relay is and since when; a state that lasts is told once, however often it is tried."""
@@ -353,39 +365,40 @@ class Runtime:
                 if line is not None:
                     self._report("warning", line)
             else:
-                self._report(*describe(event))
+                self._report(*describe(event, DeviceLabels(self.node.groups.joined())))
         for line in self._dropped_lines.due(now_us):
             self._report("warning", line)
 
 
-def describe(event: Happening) -> tuple[str, str]:
-    """Return what happened as (level, one line for people)."""
+def describe(event: Happening, labels: DeviceLabels) -> tuple[str, str]:
+    """Return what happened as (level, one line for people), devices with what `labels` call them."""
     if isinstance(event, BlobArrived):
-        return "info", f"a blob of {event.size} bytes from {device_name(event.author)}; 'covey recv' takes it"
+        return "info", f"a blob of {event.size} bytes from {labels.named(event.author)}; 'covey recv' takes it"
     if isinstance(event, HistoryGrew):
         group = f"group {event.group_id.hex()[:8]}"
-        return "info", f"{group}: {count(event.operations, 'operation')} from {device_name(event.sender)}"
+        return "info", f"{group}: {count(event.operations, 'operation')} from {labels.named(event.sender)}"
     if isinstance(event, HistoryForked):
-        line = f"{device_name(event.author)} has said two things under one number; both are kept"
+        line = f"{labels.named(event.author)} has said two things under one number; both are kept"
         return "warning", f"group {event.group_id.hex()[:8]}: {line}: its key may be in two hands"
     if isinstance(event, RollbackDetected):
-        line = f"{device_name(event.recipient)} holds messages that this state never sent"
+        line = f"{labels.named(event.recipient)} holds messages that this state never sent"
         return "warning", f"{line}: it is a copy of an earlier one; what waits is sent anew, in a new incarnation"
     if isinstance(event, VoteCast | GroupInvited | JoinExpired):
-        return _describe_question(event)
+        return _describe_question(event, labels)
     return _describe_change(event)
 
 
-def _describe_question(event: VoteCast | GroupInvited | JoinExpired) -> tuple[str, str]:
+def _describe_question(event: VoteCast | GroupInvited | JoinExpired, labels: DeviceLabels) -> tuple[str, str]:
     group = f"group {event.group_id.hex()[:8]}"
     if isinstance(event, VoteCast):
         verb = "unban" if event.action is Action.UNBAN else "ban"
         target = event.target.hex() if event.action is Action.KEEP_OUT else device_name(event.target)
-        line = f"{device_name(event.voter)} votes to {verb} {target}; 'covey group {verb} {target}' agrees"
+        whom = labelled_name(target, labels.label(event.target))
+        line = f"{labels.named(event.voter)} votes to {verb} {whom}; 'covey group {verb} {target}' agrees"
         return "notice", f"{group}: {line}"
     if isinstance(event, GroupInvited):
-        return "notice", f"{group}: {device_name(event.inviter)} invites this device; 'covey requests' answers"
-    line = f"{device_name(event.inviter)} did not answer while the invite lived; ask for a new one"
+        return "notice", f"{group}: {labels.named(event.inviter)} invites this device; 'covey requests' answers"
+    line = f"{labels.named(event.inviter)} did not answer while the invite lived; ask for a new one"
     return "warning", f"{group}: {line}"
 
 
@@ -394,7 +407,8 @@ def _describe_change(event: GroupChanged | RemovedFromGroup | GroupDestroyed) ->
     if isinstance(event, RemovedFromGroup):
         return "warning", f"{group}: this device was removed"
     if isinstance(event, GroupDestroyed):
-        return "warning", f"{group}: destroyed by {device_name(event.issuer)}; this device forgets it when all know"
+        issuer = DeviceLabels((event.manifest,)).named(event.issuer)
+        return "warning", f"{group}: destroyed by {issuer}; this device forgets it when all know"
     return "notice", f"{group}: {_change(event)}"
 
 
@@ -403,7 +417,7 @@ def _change(event: GroupChanged) -> str:
     if event.joined:
         return f"joined at version {version}, {count(len(event.manifest.members), 'member')}"
     changes = "".join(
-        f", {verb} " + ", ".join(f"{member.name} {printable(member.label)}".strip() for member in members)
+        f", {verb} " + ", ".join(labelled_name(member.name, member.label) for member in members)
         for verb, members in (("added", event.added), ("removed", event.removed))
         if members
     )

@@ -13,7 +13,7 @@ from covey.cli.grammar import Parser, json_option
 from covey.cli.live_screen import read_interval
 from covey.cli.quantities import date_text
 from covey.cli.terminal import print_json, print_table
-from covey.core.ids import printable
+from covey.core.ids import labelled_name, printable
 from covey.errors import StorageError
 
 
@@ -39,7 +39,7 @@ def _list(options: argparse.Namespace) -> int:
         rows = [
             (
                 each.kind,
-                printable(each.label, 32) or each.device[:16],
+                labelled_name(each.device[:8], each.label),
                 printable(each.what),
                 date_text(each.since_us),
                 "yes" if each.announced else "not yet",

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covey.app.documents import to_json
-from covey.app.operations import fleet
+from covey.app.operations import device_story, fleet
+from covey.app.wording import count
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, json_option
 from covey.cli.live_screen import interval_option, read_interval, watch
 from covey.cli.quantities import read_us
 from covey.cli.status_view import duration
 from covey.cli.terminal import print_json, table_lines
-from covey.core.ids import printable
+from covey.core.ids import DeviceKey, labelled_name, printable
 from covey.errors import LocalError, UsageError
 
 if TYPE_CHECKING:
-    from covey.app.operations.fleet import Fleet, FleetDevice, FleetValue, FleetView
+    from covey.app.fleet_documents import Fleet, FleetDevice, FleetOrder, FleetValue
+    from covey.app.operations.device_story import Custody, StoryLine
+    from covey.app.operations.fleet import FleetView
 
 _DEVICES_HEAD = ("device", "label", "presence", "heard", "newest reading", "lag", "waiting", "lost", "series")
+_ORDERS_HEAD = ("order", "given", "by", "signed", "came to", "what")
 _VALUES_HEAD = ("series", "value", "age", "clock")
 _LONGEST_US = 3_650 * 86_400_000_000
 _NO_VAULT = "no last values: this device has no vault's keys; covey fleet on a collector shows them"
 _TEXT = 40
+_STORY = 12
+"""Lines of a device's story; --json has more."""
 _TROUBLES = 10
 """Lines of what is wrong; --json has them all."""
 
@@ -48,22 +54,39 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--watch is for people, --json for programs")
     view = fleet.FleetView()
     if options.watch:
-        watch(lambda: _lines(_look(options, view), options.device), interval_s, "covey fleet")
+        watch(lambda: _lines(_look(options, view)), interval_s, "covey fleet")
         return 0
     found = _look(options, view)
     if not options.json:
-        print("\n".join(_lines(found, options.device)))
-    elif options.device:
-        print_json(to_json(_picked(found, options.device)))
+        print("\n".join(_lines(found)))
+    elif isinstance(found, _Device):
+        more = {"story": [to_json(each) for each in found.story], "custody": to_json(found.custody)}
+        print_json({**to_json(found.device), **more})
     else:
         print_json(to_json(found))
     return 0
 
 
-def _look(options: argparse.Namespace, view: FleetView) -> Fleet:
+class _Device(NamedTuple):
+    """One device of a fleet, what has become of it, and where its readings are."""
+
+    fleet: Fleet
+    device: FleetDevice
+    story: list[StoryLine]
+    custody: Custody
+
+
+def _look(options: argparse.Namespace, view: FleetView) -> Fleet | _Device:
     since_us = read_us("--since", options.since, _LONGEST_US)
     with open_device(options) as device:
-        return view.look(device, options.vault, since_us)
+        found = view.look(device, options.vault, since_us)
+        if options.device is None:
+            return found
+        picked = _picked(found, options.device)
+        key = DeviceKey(bytes.fromhex(picked.key))
+        return _Device(
+            found, picked, device_story.story(device, key, view.said_by(key)), device_story.custody(device, key)
+        )
 
 
 def _picked(found: Fleet, name: str) -> FleetDevice:
@@ -81,9 +104,9 @@ def _picked(found: Fleet, name: str) -> FleetDevice:
     return matching[0]
 
 
-def _lines(found: Fleet, name: str | None) -> Iterator[str]:
-    if name is not None:
-        yield from _device(_picked(found, name), found.at_us, reads_vault=found.reads_vault)
+def _lines(found: Fleet | _Device) -> Iterator[str]:
+    if isinstance(found, _Device):
+        yield from _device(found)
         return
     yield found.summary
     for trouble in found.troubles[:_TROUBLES]:
@@ -95,6 +118,22 @@ def _lines(found: Fleet, name: str | None) -> Iterator[str]:
     if not found.reads_vault:
         yield ""
         yield _NO_VAULT
+    if found.orders:
+        yield ""
+        yield from table_lines(_ORDERS_HEAD, [_order(each, found.at_us) for each in found.orders])
+
+
+def _order(order: FleetOrder, now_us: int) -> tuple[object, ...]:
+    counts = "" if order.counts else ", counts for nothing here"
+    outcomes = ", ".join(f"{number} {outcome}" for outcome, number in order.outcomes.items())
+    return (
+        order.id[:8],
+        _ago(order.given_at_us, now_us),
+        labelled_name(order.device[:8], order.label),
+        f"{order.signed} of {order.needed}{counts}",
+        outcomes or "-",
+        printable(order.what, 60),
+    )
 
 
 def _row(device: FleetDevice, now_us: int) -> tuple[object, ...]:
@@ -111,29 +150,39 @@ def _row(device: FleetDevice, now_us: int) -> tuple[object, ...]:
     )
 
 
-def _device(device: FleetDevice, now_us: int, *, reads_vault: bool) -> Iterator[str]:
-    yield f"device    {device.device} {printable(device.label)}".rstrip()
+def _device(found: _Device) -> Iterator[str]:
+    device, now_us = found.device, found.fleet.at_us
+    yield f"device    {labelled_name(device.device, device.label)}{', a board' if device.board else ''}"
     yield f"presence  {_presence(device, now_us)}, heard {_ago(device.seen_at_us, now_us)}"
-    yield f"groups    {', '.join(each[:8] for each in device.groups)}"
+    groups = [each for each in found.fleet.groups if each.group_id in device.groups]
+    yield f"groups    {', '.join(printable(each.title, 64) or each.group_id[:8] for each in groups)}"
     if device.waiting:
         yield f"waiting   {device.waiting} here, the oldest for {_age(device.waiting_since_us, now_us)}"
     if device.lost:
         yield f"lost      {fleet.lost_in_words(device)}"
-    if not reads_vault:
+    if found.custody.missing:
+        yield f"missing   {count(found.custody.missing, 'message')} on the way, which later ones have overtaken"
+    if found.custody.landing:
+        since = _age(found.custody.landing_since_us, now_us)
+        yield f"landing   {count(found.custody.landing, 'message')} not in the vault yet, the oldest for {since}"
+    if not found.fleet.reads_vault:
         yield _NO_VAULT
-        return
-    if device.lag_seconds is not None:
+    elif device.lag_seconds is not None:
         taken = _ago(device.landed_at_us, now_us)
         yield f"landed    {taken}; its newest reading was {duration(device.lag_seconds)} old then"
-    yield ""
-    yield from table_lines(_VALUES_HEAD, [_value(each, now_us) for each in device.values])
+    if device.values:
+        yield ""
+        yield from table_lines(_VALUES_HEAD, [_value(each, now_us) for each in device.values])
     if device.left_out:
         yield "and more series than are shown"
+    if found.story:
+        yield ""
+        yield from (f"{_ago(each.at_us, now_us):>12}  {printable(each.what)}" for each in found.story[:_STORY])
 
 
 def _value(value: FleetValue, now_us: int) -> tuple[object, ...]:
     shown = f"{value.value:.9g}" if isinstance(value.value, float) else str(value.value)
-    measured = f"{printable(shown, _TEXT)} {printable(value.unit)}".rstrip()
+    measured = labelled_name(printable(shown, _TEXT), value.unit)
     return printable(value.name, 64), measured, _ago(value.at_us, now_us), value.clock
 
 

@@ -16,11 +16,12 @@ from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.group_view import group_as_json, show_group, show_members, show_profile
 from covey.cli.terminal import confirm, print_json
-from covey.core.ids import DeviceKey, device_name, fingerprint
+from covey.core.ids import DeviceKey, device_name, fingerprint, labelled_name
 from covey.errors import LocalError, UsageError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
+    from covey.core.group.device_labels import DeviceLabels
     from covey.core.group.manifest import GroupManifest
 
 
@@ -123,10 +124,11 @@ def _show(options: argparse.Namespace) -> None:
 
 
 def _show_group(device: Device, manifest: GroupManifest, options: argparse.Namespace) -> None:
+    profile, labels = group_profile(device, manifest), groups.labels_in(device, manifest)
     if options.json:
-        print_json(group_as_json(manifest, group_profile(device, manifest)))
+        print_json(group_as_json(manifest, profile, labels))
     else:
-        show_group(manifest, group_profile(device, manifest), device.node.identity.signing_public)
+        show_group(manifest, profile, device.node.identity.signing_public, labels)
 
 
 def _members(options: argparse.Namespace) -> None:
@@ -138,28 +140,31 @@ def _members(options: argparse.Namespace) -> None:
 def _log(options: argparse.Namespace) -> None:
     """Print every version, and what it changed."""
     with open_device(options) as device:
-        for version in groups.history(device, device.pick_group(options.group)):
-            _show_version(version, as_json=options.json)
+        manifest = device.pick_group(options.group)
+        labels = groups.labels_in(device, manifest)
+        for version in groups.history(device, manifest):
+            _show_version(version, labels, as_json=options.json)
 
 
 def _uri(options: argparse.Namespace) -> None:
     """Print the URI on stdout, as scripts want it, and the rest where a person reads."""
     with open_device(options) as device:
         manifest = device.pick_group(options.group)
-        uri = groups.group_uri(device, manifest)
+        uri, labels = groups.group_uri(device, manifest), groups.labels_in(device, manifest)
+        members = ", ".join(labels.named(each.signing_public) for each in uri.contacts)
     if options.json:
         print_json({"group_id": manifest.group_id.hex(), "uri": uri.to_uri()})
         return
     print(uri.to_uri(), flush=True)
-    members = ", ".join(device_name(each.signing_public) for each in uri.contacts)
     print(f"no secret: covey join URI, on any number of devices, while one of {members} is there", file=sys.stderr)
     print("print it anew when they have other noise keys", file=sys.stderr)
 
 
 def _diff(options: argparse.Namespace) -> None:
     with open_device(options) as device:
-        version = groups.changes_since(device, device.pick_group(options.group), options.since)
-    _show_version(version, as_json=options.json)
+        manifest = device.pick_group(options.group)
+        version = groups.changes_since(device, manifest, options.since)
+        _show_version(version, groups.labels_in(device, manifest), as_json=options.json)
 
 
 def _add(options: argparse.Namespace) -> None:
@@ -171,7 +176,7 @@ def _add(options: argparse.Namespace) -> None:
     if options.json:
         print_json({"device": newcomer.name, "fingerprint": mark, "uri": invite.to_uri()})
         return
-    print(f"added {newcomer.name}, fingerprint {mark}", file=sys.stderr)
+    print(f"added {labelled_name(newcomer.name, newcomer.label)}, fingerprint {mark}", file=sys.stderr)
     print("on that device, and of use to no other: covey join -, and paste", file=sys.stderr)
     print(invite.to_uri())
 
@@ -216,7 +221,10 @@ def _confirm_going(
     """
     if target == device.node.identity.signing_public:
         raise LocalError("that is this device", hint="covey group leave")
-    confirm(f"{verb} {device_name(target)} from group {manifest.group_id.hex()[:8]}?", options.yes)
+    confirm(
+        f"{verb} {groups.labels_in(device, manifest).named(target)} from group {manifest.group_id.hex()[:8]}?",
+        options.yes,
+    )
 
 
 def _show_decided(device: Device, decided: Decided, options: argparse.Namespace) -> None:
@@ -288,19 +296,23 @@ def _destroy(options: argparse.Namespace) -> None:
         )
 
 
-def _show_version(version: groups.Version, *, as_json: bool) -> None:
+def _show_version(version: groups.Version, labels: DeviceLabels, *, as_json: bool) -> None:
     manifest, change = version.manifest, version.change
-    words = {
-        "added": [device_name(key) for key in change.added],
-        "removed": [device_name(key) for key in sorted(change.removed)],
-        "banned": [device_name(key) for key in change.banned],
-        "unbanned": [device_name(key) for key in sorted(change.unbanned)],
-        "changed": [device_name(key) for key in sorted(change.touched)],
+    changed = {
+        "added": list(change.added),
+        "removed": sorted(change.removed),
+        "banned": list(change.banned),
+        "unbanned": sorted(change.unbanned),
+        "changed": sorted(change.touched),
     }
     if as_json:
-        issuer = device_name(manifest.issuer)
-        print_json({"version": manifest.version, "issuer": issuer, "epoch": manifest.epoch} | words)
+        meant = (manifest.issuer, *(key for keys in changed.values() for key in keys))
+        print_json(
+            {"version": manifest.version, "issuer": device_name(manifest.issuer), "epoch": manifest.epoch}
+            | {verb: [device_name(key) for key in keys] for verb, keys in changed.items()}
+            | {"labels": {device_name(key): labels.label(key) for key in meant}}
+        )
         return
-    changes = "; ".join(f"{verb} {', '.join(names)}" for verb, names in words.items() if names) or "nothing"
+    words = (f"{verb} {', '.join(map(labels.named, keys))}" for verb, keys in changed.items() if keys)
     ends = f", ends a conflict of {len(manifest.prev)}" if len(manifest.prev) > 1 else ""
-    print(f"version {manifest.version} by {device_name(manifest.issuer)}{ends}: {changes}")
+    print(f"version {manifest.version} by {labels.named(manifest.issuer)}{ends}: {'; '.join(words) or 'nothing'}")

@@ -21,7 +21,7 @@ from covey.cli.device_options import device_api, on_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.quantities import date_text, read_us
 from covey.cli.terminal import print_fields, print_json
-from covey.core.ids import printable
+from covey.core.ids import labelled_name, printable
 from covey.errors import UsageError
 
 _LONGEST_US = 36_500 * 86_400_000_000
@@ -78,7 +78,7 @@ def _log(options: argparse.Namespace) -> None:
 
 
 def _line(entry: HistoryEntry) -> str:
-    who = f"{entry.author[:8]} {printable(entry.label, 24)}".rstrip()
+    who = labelled_name(entry.author[:8], entry.label)
     remarks = "(void) " * entry.void + "(fork) " * entry.fork
     return f"{entry.id[:8]}  {date_text(entry.made_at_us)}  {who}  {remarks}{_said(entry)}"
 
@@ -110,7 +110,7 @@ def _show(device: Device, options: argparse.Namespace) -> None:
     fields = {
         "id": entry.id,
         "kind": entry.kind,
-        "author": f"{entry.author} {printable(entry.label)}".rstrip(),
+        "author": labelled_name(entry.author, entry.label),
         "number": entry.number,
         "height": entry.height,
         "made at": date_text(entry.made_at_us),

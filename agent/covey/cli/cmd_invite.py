@@ -10,13 +10,18 @@ from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations import inviting
 from covey.app.operations.inviting import InviteEnd, Newcomer, OpenInvitation
+from covey.app.operations.preparing import cancel_prepared
 from covey.app.relay_access import has_authority
+from covey.cli.batch_invites import Batch, batch_options, show_prepared, write_batch
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.joining_view import print_operators
 from covey.cli.terminal import print_json
-from covey.core.ids import printable
+from covey.core.ids import labelled_name
 from covey.errors import PairingError
+
+EVERY = ""
+"""`--cancel` without a label."""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -38,18 +43,42 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--yes", action="store_true", help="accept whoever knows the code, without asking")
     parser.add_argument("--no-wait", action="store_true", help="do not wait for the joiner; an agent must be running")
     parser.add_argument("--no-qr", action="store_true", help="show no QR code")
-    parser.add_argument("--cancel", action="store_true", help="end every invite that is open")
+    parser.add_argument(
+        "--cancel",
+        nargs="?",
+        const=EVERY,
+        metavar="LABEL",
+        help="end every invite that is open; with a label or an id: the file's alone",
+    )
+    batch_options(parser)
     json_option(parser, "print JSON, one document a line")
 
 
 def run(options: argparse.Namespace) -> int:
     """Open an invite; single use, ten minutes."""
     with open_device(options) as device:
-        if options.cancel:
-            return _cancel_all(device, as_json=options.json)
+        if options.list:
+            return show_prepared(device, as_json=options.json)
+        if options.cancel is not None:
+            return _cancel(device, options.cancel, as_json=options.json)
+        if options.batch is not None or options.labels is not None:
+            return write_batch(device, options.group, _batch(options), as_json=options.json)
         if options.to is not None:
             return _invite_member(device, options)
         return invite_device(device, options)
+
+
+def _batch(options: argparse.Namespace) -> Batch:
+    """Return what the person says of the files."""
+    return Batch(
+        options.batch,
+        options.labels,
+        options.label_prefix,
+        options.output,
+        options.valid,
+        tuple(options.capability),
+        options.operator,
+    )
 
 
 def invite_device(device: Device, options: argparse.Namespace, command: str = "covey join") -> int:
@@ -77,7 +106,7 @@ def _wants_code(options: argparse.Namespace) -> bool:
     if not options.yes and options.no_wait:
         return False
     if not inviting.codes_can_be_drawn():
-        print("note: no code, but a URI: codes need the packages of 'covey[pairing]'", file=sys.stderr)
+        print("note: no code, but a URI: codes need python3-spake2 and python3-mnemonic", file=sys.stderr)
         return False
     return True
 
@@ -159,7 +188,7 @@ class _Dialogue:
                 {"joiner": name, "label": newcomer.label, "verifier": words, "lacks_account": lacks, "operators": named}
             )
             sys.stdout.flush()
-        print(f"the other device: {f'{name} {printable(newcomer.label)}'.strip()}", file=sys.stderr)
+        print(f"the other device: {labelled_name(name, newcomer.label)}", file=sys.stderr)
         print(f"verifier words:   {' '.join(words)}", file=sys.stderr)
         print_operators(newcomer.operators)
         if newcomer.lacks_account and not has_authority(self._invitation.device.config):
@@ -178,16 +207,16 @@ def _invite_member(device: Device, options: argparse.Namespace) -> int:
     if options.json:
         print_json({"invited": member.name, "group_id": group_id.hex()})
     else:
-        waits = f"{member.name} {printable(member.label)}".strip()
+        waits = labelled_name(member.name, member.label)
         print(f"invited {waits}; a person there answers with 'covey requests'", file=sys.stderr)
     if not options.no_wait and not inviting.delivered(device, member.keys.signing_public):
         print("it is not here at the moment; 'covey run' goes on with it", file=sys.stderr)
     return 0
 
 
-def _cancel_all(device: Device, *, as_json: bool) -> int:
-    """End every invite that nobody has used: codes, URIs, and invitations of members."""
-    cancelled = inviting.cancel_all(device)
+def _cancel(device: Device, name: str, *, as_json: bool) -> int:
+    """End a file's invite, or every one that nobody has used: codes, URIs, files, and invitations of members."""
+    cancelled = inviting.cancel_all(device) if name == EVERY else cancel_prepared(device, name)
     if as_json:
         print_json({"cancelled": cancelled})
     else:

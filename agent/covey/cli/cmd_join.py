@@ -1,9 +1,11 @@
-"""`covey join CODE` or `URI`: ask the inviter to let this device in."""
+"""`covey join CODE`, `URI` or `FILE`: ask the inviter to let this device in."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
+from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.machine_service import MachineService
 from covey.app.operations.creating import create_device
+from covey.app.operations.invite_file import SUFFIX, InviteFile, parse_invite_file, read_invite_file
 from covey.app.operations.joining import Terms, ask_to_join
 from covey.app.operations.previews import PreviewedGroup, PreviewedMember
 from covey.app.wording import count
@@ -21,11 +24,13 @@ from covey.cli.grammar import Parser, json_option
 from covey.cli.joining_view import print_operators, wait_for_group
 from covey.cli.relay_warning import warn_of_exposure
 from covey.cli.terminal import print_json, read_text_file
-from covey.core.ids import printable
+from covey.core.ids import labelled_name, printable
 from covey.errors import PairingError
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
+
+_PATIENCE_S = 600.0
 
 
 def add_arguments(parser: Parser) -> None:
@@ -33,8 +38,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "code",
         metavar="CODE",
-        help="what 'covey invite' or 'covey group uri' shows, as CODE@HOST; - reads it from stdin, "
-        "out of the process list",
+        help="what 'covey invite' or 'covey group uri' shows, as CODE@HOST, or a file of 'covey invite --batch'; "
+        "- reads it from stdin, out of the process list",
     )
     parser.add_argument("--relay", metavar="URL", help="with a code, where both devices meet: mqtts://HOST[:PORT]")
     parser.add_argument(
@@ -44,7 +49,10 @@ def add_arguments(parser: Parser) -> None:
         "--enrolment-password-file", metavar="FILE", help="file with the relay's shared enrolment password, if changed"
     )
     parser.add_argument(
-        "--timeout", type=float, default=600.0, metavar="SECONDS", help="how long to wait (default: 600)"
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        help="how long to wait (default: 600; with a file: while it is good)",
     )
     parser.add_argument("--label", default="", help="a name for people, where this machine is no device yet")
     parser.add_argument("--run", action="store_true", help="go on as the agent, as 'covey run' does")
@@ -56,17 +64,27 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Queue the request, durably, and wait for the group's manifest; then be the agent, if that is wanted."""
-    folder = state_folder(options)
+    folder, given = state_folder(options), _given(options)  # first: a file may be root's alone
     if options.run:
-        return _join(options, folder) or _be_agent(folder)
-    return MachineService(folder, "covey.service").after(lambda: _join(options, folder))
+        return _join(options, folder, given) or _be_agent(folder)
+    return MachineService(folder, "covey.service").after(lambda: _join(options, folder, given))
 
 
-def _join(options: argparse.Namespace, folder: StateFolder) -> int:
+def _given(options: argparse.Namespace) -> str | InviteFile:
+    """Return the code, the URI, or what stands in the file that the person names."""
+    if options.code != "-":
+        path = Path(options.code)
+        return read_invite_file(path) if path.suffix == SUFFIX or path.is_file() else options.code.strip()
+    text = read_text_file("-")
+    return parse_invite_file(text.encode(), "what stdin brought") if "\n" in text.strip() else text.strip()
+
+
+def _join(options: argparse.Namespace, folder: StateFolder, given: str | InviteFile) -> int:
     if folder.is_new:
-        create_device(folder, options.label or gethostname(), "", "", with_passphrase=False)
+        label = given.label if isinstance(given, InviteFile) else ""
+        create_device(folder, options.label or label or gethostname(), "", "", with_passphrase=False)
     with open_device(options) as opened:
-        return join(opened, options)
+        return join(opened, options, given)
 
 
 def _be_agent(folder: StateFolder) -> int:
@@ -74,20 +92,36 @@ def _be_agent(folder: StateFolder) -> int:
     return 0
 
 
-def join(opened: Device, options: argparse.Namespace, *, personal: bool = False) -> int:
-    """Join a group, perhaps that of the person's own devices."""
-    text = (read_text_file("-") if options.code == "-" else options.code).strip()
+def join(opened: Device, options: argparse.Namespace, given: str | InviteFile, *, personal: bool = False) -> int:
+    """Join a group, perhaps that of the person's own devices, by a code, a URI, or what stood in a file."""
     secret = options.enrolment_password_file
     password = None if secret is None else lambda: read_text_file(secret).strip()
     terms = Terms(options.relay, options.ca_file, password, personal)
+    patience_s = _patience_s(opened, options, given)
+    deadline = time.monotonic() + patience_s
     warn_of_exposure([options.relay] if options.relay else [])
     try:
-        device, group_id = ask_to_join(opened, text, terms, _Terminal(options))
+        if isinstance(given, InviteFile):
+            from covey.app.operations.joining_by_file import ask_by_file
+
+            device, group_id = ask_by_file(opened, given, deadline - time.monotonic(), terms, _Log(options))
+        else:
+            device, group_id = ask_to_join(opened, given, terms, _Terminal(options))
     except PairingError as error:
         if options.json:
             print_json({"ended": error.code})
         raise
-    return wait_for_group(device, group_id, options.timeout, as_json=options.json)
+    seconds = max(0.0, deadline - time.monotonic()) if isinstance(given, InviteFile) else patience_s
+    return wait_for_group(device, group_id, seconds, as_json=options.json)
+
+
+def _patience_s(opened: Device, options: argparse.Namespace, given: str | InviteFile) -> float:
+    """Return how long to wait where the person says nothing: ten minutes, or as long as a file is good."""
+    if options.timeout is not None:
+        return float(options.timeout)
+    if isinstance(given, InviteFile):
+        return max(0.0, (given.invite.expires_at_us - opened.now().wall_us) / 1e6)
+    return _PATIENCE_S
 
 
 class _Terminal:
@@ -125,12 +159,15 @@ class _Terminal:
             named = [to_json(each) for each in operators]
             print_json({"inviter": name, "label": label, "verifier": verifier, "group": shown, "operators": named})
             sys.stdout.flush()
-        print(f"the other device: {f'{name} {printable(label)}'.strip()}", file=sys.stderr)
+        print(f"the other device: {labelled_name(name, label)}", file=sys.stderr)
         if group is not None:
             title = printable(group.title) or group.group_id[:8]
             print(f"invites to:       {title}, {count(group.members, 'member')}", file=sys.stderr)
             for each in group.shown:
                 print(f"  {each.name} {each.fingerprint} {printable(each.label)}".rstrip(), file=sys.stderr)
+        self._compare(verifier, operators)
+
+    def _compare(self, verifier: list[str], operators: tuple[PreviewedMember, ...]) -> None:
         print(f"verifier words:   {' '.join(verifier)}", file=sys.stderr)
         print_operators(operators)
         print("they must be the same on the other device; waiting for it to accept ...", file=sys.stderr)
@@ -165,3 +202,14 @@ class _Terminal:
         """Say which relay is used."""
         print(f"using the invite's relay {printable(url)}", file=sys.stderr)
         warn_of_exposure([url])
+
+
+class _Log(_Terminal):
+    """Tells whoever reads it later how it went: nobody compares anything."""
+
+    def nobody_yet(self) -> None:
+        """Say what is waited for."""
+        print("nobody has answered yet: the device that wrote the file may be off; trying again", file=sys.stderr)
+
+    def _compare(self, verifier: list[str], operators: tuple[PreviewedMember, ...]) -> None:  # noqa: ARG002 - as above
+        print_operators(operators)

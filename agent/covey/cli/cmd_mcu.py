@@ -18,7 +18,7 @@ from covey.app.operations.serial_ports import SerialPort, pick_port, scan_ports
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.terminal import ask, print_json, print_table
-from covey.core.ids import printable
+from covey.core.ids import labelled_name, printable
 from covey.errors import LocalError, UsageError
 
 
@@ -83,7 +83,7 @@ def _stats(device: Device, options: argparse.Namespace) -> None:
     if not known:
         raise LocalError("no board has been seen", hint="'covey mcu scan' lists ports; the agent opens bridge.ports")
     for board in known:
-        print(f"board    {board.board} {printable(board.label)}".rstrip())
+        print(f"board    {labelled_name(board.board, board.label)}")
         print(f"port     {board.port}: {_state(board)}, {board.seconds} s ago")
         print(f"software {printable(board.software)}")
         if board.statistics:

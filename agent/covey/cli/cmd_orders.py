@@ -22,7 +22,7 @@ from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, group_option, json_option
 from covey.cli.quantities import date_text
 from covey.cli.terminal import print_json, print_table, visible_lines
-from covey.core.ids import printable
+from covey.core.ids import labelled_name, printable
 from covey.errors import LocalError, UsageError
 
 
@@ -54,7 +54,7 @@ def _list(device: Device, options: argparse.Namespace) -> None:
             (
                 each.id[:8],
                 date_text(each.made_at_us),
-                f"{each.author[:8]} {printable(each.label, 24)}".rstrip(),
+                labelled_name(each.author[:8], each.label),
                 _standing(each),
                 _tally(tallies.get(each.id, Counter())),
                 printable(each.text, 80),
@@ -73,7 +73,7 @@ def _refused(device: Device, options: argparse.Namespace) -> None:
     else:
         rows = [
             (
-                f"{each.name} {printable(each.label, 24)}".rstrip(),
+                labelled_name(each.name, each.label),
                 str(each.count),
                 date_text(each.first_us),
                 date_text(each.last_us),

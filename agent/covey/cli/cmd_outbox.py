@@ -17,6 +17,7 @@ from covey.cli.device_options import device_api, open_device, state_folder
 from covey.cli.grammar import Parser, every_action, json_option
 from covey.cli.progress_line import ProgressLine
 from covey.cli.terminal import confirm, print_json, print_table
+from covey.core.ids import labelled_name
 from covey.errors import UsageError
 
 _SHOWN = 20
@@ -59,7 +60,10 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         print_json(to_json(outbox))
         return 0
-    rows = [list(to_json(each).values()) for each in outbox.shown]
+    rows = [
+        (labelled_name(each.recipient, each.label), each.place, each.class_, each.bytes, each.seconds)
+        for each in outbox.shown
+    ]
     if rows:
         print_table(["recipient", "number", "class", "bytes", "seconds"], rows)
     print(

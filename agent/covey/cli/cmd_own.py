@@ -14,7 +14,7 @@ from covey.cli.cmd_join import join
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, json_option
 from covey.cli.quantities import date_text
-from covey.cli.terminal import print_json, print_table
+from covey.cli.terminal import print_json, print_table, read_text_file
 from covey.core.ids import GroupId, printable
 from covey.errors import UsageError
 
@@ -97,7 +97,7 @@ def _link(device: Device, options: argparse.Namespace) -> int:
         return invite_device(device, options, "covey own link")
     own.check_unlinked(device)
     options.obey, options.obey_nobody = False, True
-    code = join(device, options, personal=True)
+    code = join(device, options, read_text_file("-").strip() if options.code == "-" else options.code, personal=True)
     pinned: GroupId | None = device.store.personal.pinned()
     device.node.refresh()
     if code == 0 and pinned is not None:

@@ -20,7 +20,7 @@ from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, json_option
 from covey.cli.joining_view import wait_for_group
 from covey.cli.terminal import print_json, print_table
-from covey.core.ids import printable
+from covey.core.ids import labelled_name, printable
 
 
 def add_arguments(parser: Parser) -> None:
@@ -55,7 +55,7 @@ def _list(device: Device, options: argparse.Namespace) -> None:
     rows = [
         (
             f"{each.group_id[:8]} {printable(each.title)}".rstrip(),
-            f"{each.inviter[:8]} {printable(each.label)}".rstrip(),
+            labelled_name(each.inviter[:8], each.label),
             _members(each),
             f"{(each.expires_at_us - now_us) // 3_600_000_000} h",
         )
@@ -68,9 +68,9 @@ def _members(invitation: WaitingInvitation) -> str:
     """Return how many members there are, and whom the inviter names."""
     if invitation.members is None:
         return "-"
-    named = ", ".join(printable(each.label) or each.name for each in invitation.shown)
+    shown = ", ".join(printable(each.label) or each.name for each in invitation.shown)
     more = "" if len(invitation.shown) >= invitation.members else ", …"
-    return f"{invitation.members}: {named}{more}"
+    return f"{invitation.members}: {shown}{more}"
 
 
 def _list_declined(device: Device, *, as_json: bool) -> None:

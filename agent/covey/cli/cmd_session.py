@@ -11,7 +11,7 @@ from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, group_option, json_option
 from covey.cli.quantities import date_text
 from covey.cli.terminal import print_json, print_table
-from covey.core.ids import printable
+from covey.core.ids import labelled_name, printable
 
 
 def add_arguments(parser: Parser) -> None:
@@ -38,7 +38,7 @@ def _list(device: Device, options: argparse.Namespace) -> None:
             each.id[:8],
             date_text(each.started_at_us),
             _duration(each.started_at_us, each.ended_at_us),
-            f"{each.author[:8]} {printable(each.label, 24)}".rstrip(),
+            labelled_name(each.author[:8], each.label),
             printable(each.uri),
         )
         for each in found

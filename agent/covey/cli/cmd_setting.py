@@ -15,7 +15,7 @@ from covey.cli.grammar import Parser, group_option, json_option, selector_option
 from covey.cli.quantities import date_text
 from covey.cli.terminal import print_json, print_table, read_text_file
 from covey.config.settings import toml_value
-from covey.core.ids import printable
+from covey.core.ids import labelled_name, printable
 from covey.errors import UsageError
 
 _SHOWN = 40
@@ -148,7 +148,7 @@ def _diff(device: Device, options: argparse.Namespace) -> None:
     if shown:
         rows = [
             (
-                f"{each.name} {printable(each.label, 24)}".rstrip(),
+                labelled_name(each.name, each.label),
                 each.key,
                 "(sealed)" if each.sealed else _value(each.wanted),
                 each.state or "not heard yet",
@@ -170,7 +170,7 @@ def _history(device: Device, options: argparse.Namespace) -> None:
         (
             each.id[:8],
             date_text(each.made_at_us),
-            f"{each.author[:8]} {printable(each.label, 24)}".rstrip(),
+            labelled_name(each.author[:8], each.label),
             printable(each.selector, 32),
             "(sealed)" if each.sealed else _value(each.value),
             "" if each.counts else "nobody obeys it",

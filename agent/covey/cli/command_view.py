@@ -16,7 +16,7 @@ from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import date_text
 from covey.cli.status_view import duration
 from covey.cli.terminal import print_fields, print_json, print_table
-from covey.core.ids import printable
+from covey.core.ids import labelled_name, printable
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -97,7 +97,7 @@ def whom_results_go_to(report: CommandReport) -> str:
     collectors = len(report.hearers) - author
     who = []
     if author:
-        who.append(f"{report.order.author[:8]} {printable(report.order.label, 32)}".rstrip() + ", who ordered it")
+        who.append(labelled_name(report.order.author[:8], report.order.label) + ", who ordered it")
     if collectors:
         who.append(count(collectors, "collector"))
     return "results go to " + (", and to ".join(who) or "nobody: who ordered it is no member any more")
@@ -110,7 +110,7 @@ def show_order(order: OrderEntry) -> None:
         {
             "order": order.id,
             "what": printable(order.text),
-            "given": f"{date_text(order.made_at_us)} by {order.author[:8]} {printable(order.label, 32)}".rstrip(),
+            "given": f"{date_text(order.made_at_us)} by {labelled_name(order.author[:8], order.label)}",
             "signed": f"{len(order.signers)} of {order.needed}{counts}",
         },
         8,
@@ -132,7 +132,7 @@ def _row(each: DeviceOutcome) -> tuple[object, ...]:
         why = "obeyed no commands when this was given"
     if each.outcome == "asleep":
         why = f"last heard {date_text(each.seen_at_us)}" if each.seen_at_us else "never heard"
-    who = f"{each.name} {printable(each.label, 24)}".rstrip()
+    who = labelled_name(each.name, each.label)
     return who, each.outcome, each.exit, took, ended, output, why
 
 

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 
 from covey.app.operations.groups import mode_name
 from covey.cli.terminal import print_json, print_table
-from covey.core.ids import DeviceKey, device_name, fingerprint, printable
+from covey.core.ids import DeviceKey, fingerprint, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from covey.core.group.device_labels import DeviceLabels
     from covey.core.group.manifest import GroupManifest, Member
     from covey.core.history.bodies import GroupProfile
 
 
-def show_group(manifest: GroupManifest, profile: GroupProfile, own: DeviceKey) -> None:
-    """Print a manifest for people, under what the group is called."""
+def show_group(manifest: GroupManifest, profile: GroupProfile, own: DeviceKey, labels: DeviceLabels) -> None:
+    """Print a manifest for people, under what the group is called; `labels` know those who are members no more."""
     show_profile(manifest, profile)
-    state = f"issued by {device_name(manifest.issuer)}" if manifest.raw else "members disagree, which ends by itself"
+    state = f"issued by {labels.named(manifest.issuer)}" if manifest.raw else "members disagree, which ends by itself"
     print(f"version  {manifest.version}, {state}")
     print(f"mode     {mode_name(manifest.mode)}, epoch {manifest.epoch}")
     rows = [
@@ -34,7 +35,7 @@ def show_group(manifest: GroupManifest, profile: GroupProfile, own: DeviceKey) -
     ]
     print_table(["member", "label", "capabilities", "role", "since"], rows)
     if manifest.banned:
-        print("banned   " + ", ".join(device_name(ban.signing_public) for ban in manifest.banned))
+        print("banned   " + ", ".join(labels.named(ban.signing_public) for ban in manifest.banned))
 
 
 def show_profile(manifest: GroupManifest, profile: GroupProfile) -> None:
@@ -79,8 +80,8 @@ def _member_as_json(member: Member) -> dict[str, object]:
     }
 
 
-def group_as_json(manifest: GroupManifest, profile: GroupProfile) -> dict[str, object]:
-    """Return a manifest, and how the group is described, as JSON values."""
+def group_as_json(manifest: GroupManifest, profile: GroupProfile, labels: DeviceLabels) -> dict[str, object]:
+    """Return a manifest, and how the group is described, as JSON values; `labels` as for `show_group`."""
     avatar = profile.avatar
     return {
         "group_id": manifest.group_id.hex(),
@@ -94,5 +95,8 @@ def group_as_json(manifest: GroupManifest, profile: GroupProfile) -> dict[str, o
         "conflict": not manifest.raw,
         "hash": manifest.hash.hex() if manifest.raw else None,
         "banned": [ban.signing_public.hex() for ban in manifest.banned],
+        "labels": {
+            key.hex(): labels.label(key) for key in (manifest.issuer, *(ban.signing_public for ban in manifest.banned))
+        },
         "members": [_member_as_json(member) for member in manifest.members],
     }

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from covey.app.device import Device
+from covey.app.operations.groups import labels_in
 from covey.app.operations.history_writing import group_profile
 from covey.app.operations.joining import await_group
 from covey.app.operations.previews import PreviewedMember
@@ -35,7 +36,12 @@ def wait_for_group(device: Device, group_id: GroupId, seconds: float, *, as_json
         print("hint: the request is kept; 'covey run' goes on with it while the invite is valid", file=sys.stderr)
         return 1
     if as_json:
-        print_json(group_as_json(manifest, group_profile(device, manifest)))
+        print_json(group_as_json(manifest, group_profile(device, manifest), labels_in(device, manifest)))
     else:
-        show_group(manifest, group_profile(device, manifest), device.node.identity.signing_public)
+        show_group(
+            manifest,
+            group_profile(device, manifest),
+            device.node.identity.signing_public,
+            labels_in(device, manifest),
+        )
     return 0

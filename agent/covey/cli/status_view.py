@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
 from covey.app.wording import count
-from covey.core.ids import printable
+from covey.core.ids import labelled_name, printable
 
 if TYPE_CHECKING:
     from covey.app.documents import HistoryStatus, MemberStatus, Status
@@ -26,7 +26,7 @@ SENSORS_HEAD = ("sensor", "since", "state")
 def overview(status: Status) -> Iterator[str]:
     """Yield the lines about the device itself."""
     outbox = status.outbox
-    yield f"device   {status.device} {printable(status.label)}".rstrip()
+    yield f"device   {labelled_name(status.device, status.label)}"
     yield f"health   {'well' if not status.troubles else printable('; '.join(status.troubles))}"
     yield f"agent    {status.agent}"
     for each in status.relays or [status.relay]:
@@ -60,8 +60,7 @@ def _orders(status: Status) -> str:
     if not obeyed:
         return "nobody may order this device" + what_came(status.counters)
     named = [
-        f"{each.device} {printable(each.label, _LABEL)}".rstrip() + ("" if each.member else " (no member)")
-        for each in obeyed[:_NAMED]
+        labelled_name(each.device, each.label) + ("" if each.member else " (no member)") for each in obeyed[:_NAMED]
     ]
     if len(obeyed) > _NAMED:
         named.append(f"{len(obeyed) - _NAMED} more")
@@ -82,7 +81,7 @@ def history_line(history: HistoryStatus) -> str:
     gone = f" ({history.forgotten} of them forgotten)" if history.forgotten else ""
     parts = [count(history.operations, "operation") + gone]
     for each in history.fetching:
-        whom = f"{each.device} {printable(each.label)}".rstrip()
+        whom = labelled_name(each.device, each.label)
         if each.more:
             ago = f", the last {duration(each.seconds)} ago" if each.seconds > _LATELY_S else ""
             parts.append(f"fetching from {whom}: {each.taken} so far{ago}")
@@ -91,9 +90,8 @@ def history_line(history: HistoryStatus) -> str:
     seen = history.same + len(history.others)
     if history.others:
         first = history.others[0]
-        parts.append(
-            f"in step with {history.same} of {seen} heard; not with {first.device} for {duration(first.seconds)}"
-        )
+        whom = f"{labelled_name(first.device, first.label)} for {duration(first.seconds)}"
+        parts.append(f"in step with {history.same} of {seen} heard; not with {whom}")
     elif history.same:
         parts.append(f"in step with {'everybody' if history.same > 1 else 'the one'} heard")
     if history.never:

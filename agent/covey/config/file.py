@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from covey.config.ordered import ordered_values
-from covey.config.settings import SECTIONS, Config, Setting, Value, nearest, setting, settings, toml_value
+from covey.config.schema import SECTIONS, Config, Value
+from covey.config.settings import Setting, nearest, setting, settings, toml_value
 from covey.errors import ConfigurationError
 
 SENSORS = "sensor"

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from covey.config.settings import Value, setting, settings
+from covey.config.schema import Value
+from covey.config.settings import setting, settings
 from covey.errors import ConfigurationError
 
 APPLICATION_PREFIX = "app."

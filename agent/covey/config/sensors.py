@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, get_args, get_type_hints
 
-from covey.config.settings import Setting, Value, nearest
+from covey.config.schema import Value
+from covey.config.settings import Setting, nearest
 from covey.errors import ConfigurationError
 from covey.limits.sensors import MAXIMUM_SENSOR_VALUES, MAXIMUM_SENSORS
 from covey.limits.telemetry import MAXIMUM_UNIT_BYTES
@@ -177,11 +178,12 @@ def _table(schema: type, table: object, where: str, beside: tuple[str, ...] = ()
 def _take(about: Mapping[str, Any], key: str, value: object, where: str) -> Any:
     low, high = about["bounds"]
     key = f"{where}: {key}"
-    setting = Setting(key, about["default"], about["meaning"], about["example"], about["unit"], low, high, local=True)
-    found = setting.check(about["default"] if value is None else value, key)
-    if about["choices"] and found not in about["choices"]:
-        raise ConfigurationError(f"{key} must be one of: {', '.join(about['choices'])}", hint=setting.hint)
-    return found
+    setting = Setting(
+        *(key, about["default"], about["meaning"], about["example"], about["unit"], low, high),
+        local=True,
+        choices=about["choices"],
+    )
+    return setting.check(about["default"] if value is None else value, key)
 
 
 def _texts(value: object, where: str) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from covey.core.membership.events import InvitationState
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.membership.past import Past
-from covey.core.membership.records import AheadRecords, RequestRecords, VoteRecords
+from covey.core.membership.records import AheadRecords, OpenInvite, RequestRecords, VoteRecords
 from covey.core.membership.requests import receive_group_invite
 from covey.core.membership.voting import receive_vote
 from covey.core.now import Now
@@ -88,9 +88,16 @@ class GroupMessages:
             return HandlerOutcome(sends=tuple(sends))
         if delivery.invite is None:
             return HandlerOutcome()
+        if delivery.invite.prepared_for is not None and self._gathers(delivery.message, delivery.invite, now):
+            return HandlerOutcome()
         sends = self._membership.admit(delivery.message, delivery.invite, now.wall_us)
         self._queue.restart(delivery.message.author, now)
         return HandlerOutcome(sends=tuple(sends))
+
+    def _gathers(self, message: Message, invite: OpenInvite, now: Now) -> bool:
+        """Have a newcomer wait to be let in with others; say whether it does."""
+        known = self._groups.group(message.group_id).member(message.author)
+        return known is None and self._maintenance.gathering().take(message, invite, now)
 
     def _manifest(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         message = delivery.message

@@ -54,6 +54,8 @@ Place = NewType("Place", int)
 BatchNumber = NewType("BatchNumber", int)
 """A telemetry batch's number among all of its author's, from 1 through all incarnations (docs/protocol.md, 11)."""
 
+_LABEL_SHOWN = 32
+"""Characters of a label beside a name: a line that holds both ends with the program's own words."""
 _BASE32 = string.ascii_uppercase + "234567"
 _HEX = frozenset(string.hexdigits.lower()) - frozenset(string.ascii_uppercase)
 
@@ -138,6 +140,11 @@ def printable(value: str, maximum: int = 200) -> str:
     """Return a peer's text made safe for a terminal or a log line: one line, no control or bidi characters."""
     clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in value)
     return clean if len(clean) <= maximum else clean[: maximum - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def labelled_name(name: str, label: str) -> str:
+    """Return a device as people read it: its name, and beside it so much of what it is called, made `printable`."""
+    return f"{name} {printable(label, _LABEL_SHOWN)}".rstrip()
 
 
 def truncate_utf8(value: str, maximum: int) -> str:

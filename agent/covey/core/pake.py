@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from covey.errors import ConfigurationError, MalformedError
+from covey.errors import MalformedError, MissingPackageError
 
 ELEMENT_BYTES = 32
 
@@ -30,14 +30,12 @@ class Pake:
         """Draw this side's element.
 
         Raises:
-            ConfigurationError: the package is not there.
+            MissingPackageError: the package is not there.
         """
         try:
             import spake2
         except ModuleNotFoundError as error:
-            raise ConfigurationError(
-                f"pairing by a code needs the package {error.name}", hint="pip install 'covey[pairing]'"
-            ) from error
+            raise MissingPackageError("pairing", error.name or "spake2") from error
         kind = spake2.SPAKE2_A if side is Side.INVITER else spake2.SPAKE2_B
         self._other = Side.JOINER if side is Side.INVITER else Side.INVITER
         self._exchange = kind(password, idA=_INVITER, idB=_JOINER, entropy_f=rng)

@@ -32,8 +32,8 @@ from covey.core.membership.records import (
     AheadRecords,
     ControlRecords,
     DepartureRecords,
+    GatheringRecords,
     GroupRecords,
-    InviteRecords,
     JoinRecords,
     RequestRecords,
     VoteRecords,
@@ -189,7 +189,7 @@ class Records(Protocol):
         """Removed devices that have not acknowledged their departure notice."""
 
     @property
-    def invites(self) -> InviteRecords:
+    def invites(self) -> GatheringRecords:
         """This device's invites."""
 
     @property

@@ -28,6 +28,19 @@ MAXIMUM_ENROLMENT_PASSWORD_BYTES = 64
 MAXIMUM_OPEN_INVITES = 16
 """Invites open at one time on one device."""
 
+PREPARED_INVITE_US = 30 * 86_400_000_000
+"""Life of an invite in a file, where its maker says nothing else: cards are written, posted and put in by then. Whoever
+has the file meanwhile has a place in the group, so nobody may choose more than `ADMISSION_US`."""
+
+MAXIMUM_PREPARED_INVITES = 256
+"""Invites in files that are open at one time: each keeps a rendezvous, and is looked at four times a second."""
+
+GATHER_QUIET_US = 5_000_000
+"""Devices of a fleet are let in together so long after the last of them has come: each is there that much later..."""
+
+GATHER_US = 30_000_000
+"""...and after the first at the latest. Forty that are switched on at once come within it on a hub of a Pi's speed."""
+
 NAMED_OPERATORS = 8
 """Operators that an invite names: a person reads them all before it agrees, and a QR code still holds them."""
 

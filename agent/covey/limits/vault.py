@@ -69,6 +69,9 @@ MAXIMUM_SHOWN_SERIES = 256
 MAXIMUM_SHOWN_CHARACTERS = 200
 """Characters of a text that are shown as a last value."""
 
+MAXIMUM_SHOWN_BOOTS = 16
+"""Of one device, the last ones: a story has a screen's height, and who restarts all day shows that it does."""
+
 MAXIMUM_SHOWN_LOSSES = 1_000
 """Records of loss of one device that are counted in one look."""
 

@@ -60,7 +60,7 @@ function row(device) {
   const one = made("tr"), head = made("th"), link = made("a", device.label || device.device), lost = total(device.lost);
   head.scope = "row";
   link.href = `#${device.key}`;
-  head.append(link, " ", made("small", device.label ? device.device : ""));
+  head.append(link, " ", made("small", `${device.label ? device.device : ""}${device.board ? " board" : ""}`.trim()));
   one.append(
     head,
     cell("", "", presence(device)),
@@ -84,6 +84,61 @@ function trouble(each) {
   return one;
 }
 
+const called = (label, key) => (label ? `${label} (${key.slice(0, 8)})` : key.slice(0, 8));
+const titled = (group) => group.title || group.group_id.slice(0, 8);
+
+function invitation(each) {
+  const one = made("li"), button = made("button", "Accept"), hours = Math.floor((each.expires_at_us - now()) / HOUR / 1e6);
+  const shown = each.shown.map((member) => member.label || member.name).join(", ");
+  const members = each.members === null ? "" : ` with ${each.members} members${shown ? `: ${shown}` : ""}`;
+  one.append(made("span", `${called(each.label, each.inviter)} invites to ${titled(each)}${members}; ${hours} h left `));
+  button.addEventListener("click", () => accept(each.group_id, one, button));
+  one.append(button);
+  return one;
+}
+
+async function accept(group, place, button) {
+  button.disabled = true;
+  try {
+    await ask(`accept?${new URLSearchParams({ group })}`, "POST");
+    place.replaceChildren("accepted: the agent asks to be let in");
+  } catch (error) {
+    place.append(made("span", ` ${reason(error)}`, "lost"));
+    button.disabled = false;
+  }
+}
+
+function order(each) {
+  const one = made("tr"), head = made("th", each.what), outcomes = [];
+  for (const [outcome, count] of Object.entries(each.outcomes))
+    outcomes.push(made("span", `${count} ${outcome}`, ["failed", "refused", "unknown"].includes(outcome) ? "lost" : ""), " ");
+  head.scope = "row";
+  head.append(" ", made("small", each.id.slice(0, 8)));
+  one.append(
+    head,
+    cell("given", "", living("span", each.given_at_us)),
+    cell("by", "", called(each.label, each.device)),
+    cell("signed", each.counts ? "" : "waiting", `${each.signed} of ${each.needed}${each.counts ? "" : ", counts for nothing here"}`),
+    cell("", "", ...(outcomes.length ? outcomes : ["–"])),
+  );
+  return one;
+}
+
+// Groups to choose from; who has chosen one stays with it.
+function offerGroups(groups) {
+  const chosen = element("group").value, names = groups.map((each) => [each.group_id, `${titled(each)}: ${each.here} of ${each.members} here`]);
+  const texts = [["", "all groups"], ...names];
+  element("of-group").hidden = groups.length < 2;
+  if (JSON.stringify(texts) === element("group").dataset.texts) return;
+  element("group").dataset.texts = JSON.stringify(texts);
+  element("group").replaceChildren(...texts.map(([id, text]) => {
+    const one = made("option", text);
+    one.value = id;
+    return one;
+  }));
+  element("group").value = chosen;
+}
+
 // A new list in place of the old one; who was on a link with the keyboard stays on it.
 function replace(list, rows) {
   const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
@@ -99,6 +154,14 @@ function showFleet(found) {
   const troubles = found.troubles.map(trouble);
   if (found.more_troubles) troubles.push(made("li", `and ${found.more_troubles} more: covey fleet --json`));
   replace(element("troubles"), troubles);
+  offerGroups(found.groups);
+  const invited = JSON.stringify(found.invitations);
+  if (element("invitations").dataset.shown !== invited) {
+    element("invitations").dataset.shown = invited;
+    element("invitations").replaceChildren(...found.invitations.map(invitation));
+  }
+  element("orders").hidden = !found.orders.length;
+  element("given").replaceChildren(...found.orders.map(order));
   replace(element("devices"), found.devices.map(row));
   const more = found.matching > found.devices.length ? `, the first ${found.devices.length} of them shown` : "";
   const vault = found.reads_vault ? "" : "; no last values: this device has no vault's keys";
@@ -119,7 +182,7 @@ function disconnected(why) {
 
 function follow() {
   stream?.close();
-  const query = new URLSearchParams({ find: element("find").value, state: element("state").value });
+  const query = new URLSearchParams({ find: element("find").value, state: element("state").value, group: element("group").value });
   stream = new EventSource(`events?${query}`);
   stream.onopen = connected;
   stream.onmessage = (event) => showFleet(JSON.parse(event.data));
@@ -132,8 +195,8 @@ function follow() {
   };
 }
 
-async function ask(path) {
-  const answer = await fetch(path);
+async function ask(path, method = "GET") {
+  const answer = await fetch(path, { method });
   if (!answer.ok) throw new Error(await answer.text());
   return answer.json();
 }
@@ -182,7 +245,7 @@ function showDevice(found) {
   fact("Key", device.key);
   fact("Presence", presence(device));
   fact("Heard", living("span", device.seen_at_us));
-  fact("Groups", device.groups.map((each) => each.slice(0, 8)).join(", "));
+  fact("Groups", found.groups.map(titled).join(", "));
   if (device.landed_at_us !== null) fact("Landed", living("span", device.landed_at_us));
   if (device.lag_seconds !== null) fact("Lag", duration(device.lag_seconds * 1e6));
   if (device.waiting) fact("Waiting here", `${device.waiting}, the oldest `, living("span", device.waiting_since_us));
@@ -192,10 +255,45 @@ function showDevice(found) {
   grow();
 }
 
+// Where the readings are, from the device to the vault: a box each.
+function showCustody(device, held) {
+  const box = (head, className, ...content) => {
+    const one = made("li", undefined, className);
+    one.append(made("strong", head), made("br"), ...content);
+    return one;
+  };
+  const boxes = [box("On the device", "", "it alone knows; heard ", living("span", device.seen_at_us))];
+  if (device.presence === "itself") boxes.pop();
+  else if (held.missing) boxes.push(box("On the way", "waiting", `${held.missing} that have not come`));
+  const landing = [`${held.landing} not in the vault yet`];
+  if (held.landing) landing.push(", the oldest ", living("span", held.landing_since_us));
+  boxes.push(box("Here", held.landing ? "waiting" : "", ...landing));
+  if (device.landed_at_us !== null) boxes.push(box("In the vault", "online", "up to the reading of ", living("span", device.newest_at_us)));
+  if (total(device.lost)) boxes.push(box("Lost", "lost", `${total(device.lost)}, as it has said itself`));
+  element("custody").replaceChildren(...boxes);
+}
+
+function showStory(found) {
+  element("story").replaceChildren(...found.story.map((each) => {
+    const one = made("li"), at = living("time", each.at_us);
+    at.dateTime = new Date(each.at_us / 1000).toISOString();
+    at.title = new Date(each.at_us / 1000).toLocaleString();
+    one.append(at, " ", each.what);
+    return one;
+  }));
+  if (!found.story.length) element("story").append(made("li", "nothing is known of it here"));
+}
+
 async function refreshDevice(key) {
   try {
-    const found = await ask(`device?${new URLSearchParams({ key })}`);
-    if (shownKey === key) showDevice(found);
+    const query = new URLSearchParams({ key });
+    const [found, known] = await Promise.all([ask(`device?${query}`), ask(`story?${query}`)]);
+    if (shownKey === key) {
+      showDevice(found);
+      showCustody(found.device, known.custody);
+      showStory(known);
+      grow();
+    }
     connected();
   } catch (error) {
     if (shownKey === key) disconnected(reason(error));
@@ -211,7 +309,7 @@ function route() {
   if (key) {
     stream?.close();
     stream = null;
-    for (const id of ["name", "facts", "values"]) element(id).replaceChildren();
+    for (const id of ["name", "facts", "custody", "values", "story"]) element(id).replaceChildren();
     element("name").focus();
     refreshDevice(key);
   } else follow();

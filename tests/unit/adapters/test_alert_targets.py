@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import socket
 import socketserver
+import ssl
 import stat
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from covey.adapters.alert_targets import AlertTarget, alert_targets
-from covey.config.settings import AlertsConfig
+from covey.config.schema import AlertsConfig
 from covey.core.alerts import AlertMessage
 from covey.errors import AlertTargetError, ConfigurationError
 
@@ -136,6 +145,7 @@ def test_what_a_mail_server_says_is_not_repeated(mail: int, tmp_path: Path, monk
         _target(tmp_path, mail_to=("ops@example.org",), mail_server=f"smtp://127.0.0.1:{mail}")(_MESSAGE)
 
 
+@pytest.mark.processes
 def test_a_target_that_is_down_is_one_line(web: int, tmp_path: Path) -> None:
     for settings in (
         {"webhook": "http://127.0.0.1:1/"},
@@ -147,6 +157,7 @@ def test_a_target_that_is_down_is_one_line(web: int, tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.processes
 def test_a_program_reads_the_message_and_its_words_are_no_shell(tmp_path: Path) -> None:
     program = _program(tmp_path, f'cat > {tmp_path}/got; echo "$1" > {tmp_path}/word')
     _target(tmp_path, program=(program, "$(id); x"))(_MESSAGE)
@@ -154,6 +165,7 @@ def test_a_program_reads_the_message_and_its_words_are_no_shell(tmp_path: Path) 
     assert (tmp_path / "word").read_text() == "$(id); x\n"
 
 
+@pytest.mark.processes
 def test_a_program_that_fails_or_hangs_has_not_taken_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AlertTargetError, match="ended with 3"):
         _target(tmp_path, program=(_program(tmp_path, "exit 3"),))(_MESSAGE)
@@ -182,3 +194,102 @@ def test_what_cannot_be_used_is_said_when_it_is_set_up(tmp_path: Path, settings:
 
 def test_nothing_is_configured_at_first(tmp_path: Path) -> None:
     assert alert_targets(AlertsConfig(), tmp_path) == {}
+
+
+@pytest.fixture
+def server_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """A server's certificate for this machine, which this process trusts as the system's."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path / "server.pem"
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(private + certificate.public_bytes(Encoding.PEM))
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(certificate.public_bytes(Encoding.PEM))
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    return context
+
+
+@pytest.fixture
+def secure_web(server_context: ssl.SSLContext) -> Iterator[int]:
+    _Web.got.clear()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Web)
+    server.socket = server_context.wrap_socket(server.socket, server_side=True)
+    yield from _served(server)
+
+
+def test_an_https_webhook_gets_the_token_if_its_certificate_is_trusted(
+    secure_web: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "webhook.token").write_text("tk_123\n")
+    (tmp_path / "webhook.token").chmod(0o600)
+    token = {"webhook_token_file": "webhook.token"}
+    _target(tmp_path, webhook=f"https://localhost:{secure_web}/x", **token)(_MESSAGE)
+    ((_, headers, text),) = _Web.got
+    assert (headers["Authorization"], text) == ("Bearer tk_123", _MESSAGE.text)
+    with pytest.raises(AlertTargetError, match="not reached"):
+        _target(tmp_path, webhook=f"https://127.0.0.1:{secure_web}/x", **token)(_MESSAGE)
+    monkeypatch.delenv("SSL_CERT_FILE")
+    with pytest.raises(AlertTargetError, match="not reached"):
+        _target(tmp_path, webhook=f"https://localhost:{secure_web}/x", **token)(_MESSAGE)
+    assert len(_Web.got) == 1
+
+
+class _SecureMail(socketserver.StreamRequestHandler):
+    """A mail server that takes a password after STARTTLS alone (RFC 3207, RFC 4954); `said` is (secure, line)."""
+
+    context: ClassVar[ssl.SSLContext]
+    said: ClassVar[list[tuple[bool, str]]] = []
+
+    def handle(self) -> None:
+        connection: socket.socket = self.request
+        secure, stream = False, connection.makefile("rwb", buffering=0)
+        stream.write(b"220 mail.example.org\r\n")
+        while line := stream.readline().decode().strip():
+            self.said.append((secure, line))
+            word = line.split()[0].upper()
+            if word == "STARTTLS":
+                stream.write(b"220 go on\r\n")
+                connection = self.context.wrap_socket(connection, server_side=True)
+                secure, stream = True, connection.makefile("rwb", buffering=0)
+            elif word == "EHLO":
+                stream.write(b"250-mail\r\n250 AUTH PLAIN\r\n" if secure else b"250-mail\r\n250 STARTTLS\r\n")
+            elif word == "DATA":
+                stream.write(b"354 go on\r\n")
+                while stream.readline() != b".\r\n":
+                    pass
+                stream.write(b"250 kept\r\n")
+            elif word == "QUIT":
+                stream.write(b"221 bye\r\n")
+                connection.close()
+                return
+            else:
+                stream.write(b"235 welcome\r\n" if word == "AUTH" else b"250 fine\r\n")
+
+
+def test_mail_is_sent_with_a_password_after_starttls_alone(
+    server_context: ssl.SSLContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mail.password").write_text("s3cret\n")
+    (tmp_path / "mail.password").chmod(0o600)
+    monkeypatch.setattr(_SecureMail, "context", server_context, raising=False)
+    monkeypatch.setattr(_SecureMail, "said", [])
+    for port in _served(socketserver.ThreadingTCPServer(("127.0.0.1", 0), _SecureMail)):
+        server = f"smtp://hub%40example.org@localhost:{port}"
+        _target(tmp_path, mail_to=("ops@example.org",), mail_server=server, mail_password_file="mail.password")(
+            _MESSAGE
+        )
+    plain = base64.b64encode(b"\0hub@example.org\0s3cret").decode()
+    assert (True, f"AUTH PLAIN {plain}") in _SecureMail.said
+    assert (True, "data") in _SecureMail.said
+    assert [line.split()[0].upper() for secure, line in _SecureMail.said if not secure] == ["EHLO", "STARTTLS"]

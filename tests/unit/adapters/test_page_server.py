@@ -40,6 +40,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., PageServer]]:
             tmp_path,
             {"/fleet": lambda query: {"found": dict(query)}, "/device": unknown},
             {"/events": lambda _: iter([{"n": 1}, None, {"n": 2}])},
+            {"/accept": lambda query: {"accepted": query["group"]}},
             links.append,
         )
         made.append(page)
@@ -112,9 +113,29 @@ def test_it_reads_only_and_serves_nothing_else(serve: Callable[..., PageServer])
     cookie = _enter(page)
     for path in ("/uplot.LICENSE", "/../page.js", "/%2e%2e/x", "/index.html/..", "/fleet/x"):
         assert _ask(page, path, Cookie=cookie)[0] == 404, path
-    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+    for method in ("PUT", "DELETE", "OPTIONS"):
         assert _ask(page, "/fleet", method, Cookie=cookie)[0] == 501
     assert _ask(page, "/device?key=1", Cookie=cookie)[::2] == (404, b"no device 1\n")
+
+
+def test_what_changes_something_is_asked_by_the_page_alone(serve: Callable[..., PageServer]) -> None:
+    page = serve()
+    cookie, origin = _enter(page), page.url.rstrip("/")
+    assert _ask(page, "/accept?group=1", "POST", Cookie=cookie, Origin=origin)[::2] == (200, b'{"accepted": "1"}')
+    for other in (
+        "http://evil.example",
+        "null",
+        "",
+        f"http://127.0.0.1:{page.port + 1}",
+        f"https://127.0.0.1:{page.port}",
+    ):
+        assert _ask(page, "/accept?group=1", "POST", Cookie=cookie, Origin=other)[0] == 403, other
+    assert _ask(page, "/accept?group=1", "POST", Cookie=cookie)[0] == 403
+    assert _ask(page, "/accept?group=1", "POST", Origin=origin)[0] == 401
+    assert _ask(page, "/accept?group=1", "POST", Cookie=cookie, Origin=origin, Host="evil.example")[0] == 421
+    assert _ask(page, "/accept?group=1", Cookie=cookie)[0] == 404
+    for path in ("/fleet", "/", "/events", "/page.js"):
+        assert _ask(page, path, "POST", Cookie=cookie, Origin=origin)[0] == 404, path
 
 
 def test_a_name_of_a_strangers_reaches_nothing(serve: Callable[..., PageServer]) -> None:
@@ -133,6 +154,7 @@ def test_silent_clients_keep_nobody_out(serve: Callable[..., PageServer]) -> Non
         each.close()
 
 
+@pytest.mark.processes
 def test_others_come_by_tls_and_a_password(serve: Callable[..., PageServer], tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path / "authority", -1, 1)
     page = serve(certificate=certificate, key=key, password=_PASSWORD)
@@ -154,6 +176,6 @@ def test_others_come_by_tls_and_a_password(serve: Callable[..., PageServer], tmp
 def test_what_cannot_be_served_is_said(serve: Callable[..., PageServer], tmp_path: Path) -> None:
     page = serve()
     with pytest.raises(ConfigurationError, match="cannot listen on"):
-        PageServer(Listen("127.0.0.1", page.port), tmp_path, {}, {}, lambda _: None)
+        PageServer(Listen("127.0.0.1", page.port), tmp_path, {}, {}, {}, lambda _: None)
     with pytest.raises(ConfigurationError, match="no usable certificate"):
         serve(certificate=tmp_path / "index.html")

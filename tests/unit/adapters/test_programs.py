@@ -18,6 +18,8 @@ from covey.limits.units import KIB, MIB
 from covey.ports import ProgramEnd, RunningProgram
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.processes
+
 _BOUNDS = ProgramBounds(time_us=60_000_000, memory_bytes=1_024 * MIB)
 _START_US = 1_000_000
 

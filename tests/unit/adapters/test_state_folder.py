@@ -8,7 +8,7 @@ import pytest
 
 from covey.adapters import state_folder
 from covey.adapters.state_folder import StateFolder
-from covey.config.settings import Config
+from covey.config.schema import Config
 from covey.errors import StorageError
 
 

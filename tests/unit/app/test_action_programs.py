@@ -39,12 +39,14 @@ def _ended(running: RunningProgram) -> ProgramEnd:
     return found[0]
 
 
+@pytest.mark.processes
 def test_covey_is_this_covey_on_this_state(tmp_path: Path) -> None:
     end = _ended(_start(ActionPrograms(tmp_path / "none", {}), "covey", "status"))
     assert end.code != 0
     assert str(tmp_path / "none").encode() in end.output
 
 
+@pytest.mark.processes
 def test_a_path_is_a_program(tmp_path: Path) -> None:
     assert _ended(_start(ActionPrograms(tmp_path, {}), "/bin/echo", "a b")).output == b"a b\n"
 
@@ -80,6 +82,7 @@ class _Units(UnitPrograms):
         return UnitProgram(socket.socket(), now_us)
 
 
+@pytest.mark.processes
 def test_the_owners_programs_have_units_of_their_own_where_these_are(tmp_path: Path) -> None:
     units = _Units(there=True)
     programs = ActionPrograms(tmp_path, agent_actions(lambda: None, []), units)
@@ -90,6 +93,7 @@ def test_the_owners_programs_have_units_of_their_own_where_these_are(tmp_path: P
     assert _ended(_start(programs, "/bin/echo", "a b")).output == b"a b\n"
 
 
+@pytest.mark.processes
 def test_another_users_rights_are_not_the_agents_to_give(tmp_path: Path) -> None:
     programs = ActionPrograms(tmp_path, {}, _Units(there=False))
     own = pwd.getpwuid(os.geteuid()).pw_name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from covey.app.alerts import findings_of, message_of
-from covey.app.operations.fleet import Fleet, FleetDevice, FleetValue
-from covey.config.settings import AlertsConfig
+from covey.app.fleet_documents import Fleet, FleetDevice, FleetValue
+from covey.config.schema import AlertsConfig
 from covey.core.alerts import AlertBook, AlertKind, Subject
 
 _NOW_US = 1_800_000_000_000_000
@@ -22,12 +22,29 @@ def _device(number: int = 1, presence: str = "online", minutes: int = 38, *value
     since_us = _NOW_US - minutes * _MINUTE_US
     key, label = f"{number:064x}", f"gateway-{number}"
     return FleetDevice(
-        key[:16], key, label, (), presence, since_us, since_us, None, None, None, 0, None, {}, None, 0, False, values
+        key[:16],
+        key,
+        label,
+        False,
+        (),
+        presence,
+        since_us,
+        since_us,
+        None,
+        None,
+        None,
+        0,
+        None,
+        {},
+        None,
+        0,
+        False,
+        values,
     )
 
 
 def _fleet(*devices: FleetDevice, listens: bool = True) -> Fleet:
-    return Fleet(_NOW_US, "", devices, (), reads_vault=True, listens=listens)
+    return Fleet(_NOW_US, "", devices, (), (), (), (), reads_vault=True, listens=listens)
 
 
 def _wrong(fleet: Fleet, *, settled: bool = True, config: AlertsConfig = _CONFIG) -> list[tuple[str, str]]:

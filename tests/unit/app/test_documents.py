@@ -56,7 +56,7 @@ def test_a_status_comes_back_from_json() -> None:
 
 
 def test_a_word_of_python_is_a_key_without_its_underscore() -> None:
-    outbox = Outbox(1, 9, (WaitingMessage(_NAME, 1, "data", 9, 0),))
+    outbox = Outbox(1, 9, (WaitingMessage(_NAME, "", 1, "data", 9, 0),))
     assert to_json(outbox)["shown"][0]["class"] == "data"
     assert from_json(Outbox, to_json(outbox)) == outbox
 

@@ -201,6 +201,7 @@ def test_little_is_said_of_manifests_that_no_relay_takes(pair: Pair) -> None:
     assert pair.site.run(4 * HOUR, pair.agreed)
 
 
+@pytest.mark.slow
 def test_little_is_asked_though_news_of_the_group_comes_all_the_time(pair: Pair) -> None:
     """Each note names a manifest that ben lacks."""
     for number in range(4 * 60):
@@ -213,6 +214,7 @@ def test_little_is_asked_though_news_of_the_group_comes_all_the_time(pair: Pair)
     assert pair.site.run(4 * HOUR, pair.agreed)
 
 
+@pytest.mark.slow
 def test_a_change_that_fits_does_not_have_those_before_it_asked_for_without_an_end(pair: Pair) -> None:
     pair.site.run(600 * SECOND)
     for board in pair.boards:

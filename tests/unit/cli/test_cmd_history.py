@@ -204,6 +204,7 @@ def test_a_check_says_who_wrote_two_under_one_number(ann: Here) -> None:
     assert "wrote two operations under one number" in json.dumps(finding)
 
 
+@pytest.mark.slow
 def test_what_a_checkpoint_covers_is_forgotten(ann: Here, tmp_path: Path) -> None:
     ann.ok("note", "nobody signs it")
     assert "no checkpoint counts here" in ann.fails("history", "forget", "--keep", "0", code=1)

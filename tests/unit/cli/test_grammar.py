@@ -125,6 +125,7 @@ def test_the_help_names_its_parts() -> None:
     assert "\narguments:\n  KEY" in covey("group", "add", "--help").stdout
 
 
+@pytest.mark.slow
 def test_a_name_that_nobody_has_and_one_that_several_have(tmp_path: Path) -> None:
     here = Here(tmp_path, "gate")
     assert "this device is in no group" in here.fails("group", "show", code=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,13 @@ def test_no_group_no_relay(alone: Here) -> None:
     assert "this is not a Covey invite" in alone.fails("join", "covey:nonsense", code=1)
     assert "a Covey invite that is damaged" in alone.fails("join", "covey://join/1/AAAA", code=1)
     assert "mqtt" in alone.fails("relay", "--url", "http://x", code=78)
+
+
+def test_a_package_that_is_not_there(alone: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "covey.adapters.broker.fleet_ca", raising=False)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    said = alone.fails("broker", "init", "--ca", str(tmp_path / "ca"), code=78)
+    assert said.splitlines() == [
+        "error: a certificate authority needs the Python package cryptography",
+        "hint: apt install python3-cryptography; in a virtual environment: python -m pip install cryptography",
+    ]

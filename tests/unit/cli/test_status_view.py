@@ -20,10 +20,10 @@ WAITING = CatchUpStatus("0a1b2c3d", "pump", 5, 3, more=False, seconds=1)
         (HistoryStatus(9, 3, (), ("0a1b2c3d",), ()), "9 operations, in step with everybody heard, 1 not heard yet"),
         (HistoryStatus(9, 0, (), (), (FETCHED,)), "9 operations, fetching from 0a1b2c3d pump: 240 so far"),
         (
-            HistoryStatus(9, 1, (OtherHeads("0a1b2c3d", 7_200),), (), (WAITING,)),
+            HistoryStatus(9, 1, (OtherHeads("0a1b2c3d", "pump", 7_200),), (), (WAITING,)),
             (
                 "9 operations, 3 of 0a1b2c3d pump wait for what they rest on, "
-                "in step with 1 of 2 heard; not with 0a1b2c3d for 2 h"
+                "in step with 1 of 2 heard; not with 0a1b2c3d pump for 2 h"
             ),
         ),
     ],

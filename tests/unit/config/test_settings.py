@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.config.file import changed_text, config_text, parse, read_configuration
-from covey.config.settings import Config, Value, setting, settings, toml_value
+from covey.config.schema import Config, Value
+from covey.config.settings import setting, settings, toml_value
 from covey.errors import ConfigurationError
 
 

@@ -14,6 +14,7 @@ from covey.core.ids import (
     from_hex,
     key_from_text,
     key_text,
+    labelled_name,
     node_id,
     printable,
     truncate_utf8,
@@ -110,3 +111,16 @@ def test_keys_as_text_have_a_kind_and_a_checksum() -> None:
             key_from_text("sign", mistyped)
     with pytest.raises(MalformedError):
         key_from_text("noise", text)
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [
+        ("", "0a1b2c3d"),
+        ("pump", "0a1b2c3d pump"),
+        ("\x1b[31m\nerror: \u202epmup", "0a1b2c3d \ufffd[31m\ufffderror: \ufffdpmup"),
+        ("x" * 500, "0a1b2c3d " + "x" * 31 + "\N{HORIZONTAL ELLIPSIS}"),
+    ],
+)
+def test_a_label_stands_beside_the_name_and_is_harmless(label: str, shown: str) -> None:
+    assert labelled_name("0a1b2c3d", label) == shown

@@ -36,6 +36,7 @@ def _ask(inviter: Device, joiner: Device, group_id: GroupId) -> None:
         joiner.node.actions.request_join(invite, joiner.name, joiner.now)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("waiting", [10, 2 * LINK_WINDOW_MESSAGES, MAXIMUM_SEQUENCE_GAP + 500])
 def test_a_collector_without_its_database_is_in_within_seconds(tmp_path: Path, waiting: int) -> None:
     ann, before = Device("ann", tmp_path), Device("collector", tmp_path, collects=True)

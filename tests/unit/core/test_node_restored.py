@@ -217,6 +217,7 @@ def test_a_relay_that_repeats_everything_makes_nobody_doubt(make: Make) -> None:
     assert _came(ben, b"blob") == _each(b"blob", 30)
 
 
+@pytest.mark.slow
 def test_a_life_of_which_the_imprints_are_forgotten(make: Make) -> None:
     """The recipient has had more messages since than it remembers: it holds the number, and cannot say for what."""
     ann, ben = make("ann"), make("ben")

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from covey.adapters.broker import mosquitto_passwords
-from covey.errors import ConfigurationError
+from covey.errors import ConfigurationError, MissingPackageError
 
 if TYPE_CHECKING:
     from covey.adapters.broker.fleet_ca import FleetCa
-    from covey.config.settings import BrokerConfig
+    from covey.config.schema import BrokerConfig
 
 
 class Authority(Protocol):
@@ -111,14 +111,12 @@ def fleet_ca() -> type[FleetCa]:
     """Return what opens a fleet CA; loaded on demand, because devices do not carry the package that it needs.
 
     Raises:
-        ConfigurationError: the package is not there.
+        MissingPackageError: the package is not there.
     """
     try:
         from covey.adapters.broker.fleet_ca import FleetCa
     except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"a fleet CA needs the package {error.name}", hint="pip install 'covey[broker]'"
-        ) from error
+        raise MissingPackageError("a certificate authority", "cryptography") from error
     return FleetCa
 
 

@@ -18,7 +18,7 @@ from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
-    from covey.config.settings import Config
+    from covey.config.schema import Config
 
 BUNDLE_FILE = "relay.pem"
 """A private key and the certificate for it, mode 0600: in the state folder for the first relay."""

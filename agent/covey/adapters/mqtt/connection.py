@@ -71,6 +71,9 @@ _FOREIGN_PROPERTIES_BYTES_MAX = 1024
 _PASSING = {0x00, 0x88, 0x89, 0x8B, 0x8D}
 """CONNACK and DISCONNECT reasons of a server that is busy or restarting, or missed our ping: no refusal."""
 
+_TAKEN_OVER = 0x8E
+"""DISCONNECT reason: another client has signed in with our name and credential."""
+
 DISCONNECT_S = 1.0
 """How long a clean disconnect may take: it only flushes a few packets."""
 
@@ -203,12 +206,12 @@ class Connection:
     def _move(self, event: Event, state: State) -> None:
         self._state = follow(CONNECTION, self._state, event, state)
 
-    def _end(self, reason: str, event: Event = Event.END, *, refused: bool = False) -> Ended:
+    def _end(self, reason: str, event: Event = Event.END, *, refused: bool = False, taken_over: bool = False) -> Ended:
         """End it for a reason, unless it has ended; return how it did."""
         state = self._state
         if not isinstance(state, Ended):
             up_s = time.monotonic() - state.since_s if isinstance(state, Up) else 0.0
-            state = Ended(ConnectionEnding(reason, refused, up_s))
+            state = Ended(ConnectionEnding(reason, refused, up_s, taken_over))
         self._move(event, state)
         return state
 
@@ -422,7 +425,8 @@ class Connection:
         _answer: Properties | None,
     ) -> None:
         if flags.is_disconnect_packet_from_server:
-            self._end(f"the server ended the connection: {reason}", refused=reason.value not in _PASSING)
+            words = f"the server ended the connection: {reason}"
+            self._end(words, refused=reason.value not in _PASSING, taken_over=reason.value == _TAKEN_OVER)
         elif self._tls_alert:
             self._end(f"the server refuses our certificate: {self._tls_alert}", refused=True)
         elif isinstance(self._state, Accepting):

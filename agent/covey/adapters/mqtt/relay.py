@@ -172,7 +172,7 @@ class MqttRelay:
             self._connection = None
             if self._stopping.is_set():
                 break
-            deliver(RelayDown(self.name, ending.reason, ending.refused))
+            deliver(RelayDown(self.name, ending.reason, ending.refused, ending.up_s, ending.taken_over))
             if ending.up_s >= self._stable_s:
                 self._backoff.reset()
             self._stopping.wait(self._backoff.next_s(refused=ending.refused))

@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionEnding:
-    """Why a connection ended, in plain words; whether the server said no; how long we were up."""
+    """Why a connection ended, in plain words; whether the server said no; how long we were up.
+
+    `taken_over`: somebody else has signed in with our name and credential.
+    """
 
     reason: str
     refused: bool = False
     up_s: float = 0.0
+    taken_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from covey.adapters.objects.keys import check_key
-from covey.errors import ConfigurationError, ConflictError, LimitError, StorageError
+from covey.errors import ConfigurationError, ConflictError, LimitError, MissingPackageError, StorageError
 from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def open_cloud_store(url: str, patience: timedelta = _PATIENCE) -> CloudStore:
     try:
         from obstore.store import from_url
     except ImportError as error:
-        raise ConfigurationError("object stores need the library obstore", hint="pip install 'covey[cloud]'") from error
+        raise MissingPackageError("an object store", "obstore", in_debian=False) from error
     try:
         store = from_url(
             url,

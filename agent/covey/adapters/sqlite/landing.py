@@ -70,6 +70,12 @@ class Landing:
             )
         }
 
+    def of_author(self, author: DeviceKey) -> tuple[int, int, int | None]:
+        """Return how many messages of an author wait for the vault, their bytes, and when the oldest came."""
+        query = "SELECT count(*), coalesce(sum(size), 0), min(received_at) FROM landing WHERE author = ?"
+        row = self._database.first(query, (author,))
+        return row[0], row[1], row[2]
+
     def plan(self) -> LandingPlan | None:
         """Return the segment that is being written."""
         row = self._database.first("SELECT number, incarnation, last_id, created_at, nonce FROM landing_plan")

@@ -27,21 +27,24 @@ class Invites:
     def all(self) -> list[OpenInvite]:
         """Return the invites of this device."""
         rows = self._database.run(
-            "SELECT secret_hash, group_id, expires_at, capabilities, used_by, bound_to FROM invite"
+            "SELECT secret_hash, group_id, expires_at, capabilities, used_by, bound_to, prepared_for, request "
+            "FROM invite"
         )
-        return [OpenInvite(row[0], row[1], row[2], tuple(json.loads(row[3])), row[4], row[5]) for row in rows]
+        return [OpenInvite(row[0], row[1], row[2], tuple(json.loads(row[3])), *row[4:]) for row in rows]
 
     def open(self, invite: OpenInvite, now_us: int) -> None:
         """Remember an invite, and forget those that nobody can use any more."""
         self._database.run("DELETE FROM invite WHERE expires_at < ?", (now_us - _INVITE_MEMORY_US,))
         self._database.run(
-            "INSERT INTO invite (secret_hash, group_id, expires_at, capabilities, bound_to) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO invite (secret_hash, group_id, expires_at, capabilities, bound_to, prepared_for) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
             (
                 invite.secret_hash,
                 invite.group_id,
                 invite.expires_at_us,
                 json.dumps(invite.capabilities),
                 invite.bound_to,
+                invite.prepared_for,
             ),
         )
 
@@ -55,6 +58,16 @@ class Invites:
             "UPDATE invite SET bound_to = ?, expires_at = ? WHERE secret_hash = ? AND used_by IS NULL",
             (joiner, expires_at_us, secret_hash),
         )
+
+    def keep_request(self, secret_hash: bytes, joiner: DeviceKey, request: bytes) -> None:
+        """Keep a JOIN's body with its invite, which is the joiner's alone from now on."""
+        self._database.run(
+            "UPDATE invite SET bound_to = ?, request = ? WHERE secret_hash = ?", (joiner, request, secret_hash)
+        )
+
+    def drop_request(self, secret_hash: bytes) -> None:
+        """Note that the request is dealt with."""
+        self._database.run("UPDATE invite SET request = NULL WHERE secret_hash = ?", (secret_hash,))
 
     def cancel(self, secret_hash: bytes) -> None:
         """Forget an invite that was not used."""
@@ -104,7 +117,7 @@ class Pairings:
         """Return the ceremonies that go on, and the last ones that have ended."""
         rows = self._database.run(
             "SELECT secret_hash, number, code, secret, expires_at, accepts, joiner, label, verifier, lacks_account, "
-            "minted, ended, operators FROM pairing ORDER BY expires_at"
+            "minted, ended, operators, prepared FROM pairing ORDER BY expires_at"
         )
         return [
             Pairing(
@@ -121,6 +134,7 @@ class Pairings:
                 minted=bool(row[10]),
                 ended=row[11],
                 operators=_keys(row[12]),
+                prepared=bool(row[13]),
             )
             for row in rows
         ]
@@ -128,12 +142,12 @@ class Pairings:
     def open(self, pairing: Pairing, now_us: int) -> None:
         """Remember a code, and forget those that ended long ago."""
         self._database.run(
-            "DELETE FROM pairing WHERE ended IS NOT NULL AND minted = 0 AND expires_at < ?",
+            "DELETE FROM pairing WHERE ended IS NOT NULL AND minted = 0 AND prepared = 0 AND expires_at < ?",
             (now_us - _INVITE_MEMORY_US,),
         )
         self._database.run(
-            "INSERT INTO pairing (secret_hash, number, code, secret, expires_at, accepts, operators) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO pairing (secret_hash, number, code, secret, expires_at, accepts, operators, prepared) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 pairing.secret_hash,
                 pairing.number,
@@ -142,6 +156,7 @@ class Pairings:
                 pairing.expires_at_us,
                 pairing.accepts,
                 b"".join(pairing.operators),
+                pairing.prepared,
             ),
         )
 
@@ -165,6 +180,10 @@ class Pairings:
     def note_minted(self, secret_hash: bytes, minted: bool) -> None:
         """Remember that the joiner was given an account that is to go again if it never joins; or that this is over."""
         self._database.run("UPDATE pairing SET minted = ? WHERE secret_hash = ?", (minted, secret_hash))
+
+    def note_account_gone(self, secret_hash: bytes) -> None:
+        """Remember that the account at the relay that stands in an invite's file is no more."""
+        self._database.run("UPDATE pairing SET prepared = 0 WHERE secret_hash = ?", (secret_hash,))
 
     def end(self, secret_hash: bytes, ended: str) -> None:
         """Note how a ceremony has ended, once, and forget its secrets."""

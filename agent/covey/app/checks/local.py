@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.checks.actions import actions
 from covey.app.checks.attempts import attempts
+from covey.app.checks.duplicate import duplicate
 from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
 from covey.app.checks.online import acl, credential, relay
 from covey.app.checks.sensors import sensors
@@ -279,7 +280,8 @@ def _who_agrees(found: AgreementStatus) -> str:
 
 def history(device: Examined) -> Iterator[Seen]:
     """Whether members hold the same history, what is being fetched, and who has proved not to be honest in it."""
-    from covey.core.ids import GroupId, device_name
+    from covey.core.group.device_labels import DeviceLabels
+    from covey.core.ids import GroupId
 
     for each in device.status.groups:
         group_id = GroupId(bytes.fromhex(each.group_id))
@@ -287,7 +289,8 @@ def history(device: Examined) -> Iterator[Seen]:
         forks = device.opened.store.operations.forks(group_id)
         waiting = sum(one.waiting for one in found.fetching)
         if forks:
-            named = ", ".join(device_name(author) for author in [*forks][:_NAMED])
+            labels = DeviceLabels(device.opened.node.groups.joined())
+            named = ", ".join(labels.named(author) for author in [*forks][:_NAMED])
             yield warning(
                 f"{name}: {named} wrote two operations under one number; both are kept",
                 "covey history log shows them as (fork): its key is in two hands, or it lies; covey group remove",
@@ -403,6 +406,7 @@ CHECKS = (
     Check(boards, _STORE),
     Check(served_relay, frozenset({"configuration", "identity"})),
     Check(sensors, _STORE),
+    Check(duplicate, _STORE),
     Check(relay, frozenset({"configuration"}), online=True),
     Check(credential, _STORE | {"relay", "secrets"}, online=True),
     Check(acl, frozenset({"credential"}), online=True),

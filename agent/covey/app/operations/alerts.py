@@ -18,7 +18,7 @@ from covey.adapters.alert_targets import AlertTarget, alert_targets
 from covey.app.alerts import findings_of, message_of
 from covey.app.device import open_device
 from covey.app.operations.fleet import FleetView
-from covey.core.alerts import AlertBook, AlertMessage
+from covey.core.alerts import AlertMessage
 from covey.core.ids import printable
 from covey.errors import ConfigurationError, CoveyError, LocalError, StorageError
 
@@ -131,7 +131,7 @@ class AlertWatch:
         Raises:
             ConfigurationError: no target is configured, or one that cannot be used.
             LocalError: another process watches already.
-            StorageError: what alerts remember cannot be read.
+            StorageError: what alerts remember cannot be read, or, where it is damaged, not be set aside.
         """
         self._folder, self._log, self._config = folder, log, folder.config().alerts
         self._targets = _targets(folder)
@@ -139,7 +139,9 @@ class AlertWatch:
         if self._lock is None:
             raise LocalError("alerts are watched already", hint="covey alert list")
         self._file = AlertFile(folder.path / _FILE)
-        self._book: AlertBook = self._file.read()
+        self._book, aside = self._file.read_or_set_aside()
+        if aside is not None:
+            log(f"{_FILE} was damaged, and is kept as {aside.name}: what is wrong is told once more")
         self._view = FleetView()
         self._listens_since = time.monotonic()
         self._under_way: dict[str, threading.Thread] = {}

@@ -16,7 +16,7 @@ from covey.adapters.broker.mosquitto_passwords import (
 )
 from covey.adapters.keys.key_file import read_secret, write_secret
 from covey.adapters.keys.relay_credential import is_certificate
-from covey.config.settings import RelayConfig
+from covey.config.schema import RelayConfig
 from covey.core.ids import key_from_text
 from covey.errors import ConfigurationError, MalformedError, UsageError
 

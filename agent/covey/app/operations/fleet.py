@@ -5,12 +5,15 @@ What a collector does not hold in its state it reads from the newest part of its
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from covey.app.fleet_documents import Fleet, FleetDevice, FleetGroup, FleetTrouble, FleetValue
 from covey.app.newest_readings import NewestOfDevice, NewestReadings
+from covey.app.operations.fleet_orders import RecentOrders
+from covey.app.operations.invitations import waiting_invitations
 from covey.app.queries import status_of
 from covey.app.wording import count
 from covey.core.group.manifest import Member
@@ -30,80 +33,12 @@ HERE, SELF = "online", "itself"
 _NOTHING = NewestOfDevice()
 
 
-@dataclass(frozen=True, slots=True)
-class FleetValue:
-    """The last reading of one series; `clock` tells what its time is worth.
-
-    It is "synchronised", "unsynchronised", or "asserted" by who measured.
-    """
-
-    name: str
-    unit: str
-    value: float | bool | str
-    at_us: int
-    clock: str
-
-
-@dataclass(frozen=True, slots=True)
-class FleetDevice:
-    """One device of the fleet. Times are microseconds since 1970 by this device's clock, None for never.
-
-    `presence`: one of `CONDITIONS`, or "itself", since `presence_since_us`. `newest_at_us`: the time of its newest
-    reading, `landed_at_us`: when a collector took its newest message, `lag_seconds`: how old that reading was by then.
-    `waiting`: messages that wait here for it, the oldest since `waiting_since_us`. `lost`: messages that it has
-    admitted to be lost, by the reason, in what was looked at; the last of these records landed at `lost_at_us`.
-    `left_out`: whether it has more series than are shown.
-    """
-
-    device: str
-    key: str
-    label: str
-    groups: tuple[str, ...]
-    presence: str
-    presence_since_us: int | None
-    seen_at_us: int | None
-    newest_at_us: int | None
-    landed_at_us: int | None
-    lag_seconds: int | None
-    waiting: int
-    waiting_since_us: int | None
-    lost: dict[str, int]
-    lost_at_us: int | None
-    series: int
-    left_out: bool
-    values: tuple[FleetValue, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FleetTrouble:
-    """Something that a person should see to: what, and the command or the hint that helps."""
-
-    what: str
-    hint: str
-    device: str = ""
-    """The key of the device that it is about, or nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    """All devices of this device's groups, at a time.
-
-    `reads_vault`: whether last values and losses are known here; `listens`: whether an agent runs and reaches a relay.
-    """
-
-    at_us: int
-    summary: str
-    devices: tuple[FleetDevice, ...]
-    troubles: tuple[FleetTrouble, ...]
-    reads_vault: bool
-    listens: bool
-
-
 class FleetView:
     """The fleet, looked at once or again and again: what was read of the vault is not read a second time."""
 
     def __init__(self) -> None:
         self._newest = NewestReadings()
+        self._orders = RecentOrders()
 
     def look(
         self,
@@ -136,11 +71,25 @@ class FleetView:
         if reads_vault and self._newest.is_empty:
             troubles.append(FleetTrouble("nothing has landed in the vault yet", "covey vault status"))
         listens = status.running and any(each.up for each in status.relays)
-        return Fleet(now_us, _summary(devices, reads_vault, now_us), devices, tuple(troubles), reads_vault, listens)
+        return Fleet(
+            now_us,
+            _summary(devices, reads_vault, now_us),
+            devices,
+            tuple(_groups(device, devices)),
+            self._orders.look(device),
+            tuple(waiting_invitations(device)) if status.waiting_invitations else (),
+            tuple(troubles),
+            reads_vault,
+            listens,
+        )
 
     def values_of(self, key: DeviceKey) -> tuple[FleetValue, ...]:
         """Return the last values of a device that the looks so far have found."""
-        return tuple(map(_value, self._newest.devices.get(key, _NOTHING).by_name()))
+        return tuple(map(_value, self.said_by(key).by_name()))
+
+    def said_by(self, key: DeviceKey) -> NewestOfDevice:
+        """Return what the looks so far have found of a device in the vault."""
+        return self._newest.devices.get(key, _NOTHING)
 
 
 def _members(device: Device) -> dict[DeviceKey, tuple[Member, list[str]]]:
@@ -150,6 +99,13 @@ def _members(device: Device) -> dict[DeviceKey, tuple[Member, list[str]]]:
         for member in group.members:
             found.setdefault(member.keys.signing_public, (member, []))[1].append(group.group_id.hex())
     return found
+
+
+def _groups(device: Device, devices: tuple[FleetDevice, ...]) -> Iterator[FleetGroup]:
+    here = Counter(group for each in devices if each.presence in {HERE, SELF} for group in each.groups)
+    for group in device.node.groups.joined():
+        name, title = group.group_id.hex(), device.node.history.profile(group.group_id).title
+        yield FleetGroup(name, title, len(group.members), here[name])
 
 
 def _look(
@@ -194,6 +150,7 @@ def _devices(
                 device_name(key),
                 key.hex(),
                 member.label,
+                member.is_board,
                 tuple(groups),
                 presence,
                 since_us,

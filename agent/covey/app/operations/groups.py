@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from covey.app.device import Device
 from covey.app.own_devices import own_devices
 from covey.app.relay_access import require_relay
 from covey.core.crypto import DeviceKeys
+from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import GroupManifest, Member, Mode, Role, read_manifest
 from covey.core.group.policy import Action
 from covey.core.group.resolver import Change, GroupState, difference
@@ -292,6 +294,17 @@ def changes_since(device: Device, manifest: GroupManifest, version: int | None) 
     if not before:
         raise LocalError(f"version {version} is not here", hint="'covey group log' lists what is")
     return Version(manifest, difference(GroupState.of(before[0]), GroupState.of(manifest)))
+
+
+def labels_in(device: Device, manifest: GroupManifest) -> DeviceLabels:
+    """Return what devices are called in a group, now or, those that are members no more, when they last were."""
+    return DeviceLabels(chain((manifest,), _past(device, manifest)))
+
+
+def _past(device: Device, manifest: GroupManifest) -> Iterator[GroupManifest]:
+    """Yield a group's versions, the last one first; none is looked up before somebody asks."""
+    for raw in reversed(device.store.groups.manifests_from(manifest.group_id, 1)):
+        yield read_manifest(raw)
 
 
 def _chain(device: Device, manifest: GroupManifest) -> list[GroupManifest]:

@@ -153,7 +153,7 @@ def open_invitation(
     """
     require_relay(device)
     manifest = device.pick_group(group)
-    group_id, named = manifest.group_id, _named_operators(device, manifest, operators)
+    group_id, named = manifest.group_id, named_keys(device, manifest, operators)
     with device.store.transaction():
         now_us = device.now().wall_us
         taken = [each.number for each in device.store.pairings.all() if each.ended is None]
@@ -182,8 +182,14 @@ def open_invitation(
     return OpenInvitation(device, invite, _with_enrolment(code, invite.enrolment))
 
 
-def _named_operators(device: Device, manifest: GroupManifest, names: Sequence[str] | None) -> tuple[DeviceKey, ...]:
-    """Return the keys of those whom a joiner is to obey, ascending."""
+def named_keys(device: Device, manifest: GroupManifest, names: Sequence[str] | None) -> tuple[DeviceKey, ...]:
+    """Return the keys of those whom a joiner is to obey, ascending.
+
+    `names` are as a person writes them; None: those whom this device obeys.
+
+    Raises:
+        LocalError: it is not clear who one is, or there are too many.
+    """
     from covey.app.operations.operators import operators
 
     if names is None:

@@ -7,7 +7,8 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Protocol
 
 from covey.adapters.journal import report
 from covey.adapters.keys.key_file import write_secret
@@ -30,8 +31,11 @@ from covey.core.pairing.messages import Admission, InviterIntroduction, JoinerIn
 from covey.core.pairing.uri import URI_SCHEME
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
-from covey.errors import ConfigurationError, LocalError, PairingError
+from covey.errors import ConfigurationError, LocalError, PairingError, RelayError
 from covey.limits.pairing import INVITE_US
+
+if TYPE_CHECKING:
+    from covey.adapters.mqtt.relay import MqttRelay
 
 _NOBODY_YET_US = 15_000_000
 """After so long in vain a person wants to know what to look at."""
@@ -114,7 +118,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class _Meeting:
+class Meeting:
     """Where a joiner meets its inviter, and by which secret; `pinned` are the inviter's keys where they are known."""
 
     relay_url: str
@@ -123,6 +127,9 @@ class _Meeting:
     password: tuple[Password, bytes]
     enrolment: str | None
     pinned: DeviceKeys | None = None
+    account: tuple[str, str] | None = None
+    """User name and credential, where that is not the account which joiners share."""
+    patience_us: int = INVITE_US
 
 
 def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tuple[Device, GroupId]:
@@ -141,17 +148,30 @@ def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tu
     meeting, invite = _read(device, text, terms)
     if meeting is not None:
         witness.looking()
-        invite, inviter = _meet(device, meeting, terms, witness)
-        obeyed = _obeyed(device, inviter.operators, labels_of(inviter), witness)
-        with device.store.transaction():
-            _pin(device, invite, obeyed, personal=terms.personal)
-        return replace(device, live=LiveSettings(device.folder.config()), fresh_account=True), invite.group_id
+        return take_admission(device, *meet(device, meeting, terms, witness), terms, witness)
     assert invite is not None
+    return ask_inviter(device, invite, terms, witness)
+
+
+def take_admission(
+    device: Device, invite: Invite, inviter: InviterIntroduction, terms: Terms, witness: Witness
+) -> tuple[Device, GroupId]:
+    """Go on with the account and the request that a ceremony has brought."""
+    obeyed = _obeyed(device, inviter.operators, labels_of(inviter), witness)
+    with device.store.transaction():
+        _pin(device, invite, obeyed, personal=terms.personal)
+    return replace(device, live=LiveSettings(device.folder.config()), fresh_account=True), invite.group_id
+
+
+def ask_inviter(
+    device: Device, invite: Invite, terms: Terms, witness: Witness, authorities: Path | None = None
+) -> tuple[Device, GroupId]:
+    """Ask the inviter by the device's own account, without a ceremony. Else as `ask_to_join`."""
     obeyed = _obeyed(device, invite.operators, {}, witness)
     with device.store.transaction():
         device.node.actions.request_join(invite, device.config.label, device.now())
         _pin(device, invite, obeyed, personal=terms.personal)
-        takes_relay = _take_relay(device, invite.relay_url)
+        takes_relay = _take_relay(device, invite.relay_url, authorities)
     return _on_relay(device, invite.relay_url, witness, taken=takes_relay), invite.group_id
 
 
@@ -182,15 +202,16 @@ def _ask_members(device: Device, uri: GroupUri, witness: Witness) -> tuple[Devic
     return _on_relay(device, uri.relay_url, witness, taken=takes_relay), uri.group_id
 
 
-def _take_relay(device: Device, url: str) -> bool:
-    """Use a URI's relay where none is set; return whether it is.
+def _take_relay(device: Device, url: str, authorities: Path | None = None) -> bool:
+    """Use a URI's relay where none is set, with the authorities that came with it; return whether it is.
 
     A request that is refused changes no setting, and one that is kept has its relay.
     """
     if device.config.relay.url or not url:
         return False
     parse_url(url)
-    device.folder.change_config({"relay.url": url})
+    trusted = {} if authorities is None else {"relay.ca_file": str(authorities)}
+    device.folder.change_config({"relay.url": url, **trusted})
     return True
 
 
@@ -202,7 +223,7 @@ def _on_relay(device: Device, url: str, witness: Witness, *, taken: bool) -> Dev
     return replace(device, live=LiveSettings(device.folder.config()))
 
 
-def _read(device: Device, text: str, terms: Terms) -> tuple[_Meeting | None, Invite | None]:
+def _read(device: Device, text: str, terms: Terms) -> tuple[Meeting | None, Invite | None]:
     """Return where to meet the inviter, or the invite that needs no meeting."""
     named = terms.relay_url or device.config.relay.url
     ca_file = terms.ca_file or device.config.relay.ca_file
@@ -214,13 +235,13 @@ def _read(device: Device, text: str, terms: Terms) -> tuple[_Meeting | None, Inv
         named = terms.relay_url or (f"{_CODE_SCHEME}{place}" if place else named)
         code = typed_code(spoken)
         password = (Password.CODE, code.password)
-        return _Meeting(_named_relay(named), authorities, code.number, password, code.enrolment), None
+        return Meeting(_named_relay(named), authorities, code.number, password, code.enrolment), None
     invite = Invite.from_uri(text)
     if invite.rendezvous is None or not lacks_account(device):
         return None, invite
     url = _named_relay(named or invite.relay_url)
     password = (Password.URI, invite.secret)
-    return _Meeting(url, authorities, invite.rendezvous, password, invite.enrolment, invite.inviter), None
+    return Meeting(url, authorities, invite.rendezvous, password, invite.enrolment, invite.inviter), None
 
 
 def _named_relay(url: str) -> str:
@@ -252,10 +273,8 @@ def await_group(device: Device, group_id: GroupId, seconds: float) -> GroupManif
 # -- the ceremony -----------------------------------------------------------------------------------------------------
 
 
-def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> tuple[Invite, InviterIntroduction]:
+def meet(device: Device, meeting: Meeting, terms: Terms, witness: Witness) -> tuple[Invite, InviterIntroduction]:
     """Go through the ceremony, and keep what it brings: account, relay and the pending join."""
-    from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT
-    from covey.adapters.mqtt.relay import MqttRelay
     from covey.adapters.word_list import words_at
     from covey.app.roles.pairing_guest import attend
 
@@ -264,21 +283,9 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
     own = JoinerIntroduction(device.node.identity.keys, device.config.label, needs)
     begun_us = device.clock.monotonic_us()
     machine = Joiner(
-        device.node.identity, own, meeting.password, begun_us + INVITE_US, secrets.token_bytes, meeting.pinned
+        device.node.identity, own, meeting.password, begun_us + meeting.patience_us, secrets.token_bytes, meeting.pinned
     )
-    relay = MqttRelay(
-        "relay",
-        meeting.relay_url,
-        ENROLMENT_ACCOUNT,
-        terms.enrolment_password() if terms.enrolment_password else meeting.enrolment or ENROLMENT_ACCOUNT,
-        rendezvous_topic(meeting.number, Side.JOINER),
-        ca_file=meeting.ca_file,
-        allow_tls12=device.config.relay.allow_tls12,
-        proved=proved,
-        session_expiry_s=0,
-        retry_s_max=_RETRY_S_MAX,
-        refused_s_min=_REFUSED_S_MIN,
-    )
+    relay = _relay_of(device, meeting, terms, proved=proved)
     kept: list[Admission] = []
     inviters: list[InviterIntroduction] = []
     own_groups = {group.group_id for group in device.node.groups.joined()}
@@ -304,7 +311,15 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
 
     with stop_signals() as stopping:
         gone = _patience(device, machine, witness, stopping)
-        attend(machine, meeting.number, relay, device.clock, on_news, report, gone)
+        try:
+            attend(machine, meeting.number, relay, device.clock, on_news, report, gone)
+        except RelayError as error:
+            if meeting.account is None:
+                raise
+            raise RelayError(
+                "the relay does not take this file's account: the file has been used, taken back, or is too old",
+                hint="'covey invite --list' on the device that wrote it says which; ask for a new one",
+            ) from error
     if stopping and not kept:
         raise KeyboardInterrupt
     if not kept:
@@ -313,6 +328,35 @@ def _meet(device: Device, meeting: _Meeting, terms: Terms, witness: Witness) -> 
         assert machine.ending is not None
         raise pairing_error(machine.ending)
     return kept[0].invite, inviters[0]
+
+
+def _relay_of(device: Device, meeting: Meeting, terms: Terms, *, proved: bool) -> MqttRelay:
+    """Return the connection to the rendezvous: by the account that joiners share, or by one's own for this meeting."""
+    from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT
+    from covey.adapters.keys.relay_credential import is_certificate
+    from covey.adapters.mqtt.relay import MqttRelay
+    from covey.adapters.mqtt.settings import ClientCertificate
+
+    shared = terms.enrolment_password() if terms.enrolment_password else meeting.enrolment or ENROLMENT_ACCOUNT
+    user_name, credential = meeting.account or (ENROLMENT_ACCOUNT, shared)
+    with NamedTemporaryFile("w", suffix=".pem") as bundle:
+        bundle.write(credential)
+        bundle.flush()
+        certified = is_certificate(credential)
+        return MqttRelay(
+            "relay",
+            meeting.relay_url,
+            user_name,
+            "" if certified else credential,
+            rendezvous_topic(meeting.number, Side.JOINER),
+            ca_file=meeting.ca_file,
+            client=ClientCertificate(Path(bundle.name)) if certified else None,
+            allow_tls12=device.config.relay.allow_tls12,
+            proved=proved,
+            session_expiry_s=0,
+            retry_s_max=_RETRY_S_MAX,
+            refused_s_min=_REFUSED_S_MIN,
+        )
 
 
 def _patience(device: Device, machine: Joiner, witness: Witness, stopping: list[int]) -> Callable[[], bool]:
@@ -329,7 +373,7 @@ def _patience(device: Device, machine: Joiner, witness: Witness, stopping: list[
     return gone
 
 
-def _first_contact(device: Device, meeting: _Meeting) -> bool:
+def _first_contact(device: Device, meeting: Meeting) -> bool:
     """Reach the relay; return whether it is proved already to be who it says."""
     allow_tls12 = device.config.relay.allow_tls12
     with stop_signals() as stopping:
@@ -341,13 +385,13 @@ def _first_contact(device: Device, meeting: _Meeting) -> bool:
     return proved
 
 
-def _prove(device: Device, meeting: _Meeting, admission: Admission) -> None:
+def _prove(device: Device, meeting: Meeting, admission: Admission) -> None:
     """Have the relay that was met prove itself, now that the inviter has said whom to trust."""
     url = _reachable(admission.relay_url, meeting.relay_url)
     first_contact.prove(url, admission.certificates, allow_tls12=device.config.relay.allow_tls12)
 
 
-def _keep(device: Device, meeting: _Meeting, admission: Admission, *, needs: bool) -> None:
+def _keep(device: Device, meeting: Meeting, admission: Admission, *, needs: bool) -> None:
     """Make the account and the join durable: files first, then the join, which is what goes on after a restart."""
     from covey.adapters.keys.relay_credential import keep_credential
 

@@ -64,8 +64,9 @@ def serve_page(
     return PageServer(
         Listen(host, port, *certificate, password),
         resources.files("covey") / "web",
-        {"/fleet": dashboard.overview, "/device": dashboard.device},
+        {"/fleet": dashboard.overview, "/device": dashboard.device, "/story": dashboard.story},
         {"/events": dashboard.overviews},
+        {"/accept": dashboard.accept},
         link_used,
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.core.ids import device_name, printable
-from covey.errors import ConfigurationError, LocalError, UsageError
+from covey.errors import LocalError, MissingPackageError, UsageError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -31,7 +31,7 @@ def scan_ports(device: Device) -> list[SerialPort]:
     """Return the ports of this machine, and those that the configuration names and that are not there.
 
     Raises:
-        ConfigurationError: pyserial is not installed.
+        MissingPackageError: pyserial is not installed.
     """
     from covey_boards.usb import lasting_name
 
@@ -56,7 +56,7 @@ def pick_port(device: Device, name: str | None) -> str:
     Raises:
         LocalError: nothing is named, and none or several may be meant.
         UsageError: what is named is not known to be a board's.
-        ConfigurationError: pyserial is not installed.
+        MissingPackageError: pyserial is not installed.
     """
     from covey_boards.usb import lasting_name
 
@@ -84,5 +84,5 @@ def _attached() -> list[UsbPort]:
     try:
         from covey_boards.serial_link import attached_ports
     except ImportError as error:
-        raise ConfigurationError("boards need pyserial", hint="pip install 'covey[bridge]'") from error
+        raise MissingPackageError("a board", "pyserial") from error
     return attached_ports()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covey.config.settings import Setting, Value, setting
+from covey.config.schema import Value
+from covey.config.settings import Setting, setting
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder

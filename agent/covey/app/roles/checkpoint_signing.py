@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from covey.core.group.device_labels import DeviceLabels
 from covey.core.history.kinds import OperationKind
 from covey.core.history.orders import Approval
-from covey.core.ids import GroupId, OperationId, device_name
+from covey.core.ids import GroupId, OperationId
 from covey.errors import LocalError
 from covey.ports import Report, Transactions
 
@@ -74,7 +75,7 @@ class CheckpointSigning:
             if own not in each.electors or own in each.signers:
                 continue
             if each.objection:
-                self._report_objection(each)
+                self._report_objection(each, group)
                 continue
             try:
                 with self._store.transaction():
@@ -82,11 +83,11 @@ class CheckpointSigning:
             except LocalError as error:
                 self._report("warning", f"checkpoint {each.id.hex()[:8]} could not be signed: {error}")
 
-    def _report_objection(self, checkpoint: Checkpoint) -> None:
+    def _report_objection(self, checkpoint: Checkpoint, group: GroupManifest) -> None:
         """Say, once, that one was not signed, and why."""
         if checkpoint.id not in self._reported:
             self._reported.add(checkpoint.id)
-            who = device_name(checkpoint.author)
+            who = DeviceLabels((group,)).named(checkpoint.author)
             self._report(
                 "warning", f"checkpoint {checkpoint.id.hex()[:8]} by {who} not signed: {checkpoint.objection_text}"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.core.ids import device_name
+from covey.core.group.device_labels import DeviceLabels
 from covey.errors import LocalError
 from covey.ports import Report
 
@@ -69,8 +69,9 @@ class OwnDevicesRole:
                 self._refused = str(error)
                 self._report("warning", f"what other own devices make necessary waits: {error}")
             return self._look_at_us
+        labels = DeviceLabels(node.groups.joined())
         for each in done:
-            words = _WORDS[each.what].format(group=each.group_id.hex()[:8], device=device_name(each.device))
+            words = _WORDS[each.what].format(group=each.group_id.hex()[:8], device=labels.named(each.device))
             self._report("notice", words)
         return self._look_at_us
 

@@ -6,7 +6,9 @@ restart ends one that has begun, and nothing of it stays. Its counterpart is `pa
 
     1. An accepted joiner's invite is bound to its key, and durable, before the joiner hears of it.
     2. An account at the relay that was made for a joiner is taken away again if the joiner never joins.
-    3. Whatever ends a ceremony before that ends its invite, too.
+    3. Whatever ends a ceremony before that ends its invite, too; but not one that stands in a file, which is for one
+       device that nobody stands beside: its rendezvous is kept, and that device may come again.
+    4. The account at the relay that such a file carries is taken away as soon as its invite is over.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from covey.core.ids import DeviceKey, GroupId, device_name, printable
+from covey.core.ids import DeviceKey, GroupId, device_name, labelled_name
 from covey.core.link.records import CounterRecords
 from covey.core.membership.records import OpenInvite
 from covey.core.membership.requests import preview_of
@@ -147,7 +149,7 @@ class PairingHost:
         rows = [
             row
             for row in self._store.pairings.all()
-            if row.ended is None or row.minted or row.secret_hash in self._rooms
+            if row.ended is None or row.minted or row.prepared or row.secret_hash in self._rooms
         ]
         if rows:
             invites = {invite.secret_hash: invite for invite in self._store.invites.all()}
@@ -159,6 +161,8 @@ class PairingHost:
                     self._close(row, Ending.CANCELLED, now)
                 if row.minted:
                     self._look_after_account(row, invite, node, now)
+                if row.prepared and row.ended is not None:
+                    self._close_account_of_file(row)
             self._listen()
         if self._dropped:
             with self._store.transaction():
@@ -172,7 +176,9 @@ class PairingHost:
         for row in self._store.pairings.all():
             room = self._rooms.get(row.secret_hash)
             if room is not None and room.machine.begun and not room.machine.admitted:
-                self._close(row, Ending.INTERRUPTED, now)
+                self._leave(row, Ending.INTERRUPTED, now)
+                if not row.prepared:
+                    self._end(row, Ending.INTERRUPTED, joined=False)
         self._rooms.clear()
         self._listen()
 
@@ -195,16 +201,18 @@ class PairingHost:
             self._close(row, Ending.PAIRED if room is None or room.machine.admitted else Ending.TAKEN, now, joined=True)
         elif room is not None:
             self._meet(room, row, invite, node, now)
-        elif invite.bound_to is None and row.joiner is not None:
+        elif not row.prepared and invite.bound_to is None and row.joiner is not None:
             self._close(row, Ending.INTERRUPTED, now)  # what they agreed on was in the memory of an earlier process
-        elif invite.bound_to is None:
+        elif row.prepared or invite.bound_to is None:
             self._rooms[row.secret_hash] = _Room(row.number, self._machine(row, invite, node, now))
 
     def _machine(self, row: Pairing, invite: OpenInvite, node: Node, now: Now) -> Inviter:
         passwords = {Password.URI: row.secret}
         if row.code is not None:
             passwords[Password.CODE] = row.code.encode()
-        left_us = min(INVITE_US, max(0, row.expires_at_us - now.wall_us))
+        left_us = max(0, row.expires_at_us - now.wall_us)
+        if not row.prepared:
+            left_us = min(INVITE_US, left_us)
         preview = self._preview(invite.group_id, node)
         own = InviterIntroduction(node.identity.keys, self._facts.label, invite.group_id, preview, row.operators)
         return Inviter(node.identity, own, passwords, now.monotonic_us + left_us, self._rng)
@@ -228,15 +236,18 @@ class PairingHost:
             room.wrong_tries = machine.wrong_tries
             self._report("warning", f"pairing {row.number}: {room.wrong_tries} wrong tries of its code")
         if machine.ending is None and machine.met is not None:
-            if row.joiner is None:
+            key = machine.met.joiner.keys.signing_public
+            if row.joiner is None or (invite.bound_to is None and row.joiner != key):
                 row = self._introduce(row, machine)
-            if not machine.admitted and (row.accepts or machine.password is Password.URI):
+            if invite.bound_to not in {None, key}:
+                machine.end(Ending.TAKEN)
+            elif not machine.admitted and (row.accepts or machine.password is Password.URI):
                 self._admit(machine, row, invite, node, now)
             elif row.accepts is False:
                 machine.end(Ending.DECLINED)
         self._speak(room, now)
         if machine.ending is not None:
-            if machine.admitted and machine.ending is not Ending.LEFT:
+            if row.prepared or (machine.admitted and machine.ending is not Ending.LEFT):
                 del self._rooms[row.secret_hash]  # it has what it needs, or will never ask again: its invite tells
             else:
                 self._close(row, machine.ending, now)
@@ -252,7 +263,7 @@ class PairingHost:
             lacks_account=joiner.needs_credential,
         )
         self._note(known)
-        name = f"{device_name(joiner.keys.signing_public)} {printable(joiner.label)}".strip()
+        name = labelled_name(device_name(joiner.keys.signing_public), joiner.label)
         self._report("notice", f"pairing {row.number}: {name} knows the secret")
         return known
 
@@ -275,7 +286,10 @@ class PairingHost:
                 self._report("error", f"no account at the relay could be made for {device_name(key)}: {error}")
                 machine.end(Ending.FAILED)
                 return
-        own = Invite(invite.group_id, node.identity.keys, row.secret, now.wall_us + PAIRED_JOIN_US, "")
+        expires_at_us = now.wall_us + PAIRED_JOIN_US
+        if row.prepared:
+            expires_at_us = max(expires_at_us, invite.expires_at_us)
+        own = Invite(invite.group_id, node.identity.keys, row.secret, expires_at_us, "")
         with self._store.transaction():
             self._store.invites.bind(row.secret_hash, key, own.expires_at_us)
         machine.accept(Admission(self._facts.relay_url, self._facts.certificates, credential, own))
@@ -287,10 +301,16 @@ class PairingHost:
 
     def _close(self, row: Pairing, ending: Ending, now: Now, *, joined: bool = False) -> None:
         """End a code, at the rendezvous and in the store (rule 3)."""
+        self._leave(row, ending, now)
+        self._end(row, ending, joined=joined)
+
+    def _leave(self, row: Pairing, ending: Ending, now: Now) -> None:
         room = self._rooms.pop(row.secret_hash, None)
         if room is not None:
             room.machine.end(ending)
             self._speak(room, now)
+
+    def _end(self, row: Pairing, ending: Ending, *, joined: bool) -> None:
         with self._store.transaction():
             self._store.pairings.end(row.secret_hash, Ending.PAIRED.value if joined else ending.value)
             if not joined:
@@ -310,3 +330,13 @@ class PairingHost:
                 self._report("error", f"the account of {device_name(row.joiner)} at the relay stays: {error}")
         with self._store.transaction():
             self._store.pairings.note_minted(row.secret_hash, minted=False)
+
+    def _close_account_of_file(self, row: Pairing) -> None:
+        """Take the account away by which the bearer of a file came to the relay (rule 4)."""
+        try:
+            if self._facts.credentials is not None:
+                self._facts.credentials().remove(row.secret_hash.hex())
+        except CoveyError as error:
+            self._report("error", f"the account of an invite's file at the relay stays: {error}")
+        with self._store.transaction():
+            self._store.pairings.note_account_gone(row.secret_hash)

@@ -164,6 +164,9 @@ class QueueRecords(Protocol):
     def free(self, recipient: DeviceKey, received: SequenceSet) -> int:
         """Forget the places that the recipient holds; return how many messages that were."""
 
+    def control_messages(self, recipient: DeviceKey) -> list[tuple[Place, bytes]]:
+        """Return (place, message) of the control messages that wait for a recipient."""
+
 
 class OutboxRecords(QueuedRecords, QueueRecords, Protocol):
     """The queues of messages that wait, as their sender needs them."""

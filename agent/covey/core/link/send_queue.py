@@ -31,6 +31,11 @@ _TAKEN_OF_STRANGERS = frozenset(
 _TAKEN_OF_OTHERS = _TAKEN_OF_STRANGERS | {MessageType.TELEMETRY, MessageType.REDIRECTED}
 """What is not withdrawn where it is the other one that went: telemetry goes to another collector as well, or waits."""
 
+_OF_MEMBERS = frozenset(
+    {MessageType.GROUP_VOTE, MessageType.HISTORY_PULL, MessageType.SETTING_REPORT, MessageType.ORDER_RESULT}
+)
+"""What is said in a group alone, and is nothing that its recipient would miss."""
+
 
 class SendQueue:
     """The outbox as this device's machines fill and empty it.
@@ -137,6 +142,9 @@ class SendQueue:
                 self.forget(recipient)
                 continue
             self._lost(recipient, self._records.outbox.withdraw_all(recipient), now)
+            for place, raw in self._records.outbox.control_messages(recipient):
+                if read_message(raw, verify=False).type in _OF_MEMBERS:
+                    self.remove(recipient, place)
         for each in sends:
             self.queue(each.recipient, each.type, each.group_id, each.body, now)
 

@@ -59,6 +59,10 @@ class Addresses:
             if not member.is_board:
                 self._records.departures.note(member.keys.signing_public, member.keys.noise_public)
 
+    def notifies(self, signing_public: DeviceKey) -> bool:
+        """Say whether a device that was parted from is not known to know it yet."""
+        return any(key == signing_public for key, _ in self._records.departures.addresses())
+
     def receive_visitor(self, visitor: DeviceKeys, now_us: int) -> bool:
         """Give a device that asks for a public group an address for a while; False where too many have one."""
         if self.hears(visitor.signing_public):

@@ -1,15 +1,16 @@
 """What has waited too long around groups, and is given up: now and then, as nothing of it is urgent.
 
 1. What waits for a removed device is dropped after `DEPARTURE_US`; so is its address, then or as soon as it knows.
-   Its telemetry stays until there is another collector for it (`collectors.py`).
+   Its telemetry stays until there is another collector for it (`collectors.py`). Where another group is shared with
+   it, all stays.
 2. What this device had for the members of a group that it was removed from is dropped: they would not take it. So is
    what waits for a device that has no address here any more, as nothing can be sealed for it; but what programs gave.
 3. A join request is repeated until `JOIN_GRACE_US` after its invite's end, and then withdrawn: nobody would take
    it. An answer that comes late is still taken, until `JOIN_MEMORY_US` later.
 4. A group that this device has left is erased: its secrets and its history when one member has acknowledged the
    leaving, which then reaches all; its manifests when nothing waits for any member that shares no other group.
-5. The news that two devices share a group no more waits though no relay is large enough for it, as long as rule 1
-   allows: it would count as known if it were set aside.
+5. The news that two devices share a group no more waits though no relay is large enough for it, until rule 1 ends it:
+   it would count as known if it were set aside.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from covey.limits.pairing import JOIN_GRACE_US, JOIN_MEMORY_US
 
 def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, now: Now) -> Iterator[JoinExpired]:
     """Do what is due, and yield what a person should know. Writes, so inside a transaction."""
-    for recipient in membership.end_departures(now.wall_us):
+    for recipient in filter(membership.groups.shares_nothing_with, membership.end_departures(now.wall_us)):
         _drop(recipient, "dropped_farewells", records, queue, but_telemetry=True)
     notified = {key for key, _ in records.departures.addresses()} | {
         each.inviter.signing_public for each in records.joins.pending()
@@ -76,7 +77,7 @@ def _erase_left(membership: Membership, records: ExpiryRecords) -> None:
 
 def is_departure_notice(groups: Groups, message: Message) -> bool:
     """Say whether a message of ours is the news, for its recipient, that they share its group no more (rule 5)."""
-    if message.type is not MessageType.GROUP_MANIFEST:
+    if message.type is not MessageType.GROUP_MANIFEST or not groups.addresses.notifies(message.recipient):
         return False
     return all(
         group.member(message.recipient) is None for group in groups.joined() if group.group_id == message.group_id

@@ -14,7 +14,13 @@ from covey.core.pairing.invite import SECRET_BYTES, Invite, JoinRequest, hash_se
 from covey.core.wire.message import Message
 from covey.errors import InviteError, LocalError
 from covey.limits.group import MAXIMUM_CAPABILITIES, MAXIMUM_CAPABILITY_BYTES, MAXIMUM_MEMBERS
-from covey.limits.pairing import INVITE_US, MAXIMUM_GROUP_REQUESTS, MAXIMUM_OPEN_INVITES, PUBLIC_REQUEST_US
+from covey.limits.pairing import (
+    INVITE_US,
+    MAXIMUM_GROUP_REQUESTS,
+    MAXIMUM_OPEN_INVITES,
+    MAXIMUM_PREPARED_INVITES,
+    PUBLIC_REQUEST_US,
+)
 
 
 class Invitations:
@@ -33,22 +39,35 @@ class Invitations:
         now_us: int,
         lifetime_us: int = INVITE_US,
         bound_to: DeviceKey | None = None,
+        prepared_for: str | None = None,
     ) -> Invite:
         """Open an invite to a group: single use, ten minutes where nothing else is said, for anybody or one device.
+
+        `prepared_for` is what the device is to be called whose file it goes into.
 
         Raises:
             LocalError: too many capabilities or open invites.
         """
         unused = [each for each in self._records.invites.all() if each.used_by is None and each.expires_at_us > now_us]
-        alike = [each for each in unused if (each.bound_to is None) == (bound_to is None)]
-        most = MAXIMUM_OPEN_INVITES if bound_to is None else MAXIMUM_GROUP_REQUESTS
+        if prepared_for is not None:
+            alike, most = [each for each in unused if each.prepared_for is not None], MAXIMUM_PREPARED_INVITES
+        else:
+            alike = [each for each in unused if each.prepared_for is None]
+            alike = [each for each in alike if (each.bound_to is None) == (bound_to is None)]
+            most = MAXIMUM_OPEN_INVITES if bound_to is None else MAXIMUM_GROUP_REQUESTS
         if len(alike) >= most:
             raise LocalError(f"{most} invites are open already", hint="covey invite --cancel")
         secret = self._rng(SECRET_BYTES)
         invite = Invite(group_id, self._identity.keys, secret, now_us + lifetime_us, relay_url)
         self._records.invites.open(
             OpenInvite(
-                invite.secret_hash, group_id, invite.expires_at_us, check_capabilities(capabilities), None, bound_to
+                invite.secret_hash,
+                group_id,
+                invite.expires_at_us,
+                check_capabilities(capabilities),
+                None,
+                bound_to,
+                prepared_for,
             ),
             now_us,
         )

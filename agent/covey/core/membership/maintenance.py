@@ -10,11 +10,13 @@
    Who has asked so often for nothing asks half as often each time, down to once an hour, until something has come.
 4. Manifests that were left over by the bound of one turn's work are taken in the next one.
 5. A group that lists a retired noise key of ours gets the current one (`membership/rotation.py`).
+6. Devices of a fleet that have come at about the same time are let in (`membership/gathering.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import manifest_hash, read_manifest
@@ -41,6 +43,9 @@ from covey.limits.group import (
     RECONCILE_ISSUER_US,
 )
 
+if TYPE_CHECKING:
+    from covey.core.membership.gathering import Gathering
+
 _PULLS_MAX = 6
 """Times that something is asked for which no member has, before it is forgotten, and asked for less often."""
 
@@ -59,6 +64,7 @@ class GroupMaintenance:
     """What is due in the groups of one device. Nothing of it is durable: after a restart it begins anew."""
 
     def __init__(self, identity: Identity, records: MaintenanceRecords, jitter: Jitter, carriage: Carriage) -> None:
+        self._gathering: Gathering | None = None
         self._identity = identity
         self._own = identity.signing_public
         self._records = records
@@ -68,6 +74,16 @@ class GroupMaintenance:
         self._pulls: dict[GroupId, _Pulls] = {}
         self._announced_at_us: int | None = None
         self._answered: dict[tuple[DeviceKey, GroupId], list[int]] = {}
+        if any(each.request is not None for each in records.invites.all()):
+            self.gathering()
+
+    def gathering(self) -> Gathering:
+        """Return who waits to be let in with others; loaded where somebody does, as few devices let fleets in."""
+        if self._gathering is None:
+            from covey.core.membership.gathering import Gathering
+
+            self._gathering = Gathering(self._records.invites, self._records.counters)
+        return self._gathering
 
     def answer_pull(self, groups: Groups, message: Message, now: Now) -> list[GroupSend]:
         """Give a member the manifests that it asks for, and the secret of the epoch; nothing to who asks too much.
@@ -132,7 +148,8 @@ class GroupMaintenance:
     def next_deadline(self) -> int | None:
         """Return when `handle_deadline` should be called next, in monotonic microseconds."""
         times = [*self._reconcile_at.values(), *(pulls.due_us for pulls in self._pulls.values() if pulls.open)]
-        return min(times, default=None)
+        gathered = self._gathering.next_deadline() if self._gathering is not None else None
+        return min(times if gathered is None else [*times, gathered], default=None)
 
     def has_work(self, membership: Membership, now: Now) -> bool:
         """Say whether `handle_deadline` has something to do."""
@@ -142,6 +159,7 @@ class GroupMaintenance:
             or any(not group.raw and group.group_id not in self._reconcile_at for group in membership.groups.joined())
             or self._announces(membership.groups, now)
             or bool(membership.unfinished)
+            or (self._gathering is not None and self._gathering.has_work(now))
         )
 
     def _announces(self, groups: Groups, now: Now) -> bool:
@@ -151,8 +169,8 @@ class GroupMaintenance:
         return not rests and bool(outdated(groups, self._identity))
 
     def handle_deadline(self, membership: Membership, now: Now) -> list[GroupSend]:
-        """End conflicts that nobody else has ended, and ask again for what is missing (rules 1 and 2)."""
-        sends: list[GroupSend] = []
+        """Let in who has waited, end conflicts that nobody else has ended, and ask again for what is missing."""
+        sends = self._gathering.let_in(membership, now) if self._gathering is not None else []
         for group_id in sorted(membership.unfinished):
             sends += membership.go_on(group_id, now.wall_us)
         if self._announces(membership.groups, now):

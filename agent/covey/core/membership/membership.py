@@ -207,15 +207,18 @@ class Membership:
         now_us: int,
         lifetime_us: int = INVITE_US,
         bound_to: DeviceKey | None = None,
+        prepared_for: str | None = None,
     ) -> Invite:
         """Open an invite to a group: single use, ten minutes where nothing else is said, for anybody or one device.
+
+        Who bears one that is `prepared_for` a device, as a file names it, is let in with others (`gathering.py`).
 
         Raises:
             LocalError: this device may not let others in; too many capabilities or open invites.
             UnknownGroupError: this device is not in the group.
         """
         check_may_let_in(self.groups.group(group_id), self._own, bound_to)
-        return self.invitations.open(group_id, capabilities, relay_url, now_us, lifetime_us, bound_to)
+        return self.invitations.open(group_id, capabilities, relay_url, now_us, lifetime_us, bound_to, prepared_for)
 
     def add_device(
         self, group_id: GroupId, newcomer: Member, relay_url: str, now_us: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from covey.core.crypto import DeviceKeys
@@ -16,7 +16,11 @@ from covey.core.wire.message import Message
 
 @dataclass(frozen=True, slots=True)
 class OpenInvite:
-    """An invite as its issuer remembers it; `bound_to` is the one device that may use it, where it is not anybody's."""
+    """An invite as its issuer remembers it; `bound_to` is the one device that may use it, where it is not anybody's.
+
+    `prepared_for` is what the device is to be called whose file it stands in, None for one that a person hands over;
+    `request` the body of the JOIN of a device that waits to be let in with others (`gathering.py`).
+    """
 
     secret_hash: bytes
     group_id: GroupId
@@ -24,6 +28,8 @@ class OpenInvite:
     capabilities: tuple[str, ...]
     used_by: DeviceKey | None
     bound_to: DeviceKey | None = None
+    prepared_for: str | None = None
+    request: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +181,16 @@ class InviteRecords(Protocol):
 
     def use(self, secret_hash: bytes, joiner: DeviceKey) -> None:
         """Mark an invite as used, for good."""
+
+
+class GatheringRecords(InviteRecords, Protocol):
+    """This device's invites, with who of those that bear them waits to be let in together."""
+
+    def keep_request(self, secret_hash: bytes, joiner: DeviceKey, request: bytes) -> None:
+        """Keep a JOIN's body with its invite, which is the joiner's alone from now on."""
+
+    def drop_request(self, secret_hash: bytes) -> None:
+        """Note that the request is dealt with."""
 
 
 class JoinRecords(Protocol):
@@ -346,7 +362,7 @@ class MaintenanceRecords(Protocol):
     """What the maintenance of groups needs."""
 
     @property
-    def invites(self) -> InviteRecords:
+    def invites(self) -> GatheringRecords:
         """This device's invites."""
 
     @property

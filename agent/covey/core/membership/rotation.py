@@ -29,7 +29,7 @@ from covey.core.ids import GroupId, NoisePublic
 from covey.core.link.records import MessageClass
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import ControlRecords, RotationRecords
+from covey.core.membership.records import ControlRecords, OpenInvite, RotationRecords
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
 from covey.limits.key import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN, ROTATION_PACE_US
@@ -112,9 +112,14 @@ def may_rotate(groups: Groups, identity: Identity, records: RotationRecords, now
         identity.noise.retired
         or control_waits(records.outbox)
         or records.joins.pending()
-        or any(each.expires_at_us > now_us for each in records.invites.all())
+        or any(each.expires_at_us > now_us and not _is_done(each) for each in records.invites.all())
         or any(not group.raw for group in groups.joined())
     )
+
+
+def _is_done(invite: OpenInvite) -> bool:
+    """Say whether nobody needs the key in an invite any more; one by keys is used before its device has read it."""
+    return invite.prepared_for is not None and invite.used_by is not None
 
 
 def wiped(groups: Groups, identity: Identity, records: RotationRecords, now_us: int) -> list[NoisePublic]:

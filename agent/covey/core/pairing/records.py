@@ -36,6 +36,8 @@ class Pairing:
     ended: str | None = None
     operators: tuple[DeviceKey, ...] = ()
     """Whom the joiner is to obey, if its person agrees."""
+    prepared: bool = False
+    """Whether its invite stands in a file, with an account at the relay of its own, which is still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,9 @@ class PairingRecords(Protocol):
 
     def note_minted(self, secret_hash: bytes, minted: bool) -> None:
         """Remember that the joiner was given an account that is to go again if it never joins; or that this is over."""
+
+    def note_account_gone(self, secret_hash: bytes) -> None:
+        """Remember that the account at the relay that stands in an invite's file is no more."""
 
     def end(self, secret_hash: bytes, ended: str) -> None:
         """Note how a ceremony has ended, once, and forget its secrets."""

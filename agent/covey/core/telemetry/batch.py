@@ -14,7 +14,8 @@ inflated, is the CBOR array `[series, times, numbers, floats, texts]`:
 
 Transposed differences of slow sensors are nearly all zero bytes, so that deflate leaves about one byte of a reading;
 and `numpy.frombuffer` reads them without a loop. Most sensors give decimals: a decimal of up to 9 places that divides
-back to the same double travels as an integer, exactly.
+back to the same double travels as an integer, exactly. So do whole numbers that no double holds, as counters of bytes
+come to be: below 2**61.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ Value = float | bool | str | bytes
 
 FORMAT = 1
 MAXIMUM_SCALE = 9
-_EXACT = 2**53
+EXACT = 2**53
+"""From here on a double does not hold every whole number."""
+WHOLE = 2**61
+"""Whole numbers below this come out as they went in."""
 _HIGHEST = sys.float_info.max
 _LOWEST = -_HIGHEST
 _BEYOND = 2**62
@@ -187,7 +191,8 @@ class Batch:
             for _ in range(series.count):
                 value: Value
                 if series.kind is Kind.DECIMAL:
-                    value = next(numbers) / power
+                    number = next(numbers)
+                    value = number if power == 1 and abs(number) >= EXACT else number / power
                 elif series.kind is Kind.BOOLEAN:
                     value = bool(next(numbers))
                 elif series.kind is Kind.FLOAT:
@@ -367,13 +372,19 @@ def _as_numbers(kind: Kind, values: list[Value]) -> tuple[Kind, int, list[int]]:
     """Choose how a series is stored; return (kind, scale, integers)."""
     if kind is Kind.BOOLEAN:
         return kind, 0, [int(value) for value in values]
-    if kind is Kind.FLOAT and min(values) > -_EXACT and max(values) < _EXACT:  # type: ignore[operator]
+    if kind is not Kind.FLOAT:
+        return kind, 0, []
+    low, high = min(values), max(values)
+    if not -EXACT < low <= high < EXACT:  # type: ignore[operator] # likewise
+        if low > -WHOLE and high < WHOLE and all(value == int(value) for value in values):  # type: ignore[operator]
+            return Kind.DECIMAL, 0, [int(value) for value in values]
+    else:
         for scale in range(MAXIMUM_SCALE + 1):
             power = 10**scale
             numbers = []
             for value in values:
                 number = round(value * power)
-                if number / power != value or not -_EXACT < number < _EXACT:
+                if number / power != value or not -EXACT < number < EXACT:
                     break
                 numbers.append(number)
             else:

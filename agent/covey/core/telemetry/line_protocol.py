@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from covey.core.telemetry.batch import EXACT
 from covey.core.telemetry.senml import Reading, Value
 from covey.errors import ReadingError
 from covey.limits.telemetry import MAXIMUM_NAME_BYTES, MAXIMUM_TEXT_VALUE_BYTES
@@ -131,7 +132,8 @@ def _value(text: str) -> Value:
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
     if whole := _is_integer(text):
-        return float(int(whole[1]))
+        count = int(whole[1])
+        return count if abs(count) >= EXACT else float(count)
     if _is_float(text) and (number := float(text)) - number == 0:
         return number
     raise ReadingError("a field is a number, a boolean, or a text in quotes")

@@ -10,7 +10,8 @@ Rules:
        "about now" stays None, for whoever stamps it later; any other relative time is refused.
     4. Times are added as whole microseconds, never as floats. A JSON number or double is exact to the
        microsecond until the year 2242.
-    5. A record has exactly one value: v, vs, vb or vd. Numbers are finite doubles; a base value is added to v.
+    5. A record has exactly one value: v, vs, vb or vd. Numbers are finite doubles, or whole and below
+       2**61; a base value is added to v.
     6. Sums (s, bs) are refused: a reading has no place for them, and to drop one silently would lose data.
     7. Fields unknown to us are ignored, unless their label ends with "_" (section 4.4). The update time (ut)
        promises a later record; it is checked and not kept.
@@ -32,6 +33,7 @@ from io import BytesIO
 from typing import Any, NoReturn, cast
 
 from covey.core.now import ABSOLUTE_US
+from covey.core.telemetry.batch import EXACT, WHOLE
 from covey.errors import ReadingError
 from covey.limits.telemetry import MAXIMUM_NAME_BYTES, MAXIMUM_TEXT_VALUE_BYTES, MAXIMUM_UNIT_BYTES
 
@@ -236,7 +238,8 @@ def _value(record: _Record, base: float | None) -> Value:
     value = record[label]
     if label == "v":
         value = _number(value, "the value (v)")
-        return value if base is None else _number(base + value, "base value and value together")
+        value = value if base is None else _number(base + value, "base value and value together")
+        return value if abs(value) >= EXACT else float(value)
     if label == "vb":
         if type(value) is not bool:
             raise ReadingError("vb is neither true nor false")
@@ -252,6 +255,8 @@ def _number(value: object, what: str) -> float:
     if type(value) is not float:
         if type(value) is not int and not isinstance(value, Decimal):
             raise ReadingError(f"{what} is not a number", hint="vs holds text, vb a truth value, vd bytes")
+        if _is_whole(value):
+            return int(value)
         try:
             value = float(value)
         except OverflowError:
@@ -259,6 +264,13 @@ def _number(value: object, what: str) -> float:
     if not -_GREATEST <= value <= _GREATEST:
         raise ReadingError(f"{what} is not finite", hint="leave a missing value's record out")
     return value
+
+
+def _is_whole(value: int | Decimal) -> bool:
+    """Say whether a number travels as it is, though it may be none that a double holds."""
+    if isinstance(value, Decimal) and not value.is_finite():
+        return False
+    return -WHOLE < value < WHOLE and value == round(value)
 
 
 def _check_length(content: bytes) -> None:

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.adapters.sqlite.store import SqliteStore
@@ -17,6 +17,7 @@ from covey.core.ids import DeviceKey, Incarnation
 from covey.core.link.records import MessageClass
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.units import MIB
+from tests.examples import examples
 from tests.fleet import Device, carry, found
 
 BEN, CAT = DeviceKey(b"b" * 32), DeviceKey(b"c" * 32)
@@ -50,7 +51,7 @@ def test_a_sign_of_life_within_the_minute_writes_nothing(store: SqliteStore) -> 
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     steps=st.lists(
         st.one_of(

@@ -55,6 +55,7 @@ def _imported(device: Here, file: Path) -> Any:
     return device.json("history", "import", str(file))
 
 
+@pytest.mark.slow
 def test_a_stick_brings_a_history_whole_and_does_no_harm_again(  # accepts: 003.82
     pair: tuple[Here, Here], tmp_path: Path
 ) -> None:
@@ -85,6 +86,7 @@ def _note_many(here: Here, notes: int) -> None:
             device.node.history.write(group_id, Note("text/plain", f"note {number}".encode()), device.now())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [

@@ -30,9 +30,11 @@ from covey.core.pairing.messages import (
 from covey.core.pairing.records import Pairing
 from covey.errors import ConfigurationError, RemoteError
 from covey.limits.pairing import (
+    GATHER_QUIET_US,
     INVITE_US,
     PAIRED_JOIN_US,
     PAIRING_SILENCE_US,
+    PREPARED_INVITE_US,
     PREVIEWED_MEMBERS,
     RENDEZVOUS_BURST,
     RENDEZVOUS_MESSAGE_US,
@@ -102,7 +104,7 @@ class Authority:
 class Inn:
     """An inviter with one code, and a joiner that may come."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, prepared: bool = False) -> None:
         self.ann, self.ben = Device("ann", folder), Device("ben", folder)
         self.wire, self.authority = Wire(), Authority()
         self.now = START
@@ -110,10 +112,13 @@ class Inn:
         self.joiner = self.new_joiner("ben")
         with self.ann.store.transaction():
             self.group_id = self.ann.node.membership.create("ann", (), self.now.wall_us).group_id
-            self.invite = self.ann.node.membership.invite(self.group_id, (), "", self.now.wall_us)
+            lifetime_us, label = (PREPARED_INVITE_US, "ben") if prepared else (INVITE_US, None)
+            self.invite = self.ann.node.membership.invite(
+                self.group_id, (), "", self.now.wall_us, lifetime_us, prepared_for=label
+            )
+            code, row = None if prepared else CODE, self.invite
             self.ann.store.pairings.open(
-                Pairing(self.invite.secret_hash, 42, CODE, self.invite.secret, self.invite.expires_at_us),
-                self.now.wall_us,
+                Pairing(row.secret_hash, 42, code, row.secret, row.expires_at_us, prepared=prepared), self.now.wall_us
             )
         self.restart()
 
@@ -185,6 +190,88 @@ class Inn:
 @pytest.fixture
 def inn(tmp_path: Path) -> Inn:
     return Inn(tmp_path)
+
+
+@pytest.fixture
+def posted(tmp_path: Path) -> Inn:
+    """An inviter with one file, which has an account of its own at the relay."""
+    inn = Inn(tmp_path, prepared=True)
+    inn.authority.mint(inn.invite.secret_hash.hex())
+    inn.joiner = by_file(inn)
+    return inn
+
+
+def by_file(inn: Inn) -> Joiner:
+    """Return a new run of the joiner that has the file."""
+    return inn.new_joiner(f"run {inn.now.monotonic_us}", (Password.URI, inn.invite.secret))
+
+
+def ask(inn: Inn, joiner: Device) -> None:
+    """Let a device ask to be let in by the file's invite."""
+    with joiner.store.transaction():
+        joiner.node.actions.request_join(inn.invite, joiner.name, joiner.now)
+    carry(inn.ann, joiner)
+
+
+def test_a_file_outlives_a_ceremony_that_breaks_off(posted: Inn) -> None:
+    posted.round()
+    posted.round()
+    assert posted.row().joiner == posted.ben.key
+    posted.wait(PAIRING_SILENCE_US)  # the power is gone there
+    posted.turn()
+    posted.host.stop(posted.ann.node, posted.now)  # and here
+    posted.restart()
+    assert posted.row().ended is None
+    assert posted.wire.topics == {OURS}
+    posted.joiner = by_file(posted)
+    posted.round()
+    posted.round()
+    news = [posted.joiner.next_event() for _ in range(2)]
+    assert isinstance(news[-1], Admitted)
+    assert news[-1].admission.credential == "a password"
+    assert set(posted.authority.accounts) == {posted.ben.key.hex(), posted.invite.secret_hash.hex()}
+
+
+def test_a_file_is_for_one_device_and_its_account_goes_with_it(posted: Inn, tmp_path: Path) -> None:
+    posted.round()
+    posted.round()
+    posted.wait(PAIRING_SILENCE_US)
+    posted.turn()
+    eve = Device("eve", tmp_path)
+    own = JoinerIntroduction(eve.identity.keys, "eve", needs_credential=True)
+    secret = (Password.URI, posted.invite.secret)
+    posted.joiner = Joiner(
+        eve.identity, own, secret, posted.now.monotonic_us + INVITE_US, random.Random("eve").randbytes
+    )
+    posted.turn()
+    posted.round()
+    posted.round()
+    assert posted.joiner.ending is Ending.TAKEN
+    assert eve.key.hex() not in posted.authority.accounts
+    ask(posted, posted.ben)
+    posted.ann.wait(GATHER_QUIET_US / 1e6)
+    posted.ann.maintain()
+    posted.turn()
+    posted.turn()
+    assert (posted.row().ended, posted.row().joiner, posted.wire.topics) == ("paired", posted.ben.key, frozenset())
+    assert set(posted.authority.accounts) == {posted.ben.key.hex()}
+
+
+def test_a_file_that_nobody_uses_expires_with_its_account(posted: Inn) -> None:
+    posted.wait(PREPARED_INVITE_US)
+    posted.turn()
+    posted.turn()
+    assert (posted.row().ended, posted.authority.accounts) == ("code_expired", {})
+    assert not posted.row().prepared
+
+
+def test_a_file_that_is_taken_back_loses_its_account(posted: Inn) -> None:
+    with posted.ann.store.transaction():
+        posted.ann.store.pairings.end(posted.invite.secret_hash, Ending.CANCELLED.value)
+        posted.ann.store.invites.cancel(posted.invite.secret_hash)
+    posted.restart()
+    assert posted.authority.accounts == {}
+    assert posted.wire.topics == frozenset()
 
 
 def test_an_accepted_joiner_gets_an_invite_of_its_own(inn: Inn) -> None:  # accepts: 003.16

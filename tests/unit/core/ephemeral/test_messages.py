@@ -173,6 +173,7 @@ def test_what_a_relay_held_back_is_received_where_it_was_said_in_time(make: Make
     assert (len(_received(three.ben)), _codes(three.ben)) == (len(held), [])
 
 
+@pytest.mark.slow
 def test_a_member_that_keeps_no_rule_is_received_so_often_and_no_more(make: Make) -> None:
     three = Three(make)
     now_us = three.ben.now.wall_us

@@ -131,6 +131,7 @@ def _history_waiting(device: Device, member: Device) -> list[tuple[Place, bytes]
     return device.store.outbox.queued(member.key, Place(0), 100, 2**40, lane=Lane.HISTORY)
 
 
+@pytest.mark.slow
 def test_who_is_away_costs_its_author_one_row(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -344,6 +345,7 @@ def test_who_learns_of_its_removal_by_what_an_operation_names_asks_for_no_more(m
     assert MessageType.HISTORY_PULL not in {read_message(raw, verify=False).type for _, raw in rows}
 
 
+@pytest.mark.slow
 def test_what_is_being_fetched_shows_and_from_whom(make: Make) -> None:  # accepts: 003.57
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)

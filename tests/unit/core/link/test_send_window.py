@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.send_window import SendLink
 from covey.core.wire.sequences import SequenceSet
@@ -143,6 +145,21 @@ def test_a_retry_time_that_has_grown_stays_until_a_round_trip_is_measured() -> N
     deadline = queue.link.next_deadline()
     assert deadline is not None
     assert deadline - queue.now <= 7 * SECOND
+
+
+def test_a_retry_time_that_every_answer_sets_back_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here, as no whole world shows this mistake surely: a way that slow has honest ones go nearly as often."""
+    receive_acknowledgement = SendLink.receive_acknowledgement
+
+    def at_every_answer(link: SendLink, received: SequenceSet, now_us: int) -> bool:
+        freed = receive_acknowledgement(link, received, now_us)
+        if freed:
+            link._retry_us = link._base_retry_us()
+        return freed
+
+    monkeypatch.setattr(SendLink, "receive_acknowledgement", at_every_answer)
+    with pytest.raises(AssertionError):
+        test_a_retry_time_that_has_grown_stays_until_a_round_trip_is_measured()
 
 
 def test_a_false_alarm_costs_nothing() -> None:

@@ -72,6 +72,7 @@ def test_history_does_not_wait_for_a_backlog_nor_a_backlog_for_history(pair: tup
     assert _lanes([*_turn(gateway, 4), *_turn(gateway, 4)]) >= {Lane.HISTORY, Lane.BULK}
 
 
+@pytest.mark.slow
 def test_history_comes_where_telemetry_is_not_taken(tmp_path: Path) -> None:
     gateway, member = Device("gateway", tmp_path), Device("member", tmp_path, collects=True)
     group_id = found(gateway, member)

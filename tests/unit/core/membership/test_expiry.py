@@ -185,6 +185,39 @@ def test_a_removed_device_that_never_returns_is_given_up_after_a_stated_time(mak
     assert ann.node.next_deadline() is None, "nothing is retried any more"
 
 
+def test_what_waits_in_another_group_outlives_a_departure(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id, other_id = found(ann, ben), found(ann, ben)
+    _remove(ann, ben, group_id)
+    ann.blob(other_id, b"of the other group")
+    ann.sends()  # and ben is away
+    _later(ann, DEPARTURE_US + 600_000_000)
+    _later(ann, 600_000_000)
+    ben.wait(DEPARTURE_US / 1e6)
+    carry(ann, ben)
+    assert ben.inbox() == [b"of the other group"]
+    assert [group.group_id for group in ben.node.groups.joined()] == [other_id]
+    assert "dropped_farewells" not in ann.store.counters.values()
+    _later(ann, 600_000_000)
+    assert ann.store.outbox.totals()[0] == 0
+    assert ann.store.departures.addresses() == []
+
+
+def test_what_only_members_take_does_not_wait_for_who_is_out(make: Make) -> None:
+    """Here the removed device knows of it by ben, and answers ann no more."""
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    with ann.store.transaction():
+        for kind in (MessageType.HISTORY_PULL, MessageType.GROUP_VOTE):
+            ann.node._queue.queue(cem.key, kind, group_id, b"\x00", ann.now)
+    ann.sends()  # and they are lost on the way
+    _remove(ben, cem, group_id)
+    carry(ben, cem, ann)
+    _later(ann, 600_000_000)
+    assert ann.store.outbox.totals()[0] == 0
+    assert ann.store.departures.addresses() == []
+
+
 def test_a_removed_device_gives_up_what_nobody_would_take(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)

@@ -301,6 +301,7 @@ def test_only_so_many_reports_of_strangers_are_looked_at(make: Make) -> None:
     assert _queued(ben, mal) == [MessageType.GROUP_MANIFEST]
 
 
+@pytest.mark.slow
 def test_a_member_that_says_one_thing_after_another_is_asked_and_told_at_a_pace(make: Make) -> None:
     ann, mal = make("ann"), make("mal")
     group_id = found(ann, mal)
@@ -334,6 +335,7 @@ def test_who_answers_every_request_with_nothing_is_asked_less_and_less_often(mak
     assert 1 in asked[-2:], "further and further back, in turn with what follows"
 
 
+@pytest.mark.slow
 def test_a_thousand_that_differ_are_told_one_after_the_other(make: Make) -> None:
     ann, *others = [make(f"{number}") for number in range(61)]
     group_id = GroupId(settled(ann, *others))

@@ -190,6 +190,7 @@ def _strangers(count: int, of: GroupManifest) -> list[GroupManifest]:
     return chain
 
 
+@pytest.mark.slow
 def test_a_member_that_brings_devices_of_its_making_waits_as_strangers_do(make: Make) -> None:
     ann, eve = make("ann"), make("eve")
     group_id = opened(ann)
@@ -206,6 +207,7 @@ def test_a_member_that_brings_devices_of_its_making_waits_as_strangers_do(make: 
     assert len(members(ann, group_id)) == taken + 3, "one more in each minute"
 
 
+@pytest.mark.slow
 def test_what_an_admin_has_followed_is_taken_at_once(make: Make) -> None:
     ann, ben, eve = make("ann"), make("ben"), make("eve")
     group_id = opened(ann)
@@ -226,6 +228,7 @@ def _own(group: GroupManifest, device: Device) -> Member:
     return found
 
 
+@pytest.mark.slow
 def test_strangers_leave_room_for_whom_admins_let_in(make: Make) -> None:
     ann, eve = make("ann"), make("eve")
     group_id = opened(ann)

@@ -127,6 +127,7 @@ def test_what_one_operator_says_takes_no_place_of_what_another_one_says() -> Non
     assert len(_weighed([bob, *flood]).changes) == 1 + CHANGES_OF_A_LOG
 
 
+@pytest.mark.slow
 def test_all_orders_are_looked_at() -> None:
     orders = _chain(ALICE, 5_000, said(ALICE, adds(BOB)))
     assert len([each for each in _weighed(orders).orders if each.counts]) == 5_000

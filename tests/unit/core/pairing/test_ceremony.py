@@ -239,6 +239,7 @@ def test_a_code_outlives_what_is_no_proof() -> None:
     assert meeting.met().inviter.keys == ANN.keys
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strangers", [1, PAIRING_TRIES - 1, PAIRING_TRIES, PAIRING_TRIES + 2])
 def test_strangers_who_guess_delay_the_joiner_by_a_minute_each_at_most(strangers: int) -> None:
     inviting = inviter()
@@ -259,6 +260,7 @@ def test_strangers_who_guess_delay_the_joiner_by_a_minute_each_at_most(strangers
     assert [type(event) for event in meeting.events()] == [InviterMet]
 
 
+@pytest.mark.slow
 def test_a_guesser_has_few_tries_in_a_codes_life() -> None:
     inviting, tries, now_us = inviter(), 0, START_US
     proof = from_wire(proof_of(inviting))
@@ -274,6 +276,7 @@ def test_a_guesser_has_few_tries_in_a_codes_life() -> None:
     assert inviting.met is None
 
 
+@pytest.mark.slow
 def test_who_has_the_uri_waits_for_no_guesser() -> None:
     own = InviterIntroduction(ANN.keys, "ann", GROUP)
     secrets = {Password.CODE: CODE, Password.URI: bytes(range(16))}

@@ -39,7 +39,16 @@ def test_times_are_in_the_unit_that_is_named(precision: str, time: str, at_us: i
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        *[("1", 1.0), ("-1.5e-3", -0.0015), ("+2.", 2.0), (".5", 0.5), ("1E9", 1e9), ("-3i", -3.0), ("t", True)],
+        *[
+            ("1", 1.0),
+            ("-1.5e-3", -0.0015),
+            ("+2.", 2.0),
+            (".5", 0.5),
+            ("1E9", 1e9),
+            ("-3i", -3.0),
+            ("9007199254740993i", 2**53 + 1),
+            ("t", True),
+        ],
         *[
             ("True", True),
             ("FALSE", False),

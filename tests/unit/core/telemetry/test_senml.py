@@ -102,6 +102,15 @@ def test_times_are_exact_to_the_microsecond(year_s: int) -> None:
         assert senml.readings_from_line(line, NOW_US)[0].time_us == year_s * 1_000_000 + micro
 
 
+def test_whole_numbers_stay_whole() -> None:
+    pack = '[{"bn":"x","n":"a","v":9007199254740993},{"n":"b","bv":9007199254740992,"v":1}]'
+    read = [*senml.readings_from_json(pack, 0), *senml.readings_from_json('[{"n":"x","v":2305843009213693952}]', 0)]
+    assert [reading.value for reading in read] == [2**53 + 1, 2**53 + 1, 2**61]
+    assert type(read[-1].value) is float, "beyond what travels whole"
+    items = cbor2.dumps([{0: "x", 2: Decimal(2**60 + 1)}, {0: "x", 2: 2**60 + 1}])
+    assert [reading.value for reading in senml.readings_from_cbor(items, 0)] == [2**60 + 1] * 2
+
+
 def test_cbor_decimal_fractions_are_numbers() -> None:
     pack = cbor2.dumps([{0: "x", 2: Decimal("27.315"), 6: Decimal("1760000000.000001")}])
     assert senml.readings_from_cbor(pack, NOW_US) == [Reading("x", "", 1_760_000_000_000_001, 27.315)]

@@ -7,11 +7,12 @@ import io
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from covey.core.wire.history_file import HistoryFileWriter, Part, PartKind, read_parts
 from covey.errors import MalformedError, NotForUsError, RemoteError
+from tests.examples import examples
 from tests.vectors import vectors
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID
 
@@ -62,7 +63,7 @@ def test_no_part_can_be_moved_left_out_or_repeated(order: tuple[int, ...]) -> No
         _read(b"".join(items[place] for place in order))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.integers(0, 10**6), st.integers(0, 7))
 @example(0, 0)
 def test_a_flipped_bit_is_found(place: int, bit: int) -> None:

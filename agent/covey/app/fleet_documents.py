@@ -1,0 +1,113 @@
+"""A fleet as one of its devices knows it, field by field: what `covey fleet`, its page and the alerts draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from covey.app.operations.invitations import WaitingInvitation
+
+
+@dataclass(frozen=True, slots=True)
+class FleetValue:
+    """The last reading of one series; `clock` tells what its time is worth.
+
+    It is "synchronised", "unsynchronised", or "asserted" by who measured.
+    """
+
+    name: str
+    unit: str
+    value: float | bool | str
+    at_us: int
+    clock: str
+
+
+@dataclass(frozen=True, slots=True)
+class FleetDevice:
+    """One device of the fleet. Times are microseconds since 1970 by this device's clock, None for never.
+
+    `presence`: one of `CONDITIONS`, or "itself", since `presence_since_us`. `newest_at_us`: the time of its newest
+    reading, `landed_at_us`: when a collector took its newest message, `lag_seconds`: how old that reading was by then.
+    `waiting`: messages that wait here for it, the oldest since `waiting_since_us`. `lost`: messages that it has
+    admitted to be lost, by the reason, in what was looked at; the last of these records landed at `lost_at_us`.
+    `left_out`: whether it has more series than are shown. `board`: it hangs behind a gateway.
+    """
+
+    device: str
+    key: str
+    label: str
+    board: bool
+    groups: tuple[str, ...]
+    presence: str
+    presence_since_us: int | None
+    seen_at_us: int | None
+    newest_at_us: int | None
+    landed_at_us: int | None
+    lag_seconds: int | None
+    waiting: int
+    waiting_since_us: int | None
+    lost: dict[str, int]
+    lost_at_us: int | None
+    series: int
+    left_out: bool
+    values: tuple[FleetValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetTrouble:
+    """Something that a person should see to: what, and the command or the hint that helps."""
+
+    what: str
+    hint: str
+    device: str = ""
+    """The key of the device that it is about, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetGroup:
+    """A group of this device's, what it is called, and how many of its members are here, this device among them."""
+
+    group_id: str
+    title: str
+    members: int
+    here: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetOrder:
+    """An order of an operator: `outcomes` are devices by what became of a command there, in the order of `OUTCOMES`.
+
+    `signed` of `needed` operators agree; one that does not count is obeyed by nobody. `given_at_us` is its author's
+    time, `device` and `label` are its author.
+    """
+
+    id: str
+    group_id: str
+    device: str
+    label: str
+    given_at_us: int
+    what: str
+    signed: int
+    needed: int
+    counts: bool
+    outcomes: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """All devices of this device's groups, at a time.
+
+    `reads_vault`: whether last values and losses are known here; `listens`: whether an agent runs and reaches a relay.
+    `orders`: the newest ones, the newest first; `invitations`: to further groups, which a person here has to answer.
+    """
+
+    at_us: int
+    summary: str
+    devices: tuple[FleetDevice, ...]
+    groups: tuple[FleetGroup, ...]
+    orders: tuple[FleetOrder, ...]
+    invitations: tuple[WaitingInvitation, ...]
+    troubles: tuple[FleetTrouble, ...]
+    reads_vault: bool
+    listens: bool

@@ -1,0 +1,83 @@
+"""The file by which one device of a fleet joins with nobody beside it (docs/protocol.md, "Pairing", of a fleet).
+
+It is TOML, a secret until it is used, and of no use afterwards: what the device is to be called, the invite's URI, whom
+to trust at the relay, and the account by which it gets there. Private keys stand in none: the device makes its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from covey.adapters.keys.key_file import write_secret
+from covey.config.settings import toml_value
+from covey.core.ids import printable
+from covey.core.pairing.invite import Invite
+from covey.errors import ConfigurationError, LocalError
+from covey.limits.group import MAXIMUM_LABEL_BYTES
+from covey.limits.pairing import MAXIMUM_CERTIFICATES_BYTES, MAXIMUM_CREDENTIAL_BYTES
+
+SUFFIX = ".covey"
+_MAXIMUM_BYTES = 64 * 1024
+_HINT = "'covey invite --batch' writes such files"
+_TEXTS = {"label": MAXIMUM_LABEL_BYTES, "certificates": MAXIMUM_CERTIFICATES_BYTES}
+_TEXTS["credential"] = MAXIMUM_CREDENTIAL_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class InviteFile:
+    """What a file says: `certificates` and `credential` as in an admission, empty where there are none."""
+
+    label: str
+    invite: Invite
+    certificates: str = ""
+    credential: str = field(default="", repr=False)
+
+    @property
+    def account(self) -> str:
+        """The user name of its account at the relay."""
+        return self.invite.secret_hash.hex()
+
+    def write(self, path: Path) -> None:
+        """Write it, for nobody else to read.
+
+        Raises:
+            LocalError: the relay's URL is too long.
+            StorageError: the disk refused.
+        """
+        fields = {"label": self.label, "invite": self.invite.to_uri()}
+        fields |= {"certificates": self.certificates, "credential": self.credential}
+        head = "# One device's way into a Covey fleet: a secret, for one device. On that device: covey join THIS-FILE\n"
+        lines = [f"{name} = {toml_value(value)}\n" for name, value in fields.items() if value]
+        write_secret(path, (head + "".join(lines)).encode())
+
+
+def read_invite_file(path: Path) -> InviteFile:
+    """Read a file that a fleet's hub has written.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+        LocalError: it is something else, or was cut off.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MAXIMUM_BYTES + 1)
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}", hint=_HINT) from error
+    return parse_invite_file(raw, str(path))
+
+
+def parse_invite_file(raw: bytes, where: str) -> InviteFile:
+    """Parse what such a file holds. Raises as `read_invite_file`."""
+    import tomllib
+
+    try:
+        content = tomllib.loads(raw[: _MAXIMUM_BYTES + 1].decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise LocalError(f"{printable(where)} is no invite's file, or was cut off", hint=_HINT) from error
+    texts = {name: content.get(name, "") for name in (*_TEXTS, "invite")}
+    sound = all(isinstance(value, str) for value in texts.values()) and len(raw) <= _MAXIMUM_BYTES
+    if not sound or any(len(texts[name].encode()) > most for name, most in _TEXTS.items()):
+        raise LocalError(f"{printable(where)} is no invite's file: a field is too long, or no text", hint=_HINT)
+    invite = Invite.from_uri(texts["invite"])
+    return InviteFile(texts["label"], invite, texts["certificates"], texts["credential"])

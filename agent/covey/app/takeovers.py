@@ -1,0 +1,40 @@
+"""Whether another device signs in as this one: a copy of its card, or of its state, that runs elsewhere.
+
+A relay lets one client in for each name, and cuts the earlier one off. Some say so (DISCONNECT 0x8E); mosquitto 2.0
+says nothing, so that it looks like a bad line: a connection that is lost soon after it came up, again and again.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+_CONDITION = "cut off"
+_SOON_S = 300.0
+
+
+class NotedCuts(Protocol):
+    """What the running agent knows of the world."""
+
+    def set(self, name: str, value: str, now_us: int) -> None:
+        """Note a condition, and since when it holds."""
+
+    def values(self) -> dict[str, tuple[str, int]]:
+        """Return every condition: name to (value, since when in microseconds)."""
+
+
+def note_connection(conditions: NotedCuts, up_s: float, now_us: int, *, taken_over: bool) -> None:
+    """Count a connection that ended after so long, in a row of short ones. Writes, so inside a transaction."""
+    if not up_s:
+        return  # it never came up
+    times, certain, _ = cuts(conditions)
+    short = up_s < _SOON_S
+    if short or times:
+        said = "taken over" if short and (certain or taken_over) else "lost"
+        conditions.set(_CONDITION, f"{times + 1 if short else 0} {said}", now_us)
+
+
+def cuts(conditions: NotedCuts) -> tuple[int, bool, int]:
+    """Return how many connections in a row were short, whether the relay said why, and when the last one ended."""
+    noted, at_us = conditions.values().get(_CONDITION, ("0 lost", 0))
+    times, _, said = noted.partition(" ")
+    return int(times), said == "taken over", at_us

@@ -1,0 +1,127 @@
+"""`covey invite --batch`, `--labels` and `--list`: a file for each device of a fleet that nobody stands beside."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from covey.app.device import Device
+from covey.app.documents import to_json
+from covey.app.operations.preparing import prepare, prepared_invites
+from covey.app.relay_access import has_authority
+from covey.app.wording import count
+from covey.cli.grammar import Parser
+from covey.cli.quantities import date_text, read_us
+from covey.cli.terminal import print_json, print_table, read_text_file
+from covey.core.ids import printable
+from covey.errors import UsageError
+from covey.limits.pairing import ADMISSION_US, MAXIMUM_PREPARED_INVITES, PREPARED_INVITE_US
+
+_DAY_US = 86_400_000_000
+_SHORTEST_US = 60_000_000
+_PREFIX = "gateway-"
+_VALID = f"{PREPARED_INVITE_US // _DAY_US}d"
+
+
+def batch_options(parser: Parser) -> None:
+    """Add the options of a batch."""
+    parser.add_argument(
+        "--batch",
+        type=int,
+        metavar="COUNT",
+        help="write so many files, one for each device that then joins with nobody beside it: 'covey join FILE' there",
+    )
+    parser.add_argument("--output", "-o", metavar="DIR", help="with --batch or --labels: the folder of the files")
+    parser.add_argument(
+        "--label-prefix",
+        default=_PREFIX,
+        metavar="TEXT",
+        help=f"with --batch: what the devices' labels begin with, before a number (default: {_PREFIX})",
+    )
+    parser.add_argument(
+        "--labels", metavar="FILE", help="instead of --batch: a label a line, and a file for each; - reads stdin"
+    )
+    parser.add_argument(
+        "--valid",
+        default=_VALID,
+        metavar="TIME",
+        help=f"how long the files are good, at most {ADMISSION_US // _DAY_US}d (default: {_VALID})",
+    )
+    parser.add_argument("--list", action="store_true", help="list the invites in files, and who has joined by them")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a person says of the files: how many, or the labels' file; the other options as they were given."""
+
+    count: int | None
+    labels: str | None
+    label_prefix: str
+    folder: str | None
+    valid: str
+    capabilities: tuple[str, ...]
+    operators: Sequence[str] | None
+
+    def all_labels(self) -> list[str]:
+        """Return the devices' labels.
+
+        Raises:
+            UsageError: it is not clear which, or there are too many.
+        """
+        if self.labels is not None:
+            if self.count is not None:
+                raise UsageError("--labels says how many, and so does --batch", hint="give one of them")
+            lines = (line.strip() for line in read_text_file(self.labels).splitlines())
+            return [line for line in lines if line]
+        if self.count is None or not 1 <= self.count <= MAXIMUM_PREPARED_INVITES:
+            raise UsageError(f"--batch takes 1 to {MAXIMUM_PREPARED_INVITES}")
+        digits = len(str(self.count))
+        return [f"{self.label_prefix}{number:0{digits}}" for number in range(1, self.count + 1)]
+
+
+def write_batch(device: Device, group: str | None, batch: Batch, *, as_json: bool) -> int:
+    """Write the files, and say what to do with them."""
+    if batch.folder is None:
+        raise UsageError("no folder is named for the files", hint="covey invite --batch 40 -o DIR")
+    labels = batch.all_labels()
+    paths = prepare(
+        device,
+        group,
+        labels,
+        Path(batch.folder),
+        read_us("--valid", batch.valid, ADMISSION_US, _SHORTEST_US),
+        capabilities=batch.capabilities,
+        operators=batch.operators,
+    )
+    if as_json:
+        for label, path in zip(labels, paths, strict=True):
+            print_json({"label": label, "file": str(path)})
+        return 0
+    print(
+        f"{count(len(paths), 'file')} in {printable(batch.folder)}, each a secret and for one device; "
+        f"good for {batch.valid}",
+        file=sys.stderr,
+    )
+    print("on each device: covey join FILE", file=sys.stderr)
+    if not has_authority(device.config):
+        print(
+            "note: this device cannot make accounts at the relay (broker.password_file): each device needs one first",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def show_prepared(device: Device, *, as_json: bool) -> int:
+    """List the invites in files."""
+    found = prepared_invites(device)
+    if as_json:
+        for each in found:
+            print_json(to_json(each))
+        return 0
+    rows = [
+        (printable(each.label), each.id, each.state, each.joined or "", date_text(each.expires_at_us)) for each in found
+    ]
+    print_table(("LABEL", "ID", "STATE", "DEVICE", "GOOD UNTIL"), rows)
+    return 0
