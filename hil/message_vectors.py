@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from covey.core.telemetry.batch import Kind
 from covey.core.wire import cbor as wire_cbor
 from covey.core.wire.message import MessageType
+from tests.vectors import from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +110,7 @@ def _readings(entry: dict[str, Any]) -> str:
     """Return the readings as a board's sensors give them; floats as their bytes."""
     scales = {(name, unit): (None if kind == Kind.FLOAT else scale) for name, unit, kind, scale, _ in entry["series"]}
     rows = []
-    for name, unit, time_us, value in entry["readings"]:
+    for name, unit, time_us, value in from_json(entry["readings"]):
         scale = scales[name, unit]
         number = struct.pack("<d", value).hex() if scale is None else round(value * 10**scale)
         rows.append([name, unit, scale, number, time_us])

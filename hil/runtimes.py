@@ -34,8 +34,9 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("COVEY_HIL_CACHE", ROOT / ".cache" / "micropython"))
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
-# The first Debian release with MicroPython 1.25, and the last with the micro:bit's firmware.
-SUITE = "trixie"
+# The first Debian release with MicroPython 1.25, and the next one for while a mirror's lists of it do not agree.
+SUITES = ("trixie", "forky")
+# The last one with the micro:bit's firmware.
 MICROBIT_SUITE = "bookworm"
 WASM_PACKAGE = "@micropython/micropython-webassembly-pyscript@1.27.0"
 # Any release that writes .mpy version 6.3, which 1.23 and later read; this one's long jumps are right on ARMv6-M.
@@ -105,14 +106,16 @@ def _debian_mirror() -> str:
     raise MissingError("apt knows no Debian archive")
 
 
-def _apt(folder: Path, architecture: str, suite: str) -> list[str]:
-    """Return the start of an apt-get command whose whole state lies in `folder`."""
+def _apt(folder: Path, architecture: str, suite: str, kind: str = "deb") -> list[str]:
+    """Return the start of an apt-get command whose whole state lies in `folder`, with the lists of one suite fetched.
+
+    `kind` is "deb" for packages and "deb-src" for their sources.
+    """
     for name in ("state/lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "status").touch()
     signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
-    archive = f"{signed}{_debian_mirror()} {suite} main\n"
-    (folder / "sources.list").write_text(f"deb {archive}deb-src {archive}")
+    (folder / "sources.list").write_text(f"{kind} {signed}{_debian_mirror()} {suite} main\n")
     settings = {
         "APT::Architecture": architecture,
         "APT::Architectures": architecture,
@@ -126,14 +129,32 @@ def _apt(folder: Path, architecture: str, suite: str) -> list[str]:
         "Dir::Cache": folder / "cache",
         "Debug::NoLocking": "true",
     }
-    return ["apt-get", "-q", "-y", *(f"-o{key}={value}" for key, value in settings.items())]
+    command = ["apt-get", "-q", "-y", *(f"-o{key}={value}" for key, value in settings.items())]
+    _run([*command, "update"])
+    return command
 
 
-def _unpack_debian(target: Path, architecture: str, suite: str, packages: list[str], *, depends: bool = True) -> Path:
+def _first_that_agrees(folder: Path, architecture: str, suites: tuple[str, ...]) -> list[str]:
+    """Return apt-get with the lists of the first suite whose files on the mirror agree with what its archive signed.
+
+    Raises:
+        MissingError: for none of them; the reason is the last one's.
+    """
+    for suite in suites[:-1]:
+        try:
+            return _apt(folder, architecture, suite)
+        except MissingError as error:
+            print(f"{suite}: {error}", file=sys.stderr)
+            shutil.rmtree(folder)
+    return _apt(folder, architecture, suites[-1])
+
+
+def _unpack_debian(
+    target: Path, architecture: str, packages: list[str], *, suites: tuple[str, ...] = SUITES, depends: bool = True
+) -> Path:
     """Unpack packages, with all that they depend on, below `target/root`."""
     work = target / "apt"
-    apt = _apt(work, architecture, suite)
-    _run([*apt, "update"])
+    apt = _first_that_agrees(work, architecture, suites)
     if depends:
         _run([*apt, "install", "--download-only", *packages])
         archives = work / "cache" / "archives"
@@ -153,8 +174,7 @@ def _unpack_debian(target: Path, architecture: str, suite: str, packages: list[s
 
 def debian_source(target: Path, package: str, pattern: str) -> Path:
     """Fetch a source package into `target`, and return the file of it that a pattern names."""
-    apt = _apt(target / "apt", _host_architecture(), SUITE)
-    _run([*apt, "update"])
+    apt = _apt(target / "apt", _host_architecture(), SUITES[0], "deb-src")
     _run([*apt, "source", "--download-only", package], cwd=target)
     shutil.rmtree(target / "apt")
     return _only(target, pattern)
@@ -190,7 +210,7 @@ def unix32() -> Tool:
     """MicroPython's unix port for i386."""
     with part("i386") as target:
         if target:
-            _unpack_debian(target, "i386", SUITE, ["micropython"])
+            _unpack_debian(target, "i386", ["micropython"])
     return _loaded(CACHE / "i386" / "root", "micropython")
 
 
@@ -200,7 +220,7 @@ def _qemu_arm() -> str:
         return found
     with part("qemu-user") as target:
         if target:
-            root = _unpack_debian(target, _host_architecture(), SUITE, ["qemu-user"], depends=False)
+            root = _unpack_debian(target, _host_architecture(), ["qemu-user"], depends=False)
             shutil.copy2(root / "usr/bin/qemu-arm", target / "qemu-arm")
             shutil.rmtree(root)
     return str(CACHE / "qemu-user" / "qemu-arm")
@@ -210,7 +230,7 @@ def armhf() -> Tool:
     """MicroPython's unix port for armhf, under qemu-arm."""
     with part("armhf") as target:
         if target:
-            _unpack_debian(target, "armhf", SUITE, ["micropython"])
+            _unpack_debian(target, "armhf", ["micropython"])
     root = CACHE / "armhf" / "root"
     return Tool((_qemu_arm(), "-L", str(root), str(root / "usr/bin/micropython")))
 
@@ -232,7 +252,7 @@ def qemu_system_arm() -> Tool:
         return Tool((found,))
     with part("qemu-system") as target:
         if target:
-            _unpack_debian(target, _host_architecture(), SUITE, ["qemu-system-arm"])
+            _unpack_debian(target, _host_architecture(), ["qemu-system-arm"])
     root = CACHE / "qemu-system" / "root"
     program = _loaded(root, "qemu-system-arm")
     return Tool((*program.command, "-L", str(root / "usr/share/qemu")))
@@ -243,7 +263,7 @@ def microbit() -> Tool:
     with part("microbit") as target:
         if target:
             package = ["firmware-microbit-micropython"]
-            _unpack_debian(target, _host_architecture(), MICROBIT_SUITE, package, depends=False)
+            _unpack_debian(target, _host_architecture(), package, suites=(MICROBIT_SUITE,), depends=False)
     firmware = CACHE / "microbit" / "root/usr/share/firmware-microbit-micropython/firmware.hex"
     machine = ("-M", "microbit", "-display", "none", "-monitor", "none", "-device", f"loader,file={firmware}")
     return Tool((*qemu_system_arm().command, *machine))
