@@ -140,6 +140,12 @@ class WrongVaultError(RemoteError):
     code = "wrong_vault"
 
 
+class WrongContentError(RemoteError):
+    """Bytes that are not of the file that they were given for (003.72, 003.74)."""
+
+    code = "wrong_content"
+
+
 class MissingObjectError(RemoteError):
     """A vault manifest lists an object that the store does not have."""
 

@@ -17,7 +17,7 @@ _WIRE = (*_CRYPTO, "covey.core.wire")
 _LEAVES = ("covey.core.group", "covey.core.pairing", "covey.core.telemetry", "covey.core.vault")
 _LINK = (*_WIRE, *_LEAVES, "covey.core.link", "covey.core.presence.status", "covey.core.ephemeral.state")
 _MACHINES = (
-    *(*_LINK, "covey.core.membership", "covey.core.presence", "covey.core.history"),
+    *(*_LINK, "covey.core.membership", "covey.core.presence", "covey.core.history", "covey.core.content"),
     *("covey.core.routing", "covey.core.collectors", "covey.core.orders", "covey.core.settings", "covey.core.actions"),
 )
 _MAY_IMPORT: dict[str, tuple[str, ...]] = {
@@ -37,6 +37,7 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.core.records": _MACHINES,
     "covey.core.membership": (*_LINK, "covey.core.membership"),
     "covey.core.ephemeral": (*_LINK, "covey.core.membership", "covey.core.ephemeral"),
+    "covey.core.content": (*_LINK, "covey.core.membership", "covey.core.history", "covey.core.content"),
     "covey.core.presence": (*_LINK, "covey.core.membership", "covey.core.presence"),
     "covey.core.history": (*_LINK, "covey.core.membership", "covey.core.orders.selector", "covey.core.history"),
     "covey.core.orders.selector": _LINK,
@@ -140,6 +141,7 @@ _SOLE_IMPORTERS = {
     "psutil": ("covey.adapters.sensors.host", "covey.adapters.own_addresses"),
     "serial": ("covey_boards.serial_link",),
     "nacl": ("covey.core.crypto", "covey_boards.shared.tweetnacl_sodium"),
+    "blake3": ("covey.core.crypto",),
     "cbor2": ("covey.core.wire.cbor", "covey.core.telemetry.senml"),
     "pyspark": tuple(f"covey_ingest.{part}" for part in ("source", "job", "tables", "session", "devices")),
     "numpy": ("covey_ingest",),
@@ -242,7 +244,7 @@ def test_nothing_builds_on_the_ends() -> None:
 
 
 def test_the_core_only_computes() -> None:
-    third_party = {"nacl", "cbor2", "spake2"}  # their sole importers are named above
+    third_party = {"nacl", "cbor2", "spake2", "blake3"}  # their sole importers are named above
     usable = _CORE_MAY_USE | third_party | {"covey"}
     assert not _violations(sources("agent/covey/core"), lambda _, name: name.partition(".")[0] in usable)
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covey.adapters.content_files import ContentFiles
 from covey.adapters.sqlite.high_water_file import HighWaterFile
 from covey.adapters.sqlite.inbox import Inbox
 from covey.adapters.sqlite.outbox import Outbox
@@ -112,8 +113,8 @@ class SimStore(SqliteStore):
         self._committed: list[Callable[[], None]] = []
         super().__init__(Path(os.devnull), new_incarnation, device.world.plan.outbox_bytes, high_water=high_water)
 
-    def _hold_tables(self, outbox_bytes: int, high_water: HighWaterFile | None) -> None:
-        super()._hold_tables(outbox_bytes, high_water)
+    def _hold_tables(self, outbox_bytes: int, high_water: HighWaterFile | None, files: ContentFiles) -> None:
+        super()._hold_tables(outbox_bytes, high_water, files)
         self.ledger = self._device.world.ledger
         self.identity = self._device.identity
         self.outbox = SimOutbox(self, outbox_bytes)

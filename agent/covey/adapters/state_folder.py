@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.adapters.content_files import ContentFiles, content_folder
 from covey.adapters.files import remove_durably
 from covey.adapters.keys.identity_file import (
     MAXIMUM_FILE_BYTES,
@@ -185,6 +186,7 @@ class StateFolder:
         further = sorted((self.path / "relays").glob("*/*"))
         for path in (*secrets, *further, *self.state_file.companions()):
             remove_durably(path)
+        ContentFiles(content_folder(self.state_file.path)).remove_all()
 
     def config(self) -> Config:
         """Read and check the configuration.

@@ -111,6 +111,7 @@ def _run(
     device.live.follow(("log.level",), lambda config: set_least(config.log.level))
     with stop_signals() as early, _local_api(device):
         device.folder.state_file.change_mark(device.store)
+        device.store.content.sweep()
         ended = speak_with_relay(
             device,
             [device.ephemeral, *roles(device), signing_role(device), forgetting_role(device), own_devices_role(device)],

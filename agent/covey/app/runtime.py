@@ -15,7 +15,15 @@ from covey.app.deliveries import Deliveries
 from covey.app.dropped_lines import DroppedLines
 from covey.app.relays import Relays
 from covey.app.wording import count
-from covey.core.events import BlobArrived, EnvelopeDropped, Happening, HistoryForked, HistoryGrew, RollbackDetected
+from covey.core.content.events import FileArrived, FileRefused
+from covey.core.events import (
+    BlobArrived,
+    EnvelopeDropped,
+    Happening,
+    HistoryForked,
+    HistoryGrew,
+    RollbackDetected,
+)
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.policy import Action
 from covey.core.ids import device_name, labelled_name
@@ -374,18 +382,30 @@ def describe(event: Happening, labels: DeviceLabels) -> tuple[str, str]:
     """Return what happened as (level, one line for people), devices with what `labels` call them."""
     if isinstance(event, BlobArrived):
         return "info", f"a blob of {event.size} bytes from {labels.named(event.author)}; 'covey recv' takes it"
-    if isinstance(event, HistoryGrew):
-        group = f"group {event.group_id.hex()[:8]}"
-        return "info", f"{group}: {count(event.operations, 'operation')} from {labels.named(event.sender)}"
-    if isinstance(event, HistoryForked):
-        line = f"{labels.named(event.author)} has said two things under one number; both are kept"
-        return "warning", f"group {event.group_id.hex()[:8]}: {line}: its key may be in two hands"
+    if isinstance(event, FileArrived | FileRefused | HistoryGrew | HistoryForked):
+        return _describe_content(event, labels)
     if isinstance(event, RollbackDetected):
         line = f"{labels.named(event.recipient)} holds messages that this state never sent"
         return "warning", f"{line}: it is a copy of an earlier one; what waits is sent anew, in a new incarnation"
     if isinstance(event, VoteCast | GroupInvited | JoinExpired):
         return _describe_question(event, labels)
     return _describe_change(event)
+
+
+def _describe_content(
+    event: FileArrived | FileRefused | HistoryGrew | HistoryForked, labels: DeviceLabels
+) -> tuple[str, str]:
+    group = f"group {event.group_id.hex()[:8]}"
+    if isinstance(event, HistoryGrew):
+        return "info", f"{group}: {count(event.operations, 'operation')} from {labels.named(event.sender)}"
+    if isinstance(event, HistoryForked):
+        line = f"{labels.named(event.author)} has said two things under one number; both are kept"
+        return "warning", f"{group}: {line}: its key may be in two hands"
+    if isinstance(event, FileArrived):
+        line = f"a file of {event.size} bytes is here, from {labels.named(event.holder)}"
+        return "info", f"{group}: {line}; 'covey content ls' lists it"
+    line = f"a file that {labels.named(event.author)} offers is not what it says"
+    return "warning", f"{group}: {line}, and was deleted"
 
 
 def _describe_question(event: VoteCast | GroupInvited | JoinExpired, labels: DeviceLabels) -> tuple[str, str]:

@@ -328,6 +328,15 @@ class AlertsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ContentConfig:
+    """[content]: the files of groups."""
+
+    maximum_mb: int = _setting(
+        1_000, "what files may take here; those that nobody has pinned go, used longest ago first", 4_000, "MB", 1
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Every setting."""
 
@@ -342,6 +351,7 @@ class Config:
     history: HistoryConfig = field(default_factory=HistoryConfig)
     sensors: SensorsConfig = field(default_factory=SensorsConfig)
     outbox: OutboxConfig = field(default_factory=OutboxConfig)
+    content: ContentConfig = field(default_factory=ContentConfig)
     vault: VaultConfig = field(default_factory=VaultConfig)
     bridge: BridgeConfig = field(default_factory=BridgeConfig)
     api: ApiConfig = field(default_factory=ApiConfig)
@@ -359,6 +369,7 @@ SECTIONS: dict[str, type] = {
     "history": HistoryConfig,
     "sensors": SensorsConfig,
     "outbox": OutboxConfig,
+    "content": ContentConfig,
     "vault": VaultConfig,
     "bridge": BridgeConfig,
     "api": ApiConfig,

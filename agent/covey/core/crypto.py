@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from dataclasses import dataclass, field
+from typing import Any
 
 from nacl import bindings
 from nacl.exceptions import CryptoError
@@ -327,6 +328,55 @@ def argon2id(passphrase: bytes | bytearray, salt: bytes, passes: int, memory_kib
 def digest(domain: bytes, content: bytes) -> bytes:
     """Return the 32-byte BLAKE2b hash of `content`, personalised by a domain of at most 16 bytes."""
     return hashlib.blake2b(content, digest_size=32, person=domain).digest()
+
+
+def aead_seal_into(sealed: Any, plaintext: Any, size: int, associated: bytes, nonce: bytes, key: bytes) -> None:
+    """Seal as `aead_seal` does, from one buffer into another one of 16 bytes more: what is mapped is not copied."""
+    from nacl._sodium import ffi, lib  # the package's own functions copy what they take and what they return
+
+    with ffi.from_buffer(sealed, require_writable=True) as to, ffi.from_buffer(plaintext) as content:
+        lib.crypto_aead_xchacha20poly1305_ietf_encrypt(
+            to, ffi.NULL, content, size, associated, len(associated), ffi.NULL, nonce, key
+        )
+
+
+def aead_open_into(plaintext: Any, sealed: Any, size: int, associated: bytes, nonce: bytes, key: bytes) -> None:
+    """Open as `aead_open` does, `size` sealed bytes of one buffer into another one.
+
+    Raises:
+        DecryptionError: wrong key, wrong associated data or tampering; nothing was written.
+    """
+    from nacl._sodium import ffi, lib
+
+    with ffi.from_buffer(plaintext, require_writable=True) as to, ffi.from_buffer(sealed) as content:
+        refused = lib.crypto_aead_xchacha20poly1305_ietf_decrypt(
+            to, ffi.NULL, ffi.NULL, content, size, associated, len(associated), nonce, key
+        )
+    if refused:
+        raise DecryptionError("a file that does not open")
+
+
+def has_blake3() -> bool:
+    """Say whether BLAKE3 is installed: only who moves files needs it."""
+    try:
+        blake3_hasher()
+    except ImportError:
+        return False
+    return True
+
+
+def blake3_hasher() -> Any:
+    """Return an object that hashes what its `update` is given: BLAKE3, 32 bytes by `digest`."""
+    from blake3 import blake3
+
+    return blake3()
+
+
+def blake3_hash(content: bytes) -> bytes:
+    """Return the 32-byte BLAKE3 hash of `content`."""
+    hasher = blake3_hasher()
+    hasher.update(content)
+    return bytes(hasher.digest())
 
 
 def same(one: bytes, other: bytes) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from covey.core.content.events import FileArrived, FileRefused
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.membership.events import (
     GroupChanged,
@@ -67,6 +68,8 @@ Happening = (
     | HistoryGrew
     | HistoryForked
     | RollbackDetected
+    | FileArrived
+    | FileRefused
 )
 """What is told one by one."""
 

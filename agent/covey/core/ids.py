@@ -36,6 +36,9 @@ ManifestHash = NewType("ManifestHash", bytes)
 OperationId = NewType("OperationId", bytes)
 """The hash of an operation's exact bytes, by which later ones name it."""
 
+ContentHash = NewType("ContentHash", bytes)
+"""The BLAKE3 hash of a sealed file, or of its index, by which it is asked for."""
+
 Incarnation = NewType("Incarnation", bytes)
 """The 8 bytes that a device draws whenever its durable state is new or restored."""
 

@@ -16,6 +16,7 @@ from covey.core.acknowledgements import Acknowledgements
 from covey.core.actions.received import ReceivedResults
 from covey.core.actions.reporting import ResultReporting
 from covey.core.collectors import Collectors
+from covey.core.content.exchange import ContentExchange
 from covey.core.crypto import Identity
 from covey.core.ephemeral.messages import EphemeralMessages
 from covey.core.events import Event
@@ -55,6 +56,7 @@ from covey.core.settings.reporting import SettingReporting
 from covey.core.wire.message import Acknowledgement, MessageType, read_message
 from covey.errors import LocalError, OutboxFullError
 from covey.limits.board import MAXIMUM_BOARD_BLOB_BYTES
+from covey.limits.content import CONTENT_EXPIRY_S
 from covey.limits.ephemeral import EPHEMERAL_US
 from covey.limits.group import MAINTENANCE_US
 from covey.limits.message import MAXIMUM_BLOB_BYTES
@@ -67,7 +69,7 @@ class Node:
 
     `actions` changes groups, `history` is what they say, `telemetry` publishes, `landing` answers for a collector,
     `export` carries by hand.
-    `ephemeral` says what nobody keeps.
+    `ephemeral` says what nobody keeps, `content` fetches files and gives them.
     `heads` compares how groups stand elsewhere, `setting_reports` tells what became of settings that were given,
     `results` reports what became of commands here, `order_results` keeps what became of them elsewhere.
 
@@ -90,9 +92,8 @@ class Node:
     ) -> None:
         self.identity = identity
         self.state = state = state or LinkState.of_start(identity, rng)
-        self.groups = Groups(identity, records)
+        self.groups, self.routes = Groups(identity, records), BoardRoutes(records.carriers)
         self.membership = Membership(identity, self.groups, records, rng, state.carriage)
-        self.routes = BoardRoutes(records.carriers)
         self._records, self._jitter, self._maintenance_at_us = records, jitter, 0
         self.discarded = False
         """Whether a transaction of a role failed, so that another node is to take this one's place."""
@@ -108,6 +109,7 @@ class Node:
         self._imprints = imprints = Imprints(records.imprints)
         self.heartbeat = Heartbeat(own, records.presence, sealer, rng, presence_us, state.presence, after_commit)
         self.ephemeral = EphemeralMessages(own, self.groups, windows, state.ephemeral)
+        self.content = ContentExchange(own, self.groups, records.content, queue, state.carriage)
         self._collectors = Collectors(own, records, queue, sender, windows, state.waiting_since_us, silent_us)
         self._acknowledgements = Acknowledgements(records, self._links, queue, sender, self._collectors, rng)
         self.telemetry = Publishing(own, self.groups, records, queue, sender)
@@ -119,8 +121,7 @@ class Node:
         self.actions = GroupActions(identity, self.membership, history, records, queue)
         self.heads = HeadsExchange(own, self.groups, history, exchange, records, jitter, state.heads, state.carriage)
         parts = ReceivingParts(
-            state.rates,
-            self.membership,
+            *(state.rates, self.membership),
             self._links,
             imprints,
             link_keys,
@@ -129,6 +130,7 @@ class Node:
             self.heartbeat,
             self.heads,
             self.ephemeral,
+            self.content,
             history,
             self.routes,
         )
@@ -158,6 +160,7 @@ class Node:
         """Take up what another process wrote: groups, joins and queued messages."""
         self.groups.refresh()
         self.history.refresh()
+        self.content.refresh()
         self._sender.refresh()
 
     def discard(self) -> None:
@@ -250,6 +253,9 @@ class Node:
             yield from (replace(each, lifetime_s=EPHEMERAL_US // 1_000_000) for each in said)
         for outgoing in self._sender.envelopes(now):
             yield from self._routing.of(self.groups, outgoing, now)
+        for member, group_id, kind, body in self.content.due(now) if self.state.windows.is_connected else ():
+            said = self._routing.unsequenced(self.groups, member, kind, body, now, heads=group_id)
+            yield from (replace(each, lifetime_s=CONTENT_EXPIRY_S) for each in said)
 
     def _acknowledge(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
         for author, incarnation, link in self._links.due(now.monotonic_us, wanted):
@@ -308,7 +314,7 @@ class Node:
         deadlines = self.state.windows.deadlines()
         deadlines += self._links.deadlines()
         deadlines += [self._group_maintenance.next_deadline(), self.heartbeat.next_deadline()]
-        deadlines.append(self.heads.next_deadline())
+        deadlines += [self.heads.next_deadline(), self.content.next_deadline()]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def handle_deadline(self, now: Now) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from covey.core.acknowledgements import Acknowledgements
+from covey.core.content.exchange import ContentExchange
 from covey.core.crypto import NONCE_BYTES, Identity, NoiseKey
 from covey.core.ephemeral.messages import EphemeralMessages
 from covey.core.events import BlobArrived, EnvelopeDropped, Event
@@ -30,7 +31,7 @@ from covey.core.link.rates import ReceivingRates
 from covey.core.link.receiver import Arrival, ReceiveLinks
 from covey.core.link.records import MessageClass, class_of
 from covey.core.link.send_queue import SendQueue
-from covey.core.membership.authorisation import authorise
+from covey.core.membership.authorisation import UNANSWERED, authorise
 from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
@@ -78,6 +79,7 @@ class ReceivingParts:
     heartbeat: Heartbeat
     heads: HeadsExchange
     ephemeral: EphemeralMessages
+    content: ContentExchange
     history: History
     routes: BoardRoutes
 
@@ -109,6 +111,7 @@ class Receiver:
             MessageType.BLOB: self._blob,
             MessageType.LINK: self._link_key,
             MessageType.FORWARD: self._forward,
+            MessageType.CONTENT_ACK: self._file_is_there,
         }
 
     def receive(self, raw: bytes, now: Now) -> Seen | None:
@@ -201,6 +204,7 @@ class Receiver:
             return self._receive_heads(message, now)  # a former member may not know that it is one
         invite = authorise(parts.membership, message, now.wall_us)
         parts.link_keys.note_seen(message.author)
+        parts.content.seen(message.author, now)
         if not message.link_seq:
             return self._receive_unsequenced(message, now)
         if carrier is not None:
@@ -232,11 +236,18 @@ class Receiver:
             return _Reception()
         if message.type is MessageType.HEADS:
             return self._receive_heads(message, now)
-        if message.type is MessageType.EPHEMERAL:
-            parts.ephemeral.receive(message, now)
-            return _Reception(useful=True)
+        if message.type in UNANSWERED:
+            return self._receive_unanswered(message, now)
         parts.routes.keep(message.author, read_downward(parts.membership.groups, message))
         return _Reception(useful=True)
+
+    def _receive_unanswered(self, message: Message, now: Now) -> _Reception:
+        if message.type is MessageType.EPHEMERAL:
+            self._parts.ephemeral.receive(message, now)
+            return _Reception(useful=True)
+        events = self._parts.content.receive(message, now)
+        self._events.extend(events or ())
+        return _Reception(useful=events is not None)
 
     def _receive_heads(self, message: Message, now: Now) -> _Reception:
         sends = self._parts.heads.receive(message, now)
@@ -327,6 +338,11 @@ class Receiver:
         if delivery.sealed_for is not None:
             kept = KeptKey.of(link, delivery.sealed_for, self._rng(NONCE_BYTES))
             self._records.link_keys.save(kept, now.wall_us)
+        return HandlerOutcome()
+
+    def _file_is_there(self, delivery: Delivery, now: Now) -> HandlerOutcome:
+        del now
+        self._parts.content.acknowledge(delivery.message)
         return HandlerOutcome()
 
     def _forward(self, delivery: Delivery, now: Now) -> HandlerOutcome:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from covey.core.actions.received import ResultRecords
 from covey.core.collectors import CollectorQueues, SilentCollectorRecords
+from covey.core.content.records import ContentRecords
 from covey.core.history.records import AnnouncementRecords, CatchUpRecords, NamedManifestRecords, OperationRecords
 from covey.core.ids import DeviceKey
 from covey.core.link.imprints import ImprintRecords
@@ -175,6 +176,10 @@ class Records(Protocol):
     @property
     def order_results(self) -> ResultRecords:
         """What members reported of commands."""
+
+    @property
+    def content(self) -> ContentRecords:
+        """Sealed files."""
 
     @property
     def votes(self) -> VoteRecords:

@@ -252,6 +252,8 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "own_group_invited": (("group_id", "device"), _anything),
     "group_request": (("group_id", "inviter_signing"), _anything),
     "declined_group": (("group_id",), _anything),
+    "content": (("hash",), _anything),
+    "content_holder": (("hash", "device"), _anything),
     "carrier": (("device",), _sound_address),
     "board": (("port",), _anything),
     "heard": (("device",), _anything),

@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
+from covey.adapters.content_files import ContentFiles, content_folder
 from covey.adapters.files import synchronise
 from covey.adapters.sqlite.boards import Boards, Carriers
 from covey.adapters.sqlite.catching_up import CatchingUp
 from covey.adapters.sqlite.collectors import SilentCollectors
 from covey.adapters.sqlite.commands import CommandTables
+from covey.adapters.sqlite.content import ContentTable
 from covey.adapters.sqlite.counters import Conditions, Counters
 from covey.adapters.sqlite.database import Database, translated
 from covey.adapters.sqlite.device import DeviceRow
@@ -105,11 +107,11 @@ class SqliteStore:
                 synchronise(path.parent)
             self._look_through()
         self._seen_version = self._data_version()
-        self._hold_tables(outbox_bytes, high_water)
+        self._hold_tables(outbox_bytes, high_water, ContentFiles(content_folder(path)))
         with translated(), moving(self.database.connection, moves):
             self.operations.complete_index()
 
-    def _hold_tables(self, outbox_bytes: int, high_water: HighWaterFile | None) -> None:
+    def _hold_tables(self, outbox_bytes: int, high_water: HighWaterFile | None, files: ContentFiles) -> None:
         database = self.database
         self.counters = Counters(database)
         self.conditions = Conditions(database)
@@ -138,7 +140,8 @@ class SqliteStore:
         self.commands = CommandTables(database)
         orders = (self.commands, self.order_results, self.setting_reports, self.sent_reports)
         self.invited_operators = InvitedOperators(database)
-        self.groups = GroupTables(database, (self.operations, *orders), self.invited_operators)
+        self.content = ContentTable(database, files)
+        self.groups = GroupTables(database, (self.operations, *orders, self.content), self.invited_operators)
         self.personal = PersonalTables(database)
         self.votes = Votes(database)
         self.ahead = MessagesAhead(database)

@@ -18,6 +18,7 @@ from covey.core.history.bodies import (
     read_body,
 )
 from covey.core.history.checkpoint import CheckpointPart
+from covey.core.history.files import FileOffer
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES, Operation, read_operation
 from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
@@ -135,6 +136,8 @@ def _with_body(known: HistoryEntry, body: Body) -> HistoryEntry:
             ended_at_us=body.ended_at_us,
             about=_hex(body.begun),
         )
+    if isinstance(body, FileOffer):
+        return replace(known, text=body.name, bytes=body.content.size)
     if isinstance(body, OwnGroup | Preference):
         return replace(known, text=_personal_text(body))
     return known if isinstance(body, Merge) else replace(known, text=_order_text(body), about=_approved(body))

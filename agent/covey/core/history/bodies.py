@@ -23,6 +23,7 @@ from covey.limits.history import (
 )
 
 if TYPE_CHECKING:
+    from covey.core.history.files import FileOffer
     from covey.core.history.personal import OwnGroup, Preference
 
 _MIME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$&-^_.+/;= ")
@@ -174,7 +175,7 @@ class Session:
 
 Body: TypeAlias = (
     "Merge | Note | GroupProfile | Session | OperatorChange | SettingOrder | CommandOrder | Approval | Obeying "
-    "| CheckpointPart | OwnGroup | Preference"
+    "| CheckpointPart | OwnGroup | Preference | FileOffer"
 )
 
 
@@ -190,6 +191,12 @@ def _preference(body: bytes) -> Body:
     return Preference.from_wire(body)
 
 
+def _file_offer(body: bytes) -> Body:
+    from covey.core.history.files import FileOffer
+
+    return FileOffer.from_wire(body)
+
+
 _READERS: dict[int, Callable[[bytes], Body]] = {
     OperationKind.MERGE: Merge.from_wire,
     OperationKind.NOTE: Note.from_wire,
@@ -203,6 +210,7 @@ _READERS: dict[int, Callable[[bytes], Body]] = {
     OperationKind.CHECKPOINT: CheckpointPart.from_wire,
     OperationKind.OWN_GROUP: _own_group,
     OperationKind.PREFERENCE: _preference,
+    OperationKind.FILE: _file_offer,
 }
 
 

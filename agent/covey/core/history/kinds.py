@@ -20,6 +20,7 @@ class OperationKind(IntEnum):
     CHECKPOINT = 9
     OWN_GROUP = 10
     PREFERENCE = 11
+    FILE = 12
 
 
 ORDER_KINDS = (OperationKind.OPERATOR, OperationKind.SETTING, OperationKind.COMMAND, OperationKind.APPROVAL)

@@ -40,6 +40,15 @@ class TokenBucket:
         self._refill(now_us)
         return max(0, -((self._level - 1_000_000) // self._per_second))
 
+    def next_us(self) -> int:
+        """Return when there is a token, in monotonic microseconds; a time that is over where there is one."""
+        return self._at_us + max(0, -((self._level - 1_000_000) // self._per_second))
+
+    def is_full(self, now_us: int) -> bool:
+        """Say whether nothing was taken lately."""
+        self._refill(now_us)
+        return self._level >= self._most
+
     def _refill(self, now_us: int) -> None:
         if now_us > self._at_us:
             self._level = min(self._most, self._level + (now_us - self._at_us) * self._per_second)

@@ -32,7 +32,13 @@ _TAKEN_OF_OTHERS = _TAKEN_OF_STRANGERS | {MessageType.TELEMETRY, MessageType.RED
 """What is not withdrawn where it is the other one that went: telemetry goes to another collector as well, or waits."""
 
 _OF_MEMBERS = frozenset(
-    {MessageType.GROUP_VOTE, MessageType.HISTORY_PULL, MessageType.SETTING_REPORT, MessageType.ORDER_RESULT}
+    {
+        MessageType.GROUP_VOTE,
+        MessageType.HISTORY_PULL,
+        MessageType.SETTING_REPORT,
+        MessageType.ORDER_RESULT,
+        MessageType.CONTENT_ACK,
+    }
 )
 """What is said in a group alone, and is nothing that its recipient would miss."""
 

@@ -17,6 +17,8 @@ from covey.core.wire.message import NO_GROUP, Message, MessageType
 from covey.errors import NotAMemberError, UnknownGroupError
 
 _OF_LINKS = frozenset({MessageType.LOSS, MessageType.LINK})
+UNANSWERED = frozenset({MessageType.EPHEMERAL, MessageType.CONTENT_PULL, MessageType.CONTENT_PART})
+"""What is said in a group, and has no place in a link."""
 _OF_GROUPS = frozenset({MessageType.GROUP_MANIFEST, MessageType.GROUP_PULL, MessageType.REVOKE})
 
 
@@ -34,7 +36,7 @@ def authorise(membership: Membership, message: Message, now_us: int) -> OpenInvi
         return membership.invitations.find(message, now_us)
     if message.type is MessageType.GROUP_INVITE:
         may_invite(membership.groups, message.author)
-    elif message.type in _OF_LINKS or not (message.link_seq or message.type is MessageType.EPHEMERAL):
+    elif message.type in _OF_LINKS or not (message.link_seq or message.type in UNANSWERED):
         stranger = not membership.groups.hears(message.author)
         if stranger or (message.type in _OF_LINKS and message.group_id != NO_GROUP):
             raise NotAMemberError(f"a {message.type.name} by a stranger")

@@ -57,10 +57,21 @@ class MessageType(IntEnum):
     SETTING_REPORT = 0x16
     ORDER_RESULT = 0x17
     EPHEMERAL = 0x18
+    CONTENT_ACK = 0x71
+    CONTENT_PULL = 0x72
+    CONTENT_PART = 0x73
 
 
 _UNSEQUENCED = frozenset(
-    {MessageType.ACK, MessageType.RESUME, MessageType.PRESENCE, MessageType.HEADS, MessageType.EPHEMERAL}
+    {
+        MessageType.ACK,
+        MessageType.RESUME,
+        MessageType.PRESENCE,
+        MessageType.HEADS,
+        MessageType.EPHEMERAL,
+        MessageType.CONTENT_PULL,
+        MessageType.CONTENT_PART,
+    }
 )
 _EITHER = frozenset({MessageType.FORWARD})
 

@@ -1,0 +1,349 @@
+"""The bytes of sealed files, in a folder of their own: made, kept piece by piece, read, opened.
+
+`<hash>` is a whole sealed file, `<hash>.part` one on its way, as far as it has come, `<hash>.index` the hashes of its
+chunks. A part is as long as what was verified and brought to the disk; what a power cut tore at its end is cut off
+when it is looked at next, by the index. Files are sealed and opened from map to map: 100 MiB cost no memory that the
+system could not have back (measured, ADR 58).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from covey.adapters.files import (
+    locked_folder,
+    open_regular,
+    replace_durably,
+    storage_error,
+    storage_errors,
+    synchronise,
+)
+from covey.core.crypto import aead_open_into, aead_seal_into, blake3_hash, blake3_hasher, has_blake3, same
+from covey.core.history.files import HASH_BYTES, NONCE_BYTES, TAG_BYTES, ContentReference
+from covey.core.ids import ContentHash
+from covey.errors import DecryptionError, DiskFullError, LocalError, MissingPackageError
+from covey.limits.content import CHUNK_BYTES, CONTENT_FREE_BYTES, MAXIMUM_CONTENT_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ORPHAN_SUFFIXES = ("", ".part", ".index")
+_READ_BYTES = 1024 * 1024
+
+
+def need_content_package() -> None:
+    """Check that files can be moved here.
+
+    Raises:
+        MissingPackageError: the hash that they are known by is not installed.
+    """
+    if not has_blake3():
+        raise MissingPackageError("a file's hash", "blake3")
+
+
+def check_target(target: Path, *, replace: bool) -> None:
+    """Check that a file may be written there.
+
+    Raises:
+        LocalError: one is there already, or the folder is not.
+    """
+    if target.exists() and not replace:
+        raise LocalError(f"{target} is there already", hint="--force replaces it, -o names another one")
+    if not target.parent.is_dir():
+        raise LocalError(f"there is no folder {target.parent}", hint="-o PATH: a file in a folder that is there")
+
+
+def content_folder(state: Path) -> Path:
+    """Return the folder of a state's files, beside its database."""
+    return state.with_name(f"{state.stem}.content")
+
+
+class ContentFiles:
+    """A folder of sealed files. Hashes name its files, as hex, so no name comes from anybody else."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep others from looking for what nobody knows of, while something is made that nobody knows of yet."""
+        self._make_folder()
+        with locked_folder(self._folder):
+            yield
+
+    # -- making and opening -------------------------------------------------------------------------------------------
+
+    def seal(
+        self, source: Path, key: bytes, nonce: bytes, associated: bytes, moves: Callable[[int], None]
+    ) -> ContentReference:
+        """Seal a file into the folder, durably, and return by what it is known; `moves` hears how many bytes are done.
+
+        Raises:
+            LocalError: no regular file, not to be read, or too large.
+            DiskFullError: no room for it.
+        """
+        assert len(nonce) == NONCE_BYTES
+        self._make_folder()
+        temporary = self._folder / f".{os.urandom(8).hex()}.tmp"
+        try:
+            with _opened(source) as (descriptor, size):
+                self.need_room(size + TAG_BYTES)
+                with storage_errors("write", temporary):
+                    _seal(descriptor, size, temporary, key, nonce, associated)
+            reference, index = _described(temporary, size, nonce, moves)
+            replace_durably(self._path(reference.hash, ".index"), index, 0o600)
+            with storage_errors("write", temporary):
+                temporary.replace(self._path(reference.hash))
+                synchronise(self._folder)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return reference
+
+    def open_into(
+        self, reference: ContentReference, key: bytes, associated: bytes, target: Path, *, replace: bool = False
+    ) -> None:
+        """Write what a whole file holds to a file `target`, of mode 0600, all of it or nothing.
+
+        Raises:
+            DecryptionError: it was not sealed with this key for this place.
+            LocalError: `target` is there already, and not to be replaced.
+            StorageError: the disk refused.
+        """
+        check_target(target, replace=replace)
+        temporary = target.with_name(f".{os.urandom(8).hex()}.tmp")
+        try:
+            with storage_errors("write", target):
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                with open(os.open(temporary, flags, 0o600), "rb+", buffering=0) as made:  # noqa: PTH123 - a descriptor
+                    with open_regular(self._path(reference.hash)) as (sealed, status):
+                        _check_size(status.st_size, reference)
+                        _open(sealed, made.fileno(), reference, key, associated)
+                    os.fsync(made.fileno())
+                temporary.replace(target)
+                synchronise(target.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def need_room(self, size: int) -> None:
+        """Check that so many bytes fit, and leave what everything else needs.
+
+        Raises:
+            DiskFullError: they do not.
+        """
+        self._make_folder()
+        found = os.statvfs(self._folder)
+        free = found.f_bavail * found.f_frsize
+        if free < size + CONTENT_FREE_BYTES:
+            raise DiskFullError(
+                f"no room for a file of {size} bytes: {free} are free, and {CONTENT_FREE_BYTES} of them stay so",
+                hint="'covey content ls' shows what is here, 'covey content drop' lets go of it",
+            )
+
+    # -- what is here -------------------------------------------------------------------------------------------------
+
+    def is_whole(self, content: ContentHash) -> bool:
+        """Say whether a file is here whole."""
+        return self._path(content).exists()
+
+    def read(self, content: ContentHash, suffix: str, position: int, size: int) -> bytes | None:
+        """Return bytes of a whole file, or with the suffix ".index" of its index; None where it is not here."""
+        try:
+            with open_regular(self._path(content, suffix)) as (descriptor, _):
+                return os.pread(descriptor, size, position)
+        except OSError:
+            return None
+
+    def verify(self, content: ContentHash) -> bool:
+        """Read a whole file; say whether it is what its hash says."""
+        hasher = blake3_hasher()
+        try:
+            with open_regular(self._path(content)) as (descriptor, _):
+                while piece := os.read(descriptor, _READ_BYTES):
+                    hasher.update(piece)
+        except OSError:
+            return False
+        return same(hasher.digest(), content)
+
+    def remove_all(self) -> None:
+        """Remove the folder with all that is in it."""
+        with storage_errors("remove", self._folder), suppress(FileNotFoundError):
+            shutil.rmtree(self._folder)
+
+    def remove(self, content: ContentHash) -> None:
+        """Remove all there is of a file."""
+        for suffix in _ORPHAN_SUFFIXES:
+            self._path(content, suffix).unlink(missing_ok=True)
+
+    @property
+    def exist(self) -> bool:
+        """Whether there was ever any."""
+        return self._folder.is_dir()
+
+    def remove_others(self, known: set[ContentHash]) -> None:
+        """Remove what lies here and is not known. Under the lock."""
+        names = {each.hex() for each in known}
+        for path in self._folder.iterdir():
+            if path.name.partition(".")[0] not in names:
+                path.unlink(missing_ok=True)
+
+    def used_bytes(self) -> int:
+        """Return what the folder takes."""
+        return sum(path.stat().st_size for path in self._folder.iterdir()) if self._folder.is_dir() else 0
+
+    # -- on its way ---------------------------------------------------------------------------------------------------
+
+    def index(self, content: ContentHash, index_hash: ContentHash) -> bytes | None:
+        """Return the hashes of a file's chunks; None where they are not here."""
+        try:
+            raw = self._path(content, ".index").read_bytes()
+        except OSError:
+            return None
+        return raw if same(blake3_hash(raw), index_hash) else None
+
+    def save_index(self, content: ContentHash, index: bytes) -> None:
+        """Keep the hashes of a file's chunks durably."""
+        self._make_folder()
+        replace_durably(self._path(content, ".index"), index, 0o600)
+
+    def fetched(self, content: ContentHash, index: bytes, sealed_size: int) -> int:
+        """Return how many bytes of a file have come; what does not follow its index is cut off."""
+        path = self._path(content, ".part")
+        if not path.exists():
+            return 0
+        with storage_errors("read", path), path.open("r+b") as part:
+            position = 0
+            while chunk := part.read(CHUNK_BYTES):
+                at = position // CHUNK_BYTES * HASH_BYTES
+                is_chunk = len(chunk) == min(CHUNK_BYTES, sealed_size - position)
+                if not is_chunk or not same(blake3_hash(chunk), index[at : at + HASH_BYTES]):
+                    part.truncate(position)
+                    break
+                position += len(chunk)
+        return position
+
+    def come(self, content: ContentHash) -> int:
+        """Return how long a file's part is, as it lies there."""
+        try:
+            return self._path(content, ".part").stat().st_size
+        except OSError:
+            return 0
+
+    def append(self, content: ContentHash, position: int, chunk: bytes) -> None:
+        """Keep one more chunk durably.
+
+        Raises:
+            StorageError: the disk refused; the next `fetched` finds where it ends.
+        """
+        path = self._path(content, ".part")
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                written = 0
+                while written < len(chunk):
+                    written += os.pwrite(descriptor, chunk[written:], position + written)
+                os.fdatasync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise storage_error("write", path, error) from error
+
+    def complete(self, content: ContentHash) -> bool:
+        """Take a part of which all has come for whole, if its hash is what it should be; else remove it."""
+        path = self._path(content, ".part")
+        if path.exists():
+            with storage_errors("write", path):
+                path.replace(self._path(content))
+                synchronise(self._folder)
+        if self.verify(content):
+            return True
+        self.remove(content)
+        return False
+
+    def _make_folder(self) -> None:
+        with storage_errors("make", self._folder):
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+
+    def _path(self, content: ContentHash, suffix: str = "") -> Path:
+        assert len(content) == HASH_BYTES
+        return self._folder / f"{content.hex()}{suffix}"
+
+
+# -- from map to map --------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _opened(source: Path) -> Iterator[tuple[int, int]]:
+    """Open a person's file; yield its descriptor and size."""
+    try:
+        descriptor = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise LocalError(f"{source} cannot be read: {error.strerror}") from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise LocalError(f"{source} is no file", hint="a folder goes as one file: tar czf NAME.tgz FOLDER")
+        if status.st_size > MAXIMUM_CONTENT_BYTES:
+            raise LocalError(f"{source} has {status.st_size} bytes", hint=f"at most {MAXIMUM_CONTENT_BYTES}")
+        yield descriptor, status.st_size
+    finally:
+        os.close(descriptor)
+
+
+def _seal(source: int, size: int, target: Path, key: bytes, nonce: bytes, associated: bytes) -> None:
+    """Seal `size` bytes of a descriptor into a new file: ciphertext, then tag."""
+    with target.open("xb+") as made:
+        os.fchmod(made.fileno(), 0o600)
+        made.truncate(size + TAG_BYTES)
+        with mmap.mmap(made.fileno(), size + TAG_BYTES) as sealed, _mapped(source, size) as plain:
+            aead_seal_into(sealed, plain, size, associated, nonce, key)
+            sealed.flush()
+        os.fsync(made.fileno())
+
+
+def _open(source: int, target: int, reference: ContentReference, key: bytes, associated: bytes) -> None:
+    """Open a sealed file into a descriptor.
+
+    Raises:
+        DecryptionError: another key, another place, or tampering.
+    """
+    mapped_size = max(1, reference.size)  # nothing cannot be mapped
+    os.ftruncate(target, mapped_size)
+    with _mapped(source, reference.sealed_size) as sealed, mmap.mmap(target, mapped_size) as plain:
+        aead_open_into(plain, sealed, reference.sealed_size, associated, reference.nonce, key)
+        plain.flush()
+    os.ftruncate(target, reference.size)
+
+
+def _check_size(size: int, reference: ContentReference) -> None:
+    if size != reference.sealed_size:
+        raise DecryptionError("a file of another size than it was offered with")
+
+
+@contextmanager
+def _mapped(descriptor: int, size: int) -> Iterator[Any]:
+    """Map the first bytes of a file to read them; of an empty one, nothing."""
+    if not size:
+        yield b""
+        return
+    with mmap.mmap(descriptor, size, prot=mmap.PROT_READ) as mapped:
+        yield mapped
+
+
+def _described(path: Path, size: int, nonce: bytes, moves: Callable[[int], None]) -> tuple[ContentReference, bytes]:
+    """Return by what a sealed file is known, and the hashes of its chunks."""
+    hasher, index, done = blake3_hasher(), bytearray(), 0
+    with storage_errors("read", path), path.open("rb") as sealed:
+        while chunk := sealed.read(CHUNK_BYTES):
+            hasher.update(chunk)
+            index += blake3_hash(chunk)
+            done += len(chunk)
+            moves(done)
+    index_hash = ContentHash(blake3_hash(bytes(index)))
+    return ContentReference(ContentHash(hasher.digest()), index_hash, nonce, size), bytes(index)

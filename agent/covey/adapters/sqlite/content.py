@@ -1,0 +1,186 @@
+"""The tables of sealed files: which are asked for, which are here, and who has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from covey.adapters.content_files import ContentFiles
+from covey.adapters.sqlite.database import Database
+from covey.core.content.records import WantedFile
+from covey.core.history.files import HASH_BYTES, ContentReference
+from covey.core.ids import ContentHash, DeviceKey, GroupId
+from covey.errors import StorageError
+from covey.limits.content import MAXIMUM_HOLDERS
+
+
+class ContentState(IntEnum):
+    """What has become of a file here."""
+
+    WANTED = 0
+    HERE = 1
+    REFUSED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A file as it is here."""
+
+    hash: ContentHash
+    group_id: GroupId
+    sealed_size: int
+    state: ContentState
+    pinned: bool
+    used_at_us: int
+
+
+class ContentTable:
+    """Implements `core/content/records.ContentRecords`, and what commands ask; `files` are the bytes."""
+
+    def __init__(self, database: Database, files: ContentFiles) -> None:
+        self._database = database
+        self.files = files
+
+    # -- what a person decides ----------------------------------------------------------------------------------------
+
+    def want(self, group_id: GroupId, author: DeviceKey, reference: ContentReference, now_us: int) -> None:
+        """Ask for a file."""
+        self._put(group_id, author, reference, ContentState.WANTED, now_us)
+
+    def put(self, group_id: GroupId, author: DeviceKey, reference: ContentReference, now_us: int) -> None:
+        """Note that a file is here whole."""
+        self._put(group_id, author, reference, ContentState.HERE, now_us)
+
+    def _put(
+        self, group_id: GroupId, author: DeviceKey, reference: ContentReference, state: ContentState, now_us: int
+    ) -> None:
+        self._database.run(
+            "INSERT INTO content (hash, index_hash, sealed_size, group_id, author, state, used_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (hash) DO UPDATE SET state = excluded.state, "
+            "used_at = excluded.used_at",
+            (reference.hash, reference.index, reference.sealed_size, group_id, author, int(state), now_us),
+        )
+
+    def pin(self, content: ContentHash, *, pinned: bool) -> None:
+        """Have a file stay, or not, when room is short."""
+        self._database.run("UPDATE content SET pinned = ? WHERE hash = ?", (pinned, content))
+
+    def use(self, content: ContentHash, now_us: int) -> None:
+        """Note that a file was used."""
+        self._database.run("UPDATE content SET used_at = ? WHERE hash = ?", (now_us, content))
+
+    def drop(self, content: ContentHash) -> None:
+        """Forget a file; its bytes go after the commit, and where the power goes before, at the next look."""
+        self._database.run("DELETE FROM content_holder WHERE hash = ?", (content,))
+        self._database.run("DELETE FROM content WHERE hash = ?", (content,))
+        self._database.after_commit(lambda: self.files.remove(content))
+
+    def forget(self, group_id: GroupId) -> None:
+        """Forget all files of a group."""
+        for (content,) in self._database.run("SELECT hash FROM content WHERE group_id = ?", (group_id,)):
+            self.drop(content)
+
+    def sweep(self) -> None:
+        """Remove the bytes of what is not known here, which a power cut has left."""
+        if not self.files.exist:
+            return
+        with self.files.locked():
+            known = {ContentHash(row[0]) for row in self._database.run("SELECT hash FROM content")}
+            self.files.remove_others(known)
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+
+    def of(self, content: ContentHash) -> KeptFile | None:
+        """Return a file as it is here."""
+        return next(iter(self._kept("WHERE hash = ?", content)), None)
+
+    def all(self) -> list[KeptFile]:
+        """Return all files, what was used last, last."""
+        return self._kept("ORDER BY used_at")
+
+    def _kept(self, where: str, *parameters: object) -> list[KeptFile]:
+        rows = self._database.run(
+            f"SELECT hash, group_id, sealed_size, state, pinned, used_at FROM content {where}",  # noqa: S608 - ours
+            parameters,
+        )
+        return [
+            KeptFile(ContentHash(key), GroupId(group), size, ContentState(state), bool(pinned), used_at)
+            for key, group, size, state, pinned, used_at in rows
+        ]
+
+    def holders(self, content: ContentHash) -> list[DeviceKey]:
+        """Return the members that have said they have a file."""
+        rows = self._database.run("SELECT device FROM content_holder WHERE hash = ?", (content,))
+        return [DeviceKey(row[0]) for row in rows]
+
+    def come(self, content: ContentHash) -> int:
+        """Return how many bytes of a file that is asked for have come."""
+        wanted = next((each for each in self.wanted() if each.hash == content), None)
+        return 0 if wanted is None or self.index(wanted) is None else self.files.come(content)
+
+    # -- for the exchange ---------------------------------------------------------------------------------------------
+
+    def wanted(self) -> list[WantedFile]:
+        """Return what is to be fetched, what was asked for first, first."""
+        rows = self._database.run(
+            "SELECT hash, index_hash, sealed_size, group_id, author FROM content WHERE state = ? ORDER BY used_at",
+            (int(ContentState.WANTED),),
+        )
+        return [WantedFile(*row) for row in rows]
+
+    def index(self, wanted: WantedFile) -> bytes | None:
+        """Return the hashes of a file's chunks, verified; None where they are not here."""
+        return self.files.index(wanted.hash, wanted.index)
+
+    def save_index(self, wanted: WantedFile, index: bytes) -> bool:
+        """Keep the hashes of a file's chunks durably; False where the file has no room, or the disk refuses."""
+        try:
+            self.files.need_room(wanted.sealed_size)
+            self.files.save_index(wanted.hash, index)
+        except StorageError:
+            return False
+        return True
+
+    def fetched(self, wanted: WantedFile) -> int:
+        """Return how many verified bytes of a file have come."""
+        index = self.index(wanted)
+        if index is None:
+            return 0
+        if self.files.is_whole(wanted.hash):  # the power went between the file's name and the commit
+            return wanted.sealed_size
+        return self.files.fetched(wanted.hash, index, wanted.sealed_size)
+
+    def append(self, wanted: WantedFile, position: int, chunk: bytes) -> bool:
+        """Keep one more chunk durably; False where the disk refuses."""
+        try:
+            self.files.need_room(len(chunk))
+            self.files.append(wanted.hash, position, chunk)
+        except StorageError:
+            return False
+        return True
+
+    def complete(self, wanted: WantedFile) -> bool:
+        """Take a file of which all has come for whole; where it is another one, delete it and ask no more."""
+        whole = self.files.complete(wanted.hash)
+        state = ContentState.HERE if whole else ContentState.REFUSED
+        self._database.run("UPDATE content SET state = ? WHERE hash = ?", (int(state), wanted.hash))
+        return whole
+
+    def read(self, group_id: GroupId, content: ContentHash, position: int, size: int) -> bytes | None:
+        """Return bytes of a whole file of a group, or of its index; None where it is not here."""
+        row = self._database.first(
+            "SELECT hash FROM content WHERE (hash = ? OR index_hash = ?) AND group_id = ? AND state = ?",
+            (content, content, group_id, int(ContentState.HERE)),
+        )
+        if row is None:
+            return None
+        return self.files.read(ContentHash(row[0]), "" if row[0] == content else ".index", position, size)
+
+    def note_holder(self, group_id: GroupId, content: ContentHash, device: DeviceKey) -> None:
+        """Note that a member has said it has a file that is here; of so many as a group has members."""
+        assert len(content) == HASH_BYTES
+        self._database.run(
+            "INSERT OR IGNORE INTO content_holder SELECT hash, ? FROM content WHERE hash = ? AND group_id = ? "
+            "AND (SELECT count(*) FROM content_holder WHERE hash = ?) < ?",
+            (device, content, group_id, content, MAXIMUM_HOLDERS),
+        )

@@ -1,0 +1,280 @@
+"""Files of a group: putting one, fetching one, and what is here of them (docs/protocol.md, "Content")."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.adapters.content_files import check_target, need_content_package
+from covey.adapters.sqlite.content import ContentState, KeptFile
+from covey.app.relay_loop import wait_until
+from covey.core.history.files import (
+    FILE_ID_BYTES,
+    NONCE_BYTES,
+    TAG_BYTES,
+    FileOffer,
+    bound_to,
+    content_key,
+    is_file_name,
+)
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import Operation, read_operation
+from covey.core.ids import ContentHash
+from covey.errors import DiskFullError, LocalError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from covey.app.device import Device
+    from covey.core.group.manifest import GroupManifest
+
+OFFERED, ASKED, HERE, WRONG = "offered", "asked for", "here", "wrong"
+_STATES = {ContentState.WANTED: ASKED, ContentState.HERE: HERE, ContentState.REFUSED: WRONG}
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedFile:
+    """A file of a group as it is here. `size` and `come` are bytes; `holders` are those that have said they have it.
+
+    `state` is offered, asked for, here, or wrong: all of it came, and is not what its author says.
+    """
+
+    id: str
+    name: str
+    size: int
+    author: str
+    label: str
+    offered_at_us: int
+    hash: str
+    state: str
+    come: int
+    pinned: bool
+    holders: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFile:
+    """An operation that offers a file."""
+
+    operation: Operation
+    file: FileOffer
+
+
+def put_file(
+    device: Device, manifest: GroupManifest, path: Path, name: str | None, moves: Callable[[int], None]
+) -> GroupFile:
+    """Seal a file for a group's members, and offer it to them; `moves` hears how many bytes are done.
+
+    It stays here, pinned, until somebody drops it: nobody else may have it yet.
+
+    Raises:
+        DiskFullError: no room for it.
+        LocalError: it cannot be read or offered.
+        MissingPackageError: what files are known by is not installed.
+        UsageError: a name that no file has.
+    """
+    need_content_package()
+    called = path.name if name is None else name
+    if not is_file_name(called):
+        raise UsageError(f"'{called[:64]}' names no file", hint="--name NAME: no path, no control characters")
+    group_id, store = manifest.group_id, device.store
+    secret = store.groups.secret(group_id, manifest.epoch_id)
+    if secret is None:
+        raise LocalError("this device lacks the group's secret of the moment", hint="a member that has it sends it")
+    file_id, nonce = secrets.token_bytes(FILE_ID_BYTES), secrets.token_bytes(NONCE_BYTES)
+    files = store.content.files
+    with files.locked():
+        make_room(device, path.stat().st_size + TAG_BYTES if path.exists() else 0)
+        content = files.seal(path, content_key(secret, file_id), nonce, bound_to(group_id, file_id), moves)
+        offer = FileOffer(called, file_id, manifest.epoch_id, content)
+        with store.transaction():
+            operation = device.node.history.write(group_id, offer, device.now())
+            store.content.put(group_id, operation.author, content, device.now().wall_us)
+            store.content.pin(content.hash, pinned=True)
+    return GroupFile(operation, offer)
+
+
+def fetch_file(
+    device: Device, manifest: GroupManifest, offer: GroupFile, seconds: float, moves: Callable[[int], None]
+) -> None:
+    """Have a file here, whole; `moves` hears how many bytes have come.
+
+    Raises:
+        DiskFullError: no room for it.
+        LocalError: it has not come in that time (it is asked for still), or is not what its author says.
+        MissingPackageError: what files are known by is not installed.
+    """
+    content = offer.file.content
+    kept = device.store.content.of(content.hash)
+    if kept is not None and kept.state is ContentState.HERE:
+        return
+    need_content_package()
+    make_room(device, content.sealed_size)
+    device.store.content.files.need_room(content.sealed_size)
+    with device.store.transaction():
+        device.store.content.want(manifest.group_id, offer.operation.author, content, device.now().wall_us)
+    device.node.content.refresh()
+
+    def state() -> ContentState | None:
+        moves(device.store.content.come(content.hash))
+        found = device.store.content.of(content.hash)
+        return None if found is None else found.state
+
+    wait_until(device, lambda: state() is not ContentState.WANTED, seconds)
+    found = state()
+    if found is ContentState.REFUSED:
+        raise LocalError(
+            f"'{offer.file.name}' is not what its author says, and was deleted",
+            hint="ask who has put it to put it again",
+        )
+    if found is not ContentState.HERE:
+        raise LocalError(
+            f"'{offer.file.name}' has not come yet",
+            hint="it is asked for still, and goes on where it is: 'covey content waiting' shows it",
+        )
+
+
+def open_file(device: Device, manifest: GroupManifest, offer: GroupFile, target: Path, *, replace: bool) -> None:
+    """Write what a file holds to `target`.
+
+    Raises:
+        DecryptionError: what is here was not sealed for this group.
+        LocalError: this device cannot open it, or `target` is there already.
+        StorageError: the disk refused.
+    """
+    file, group_id = offer.file, manifest.group_id
+    secret = device.store.groups.secret(group_id, file.epoch_id)
+    if secret is None:
+        raise LocalError(
+            f"'{file.name}' was sealed before this device came to the group", hint="ask a member to put it again"
+        )
+    key, associated = content_key(secret, file.file_id), bound_to(group_id, file.file_id)
+    device.store.content.files.open_into(file.content, key, associated, target, replace=replace)
+    with device.store.transaction():
+        device.store.content.use(file.content.hash, device.now().wall_us)
+
+
+def make_room(device: Device, size: int) -> None:
+    """Let go of files that nobody has pinned, those used longest ago first, until one of `size` bytes fits the quota.
+
+    Raises:
+        DiskFullError: what is pinned, or on its way, leaves no room for it.
+    """
+    quota, content = device.config.content.maximum_mb * 1_000_000, device.store.content
+    used = content.files.used_bytes()
+    with device.store.transaction():
+        for each in content.all():
+            if used + size <= quota:
+                break
+            if each.state is ContentState.HERE and not each.pinned:
+                content.drop(each.hash)
+                used -= each.sealed_size
+    if used + size > quota:
+        raise DiskFullError(
+            f"no room for a file of {size} bytes: the files here take {used} of {quota}",
+            hint="'covey content drop' lets go of one, content.maximum_mb gives them more",
+        )
+
+
+# -- looking ----------------------------------------------------------------------------------------------------------
+
+
+def offers(device: Device, manifest: GroupManifest) -> Iterator[GroupFile]:
+    """Yield the files that are offered in a group and count, the newest first."""
+    group_id = manifest.group_id
+    void = device.node.history.standing(group_id).void
+    for each in device.store.operations.of_kind(group_id, OperationKind.FILE, newest_first=True):
+        if each.id not in void:
+            operation = read_operation(each.raw, verify=False)
+            yield GroupFile(operation, FileOffer.from_wire(operation.body))
+
+
+def pick_offer(device: Device, manifest: GroupManifest, named: str) -> GroupFile:
+    """Return the file that a person means: by its name the newest one, or by the beginning of its id or hash.
+
+    Raises:
+        LocalError: none, or more than one.
+    """
+    digits = named.lower()
+    found: dict[ContentHash, GroupFile] = {}
+    for offer in offers(device, manifest):
+        if offer.file.name == named:
+            return offer
+        ids = offer.operation.id.hex(), offer.file.content.hash.hex()
+        if digits and any(each.startswith(digits) for each in ids):
+            found[offer.file.content.hash] = offer
+    if len(found) == 1:
+        return next(iter(found.values()))
+    what = f"{len(found)} files' ids begin with" if found else "no file is called, and no file's id begins with,"
+    raise LocalError(f"{what} '{named[:64]}'", hint="'covey content ls' shows names and ids")
+
+
+def described(device: Device, manifest: GroupManifest, offer: GroupFile) -> OfferedFile:
+    """Return how a file is here."""
+    content, file = device.store.content, offer.file
+    kept = content.of(file.content.hash)
+    member = manifest.member(offer.operation.author)
+    return OfferedFile(
+        offer.operation.id.hex(),
+        file.name,
+        file.content.size,
+        offer.operation.author.hex(),
+        member.label if member else "",
+        offer.operation.made_at_us,
+        file.content.hash.hex(),
+        OFFERED if kept is None else _STATES[kept.state],
+        _come(device, kept),
+        kept is not None and kept.pinned,
+        len(content.holders(file.content.hash)),
+    )
+
+
+def _come(device: Device, kept: KeptFile | None) -> int:
+    if kept is None or kept.state is ContentState.REFUSED:
+        return 0
+    return kept.sealed_size if kept.state is ContentState.HERE else device.store.content.come(kept.hash)
+
+
+def holders(device: Device, manifest: GroupManifest, offer: GroupFile) -> dict[str, str]:
+    """Return the members that have said they have a file that is here: keys in hex, with labels."""
+    found = [(key, manifest.member(key)) for key in device.store.content.holders(offer.file.content.hash)]
+    return {key.hex(): member.label for key, member in found if member is not None}
+
+
+def target_of(offer: GroupFile, output: str | None, *, replace: bool) -> Path:
+    """Return where a file is to be written: in a folder by its name, without one in this one.
+
+    Raises:
+        LocalError: one is there already, or the folder is not.
+    """
+    target = Path(output or ".")
+    if target.is_dir():
+        target /= offer.file.name
+    check_target(target, replace=replace)
+    return target
+
+
+def drop_file(device: Device, offer: GroupFile) -> None:
+    """Let go of a file here, or stop asking for it."""
+    with device.store.transaction():
+        device.store.content.drop(offer.file.content.hash)
+
+
+def pin_file(device: Device, offer: GroupFile, *, pinned: bool) -> None:
+    """Have a file that is here stay when room is short, or not.
+
+    Raises:
+        LocalError: it is not here.
+    """
+    content = offer.file.content.hash
+    if device.store.content.of(content) is None:
+        raise LocalError(f"'{offer.file.name}' is not here", hint="covey get fetches it")
+    with device.store.transaction():
+        device.store.content.pin(content, pinned=pinned)
+
+
+def verify_file(device: Device, offer: GroupFile) -> bool:
+    """Read a file that is here, and say whether it is still what was offered."""
+    return device.store.content.files.verify(offer.file.content.hash)

@@ -1,0 +1,147 @@
+"""`covey content`: the files of a group, and what is here of them."""
+
+from __future__ import annotations
+
+import argparse
+
+from covey.app.device import Device
+from covey.app.documents import to_json
+from covey.app.operations.content import (
+    ASKED,
+    HERE,
+    OfferedFile,
+    described,
+    drop_file,
+    holders,
+    offers,
+    pick_offer,
+    pin_file,
+    verify_file,
+)
+from covey.app.wording import count
+from covey.cli.device_options import on_device
+from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.quantities import date_text, size_text
+from covey.cli.terminal import confirm, print_fields, print_json, print_table
+from covey.core.ids import labelled_name, printable
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions(default="ls")
+    actions.add("ls", on_device(_list), "list the files that members offer, the newest first", also=["list"])
+    actions.add("waiting", on_device(_waiting), "list what this device has asked for and not got yet")
+    show = actions.add("show", on_device(_show), "show one file, and who has it")
+    pin = actions.add("pin", on_device(_pin), "keep a file on this device when room is short")
+    pin.add_argument("--off", action="store_true", help="let it go again when room is short")
+    drop = actions.add("drop", on_device(_drop), "let go of a file here, or stop asking for it")
+    drop.add_argument("--yes", action="store_true", help="do not ask where nobody else is known to have it")
+    verify = actions.add("verify", on_device(_verify), "read the files that are here, and see that they are whole")
+    for action in (show, pin, drop):
+        action.add_argument("ref", metavar="REF", help="its name, or the beginning of its id or hash")
+    verify.add_argument("ref", nargs="?", metavar="REF", help="one file (default: all that are here)")
+    for action in dict.fromkeys(parser.actions.values()):
+        group_option(action)
+        json_option(action)
+
+
+def _list(device: Device, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    _print([described(device, manifest, each) for each in offers(device, manifest)], as_json=options.json)
+
+
+def _waiting(device: Device, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    entries = [described(device, manifest, each) for each in offers(device, manifest)]
+    _print([each for each in entries if each.state == ASKED], as_json=options.json)
+
+
+def _print(entries: list[OfferedFile], *, as_json: bool) -> None:
+    if as_json:
+        print_json([to_json(each) for each in entries])
+        return
+    if not entries:
+        print("no files")
+        return
+    print_table(
+        ["id", "name", "size", "from", "offered", "here", "others"],
+        [
+            (
+                each.id[:8],
+                printable(each.name),
+                size_text(each.size),
+                labelled_name(each.author[:8], each.label),
+                date_text(each.offered_at_us),
+                _here(each),
+                each.holders or None,
+            )
+            for each in entries
+        ],
+    )
+
+
+def _here(entry: OfferedFile) -> str:
+    if entry.state == ASKED:
+        return f"{size_text(entry.come)} so far"
+    return f"{entry.state}, pinned" if entry.pinned else entry.state
+
+
+def _show(device: Device, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    offer = pick_offer(device, manifest, options.ref)
+    entry = described(device, manifest, offer)
+    having = holders(device, manifest, offer)
+    if options.json:
+        print_json({**to_json(entry), "held_by": [*having]})
+        return
+    print_fields(
+        {
+            "id": entry.id,
+            "name": printable(entry.name),
+            "size": f"{entry.size} bytes",
+            "offered by": labelled_name(entry.author, entry.label),
+            "offered at": date_text(entry.offered_at_us),
+            "hash": entry.hash,
+            "here": _here(entry),
+            "others": ", ".join(labelled_name(key[:8], label) for key, label in having.items()),
+        }
+    )
+
+
+def _pin(device: Device, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    offer = pick_offer(device, manifest, options.ref)
+    pin_file(device, offer, pinned=not options.off)
+    _say(device, options, f"'{printable(offer.file.name)}' {'may go' if options.off else 'stays'} when room is short")
+
+
+def _drop(device: Device, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    offer = pick_offer(device, manifest, options.ref)
+    name = printable(offer.file.name)
+    if described(device, manifest, offer).state == HERE and not holders(device, manifest, offer):
+        confirm(f"nobody else is known to have '{name}'; let go of it?", options.yes)
+    drop_file(device, offer)
+    _say(device, options, f"'{name}' is no longer here")
+
+
+def _verify(device: Device, options: argparse.Namespace) -> int:
+    manifest = device.pick_group(options.group)
+    chosen = [pick_offer(device, manifest, options.ref)] if options.ref else [*offers(device, manifest)]
+    here = [each for each in chosen if described(device, manifest, each).state == HERE]
+    damaged = [each.file.name for each in here if not verify_file(device, each)]
+    if options.json:
+        print_json({"verified": len(here), "damaged": damaged})
+    for each in () if options.json else damaged:
+        print(f"damaged: {printable(each)}; 'covey content drop' and 'covey get' fetch it anew")
+    if not options.json:
+        print(f"{count(len(here) - len(damaged), 'file')} of {len(here)} whole")
+    return 1 if damaged else 0
+
+
+def _say(device: Device, options: argparse.Namespace, line: str) -> None:
+    if options.json:
+        manifest = device.pick_group(options.group)
+        print_json(to_json(described(device, manifest, pick_offer(device, manifest, options.ref))))
+    else:
+        print(line)

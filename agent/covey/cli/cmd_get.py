@@ -1,0 +1,48 @@
+"""`covey get REF`: fetch a file that a member offers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from covey.app.device import Device
+from covey.app.documents import to_json
+from covey.app.operations.content import described, fetch_file, open_file, pick_offer, pin_file, target_of
+from covey.cli.device_options import on_device
+from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.progress_line import ProgressLine
+from covey.cli.quantities import read_us, size_text
+from covey.cli.terminal import print_json
+
+_LONGEST_US = 7 * 86_400_000_000
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's options."""
+    parser.add_argument("ref", metavar="REF", help="its name, or the beginning of its id or hash")
+    parser.add_argument("-o", "--output", metavar="PATH", help="the file or folder to write (default: its name, here)")
+    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    parser.add_argument("--pin", action="store_true", help="keep it on this device when room is short")
+    parser.add_argument("--wait", default="10m", metavar="TIME", help="how long to wait for it (default: 10m)")
+    group_option(parser)
+    json_option(parser)
+    parser.set_defaults(act=on_device(_get))
+
+
+def _get(device: Device, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    offer = pick_offer(device, manifest, options.ref)
+    seconds = read_us("--wait", options.wait, _LONGEST_US) / 1e6
+    target = target_of(offer, options.output, replace=options.force)
+    whole = size_text(offer.file.content.sealed_size)
+    with ProgressLine() as line:
+        fetch_file(
+            device, manifest, offer, seconds, lambda come: line.show(f"{offer.file.name}: {size_text(come)} of {whole}")
+        )
+    if options.pin:
+        pin_file(device, offer, pinned=True)
+    open_file(device, manifest, offer, target, replace=options.force)
+    if options.json:
+        print_json({**to_json(described(device, manifest, offer)), "path": str(target)})
+    else:
+        print(f"{target}: {size_text(offer.file.content.size)}", file=sys.stderr)

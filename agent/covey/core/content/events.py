@@ -1,0 +1,26 @@
+"""What happens to files that are asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from covey.core.ids import ContentHash, DeviceKey, GroupId
+
+
+@dataclass(frozen=True, slots=True)
+class FileArrived:
+    """A file that this device asked for is here whole; `holder` gave the end of it. `size` counts the sealed bytes."""
+
+    group_id: GroupId
+    content: ContentHash
+    size: int
+    holder: DeviceKey
+
+
+@dataclass(frozen=True, slots=True)
+class FileRefused:
+    """All parts of a file are what its author said, and the file is not: it was deleted, and is not asked for again."""
+
+    group_id: GroupId
+    content: ContentHash
+    author: DeviceKey

@@ -1,0 +1,230 @@
+"""Files between members: fetching what this device wants, and giving what it has (docs/protocol.md, "Content").
+
+1. Nothing is sent that nobody asked for, and nothing of it is queued: a pull that is lost is asked anew.
+2. A pull is answered if its author is a member of the file's group, no board, and the file is here whole. A member has
+   one portion in work of each of two files, and is given `PARTS_PER_SECOND`; members take turns.
+3. Parts go after all that waits in queues, a few in a turn of the agent, as large as a relay takes.
+4. Who has fetched a file tells its author.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from covey.core.content.events import FileArrived, FileRefused
+from covey.core.content.fetch import Fetch
+from covey.core.content.messages import ContentAcknowledgement, ContentPart, ContentPull
+from covey.core.content.records import ContentRecords, WantedFile
+from covey.core.crypto import has_blake3
+from covey.core.group.manifest import COLLECTOR
+from covey.core.ids import ContentHash, DeviceKey, GroupId
+from covey.core.link.carriage import Carriage
+from covey.core.link.rates import TokenBucket
+from covey.core.link.send_queue import SendQueue
+from covey.core.membership.groups import Groups
+from covey.core.now import Now
+from covey.core.wire.message import Message, MessageType
+from covey.errors import NotAMemberError, RateError
+from covey.limits.content import (
+    CHUNK_BYTES,
+    FETCHES_AT_ONCE,
+    PARTS_AT_ONCE,
+    PARTS_PER_SECOND,
+    PARTS_SAVED,
+    SERVED_MEMBERS,
+)
+
+_AROUND_PART = 1_024
+"""Bytes of an envelope beside the part in it, and more."""
+
+_PORTIONS = 2 * FETCHES_AT_ONCE
+"""What one member may be owed: a portion of each file that it fetches, and the next one."""
+
+
+@dataclass(slots=True)
+class _Portion:
+    """What is still to be given of a pull."""
+
+    group_id: GroupId
+    hash: ContentHash
+    position: int
+    end: int
+
+
+@dataclass(slots=True)
+class _Served:
+    """A member that is owed something."""
+
+    portions: list[_Portion] = field(default_factory=list)
+    bucket: TokenBucket = field(default_factory=lambda: TokenBucket(PARTS_PER_SECOND, PARTS_SAVED))
+
+
+class ContentExchange:
+    """What this device asks of members and gives them. All but what `records` keeps is in memory, and bounded."""
+
+    def __init__(
+        self, own: DeviceKey, groups: Groups, records: ContentRecords, queue: SendQueue, carriage: Carriage
+    ) -> None:
+        self._own = own
+        self._groups = groups
+        self._records = records
+        self._queue = queue
+        self._carriage = carriage
+        self._fetches: dict[ContentHash, Fetch] | None = None
+        self._served: dict[DeviceKey, _Served] = {}
+
+    def refresh(self) -> None:
+        """Look at what another process wrote."""
+        kept, self._fetches = self._fetches or {}, None
+        wanted = {each.hash: each for each in self._wanted()}
+        self._fetches = {key: kept.get(key) or Fetch(each, self._records) for key, each in wanted.items()}
+
+    def _wanted(self) -> list[WantedFile]:
+        if not has_blake3():  # another program of this device has asked for them
+            return []
+        return [each for each in self._records.wanted() if self._holds(each.group_id)][:FETCHES_AT_ONCE]
+
+    def _current(self) -> dict[ContentHash, Fetch]:
+        if self._fetches is None:
+            self.refresh()
+        assert self._fetches is not None, "just looked"
+        return self._fetches
+
+    def _holds(self, group_id: GroupId) -> bool:
+        return any(each.group_id == group_id for each in self._groups.joined())
+
+    def seen(self, device: DeviceKey, now: Now) -> None:
+        """Note that a device is there."""
+        for fetch in (self._fetches or {}).values():
+            fetch.seen(device, now)
+
+    # -- what is sent -------------------------------------------------------------------------------------------------
+
+    def due(self, now: Now) -> Iterator[tuple[DeviceKey, GroupId, MessageType, bytes]]:
+        """Yield (member, group, type, body) of what is to be sent. Where the caller stops, that one comes once more."""
+        for fetch in self._current().values():
+            if fetch.is_complete:
+                continue
+            pull = fetch.ask(lambda fetch=fetch: self._candidates(fetch.wanted), now)  # type: ignore[misc]
+            if pull is not None and fetch.holder is not None:
+                yield fetch.holder, fetch.wanted.group_id, MessageType.CONTENT_PULL, pull.to_wire()
+                fetch.asked(pull, now)
+        for _ in range(PARTS_AT_ONCE):
+            found = self._next_served(now)
+            if found is None:
+                return
+            member, served = found
+            portion = served.portions[0]
+            if not self._is_member(member, portion.group_id):  # any more
+                served.portions.pop(0)
+                continue
+            part = self._part(portion)
+            yield member, portion.group_id, MessageType.CONTENT_PART, part.to_wire()
+            served.bucket.spend(1, now.monotonic_us)
+            portion.position += len(part.content or b"")
+            if part.content is None or portion.position >= portion.end:
+                served.portions.pop(0)
+            del self._served[member]
+            self._served[member] = served  # members take turns
+
+    def next_deadline(self) -> int | None:
+        """Return when `due` has something to say, if nothing comes before, in monotonic microseconds."""
+        found = [fetch.deadline_us for fetch in self._current().values() if not fetch.is_complete]
+        found += [served.bucket.next_us() for served in self._served.values() if served.portions]
+        return min(found, default=None)
+
+    def _candidates(self, wanted: WantedFile) -> Iterator[DeviceKey]:
+        """Yield whom to ask: who offered the file, collectors, then the others, in an order of this device's own."""
+        yield wanted.author
+        group = self._groups.group(wanted.group_id)
+        collectors = {each.keys.signing_public for each in group.with_capability(COLLECTOR)}
+        members = {each.keys.signing_public for each in group.members if not each.is_board}
+
+        def place(key: DeviceKey) -> tuple[bool, bytes]:
+            return key not in collectors, hashlib.blake2b(self._own + wanted.hash + key, digest_size=8).digest()
+
+        yield from sorted(members - {self._own, wanted.author}, key=place)
+
+    def _next_served(self, now: Now) -> tuple[DeviceKey, _Served] | None:
+        for member, served in list(self._served.items()):
+            if not served.portions:
+                if served.bucket.is_full(now.monotonic_us):
+                    del self._served[member]
+            elif not served.bucket.wait_us(now.monotonic_us):
+                return member, served
+        return None
+
+    def _part(self, portion: _Portion) -> ContentPart:
+        """Return the next part, within one chunk; without content where the file is not here."""
+        left_of_chunk = CHUNK_BYTES - portion.position % CHUNK_BYTES
+        size = min(left_of_chunk, portion.end - portion.position, max(1, self._carriage.maximum_payload - _AROUND_PART))
+        content = self._records.read(portion.group_id, portion.hash, portion.position, size)
+        return ContentPart(portion.hash, portion.position, content or None)
+
+    def _is_member(self, device: DeviceKey, group_id: GroupId) -> bool:
+        for group in self._groups.joined():
+            if group.group_id == group_id:
+                member = group.member(device)
+                return member is not None and not member.is_board
+        return False
+
+    # -- what comes ---------------------------------------------------------------------------------------------------
+
+    def receive(self, message: Message, now: Now) -> list[FileArrived | FileRefused] | None:
+        """Take a pull, or a part of what was asked for; return what happened, None where it was of no use.
+
+        Raises:
+            RemoteError: a rule is broken, or it is not of the file.
+        """
+        if not self._is_member(message.author, message.group_id):
+            raise NotAMemberError(f"a {message.type.name} by somebody who is no member of its group")
+        if message.type is MessageType.CONTENT_PULL:
+            self._owe(message, ContentPull.from_wire(message.body))
+            return []
+        return self._take(message, ContentPart.from_wire(message.body), now)
+
+    def _owe(self, message: Message, pull: ContentPull) -> None:
+        served = self._served.get(message.author)
+        if served is None:
+            if len(self._served) >= SERVED_MEMBERS:
+                raise RateError("more members ask for files than are served at once")
+            served = self._served[message.author] = _Served()
+        if len(served.portions) >= _PORTIONS:
+            raise RateError("a member asks for more than it is owed at once")
+        end = pull.position + pull.size
+        served.portions.append(_Portion(message.group_id, pull.hash, pull.position, end))
+
+    def _take(self, message: Message, part: ContentPart, now: Now) -> list[FileArrived | FileRefused] | None:
+        for fetch in self._current().values():
+            wanted = fetch.wanted
+            is_its = part.hash in {wanted.hash, wanted.index} and message.group_id == wanted.group_id
+            if is_its and message.author == fetch.holder and not fetch.is_complete:
+                if not fetch.take(part, now):
+                    return None
+                return self._finish(fetch, now) if fetch.is_complete else []
+        return None
+
+    def _finish(self, fetch: Fetch, now: Now) -> list[FileArrived | FileRefused]:
+        wanted, holder = fetch.wanted, fetch.holder
+        whole = self._records.complete(wanted)
+        self._fetches = None  # another one may begin
+        if not whole:
+            return [FileRefused(wanted.group_id, wanted.hash, wanted.author)]
+        if wanted.author != self._own and self._is_member(wanted.author, wanted.group_id):
+            body = ContentAcknowledgement(wanted.hash).to_wire()
+            self._queue.queue(wanted.author, MessageType.CONTENT_ACK, wanted.group_id, body, now)  # rule 4
+        assert holder is not None, "it gave the last part"
+        return [FileArrived(wanted.group_id, wanted.hash, wanted.sealed_size, holder)]
+
+    def acknowledge(self, message: Message) -> None:
+        """Note who has a file that this device offers.
+
+        Raises:
+            RemoteError: malformed, or by nobody who is in the file's group.
+        """
+        content = ContentAcknowledgement.from_wire(message.body).hash
+        if not self._is_member(message.author, message.group_id):
+            raise NotAMemberError("a CONTENT_ACK by somebody who is no member of its group")
+        self._records.note_holder(message.group_id, content, message.author)

@@ -1,0 +1,173 @@
+"""One file on its way to this device: whom it is asked of, and how each part of it is verified.
+
+1. The index comes first: it is known by its own hash. Then come the chunks, in order; each is verified by the index,
+   and kept, before anything else is asked for by it. So a fetch goes on where it ended, whoever gives the rest.
+2. One member is asked at a time. One that has not the file, says nothing for `CONTENT_PULL_US`, or gives a chunk that
+   is not of the file, has had its turn: the next one is asked, and after `HOLDERS_TRIED` of them the fetch rests, each
+   time longer. Who has given something is asked once more before its turn ends for silence. It rests as well where the
+   disk has no room.
+3. Parts come in order, as relays keep it. One that does not begin where the one before it ended is dropped: what it
+   brings is asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from covey.core.content.messages import ContentPart, ContentPull
+from covey.core.content.records import ContentRecords, WantedFile
+from covey.core.crypto import blake3_hash, same
+from covey.core.ids import ContentHash, DeviceKey
+from covey.core.now import Now
+from covey.errors import WrongContentError
+from covey.limits.content import CHUNK_BYTES, CONTENT_PULL_BYTES, CONTENT_PULL_US, FETCH_REST_US, HOLDERS_TRIED
+
+_HASH_BYTES = 32
+
+
+class Fetch:
+    """Fetches one file. `taken` chunks are in the records; what has come of the next one is here."""
+
+    def __init__(self, wanted: WantedFile, records: ContentRecords) -> None:
+        self.wanted = wanted
+        self._records = records
+        self._index = records.index(wanted)
+        self._position = records.fetched(wanted) if self._index is not None else 0
+        self._open = bytearray()
+        self._tried: set[DeviceKey] = set()
+        self._turns = 0
+        self._rests_since_us = 0
+        self._rest_us = CONTENT_PULL_US
+        self._gives = False
+        """Whether the holder has given something since it was asked last."""
+        self._waits_until_us = 0
+        self._asked_to = 0
+        """Up to which byte was asked for."""
+        self.holder: DeviceKey | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all chunks are here."""
+        return self._index is not None and self._position == self.wanted.sealed_size
+
+    @property
+    def deadline_us(self) -> int:
+        """When somebody is to be asked, if nothing comes before."""
+        return self._waits_until_us
+
+    def ask(self, candidates: Callable[[], Iterable[DeviceKey]], now: Now) -> ContentPull | None:
+        """Return what is to be asked of `holder` now; None where the answer, or the end of a rest, is waited for."""
+        if now.monotonic_us >= self._waits_until_us:
+            if not self._choose(candidates(), now):
+                return None
+        elif self.holder is None or not self._is_running_low():
+            return None
+        pull = self._next_pull()
+        return pull if pull.size else None
+
+    def asked(self, pull: ContentPull, now: Now) -> None:
+        """Note that the holder was asked."""
+        self._asked_to = pull.position + pull.size
+        self._waits_until_us = now.monotonic_us + CONTENT_PULL_US
+
+    def seen(self, device: DeviceKey, now: Now) -> None:
+        """End a rest, unless it has just begun: who offers the file is there (003.75)."""
+        if (
+            self.holder is None
+            and device == self.wanted.author
+            and now.monotonic_us >= self._rests_since_us + CONTENT_PULL_US
+        ):
+            self._tried.discard(device)
+            self._waits_until_us = 0
+
+    def take(self, part: ContentPart, now: Now) -> bool:
+        """Take what the holder gives; return whether it was of use.
+
+        Raises:
+            WrongContentError: it is not of the file.
+        """
+        if part.content is None:
+            self._end_turn()
+            return True
+        if part.position != self._position + len(self._open) or part.hash != self._wanted_hash or not part.content:
+            return False  # rule 3
+        self._open += part.content
+        self._waits_until_us, self._gives, self._rest_us = now.monotonic_us + CONTENT_PULL_US, True, CONTENT_PULL_US
+        length = self._length_now
+        if len(self._open) < length:
+            return True
+        chunk = bytes(self._open)
+        self._open.clear()
+        if len(chunk) > length or not same(blake3_hash(chunk), self._hash_now):
+            self._end_turn()
+            raise WrongContentError("a part of a file that is not of it")
+        if not self._keep(chunk):
+            self._rest(now)
+        return True
+
+    def _keep(self, chunk: bytes) -> bool:
+        """Keep what was verified; False where the disk has no room for it."""
+        if self._index is None:
+            if not self._records.save_index(self.wanted, chunk):
+                return False
+            self._index, self._asked_to = chunk, 0
+            self._position = self._records.fetched(self.wanted)
+        else:
+            if not self._records.append(self.wanted, self._position, chunk):
+                return False
+            self._position += len(chunk)
+        return True
+
+    def _choose(self, candidates: Iterable[DeviceKey], now: Now) -> bool:
+        """End a holder's turn, and choose the next one; False where the fetch rests (rule 2)."""
+        self._open.clear()
+        self._asked_to = 0
+        if self._gives:
+            self._gives = False
+            return True
+        if self.holder is not None:
+            self._tried.add(self.holder)
+        self._turns += 1
+        self.holder = next((each for each in candidates if each not in self._tried), None)
+        if self.holder is not None and self._turns <= HOLDERS_TRIED:
+            return True
+        if self.holder is None:
+            self._tried.clear()
+        self._rest(now)
+        return False
+
+    def _end_turn(self) -> None:
+        self._gives, self._waits_until_us = False, 0
+
+    def _rest(self, now: Now) -> None:
+        self.holder, self._turns, self._gives = None, 0, False
+        self._rests_since_us, self._waits_until_us = now.monotonic_us, now.monotonic_us + self._rest_us
+        self._rest_us = min(2 * self._rest_us, FETCH_REST_US)
+
+    def _is_running_low(self) -> bool:
+        """Say whether so little is still to come of what was asked for that more may be asked."""
+        return self._asked_to - self._position - len(self._open) <= CONTENT_PULL_BYTES // 2
+
+    def _next_pull(self) -> ContentPull:
+        position = max(self._asked_to, self._position + len(self._open))
+        return ContentPull(self._wanted_hash, position, max(0, min(CONTENT_PULL_BYTES, self._end - position)))
+
+    @property
+    def _wanted_hash(self) -> ContentHash:
+        return self.wanted.index if self._index is None else self.wanted.hash
+
+    @property
+    def _end(self) -> int:
+        chunks = -(-self.wanted.sealed_size // CHUNK_BYTES)
+        return chunks * _HASH_BYTES if self._index is None else self.wanted.sealed_size
+
+    @property
+    def _length_now(self) -> int:
+        return self._end if self._index is None else min(CHUNK_BYTES, self.wanted.sealed_size - self._position)
+
+    @property
+    def _hash_now(self) -> bytes:
+        if self._index is None:
+            return self.wanted.index
+        first = self._position // CHUNK_BYTES * _HASH_BYTES
+        return self._index[first : first + _HASH_BYTES]

@@ -1,0 +1,47 @@
+"""What the exchange of files reads and writes of the durable state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from covey.core.ids import ContentHash, DeviceKey, GroupId
+
+
+@dataclass(frozen=True, slots=True)
+class WantedFile:
+    """A file that this device asks for: `sealed_size` bytes, offered in a group by `author`."""
+
+    hash: ContentHash
+    index: ContentHash
+    sealed_size: int
+    group_id: GroupId
+    author: DeviceKey
+
+
+class ContentRecords(Protocol):
+    """Sealed files, whole and in part. What is not whole counts as not here, but for who fetches it."""
+
+    def wanted(self) -> list[WantedFile]:
+        """Return what is to be fetched, what was asked for first, first."""
+
+    def index(self, wanted: WantedFile) -> bytes | None:
+        """Return the hashes of a file's chunks, verified; None where it is not here yet."""
+
+    def save_index(self, wanted: WantedFile, index: bytes) -> bool:
+        """Keep the hashes of a file's chunks durably; False where the file has no room, or the disk refuses."""
+
+    def fetched(self, wanted: WantedFile) -> int:
+        """Return how many bytes of a file, from its first on, are here and verified: a number of whole chunks."""
+
+    def append(self, wanted: WantedFile, position: int, chunk: bytes) -> bool:
+        """Keep one more chunk durably, at the end of what is here; False where the disk refuses."""
+
+    def complete(self, wanted: WantedFile) -> bool:
+        """Take a file of which all chunks are here for whole; False where it has another hash: then it is deleted."""
+
+    def read(self, group_id: GroupId, content: ContentHash, position: int, size: int) -> bytes | None:
+        """Return bytes of a whole file of a group, or of its index; None where this device does not have it."""
+
+    def note_holder(self, group_id: GroupId, content: ContentHash, device: DeviceKey) -> None:
+        """Note that a member has said it has a file that is here."""

@@ -1,0 +1,112 @@
+"""Files from one device to others, through a real broker: put, get, killed on the way, and every mistake on it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from covey.limits.content import CHUNK_BYTES, MAXIMUM_CONTENT_BYTES
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.broker
+
+_SIZE = 3_000_000
+
+
+@pytest.fixture
+def fleet(new_gateway: Callable[[str], Gateway]) -> list[Gateway]:
+    """Three devices of one group, whose agents run."""
+    devices = [new_gateway(name) for name in ("hub", "shed", "barn")]
+    devices[0].ok("group", "create")
+    devices[0].start("run", "--no-sensors")
+    for each in devices[1:]:
+        devices[0].invite(each)
+        each.start("run", "--no-sensors")
+    wait_until(lambda: all(len(each.json("group", "show")["members"]) == 3 for each in devices), "all know all")
+    return devices
+
+
+@pytest.fixture
+def original(tmp_path: Path) -> Path:
+    path = tmp_path / "model v2.bin"
+    path.write_bytes(random.Random(2).randbytes(_SIZE))
+    return path
+
+
+def _offered(device: Gateway, name: str) -> None:
+    wait_until(lambda: name in device.ok("content", "ls"), f"{name} is offered here")
+
+
+def test_a_file_reaches_who_asks_for_it_and_nobody_else(fleet: list[Gateway], original: Path, tmp_path: Path) -> None:
+    """003.69, 003.71, 003.72, 003.74, 002.17, 002.18, through the command."""
+    hub, shed, barn = fleet
+    put = hub.json("put", str(original))
+    assert (put["name"], put["size"], put["state"], put["pinned"]) == (original.name, _SIZE, "here", True)
+    _offered(shed, original.name)
+    target = tmp_path / "of shed"
+    got = shed.json("get", original.name, "-o", str(target))
+    assert target.read_bytes() == original.read_bytes()
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert got["path"] == str(target)
+    wait_until(lambda: hub.json("content", "show", put["id"][:8])["holders"] == 1, "the author hears of it")
+    assert not [*barn.state.glob("state.content/*")], "nobody asked for it there"
+    assert "1 file of 1 whole" in shed.ok("content", "verify")
+    hub.kill()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    barn.ok("get", put["hash"][:12], "-o", str(folder), "--pin")
+    assert (folder / original.name).read_bytes() == original.read_bytes()
+    assert barn.json("content", "ls")[0]["pinned"]
+
+
+def test_a_fetch_that_is_killed_goes_on_where_it_was(fleet: list[Gateway], tmp_path: Path) -> None:
+    hub, shed, _ = fleet
+    original = tmp_path / "large.bin"
+    original.write_bytes(random.Random(3).randbytes(20_000_000))
+    put = hub.json("put", str(original))
+    _offered(shed, original.name)
+    shed.fails("get", original.name, "--wait", "0s", code=1)
+    part = shed.state / "state.content" / f"{put['hash']}.part"
+    sizes = [0]
+    for _ in range(3):
+        wait_until(lambda: part.exists() and part.stat().st_size > sizes[-1] + CHUNK_BYTES, "something more has come")
+        shed.kill()
+        sizes.append(part.stat().st_size)
+        assert len(shed.json("content", "waiting")) == 1
+        shed.start("run", "--no-sensors")
+    target = tmp_path / "got"
+    shed.ok("get", original.name, "-o", str(target))
+    assert target.read_bytes() == original.read_bytes()
+    assert sizes == sorted(sizes), "nothing was fetched from the beginning"
+    assert shed.json("content", "waiting") == []
+
+
+def test_mistakes_have_one_line_and_a_hint(fleet: list[Gateway], original: Path, tmp_path: Path) -> None:
+    hub, shed, _ = fleet
+    assert "cannot be read" in hub.fails("put", str(tmp_path / "nothing"), code=1)
+    assert "is no file" in hub.fails("put", str(tmp_path), code=1)
+    for name in ("../etc/passwd", "a/b", "", "..", "tab\tname"):
+        assert "names no file" in hub.fails("put", str(original), "--name", name, code=2)
+    huge = tmp_path / "huge"
+    with huge.open("wb") as file:
+        file.truncate(MAXIMUM_CONTENT_BYTES + 1)
+    assert "at most" in hub.fails("put", str(huge), code=1)
+    assert not list(hub.state.glob("state.content/*"))
+    put = hub.json("put", str(original))
+    assert "no file is called" in shed.fails("get", "nothing", code=1)
+    target = tmp_path / "there"
+    target.write_text("mine")
+    assert "is there already" in hub.fails("get", original.name, "-o", str(target), code=1)
+    assert target.read_text() == "mine"
+    hub.ok("get", original.name, "-o", str(target), "--force")
+    assert target.read_bytes() == original.read_bytes()
+    assert "cannot be undone" in hub.fails("content", "drop", put["id"], code=2)
+    hub.ok("content", "drop", put["id"], "--yes")
+    assert hub.json("content", "ls")[0]["state"] == "offered"
+    assert not [*hub.state.glob("state.content/*")]
+    hub.ok("config", "set", "content.maximum_mb", "1")
+    assert "content.maximum_mb" in hub.fails("put", str(original), code=1)

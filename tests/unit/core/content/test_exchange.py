@@ -1,0 +1,390 @@
+"""Files between members, through `Node`: who gives them, part by part, and what a liar, a cut and a full disk cost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.sqlite.content import ContentState
+from covey.core.content.events import FileArrived, FileRefused
+from covey.core.content.messages import ContentPart, ContentPull
+from covey.core.events import EnvelopeDropped
+from covey.core.history.files import ContentReference, FileOffer, bound_to, content_key
+from covey.core.ids import ContentHash, DeviceKey, Incarnation, LinkSeq
+from covey.core.link.link_keys import open_envelope
+from covey.core.wire.envelope import seal
+from covey.core.wire.message import Message, MessageType, read_message, write_message
+from covey.limits.content import (
+    CHUNK_BYTES,
+    CONTENT_PULL_BYTES,
+    CONTENT_PULL_US,
+    FETCH_REST_US,
+    PARTS_SAVED,
+    SERVED_MEMBERS,
+)
+from tests.fleet import Device, carry, found
+
+Make = Callable[..., Device]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    return lambda name: Device(name, tmp_path)
+
+
+class Members:
+    """Members who have settled everything else, the first of whom may offer files."""
+
+    def __init__(self, make: Make, folder: Path, *names: str) -> None:
+        self.all = [make(name) for name in names]
+        self.ann = self.all[0]
+        self.group_id = found(*self.all)
+        self._folder = folder
+        for device in self.all:
+            device.compares_on_contact_only()
+        self.settle()
+
+    def settle(self) -> None:
+        """Carry what there is, and forget what happened."""
+        carry(*self.all)
+        for device in self.all:
+            device.maintain()
+        carry(*self.all)
+        for device in self.all:
+            device.events()
+
+    def put(self, content: bytes, by: Device | None = None) -> FileOffer:
+        """Let a member offer a file."""
+        device = by or self.ann
+        path = self._folder / "original"
+        path.write_bytes(content)
+        manifest = device.node.groups.group(self.group_id)
+        secret = device.store.groups.secret(self.group_id, manifest.epoch_id)
+        assert secret is not None
+        file_id, nonce = device.rng(16), device.rng(24)
+        key, associated = content_key(secret, file_id), bound_to(self.group_id, file_id)
+        reference = device.store.content.files.seal(path, key, nonce, associated, lambda _: None)
+        offer = FileOffer("original", file_id, manifest.epoch_id, reference)
+        with device.store.transaction():
+            device.node.history.write(self.group_id, offer, device.now)
+            device.store.content.put(self.group_id, device.key, reference, device.now.wall_us)
+        return offer
+
+    def want(self, device: Device, reference: ContentReference, author: Device | None = None) -> None:
+        """Let a member ask for a file."""
+        with device.store.transaction():
+            device.store.content.want(self.group_id, (author or self.ann).key, reference, device.now.wall_us)
+        device.node.content.refresh()
+
+    def opened(self, device: Device, offer: FileOffer) -> bytes:
+        """Return what a file holds, as a member opens it."""
+        secret = device.store.groups.secret(self.group_id, offer.epoch_id)
+        assert secret is not None
+        target = self._folder / f"of {device.name}"
+        key, associated = content_key(secret, offer.file_id), bound_to(self.group_id, offer.file_id)
+        device.store.content.files.open_into(offer.content, key, associated, target, replace=True)
+        return target.read_bytes()
+
+    def state(self, device: Device, offer: FileOffer) -> ContentState | None:
+        """Return what has become of a file."""
+        kept = device.store.content.of(offer.content.hash)
+        return None if kept is None else kept.state
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass for all."""
+        for device in self.all:
+            device.wait(seconds)
+
+
+@pytest.fixture
+def members(make: Make, tmp_path: Path) -> Members:
+    return Members(make, tmp_path, "ann", "ben", "cat")
+
+
+def _bytes(size: int) -> bytes:
+    return random.Random(size).randbytes(size)
+
+
+def _said(device: Device, to: Device, members: Members, kind: MessageType, body: bytes) -> None:
+    """Let a member say something of files as no rule would have it."""
+    message = write_message(
+        device.identity, kind, to.key, members.group_id, Incarnation(b"incarnat"), 0, LinkSeq(0), 0, body
+    )
+    to.receive(seal(message, to.identity.noise_public, device.rng(32), device.rng(24)))
+
+
+def _codes(device: Device) -> list[str]:
+    return [each.code for each in device.events() if isinstance(each, EnvelopeDropped)]
+
+
+def _sent(device: Device, members: Members) -> list[Message]:
+    """Return what a member says of files now; nobody hears it."""
+    by_key = {each.key: each for each in members.all}
+    found = []
+    for each in device.sends():
+        to = by_key[each.recipient]
+        message = read_message(open_envelope(each.envelope, to.identity.noise, to.store.link_keys).message)
+        if message.type in {MessageType.CONTENT_PULL, MessageType.CONTENT_PART}:
+            found.append(message)
+    return found
+
+
+def _asked(device: Device, members: Members) -> list[DeviceKey]:
+    return [each.recipient for each in _sent(device, members) if each.type is MessageType.CONTENT_PULL]
+
+
+def _given(device: Device, members: Members) -> list[DeviceKey]:
+    return [each.recipient for each in _sent(device, members) if each.type is MessageType.CONTENT_PART]
+
+
+@pytest.mark.parametrize(
+    "size", [0, 1, CHUNK_BYTES - 16, CHUNK_BYTES - 15, 3 * CHUNK_BYTES, 2 * CONTENT_PULL_BYTES + 5]
+)
+def test_a_member_gets_a_file_whole_and_its_author_learns_of_it(members: Members, size: int) -> None:
+    """002.17, 002.18, 002.20, 002.21, 002.22, 002.23, 002.24, 003.69, 003.71, 003.74."""
+    ann, ben = members.all[:2]
+    content = _bytes(size)
+    offer = members.put(content)
+    members.settle()
+    assert offer.content.sealed_size == size + 16
+    members.want(ben, offer.content)
+    carry(*members.all)
+    assert members.state(ben, offer) is ContentState.HERE
+    assert members.opened(ben, offer) == content
+    assert [each.holder for each in ben.events() if isinstance(each, FileArrived)] == [ann.key]
+    assert ann.store.content.holders(offer.content.hash) == [ben.key]
+
+
+def test_who_has_fetched_a_file_gives_it_to_others(members: Members) -> None:
+    """003.71: any holder serves; who offers it need not be there any more."""
+    _ann, ben, cat = members.all
+    offer = members.put(_bytes(100_000))
+    members.settle()
+    members.want(ben, offer.content)
+    carry(*members.all)
+    members.want(cat, offer.content)
+    carry(ben, cat)  # ann is away
+    assert members.state(cat, offer) is ContentState.WANTED
+    members.wait(CONTENT_PULL_US / 1e6)
+    carry(ben, cat)
+    assert members.state(cat, offer) is ContentState.HERE
+    assert members.opened(cat, offer) == _bytes(100_000)
+
+
+def test_who_has_no_file_says_so_and_the_next_one_is_asked_at_once(members: Members) -> None:
+    _ann, ben, cat = members.all
+    offer = members.put(_bytes(1_000))
+    members.settle()
+    members.want(cat, offer.content)
+    carry(*members.all)
+    members.want(ben, offer.content, author=cat)
+    with cat.store.transaction():
+        cat.store.content.drop(offer.content.hash)
+    carry(*members.all)
+    assert members.state(ben, offer) is ContentState.HERE
+
+
+def test_a_restart_goes_on_where_it_was(members: Members) -> None:
+    ann, ben = members.all[:2]
+    offer = members.put(_bytes(5 * CHUNK_BYTES))
+    members.settle()
+    members.want(ben, offer.content)
+    for _ in range(3):  # index, and a first portion of which half is lost
+        for each in [*ben.sends()]:
+            ann.receive(each.envelope)
+        for each in [*ann.sends()][:3]:
+            ben.receive(each.envelope)
+    come = ben.store.content.come(offer.content.hash)
+    assert 0 < come < offer.content.sealed_size
+    ben.restart()
+    pulls = [ContentPull.from_wire(each.body) for each in _sent(ben, members)]
+    assert [each.position for each in pulls] == [come]
+
+
+def test_a_torn_end_is_fetched_anew(members: Members) -> None:
+    """What a power cut leaves of a chunk is cut off: at most one chunk comes twice."""
+    ann, ben = members.all[:2]
+    offer = members.put(_bytes(3 * CHUNK_BYTES))
+    members.settle()
+    members.want(ben, offer.content)
+    for _ in range(2):
+        for each in [*ben.sends()]:
+            ann.receive(each.envelope)
+        for each in [*ann.sends()][:2]:
+            ben.receive(each.envelope)
+    part = next(ben.path.parent.glob("ben.content/*.part"))
+    whole_chunks = part.stat().st_size
+    assert whole_chunks
+    with part.open("ab") as torn:
+        torn.write(bytes(1_000))
+    ben.restart()
+    carry(*members.all)
+    assert members.state(ben, offer) is ContentState.HERE
+    assert members.opened(ben, offer) == _bytes(3 * CHUNK_BYTES)
+
+
+def test_a_liar_has_one_turn(members: Members) -> None:
+    """003.72, 003.74: a wrong part is not kept, and another member is asked."""
+    ann, ben, cat = members.all
+    offer = members.put(_bytes(1_000))
+    members.settle()
+    members.want(ben, offer.content)
+    ben.sends()  # asks ann
+    lie = ContentPart(offer.content.index, 0, bytes(32)).to_wire()
+    _said(ann, ben, members, MessageType.CONTENT_PART, lie)
+    assert _codes(ben) == ["wrong_content"]
+    assert _asked(ben, members) == [cat.key]
+    assert not list(ben.path.parent.glob("ben.content/*"))
+
+
+def _asked_in_vain(device: Device, members: Members) -> None:
+    """Let a member ask all others, none of whom hears it."""
+    device.wait(CONTENT_PULL_US / 1e6)
+    while _asked(device, members):
+        device.wait(CONTENT_PULL_US / 1e6)
+
+
+def test_what_nobody_asked_for_is_dropped(members: Members) -> None:
+    ann, ben, cat = members.all
+    offer = members.put(_bytes(1_000))
+    members.settle()
+    members.want(ben, offer.content)
+    ben.sends()
+    index = ann.store.content.read(members.group_id, offer.content.index, 0, 32)
+    assert index is not None
+    for author, part in (
+        (cat, ContentPart(offer.content.index, 0, index)),  # nobody asked cat
+        (ann, ContentPart(offer.content.hash, 0, b"early")),
+        (ann, ContentPart(offer.content.index, 7, index)),
+        (ann, ContentPart(ContentHash(bytes(32)), 0, b"of something else")),
+        (ann, ContentPart(offer.content.index, 0, b"")),
+    ):
+        _said(author, ben, members, MessageType.CONTENT_PART, part.to_wire())
+    assert ben.node.content.next_deadline() == ben.now.monotonic_us + CONTENT_PULL_US, "the holder's turn goes on"
+    for _ in range(2):  # cat is asked, then nobody, and then ann
+        members.wait(CONTENT_PULL_US / 1e6)
+        carry(*members.all)
+    assert members.state(ben, offer) is ContentState.HERE
+
+
+def test_a_file_that_is_not_what_its_author_says_is_deleted(members: Members) -> None:
+    """003.74. Each part agrees with the index, and the index is not that of the file."""
+    ann, ben = members.all[:2]
+    real = members.put(_bytes(100_000))
+    other = members.put(_bytes(100_001))
+    members.settle()
+    false = ContentReference(ContentHash(bytes(31) + b"1"), real.content.index, real.content.nonce, real.content.size)
+    sealed = ann.store.content.read(members.group_id, real.content.hash, 0, real.content.sealed_size)
+    index = ann.store.content.read(members.group_id, real.content.index, 0, real.content.index_size)
+    assert sealed is not None
+    assert index is not None
+    members.want(ben, false)
+    ben.sends()
+    _said(ann, ben, members, MessageType.CONTENT_PART, ContentPart(false.index, 0, index).to_wire())
+    ben.sends()
+    for at in range(0, len(sealed), CHUNK_BYTES):
+        part = ContentPart(false.hash, at, sealed[at : at + CHUNK_BYTES])
+        _said(ann, ben, members, MessageType.CONTENT_PART, part.to_wire())
+    assert [type(each) for each in ben.events()] == [FileRefused]
+    kept = ben.store.content.of(false.hash)
+    assert kept is not None
+    assert kept.state is ContentState.REFUSED
+    assert not list(ben.path.parent.glob("ben.content/*"))
+    assert _sent(ben, members) == [], "it is not asked for again"
+    members.want(ben, other.content)
+    carry(*members.all)
+    assert members.state(ben, other) is ContentState.HERE, "the next one is none the worse"
+
+
+def test_nobody_who_is_no_member_is_given_anything(members: Members, make: Make) -> None:
+    """003.72: the membership is checked before anything is served, and once more with each part."""
+    ann, _ben, cat = members.all
+    offer = members.put(_bytes(4 * CHUNK_BYTES))
+    members.settle()
+    stranger = make("stranger")
+    pull = ContentPull(offer.content.index, 0, 32).to_wire()
+    _said(stranger, ann, members, MessageType.CONTENT_PULL, pull)
+    assert _codes(ann) == ["not_a_member"]
+    members.want(cat, offer.content)
+    for each in cat.sends():
+        ann.receive(each.envelope)
+    with ann.store.transaction():
+        ann.node.actions.change(members.group_id, lambda draft, epoch_id: draft.removing(cat.key, epoch_id), ann.now)
+    assert cat.key not in _given(ann, members)
+
+
+def test_what_a_member_is_owed_is_bounded(members: Members) -> None:
+    ann, ben, cat = members.all
+    offer = members.put(_bytes(20 * CONTENT_PULL_BYTES))
+    members.settle()
+    for number in range(6):
+        body = ContentPull(offer.content.hash, number * CONTENT_PULL_BYTES, CONTENT_PULL_BYTES).to_wire()
+        _said(ben, ann, members, MessageType.CONTENT_PULL, body)
+    assert _codes(ann) == ["rate", "rate"]
+    members.want(cat, offer.content)
+    for each in cat.sends():
+        ann.receive(each.envelope)
+    first = _given(ann, members)
+    assert set(first) == {ben.key, cat.key}, "members take turns"
+    given = len(first)
+    while more := _given(ann, members):
+        given += len(more)
+    assert given <= PARTS_SAVED + 2
+
+
+def test_so_many_members_are_served_at_once(make: Make, tmp_path: Path) -> None:
+    assert SERVED_MEMBERS >= 64
+    members = Members(make, tmp_path, "ann", "ben")
+    ann, ben = members.all
+    body = ContentPull(ContentHash(bytes(32)), 0, 1).to_wire()
+    _said(ben, ann, members, MessageType.CONTENT_PULL, body)
+    (answer,) = _sent(ann, members)
+    assert ContentPart.from_wire(answer.body).content is None, "it says that it has no such file"
+    assert _sent(ann, members) == []
+
+
+def test_who_is_heard_is_asked_again_and_others_later(members: Members) -> None:
+    """003.75: what waits is asked for again when who offers it is heard."""
+    ann, ben, _cat = members.all
+    offer = members.put(_bytes(1_000))
+    members.settle()
+    members.want(ben, offer.content)
+    for _ in range(8):
+        _asked_in_vain(ben, members)
+    deadline = ben.node.content.next_deadline()
+    assert deadline is not None
+    assert deadline > ben.now.monotonic_us + FETCH_REST_US // 2, "rests grow"
+    ben.wait(CONTENT_PULL_US / 1e6)
+    ann.blob(members.group_id, b"ann is back")
+    carry(ann, ben)
+    assert members.state(ben, offer) is ContentState.HERE
+
+
+def test_a_relay_with_a_small_bound_carries_small_parts(members: Members) -> None:
+    ann, ben = members.all[:2]
+    offer = members.put(_bytes(3 * CHUNK_BYTES))
+    members.settle()
+    ann.node.state.carriage.maximum_payload = 10_000
+    members.want(ben, offer.content)
+    largest = 0
+    while sent := [*ben.sends(), *ann.sends()]:
+        largest = max(largest, *(len(each.envelope) for each in sent))
+        for each in sent:
+            (ann if each.recipient == ann.key else ben).receive(each.envelope)
+    assert largest <= 10_000
+    assert members.opened(ben, offer) == _bytes(3 * CHUNK_BYTES)
+
+
+def test_a_group_that_is_left_takes_its_files_along(members: Members) -> None:
+    ben = members.all[1]
+    offer = members.put(_bytes(1_000))
+    members.settle()
+    members.want(ben, offer.content)
+    carry(*members.all)
+    with ben.store.transaction():
+        ben.store.groups.erase_content(members.group_id)
+    assert ben.store.content.all() == []
+    assert not list(ben.path.parent.glob("ben.content/*"))

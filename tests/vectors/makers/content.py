@@ -1,0 +1,112 @@
+"""content.json: files sealed with fixed keys, their offers, and what members say of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from covey.core.content.messages import ContentAcknowledgement, ContentPart, ContentPull
+from covey.core.crypto import aead_seal, blake3_hash
+from covey.core.group.manifest import secret_id
+from covey.core.history.files import ContentReference, FileOffer, bound_to, content_key
+from covey.core.ids import ContentHash
+from covey.limits.content import CHUNK_BYTES, CONTENT_PULL_BYTES, MAXIMUM_CONTENT_BYTES
+from tests.vectors.makers.cast import GROUP_ID, cbor, seeded
+
+_SECRET = seeded("epoch")
+_FILE_ID, _NONCE = seeded("file", 16), seeded("file nonce", 24)
+
+
+def _sealed(plain: bytes) -> bytes:
+    return aead_seal(plain, bound_to(GROUP_ID, _FILE_ID), _NONCE, content_key(_SECRET, _FILE_ID))
+
+
+def _file(name: str, start: bytes, zeros: int) -> dict[str, Any]:
+    """Return a file of some bytes, then zeros."""
+    sealed = _sealed(start + bytes(zeros))
+    index = b"".join(blake3_hash(sealed[at : at + CHUNK_BYTES]) for at in range(0, len(sealed), CHUNK_BYTES))
+    reference = ContentReference(
+        ContentHash(blake3_hash(sealed)), ContentHash(blake3_hash(index)), _NONCE, len(start) + zeros
+    )
+    offer = FileOffer("model v2.bin", _FILE_ID, secret_id(_SECRET), reference)
+    return {
+        "name": name,
+        "plain": start.hex(),
+        "plain_repeat": ["00", zeros],
+        "sealed_start": sealed[:32].hex(),
+        "sealed_end": sealed[-16:].hex(),
+        "sealed_size": len(sealed),
+        "hash": reference.hash.hex(),
+        "index": index.hex(),
+        "index_hash": reference.index.hex(),
+        "offer": offer.to_wire().hex(),
+    }
+
+
+def _offer(**changed: object) -> bytes:
+    fields: dict[str, object] = {
+        "name": "fw.bin",
+        "file_id": _FILE_ID,
+        "epoch_id": secret_id(_SECRET),
+        "hash": seeded("hash"),
+        "index": seeded("index"),
+        "nonce": _NONCE,
+        "size": 1,
+    }
+    fields.update(changed)
+    return cbor([*list(fields.values())[:3], list(fields.values())[3:]])
+
+
+_OFFERS: list[tuple[str, bytes, str | None]] = [
+    ("one", _offer(), None),
+    ("of nothing", _offer(size=0), None),
+    ("of the largest size", _offer(size=MAXIMUM_CONTENT_BYTES), None),
+    ("too large", _offer(size=MAXIMUM_CONTENT_BYTES + 1), "malformed"),
+    ("a longest name", _offer(name="n" * 255), None),
+    ("a name that is too long", _offer(name="n" * 256), "limit"),
+    *(
+        (f"the name {name!r}", _offer(name=name), "malformed")
+        for name in ("", ".", "..", "a/b", "a\\b", "a\nb", " a", "a ", "c:", 'a"b', "\u202egnp.exe")
+    ),
+    ("a file id too short", _offer(file_id=bytes(15)), "malformed"),
+    ("a nonce too short", _offer(nonce=bytes(23)), "malformed"),
+    ("a hash too long", _offer(hash=bytes(33)), "malformed"),
+    ("a field more", cbor(["fw.bin", _FILE_ID, bytes(32), [bytes(32), bytes(32), _NONCE, 1], 1]), "malformed"),
+]
+
+_HASH = ContentHash(seeded("hash"))
+_BODIES: list[tuple[str, str, bytes, str | None]] = [
+    ("pull", "one", ContentPull(_HASH, 65_536, CONTENT_PULL_BYTES).to_wire(), None),
+    ("pull", "of nothing", ContentPull(_HASH, 0, 0).to_wire(), "malformed"),
+    ("pull", "of too much", ContentPull(_HASH, 0, CONTENT_PULL_BYTES + 1).to_wire(), "malformed"),
+    ("pull", "beyond the largest file", ContentPull(_HASH, MAXIMUM_CONTENT_BYTES + 17, 1).to_wire(), "malformed"),
+    ("part", "one", ContentPart(_HASH, 0, b"part").to_wire(), None),
+    ("part", "that is not there", ContentPart(_HASH, 0, None).to_wire(), None),
+    ("part", "without content", cbor([_HASH, 0]), "malformed"),
+    ("acknowledgement", "one", ContentAcknowledgement(_HASH).to_wire(), None),
+    ("acknowledgement", "of no hash", cbor([bytes(31)]), "malformed"),
+]
+
+
+def make() -> dict[str, Any]:
+    """Return the file."""
+    return {
+        "what": "`files` are sealed for a group with the epoch's secret, the file's id and the nonce given; `offers` "
+        "are bodies of operations of the kind file, `bodies` of messages.",
+        "group_id": GROUP_ID.hex(),
+        "epoch_secret": _SECRET.hex(),
+        "file_id": _FILE_ID.hex(),
+        "nonce": _NONCE.hex(),
+        "key": content_key(_SECRET, _FILE_ID).hex(),
+        "files": [
+            _file("empty", b"", 0),
+            _file("a few bytes", b"hello", 0),
+            _file("a chunk with its tag", b"", CHUNK_BYTES - 16),
+            _file("a byte more", b"", CHUNK_BYTES - 15),
+            _file("three chunks", b"begin", 2 * CHUNK_BYTES),
+        ],
+        "offers": [{"name": name, "body": body.hex(), "code": code} for name, body, code in _OFFERS],
+        "bodies": [
+            {"name": f"{kind}: {name}", "kind": kind, "body": body.hex(), "code": code}
+            for kind, name, body, code in _BODIES
+        ],
+    }
