@@ -45,6 +45,7 @@ _UNITS = (
     "covey.service",
     "covey-collector.service",
     "covey-alert.service",
+    "covey-door.service",
     "covey-relay.service",
     "covey-action.socket",
     "covey-action@.service",

@@ -257,6 +257,20 @@ class AlertTargetError(TransientError):
     code = "alert_target"
 
 
+class DoorError(TransientError):
+    """A receiver of readings has not taken a batch.
+
+    `refused`: as nothing that it ever takes. `retry_after_s`: how long it asks to be left alone, in seconds.
+    """
+
+    code = "door"
+
+    def __init__(self, message: str, *, hint: str = "", refused: bool = False, retry_after_s: float = 0.0) -> None:
+        super().__init__(message, hint=hint)
+        self.refused = refused
+        self.retry_after_s = retry_after_s
+
+
 class AgentUnreachableError(TransientError):
     """No agent answers on its socket, or this user may not ask it."""
 

@@ -18,7 +18,7 @@ from tests.waiting import GUARD_S, wait_until
 
 UNITS = Path(__file__).parents[2] / "agent/systemd"
 AGENTS = ("covey.service", "covey-collector.service")
-ALL = (*AGENTS, "covey-alert.service", "covey-relay.service", "covey-ingest.service")
+ALL = (*AGENTS, "covey-alert.service", "covey-door.service", "covey-relay.service", "covey-ingest.service")
 ACTION = "covey-action@.service"
 
 

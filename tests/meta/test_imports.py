@@ -130,6 +130,7 @@ _SOLE_IMPORTERS = {
         "covey.adapters.sqlite.completion_rows",
         "covey.adapters.sqlite.store",
         "covey.adapters.sqlite.database",
+        "covey.adapters.sqlite.door_file",
         "covey.adapters.sqlite.migrations",
         "covey.adapters.sqlite.inspection",
         "covey.adapters.sqlite.progress",

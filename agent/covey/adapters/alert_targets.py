@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 import signal
@@ -23,9 +22,10 @@ from email.utils import format_datetime
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, unquote
 
 from covey.adapters.keys.key_file import read_secret
+from covey.adapters.web_address import is_this_machine, web_address
 from covey.errors import AlertTargetError, ConfigurationError
 from covey.limits.alerts import ALERT_SEND_SECONDS
 
@@ -57,8 +57,8 @@ def alert_targets(config: AlertsConfig, folder: Path) -> Mapping[str, AlertTarge
 
 
 def _webhook(config: AlertsConfig, folder: Path) -> AlertTarget:
-    url = _url(config.webhook, "alerts.webhook", {"http": 80, "https": 443})
-    if config.webhook_token_file and url.scheme == "http" and not _is_this_machine(url):
+    url = web_address(config.webhook, "alerts.webhook", {"http": 80, "https": 443})
+    if config.webhook_token_file and url.scheme == "http" and not is_this_machine(url):
         raise ConfigurationError("alerts.webhook_token_file: a token goes by https:// alone")
     path = f"{url.path or '/'}{f'?{url.query}' if url.query else ''}"
 
@@ -94,7 +94,7 @@ def _connection(url: SplitResult) -> HTTPConnection:
 
 def _mail(config: AlertsConfig, folder: Path) -> AlertTarget:
     ports = {"smtp": 25, "smtps": 465}
-    url = _url(config.mail_server, "alerts.mail_server", ports)
+    url = web_address(config.mail_server, "alerts.mail_server", ports)
     if url.username and not config.mail_password_file:
         raise ConfigurationError("alerts.mail_server names a user, and alerts.mail_password_file is empty")
     sender = config.mail_from or config.mail_to[0]
@@ -109,7 +109,7 @@ def _mail(config: AlertsConfig, folder: Path) -> AlertTarget:
                 if url.scheme == "smtp"
                 else smtplib.SMTP_SSL(url.hostname, port, timeout=ALERT_SEND_SECONDS, context=context)
             ) as server:
-                if url.scheme == "smtp" and (url.username or not _is_this_machine(url)):
+                if url.scheme == "smtp" and (url.username or not is_this_machine(url)):
                     server.starttls(context=context)
                 if url.username:
                     server.login(unquote(url.username), _secret(folder, config.mail_password_file))
@@ -165,25 +165,6 @@ def _program(argv: tuple[str, ...]) -> AlertTarget:
 def _as_json(message: AlertMessage) -> bytes:
     document: dict[str, Any] = asdict(message)
     return json.dumps(document, ensure_ascii=False).encode()
-
-
-def _url(text: str, name: str, ports: Mapping[str, int]) -> SplitResult:
-    try:
-        url = urlsplit(text)
-        if url.scheme in ports and url.hostname and url.port != 0 and url.password is None and text.isprintable():
-            return url
-    except ValueError:
-        pass
-    raise ConfigurationError(
-        f"{name} is no address of {' or '.join(f'{each}://' for each in ports)}, without a password"
-    )
-
-
-def _is_this_machine(url: SplitResult) -> bool:
-    try:
-        return url.hostname == "localhost" or ipaddress.ip_address(url.hostname or "").is_loopback
-    except ValueError:
-        return False
 
 
 def _secret(folder: Path, name: str) -> str:

@@ -8,6 +8,7 @@ relay-ca.pem     whom to trust at the broker, where an inviter told
 relays/          credentials for further brokers  ordered.json     what operators have set, mode 0600
 broker/          a relay of this device's own, which `covey relay serve` runs
 alerts.json      what was told of the fleet, and what of it waits, mode 0600
+doors.sqlite     how far each door has sent readings on, mode 0600
 state.sqlite-…   its log, lock, marks, reserved    state.sqlite.damaged-…  what a damaged one was saved from
 """
 
@@ -40,6 +41,7 @@ from covey.config.file import (
     Configuration,
     changed_text,
     config_text,
+    door_tables,
     read_configuration,
     read_text,
     sensor_tables,
@@ -51,6 +53,7 @@ from covey.limits.settings import MAXIMUM_ORDERED_BYTES
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.state_file import Report
+    from covey.config.doors import DoorEntry
     from covey.config.sensors import SensorEntry
 
 MACHINE_CONFIG = Path("/etc/covey")
@@ -221,6 +224,19 @@ class StateFolder:
             check_owned_file(path)
         return read_sensors((str(path), table) for path, table in found)
 
+    def doors(self) -> tuple[DoorEntry, ...]:
+        """Read and check the doors that the configuration names.
+
+        Raises:
+            ConfigurationError: see `read_doors`.
+        """
+        found = [(str(path), each) for path in self.config_files() for each in door_tables(read_text(path), str(path))]
+        if not found:
+            return ()
+        from covey.config.doors import read_doors
+
+        return read_doors(found)
+
     def ordered(self) -> str:
         """Return the layer of what operators have set, as it was written; empty where there is none to be read."""
         try:
@@ -319,6 +335,10 @@ class StateFolder:
     def lock_alerts(self) -> int | None:
         """Take the lock of the one process that sends alerts; None where another one holds it."""
         return self._lock("alerts.lock")
+
+    def lock_doors(self) -> int | None:
+        """Take the lock of the one process that sends readings on; None where another one holds it."""
+        return self._lock("doors.lock")
 
     def agent_runs(self) -> bool:
         """Say whether an agent runs, or wants to."""

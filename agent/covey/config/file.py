@@ -4,7 +4,7 @@
    set (`ordered.py`), the environment.
 2. A section of the environment's names is ours as soon as its prefix is: `COVEY_RELAY_URLL` is a mistake, not somebody
    else's variable.
-3. `[[sensor]]` is no setting: `sensors.py` reads what stands there.
+3. `[[sensor]]` and `[[door]]` are no settings: `sensors.py` and `doors.py` read what stands there.
 4. A file that is changed keeps its comments, and everything else that somebody wrote into it.
 """
 
@@ -21,7 +21,7 @@ from covey.config.schema import SECTIONS, Config, Value
 from covey.config.settings import Setting, nearest, setting, settings, toml_value
 from covey.errors import ConfigurationError
 
-SENSORS = "sensor"
+SENSORS, DOORS = "sensor", "door"
 """The tables of a file that are none of settings."""
 
 ORDERED_BY = "set by "
@@ -87,15 +87,15 @@ def parse(text: str, where: str) -> dict[str, Value]:
     """
     values: dict[str, Value] = {}
     for name, value in _content(text, where).items():
-        if name == SENSORS and isinstance(value, list):
+        if name in {SENSORS, DOORS} and isinstance(value, list):
             continue
         if name in SECTIONS and not isinstance(value, dict):
             raise ConfigurationError(f"{where}: [{name}] must be a section")
         if isinstance(value, dict) and name not in SECTIONS:
             near = nearest(name, SECTIONS, 1)
             hint = f"did you mean '[{near[0]}]'?" if near else f"known: {', '.join(SECTIONS)}"
-            if name == SENSORS and "kind" in value:
-                hint = "each sensor is a table of its own: [[sensor]]"
+            if name in {SENSORS, DOORS} and "kind" in value:
+                hint = f"each {name} is a table of its own: [[{name}]]"
             raise ConfigurationError(f"{where}: [{name}] is not a section", hint=hint)
         for key, inner in (
             {f"{name}.{inner}": value[inner] for inner in value} if isinstance(value, dict) else {name: value}
@@ -113,6 +113,18 @@ def sensor_tables(text: str, where: str) -> list[dict[str, Any]]:
     found = _content(text, where).get(SENSORS, [])
     if not (isinstance(found, list) and all(isinstance(each, dict) for each in found)):
         raise ConfigurationError(f"{where}: sensors are tables, [[sensor]]", hint="docs/sensors.md has examples")
+    return found
+
+
+def door_tables(text: str, where: str) -> list[dict[str, Any]]:
+    """Return the tables `[[door]]` of a file, unread.
+
+    Raises:
+        ConfigurationError: not TOML, or something else of that name.
+    """
+    found = _content(text, where).get(DOORS, [])
+    if not (isinstance(found, list) and all(isinstance(each, dict) for each in found)):
+        raise ConfigurationError(f"{where}: doors are tables, [[door]]", hint="docs/operations.md has examples")
     return found
 
 

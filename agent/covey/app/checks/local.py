@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.checks.actions import actions
 from covey.app.checks.attempts import attempts
+from covey.app.checks.doors import doors
 from covey.app.checks.duplicate import duplicate
 from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
 from covey.app.checks.online import acl, credential, relay
@@ -406,6 +407,7 @@ CHECKS = (
     Check(boards, _STORE),
     Check(served_relay, frozenset({"configuration", "identity"})),
     Check(sensors, _STORE),
+    Check(doors, _STATE),
     Check(duplicate, _STORE),
     Check(relay, frozenset({"configuration"}), online=True),
     Check(credential, _STORE | {"relay", "secrets"}, online=True),

@@ -1,0 +1,86 @@
+"""`covey door`: readings sent on from the collector's vault."""
+
+from __future__ import annotations
+
+import argparse
+
+from covey.app.documents import to_json
+from covey.app.operations import doors
+from covey.app.wording import count
+from covey.cli.device_options import state_folder
+from covey.cli.grammar import Parser, json_option
+from covey.cli.quantities import date_text
+from covey.cli.terminal import print_json, print_table
+from covey.core.ids import printable
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions(default="list")
+    listing = actions.add("list", _list, "list the doors that the configuration names", also=["ls"])
+    status = actions.add("status", _status, "say how each door is: what it has sent, what it has passed over, and why")
+    trial = actions.add("test", _test, "send a test reading to each door, or to one", examples=("covey door test",))
+    trial.add_argument("name", nargs="?", metavar="NAME", help="the door, by its name")
+    actions.add("run", _run, "send on what lands, until it is ended")
+    for action in (listing, status, trial):
+        json_option(action)
+
+
+def _list(options: argparse.Namespace) -> None:
+    found = doors.listed_doors(state_folder(options))
+    if options.json:
+        print_json([to_json(each) for each in found])
+    elif found:
+        print_table(("door", "kind", "to"), [(each.name, each.kind, printable(each.url)) for each in found])
+    else:
+        print("the configuration names no door")
+
+
+def _status(options: argparse.Namespace) -> None:
+    found = doors.door_statuses(state_folder(options))
+    if options.json:
+        print_json([to_json(each) for each in found])
+        return
+    if not found:
+        print("the configuration names no door")
+        return
+    rows = [
+        (
+            each.name,
+            f"{each.messages} ({count(each.readings, 'reading')})",
+            date_text(each.taken_at_us) if each.taken_at_us else "never",
+            each.behind,
+            each.gaps,
+            _state(each),
+        )
+        for each in found
+    ]
+    print_table(("door", "messages sent", "the last", "segments to go", "passed over", "state"), rows)
+    for each in found:
+        for gap in each.passed:
+            where = f"segments {gap.first}-{gap.last}" if gap.first != gap.last else f"segment {gap.first}"
+            when = date_text(gap.noted_at_us)
+            print(f"{each.name}: passed over: {where} of node {gap.node[:8]}, {printable(gap.reason)}, {when}")
+
+
+def _state(door: doors.DoorStatus) -> str:
+    if not door.runs:
+        return "nobody runs it: covey door run"
+    if door.attempts:
+        since = f" since {date_text(door.failing_since_us)}" if door.failing_since_us else ""
+        return f"{printable(door.error)}, {count(door.attempts, 'try', 'tries')}{since}"
+    return "open" if door.begun_at_us else "not begun"
+
+
+def _test(options: argparse.Namespace) -> int:
+    found = doors.try_doors(state_folder(options), options.name)
+    if options.json:
+        print_json([to_json(each) for each in found])
+    else:
+        for each in found:
+            print(f"{each.door}: {printable(each.error) or 'taken'}")
+    return 1 if any(each.error for each in found) else 0
+
+
+def _run(options: argparse.Namespace) -> None:
+    doors.run_doors(state_folder(options), lambda line: print(line, flush=True))

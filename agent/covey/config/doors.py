@@ -1,0 +1,105 @@
+"""Doors as their owner writes them, `[[door]]` in any file of the configuration: where readings are sent on to.
+
+[[door]]
+name = "my-cloud"        # what its place in the vault is kept under
+kind = "webhook"
+url = "https://example.org/readings"
+
+1. What else an entry says depends on its kind: the dataclasses below are the schema.
+2. No operator sets these: an entry says whom readings are shown, and names a file with a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from covey.config.tables import option, table_of
+from covey.errors import ConfigurationError
+from covey.limits.doors import MAXIMUM_DOORS
+
+_HINT = "docs/operations.md has an example of each kind: Send readings on"
+_NAME = re.compile(r"[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What every door has."""
+
+    start: str = option(
+        "new", "what it begins with: what lands from now on, or all of the vault", "all", choices=("new", "all")
+    )
+    backlog_seconds: float = option(
+        300.0, "age from which a reading that goes out is marked as backlog", 60.0, "s", 1, 31_536_000
+    )
+    interval_seconds: float = option(2.0, "time between two looks for what has landed", 30.0, "s", 0.1, 3_600)
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """Batches as JSON, posted to a URL."""
+
+    url: str = option("", "where batches are posted to", "https://example.org/readings", "", None, 2_048)
+    token_file: str = option(
+        "", "file with a bearer token, mode 0600; relative to the state folder; empty: none", "/etc/covey/cloud.token"
+    )
+    secret_file: str = option(
+        "",
+        "file with the secret that batches are signed with, mode 0600; empty: they are not",
+        "/etc/covey/cloud.secret",
+    )
+    ca_file: str = option("", "certificates to trust; empty: the system's", "/etc/covey/cloud-ca.pem")
+
+
+Options = Webhook
+
+
+@dataclass(frozen=True, slots=True)
+class DoorEntry:
+    """One door as configured."""
+
+    name: str
+    kind: str
+    common: Common
+    options: Options
+
+
+KINDS: dict[str, type] = {"webhook": Webhook}
+"""What each kind's keys are."""
+
+
+def read_doors(tables: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[DoorEntry, ...]:
+    """Read entries, each with where it stands.
+
+    Raises:
+        ConfigurationError: an unknown or missing key, a value that is none of its, or a name that is taken.
+    """
+    found: dict[str, DoorEntry] = {}
+    for where, table in tables:
+        entry = _entry(table, where)
+        if entry.name in found:
+            raise ConfigurationError(f"{where}: there are two doors named {entry.name}", hint="give each its own")
+        found[entry.name] = entry
+    if len(found) > MAXIMUM_DOORS:
+        raise ConfigurationError(f"there are more than {MAXIMUM_DOORS} doors", hint="let a receiver pass readings on")
+    return tuple(found.values())
+
+
+def _entry(table: Mapping[str, Any], where: str) -> DoorEntry:
+    name, kind = table.get("name"), table.get("kind")
+    if not (isinstance(name, str) and _NAME.fullmatch(name)):
+        raise ConfigurationError(
+            f"{where}: [[door]]: name must be at most 32 small letters and digits, with _ and - between them",
+            hint=_HINT,
+        )
+    where = f"{where}: door {name}"
+    if not (isinstance(kind, str) and kind in KINDS):
+        raise ConfigurationError(f"{where}: kind must be one of {', '.join(KINDS)}", hint=_HINT)
+    about_all = {key: value for key, value in table.items() if key in Common.__dataclass_fields__}
+    own = {key: value for key, value in table.items() if key not in {"name", "kind", *about_all}}
+    options = table_of(KINDS[kind], own, where)
+    if not options.url:
+        raise ConfigurationError(f"{where}: url is missing", hint=_HINT)
+    return DoorEntry(name, kind, table_of(Common, about_all, where), options)

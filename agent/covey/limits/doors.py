@@ -1,0 +1,42 @@
+"""Bounds of doors, all of them this machine's own."""
+
+from __future__ import annotations
+
+MAXIMUM_DOORS = 8
+"""Each has a thread, and an opened segment in memory while it has much to send."""
+
+DOOR_BATCH_MESSAGES = 500
+"""Messages in one batch, as many as a fleet sends in some seconds."""
+
+DOOR_BATCH_READINGS = 5_000
+"""Readings in one batch, some 250 kB of JSON; a message that has more goes alone."""
+
+DOOR_BATCH_SEGMENTS = 64
+"""Segments that one batch is gathered from, so that a quiet fleet's backlog is not sent a segment at a time."""
+
+DOOR_SURVEY_SECONDS = 60.0
+"""Time between two looks at who is in the fleet, what it is called, and which nodes a vault has."""
+
+DOOR_SEND_SECONDS = 20.0
+"""Time that a receiver has for each answer."""
+
+DOOR_RETRY_SECONDS = 2.0
+"""Time before a batch that was not taken is sent again; doubled each time."""
+
+DOOR_RETRY_MAXIMUM_SECONDS = 300.0
+"""Longest time before a batch is sent again, whatever the receiver asks for."""
+
+DOOR_REFUSALS = 5
+"""Times that a receiver may refuse one message as nothing that it takes, before the message is passed over."""
+
+DOOR_PATIENCE_US = 600_000_000
+"""How long a part of the vault that cannot be read is waited for, before it is passed over."""
+
+DOOR_LOSSES_KEPT = 100
+"""Records of what a door has passed over; the oldest go first, and all are counted."""
+
+DOOR_STANDS_SECONDS = 600
+"""How long a door's receiver has taken nothing when `covey check` calls that an error."""
+
+MAXIMUM_DOOR_SECRET_BYTES = 4_096
+"""A token, password or shared secret in its file."""

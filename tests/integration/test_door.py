@@ -1,0 +1,80 @@
+"""`covey door`: readings go on to a real web server from a real vault, through kills, as a person sees it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.collected_fleet import CollectedFleet
+from tests.receiver import Receiver, receiver
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.processes
+
+
+def _fleet(folder: Path, web: Receiver) -> CollectedFleet:
+    fleet = CollectedFleet(folder, 30, rounds=20)
+    path = fleet.hub.state / "config.toml"
+    path.write_text(
+        f'{path.read_text()}\n[[door]]\nname = "cloud"\nkind = "webhook"\nurl = "{web.url}"\n'
+        'start = "all"\ninterval_seconds = 0.1\ntoken_file = "cloud.token"\n'
+    )
+    token = fleet.hub.state / "cloud.token"
+    token.write_text("tk_s3cret\n")
+    token.chmod(0o600)
+    return fleet
+
+
+def test_everything_comes_at_least_once_through_kills_and_once_by_its_id(tmp_path: Path) -> None:
+    with receiver() as web:
+        fleet = _fleet(tmp_path, web)
+        hub = fleet.hub
+        assert "nobody sends readings on" in hub.covey("check", "--offline").stdout
+        web.answers = [0, 503, 0, 0, 200, 0]  # what hangs up has taken it
+        for seen in (1, 2, 4):
+            hub.start("door", "run")
+            wait_until(lambda seen=seen: len(web.posts) > seen, "a batch comes")
+            hub.kill()
+        hub.start("door", "run")
+        try:
+            wait_until(lambda: len(web.messages()) == 600, "all have come")
+            wait_until(lambda: hub.json("door", "status")[0]["messages"] == 600, "and that is noted")
+            assert "sent on already" in hub.fails("door", "run", code=1)
+            (status,) = hub.json("door", "status")
+            assert (status["readings"], status["behind"], status["gaps"]) == (2_400, 0, 0)
+            assert "1 door sending on: cloud" in hub.covey("check", "--offline").stdout
+        finally:
+            hub.kill()
+        assert any(each["label"] == "field-00003" for each in web.messages())
+        assert "tk_s3cret" not in hub.log.read_text() + hub.ok("door", "status") + hub.ok("door", "list")
+
+
+def test_a_person_tries_a_door_and_is_helped(tmp_path: Path) -> None:
+    with receiver() as web:
+        fleet = _fleet(tmp_path, web)
+        hub = fleet.hub
+        assert hub.ok("door", "test") == "cloud: taken\n"
+        ((message,),) = (post.document["messages"] for post in web.posts)
+        assert (message["label"], message["readings"][0]["name"]) == ("hub", "covey-test")
+        web.answers = [500]
+        failed = hub.covey("door", "test", "cloud", "--json")
+        assert (failed.returncode, json.loads(failed.stdout)) == (
+            1,
+            [{"door": "cloud", "error": "127.0.0.1 answers 500"}],
+        )
+        assert "no door clod" in hub.fails("door", "test", "clod", code=2)
+        assert hub.json("door") == [{"name": "cloud", "kind": "webhook", "url": web.url}]
+        assert "nobody runs it" in hub.ok("door", "status")
+
+
+def test_a_device_without_doors_or_vault_is_helped(tmp_path: Path) -> None:
+    from tests.integration.gateway import Gateway
+
+    hub = Gateway(tmp_path, "hub")
+    assert hub.ok("door") == "the configuration names no door\n"
+    assert "names no [[door]]" in hub.fails("door", "run", code=78)
+    path = hub.state / "config.toml"
+    path.write_text(f'{path.read_text()}\n[[door]]\nname = "c"\nkind = "webhook"\nurl = "http://127.0.0.1:1/"\n')
+    assert "has no vault" in hub.fails("door", "run", code=78)
