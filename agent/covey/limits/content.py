@@ -13,8 +13,18 @@ CHUNK_BYTES = 64 * 1024
 MAXIMUM_FILE_NAME_BYTES = 255
 """The longest name that file systems take."""
 
-CONTENT_PULL_BYTES = 8 * CHUNK_BYTES
-"""What is asked for at once: half a megabyte in flight keeps a link busy, and is all that a holder has to remember."""
+CONTENT_PULL_BYTES = 4 * MIB
+"""The most that is asked for at once. How much it is, the time decides that a portion takes."""
+
+FIRST_PULL_BYTES = 4 * CHUNK_BYTES
+"""What a holder is asked for first."""
+
+QUICK_PULL_US = 400_000
+"""A portion that comes in less is followed by one twice as large."""
+
+SLOW_PULL_US = 1_600_000
+"""A portion that takes longer is followed by one half as large, down to a chunk: what else comes to this device waits
+behind it in the relay."""
 
 CONTENT_PULL_US = 20_000_000
 """How long a holder may say nothing before another one is asked."""
@@ -35,11 +45,12 @@ PARTS_AT_ONCE = 8
 SERVED_MEMBERS = 64
 """Members that are served at the same time; one more asks again later."""
 
-PARTS_PER_SECOND = 64
-"""Parts that one member is given in a second: 4 MiB, more than a broker's way carries."""
+PARTS_PER_SECOND = 16
+"""Parts that one member is given in a second for ever, a megabyte: all that one which keeps asking can cost a link."""
 
-PARTS_SAVED = 128
-"""What a member that asked for nothing can save up of these."""
+PARTS_SAVED = 8_192
+"""What a member that asked for nothing can save up of these: five files of the largest size, as fast as a relay takes
+them."""
 
 CONTENT_EXPIRY_S = 30
 """How long a relay keeps what is asked for and given: then it is asked for again."""

@@ -6,12 +6,15 @@
    is not of the file, has had its turn: the next one is asked, and after `HOLDERS_TRIED` of them the fetch rests, each
    time longer. Who has given something is asked once more before its turn ends for silence. It rests as well where the
    disk has no room.
-3. Parts come in order, as relays keep it. One that does not begin where the one before it ended is dropped: what it
+3. Portions are as large as about a second brings: so a quick link is kept busy, and on a slow one what else comes to
+   this device does not wait long. The next one is asked for when half of the last one is here.
+4. Parts come in order, as relays keep it. One that does not begin where the one before it ended is dropped: what it
    brings is asked for again.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from covey.core.content.messages import ContentPart, ContentPull
@@ -20,9 +23,50 @@ from covey.core.crypto import blake3_hash, same
 from covey.core.ids import ContentHash, DeviceKey
 from covey.core.now import Now
 from covey.errors import WrongContentError
-from covey.limits.content import CHUNK_BYTES, CONTENT_PULL_BYTES, CONTENT_PULL_US, FETCH_REST_US, HOLDERS_TRIED
+from covey.limits.content import (
+    CHUNK_BYTES,
+    CONTENT_PULL_BYTES,
+    CONTENT_PULL_US,
+    FETCH_REST_US,
+    FIRST_PULL_BYTES,
+    HOLDERS_TRIED,
+    QUICK_PULL_US,
+    SLOW_PULL_US,
+)
 
 _HASH_BYTES = 32
+
+
+class Portions:
+    """What a holder was asked for and has not given yet, and how much to ask for next (rule 3)."""
+
+    def __init__(self) -> None:
+        self.size = FIRST_PULL_BYTES
+        self._asked: deque[tuple[int, int]] = deque()
+
+    @property
+    def asked_to(self) -> int:
+        """Up to which byte was asked for; 0: nothing is to come."""
+        return self._asked[-1][0] if self._asked else 0
+
+    def clear(self) -> None:
+        """Expect nothing more."""
+        self._asked.clear()
+
+    def asked(self, end: int, now_us: int) -> None:
+        """Note what was asked for, up to a byte."""
+        self._asked.append((end, now_us))
+
+    def came(self, end: int, now_us: int) -> None:
+        """Note how far it has come."""
+        while self._asked and end >= self._asked[0][0]:
+            self._adapt(now_us - self._asked.popleft()[1])
+
+    def _adapt(self, took_us: int) -> None:
+        if took_us < QUICK_PULL_US:
+            self.size = min(2 * self.size, CONTENT_PULL_BYTES)
+        elif took_us > SLOW_PULL_US:
+            self.size = max(self.size // 2, CHUNK_BYTES)
 
 
 class Fetch:
@@ -41,8 +85,7 @@ class Fetch:
         self._gives = False
         """Whether the holder has given something since it was asked last."""
         self._waits_until_us = 0
-        self._asked_to = 0
-        """Up to which byte was asked for."""
+        self._portions = Portions()
         self.holder: DeviceKey | None = None
 
     @property
@@ -67,7 +110,7 @@ class Fetch:
 
     def asked(self, pull: ContentPull, now: Now) -> None:
         """Note that the holder was asked."""
-        self._asked_to = pull.position + pull.size
+        self._portions.asked(pull.position + pull.size, now.monotonic_us)
         self._waits_until_us = now.monotonic_us + CONTENT_PULL_US
 
     def seen(self, device: DeviceKey, now: Now) -> None:
@@ -90,8 +133,9 @@ class Fetch:
             self._end_turn()
             return True
         if part.position != self._position + len(self._open) or part.hash != self._wanted_hash or not part.content:
-            return False  # rule 3
+            return False  # rule 4
         self._open += part.content
+        self._portions.came(self._position + len(self._open), now.monotonic_us)
         self._waits_until_us, self._gives, self._rest_us = now.monotonic_us + CONTENT_PULL_US, True, CONTENT_PULL_US
         length = self._length_now
         if len(self._open) < length:
@@ -110,7 +154,8 @@ class Fetch:
         if self._index is None:
             if not self._records.save_index(self.wanted, chunk):
                 return False
-            self._index, self._asked_to = chunk, 0
+            self._index = chunk
+            self._portions.clear()
             self._position = self._records.fetched(self.wanted)
         else:
             if not self._records.append(self.wanted, self._position, chunk):
@@ -121,7 +166,7 @@ class Fetch:
     def _choose(self, candidates: Iterable[DeviceKey], now: Now) -> bool:
         """End a holder's turn, and choose the next one; False where the fetch rests (rule 2)."""
         self._open.clear()
-        self._asked_to = 0
+        self._portions.clear()
         if self._gives:
             self._gives = False
             return True
@@ -146,11 +191,11 @@ class Fetch:
 
     def _is_running_low(self) -> bool:
         """Say whether so little is still to come of what was asked for that more may be asked."""
-        return self._asked_to - self._position - len(self._open) <= CONTENT_PULL_BYTES // 2
+        return self._portions.asked_to - self._position - len(self._open) <= self._portions.size // 2
 
     def _next_pull(self) -> ContentPull:
-        position = max(self._asked_to, self._position + len(self._open))
-        return ContentPull(self._wanted_hash, position, max(0, min(CONTENT_PULL_BYTES, self._end - position)))
+        position = max(self._portions.asked_to, self._position + len(self._open))
+        return ContentPull(self._wanted_hash, position, max(0, min(self._portions.size, self._end - position)))
 
     @property
     def _wanted_hash(self) -> ContentHash:
