@@ -177,6 +177,7 @@ class Gateway:
         self.collector = collector
         self.link = link_machine.Link(rng.bytes(8), mtu=256)
         self.reports = 0
+        self.troubles = []
         self.identified = False
         self.refuses = self.deaf = False
         self.waiting = []  # envelopes, while the relay is away
@@ -212,6 +213,8 @@ class Gateway:
                 self.link.send(messages.to_line(messages.ENROL, GROUP, keys.signing_public, keys.noise_public))
         elif message[0] == messages.REPORT:
             self.reports += 1
+        elif message[0] == messages.TROUBLE:
+            self.troubles.append(message[1])
         elif self.identified and not self.deaf:
             assert message[1] == self.collector.identity.signing_public, "recipient"
             self.waiting.append(message[2])

@@ -51,6 +51,7 @@ class LiveGateway:
         self.collector = collector or Collector()
         self.identities: list[Keys] = []
         self.reports: list[dict[str, int]] = []
+        self.troubles: list[object] = []
         self.link = SerialPortLink(str(board.port), baud)
         self.link.start()
 
@@ -79,6 +80,8 @@ class LiveGateway:
             self._identify(*fields)
         elif kind == messages.REPORT:
             self.reports.append(dict(fields[0]))  # type: ignore[call-overload]
+        elif kind == messages.TROUBLE:
+            self.troubles += fields
         elif kind == messages.CARRY and self.identities:
             answer = self.collector.receive(fields[1])
             if answer is not None and self.acknowledges:

@@ -195,3 +195,27 @@ def test_main_is_the_firmware(board: Driver) -> None:
     program = "import sys\nsys.path.append('.')\nexec(open('main.py').read())\n"
     assert board.run(program, {"main.py": main, "ports.py": ports}).split() == ["started"]
     assert cross_compile("", Path(__file__).parent.parent / "firmware_bridge" / "covey_boards" / "device" / "main.py")
+
+
+@pytest.mark.parametrize("text", ['{"interval_seconds": "ten", "intervall": 1}', "{", '{"sensors": [["scd41", {}]]}'])
+def test_a_mistake_in_covey_json_is_seen(plug: Callable[..., EmulatedBoard | RealBoard], text: str) -> None:
+    """The line is served, with what is usual, whatever the file says."""
+    emulated = plug()
+    if not isinstance(emulated, EmulatedBoard):
+        pytest.skip("the file of a real board is written with its firmware")
+    (emulated.flash / "covey.json").write_text(text)
+    with _running(emulated) as gateway:
+        gateway.serve(lambda: gateway.reports and gateway.troubles)
+    assert str(gateway.troubles[0]).startswith("['scd41'" if "scd41" in text else "covey.json")
+
+
+def test_a_board_that_cannot_start_says_why(plug: Callable[..., EmulatedBoard | RealBoard]) -> None:
+    """Its flash is full at its first start: there is no room for an identity."""
+    emulated = plug()
+    if not isinstance(emulated, EmulatedBoard):
+        pytest.skip("a real board's flash is not filled")
+    (emulated.flash / "identity.key.new").mkdir()
+    with _running(emulated) as gateway:
+        gateway.serve(lambda: gateway.troubles)
+    assert str(gateway.troubles[0]).startswith("the start: OSError")
+    assert not gateway.identities

@@ -140,6 +140,8 @@ class AttachedBoard:
     up: bool
     changed_at_us: int
     statistics: dict[str, int]
+    trouble: str = ""
+    """What it said last that went wrong, since it started; text of a peer."""
 
 
 class SerialLink(Protocol):

@@ -7,6 +7,7 @@
 3. A board is told the time when it comes, every ten minutes, and as soon as this machine's clock is synchronised.
 4. A board that is a member of a group and has been told no collector is told the one that is its.
 5. What comes for a board goes down its line once, if it is there.
+6. What a board says that went wrong stands until it starts anew; the log has what is news, once a minute.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from typing import Protocol
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
-from covey.core.ids import DeviceKey, NoisePublic, device_name, printable
+from covey.core.ids import DeviceKey, NoisePublic, device_name, printable, truncate_utf8
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.routing.forwarding import board_member
 from covey.errors import LocalError, MalformedError, OutboxFullError
-from covey.limits.board import MAXIMUM_BOARD_NUMBERS, MAXIMUM_SOFTWARE_BYTES
+from covey.limits.board import MAXIMUM_BOARD_NUMBERS, MAXIMUM_SOFTWARE_BYTES, MAXIMUM_TROUBLE_BYTES
 from covey.limits.message import MAXIMUM_COUNTER
-from covey.ports import AttachedBoard, Report, SerialDown, SerialLink, SerialMessage, Transactions
+from covey.ports import AttachedBoard, Report, SerialDown, SerialLink, SerialMessage, SerialUp, Transactions
 from covey_boards.shared import messages
 
 _TIME_US = 600_000_000
@@ -45,6 +46,9 @@ _NOTE_US = 60_000_000
 
 _NOTE_REPORT_US = 5_000_000
 """...and the board's own."""
+
+_TROUBLE_US = 60_000_000
+"""How often the log has what a board says that went wrong."""
 
 _LINE_EVENTS = 32
 """Events of one line in a turn: no line holds up the others."""
@@ -92,6 +96,8 @@ class _Line:
         self.time_at_us = self.enrol_at_us = self.note_at_us = self.noted_us = 0
         self.numbers: dict[str, int] = {}
         self.noted: AttachedBoard | None = None
+        self.trouble = ""
+        self.trouble_at_us = 0
 
     @property
     def up(self) -> bool:
@@ -133,7 +139,8 @@ class Bridge:
             self._restart_boards()
             for line in self._lines:
                 self._send_due(line, node, now)
-                if line.up and now.monotonic_us >= line.note_at_us:
+                news = line.noted is not None and line.trouble != line.noted.trouble
+                if (line.up or news) and now.monotonic_us >= line.note_at_us:
                     self._note(line, now)
         lively = any(now.monotonic_us < line.received_us + _QUIET_AFTER_US for line in self._lines)
         return now.monotonic_us + (_BUSY_LINE_US if lively else _LOOK_US)
@@ -152,6 +159,7 @@ class Bridge:
             line.link.start()
             line.board = line.noted = known.get(line.link.port)
             if line.board is not None:
+                line.trouble = line.board.trouble
                 line.numbers = {name: n for name, n in line.board.statistics.items() if not name.startswith("line_")}
                 self._note_down(line, now)
 
@@ -170,6 +178,8 @@ class Bridge:
                     return
                 line.held = None
                 line.link.acknowledge(event)
+            elif isinstance(event, SerialUp):
+                line.trouble = "" if event.restarted else line.trouble
             elif isinstance(event, SerialDown):
                 self._report("warning", f"{line.link.port}: {printable(event.reason)}")
                 self._note_down(line, now)
@@ -187,6 +197,8 @@ class Bridge:
             return True
         if kind == messages.IDENTIFY:
             self._identify(line, *fields, now=now)
+        elif kind == messages.TROUBLE:
+            self._take_trouble(line, fields[0], now)
         elif line.board is None:
             self._warn_once(line, "speaks before it says who it is")
         elif kind == messages.CARRY:
@@ -226,6 +238,15 @@ class Bridge:
         line.time_at_us = line.enrol_at_us = self._look_at_us = 0
         line.board = board
         self._note(line, now)
+
+    def _take_trouble(self, line: _Line, text: str, now: Now) -> None:
+        """Rule 6. A board that cannot go on says it without saying who it is."""
+        trouble = truncate_utf8(text, MAXIMUM_TROUBLE_BYTES)
+        if trouble and trouble != line.trouble and now.monotonic_us >= line.trouble_at_us:
+            line.trouble_at_us = now.monotonic_us + _TROUBLE_US
+            self._report("warning", f"the board on {line.link.port} says: {printable(trouble)}")
+        line.trouble = trouble
+        line.note_at_us = min(line.note_at_us, line.noted_us + _NOTE_REPORT_US)
 
     def _carry(
         self, line: _Line, board: AttachedBoard, recipient: DeviceKey, envelope: bytes, *, node: Node, now: Now
@@ -307,7 +328,7 @@ class Bridge:
         """Keep what is known of a line's board in the store, if it is news."""
         assert line.board is not None
         line.note_at_us, line.noted_us = now.monotonic_us + _NOTE_US, now.monotonic_us
-        board = replace(line.board, statistics=line.statistics())
+        board = replace(line.board, statistics=line.statistics(), trouble=line.trouble)
         if line.noted is not None and replace(line.noted, changed_at_us=board.changed_at_us) == board:
             return
         board = replace(board, changed_at_us=now.wall_us)

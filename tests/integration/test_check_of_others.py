@@ -201,6 +201,12 @@ def test_boards(tmp_path: Path) -> None:
     with store.transaction():
         store.boards.note(AttachedBoard(str(place), keys, "covey 1", True, True, 1, {}))
     assert ("ok", f"{place}: covey 1", "") in _found(alone, "boards", "--offline")
+    with store.transaction():
+        store.boards.note(AttachedBoard(str(place), keys, "covey 1", True, True, 1, {}, "Scd41: OSError (19)"))
+    found = [line for level, line, _ in _found(alone, "boards", "--offline") if level == "warning"]
+    assert f"the board on {place} says: Scd41: OSError (19)" in found
+    assert "Scd41: OSError (19)" in alone.ok("mcu", "stats")
+    assert any("says: Scd41" in line for line in alone.json("status")["troubles"])
     store.close()
 
 

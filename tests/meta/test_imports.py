@@ -191,6 +191,7 @@ _BOARD_EXCEPTIONS = {
     "covey_boards.shared.tweetnacl_viper": {"micropython"},  # never imported where there is none
     "covey_boards.device.ports": {"machine", "micropython"},  # what MicroPython alone has
     "covey_boards.device.hardware": {"machine", "esp32"},
+    "covey_boards.device.opening": {"machine"},  # a watchdog, where there is one
     "covey_boards.device.sensors": {"my_sensors"},  # a person's own
     "covey_boards.device.uart": {"machine"},
 }

@@ -66,13 +66,12 @@ _EXCEPTIONS = {
     "carried": "a board's entry that its gateway has not answered yet",
     "hear_again": "a board's, which its inbox calls for a message that has come before",
     "heard": "a board's, of its link keys",
-    "told": "a board's local variable",
     "door_tables": "of the glossary's doors",
     "DoorError": "of the glossary's doors",
 }
 """Names that hold such a word nevertheless, each with the reason."""
 
-_BOARDS = ("_hear", "carried", "hear_again", "heard", "letters", "told")
+_BOARDS = ("_hear", "carried", "hear_again", "heard", "letters")
 """Exceptions for what runs on a board alone."""
 
 

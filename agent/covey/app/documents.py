@@ -192,6 +192,7 @@ class BoardStatus:
     enrolled: bool
     up: bool
     seconds: Age | None
+    trouble: Annotated[str, Says(description="what went wrong on it last, since it started; empty: nothing")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from covey.app.pins import somebody_is_pinned
 from covey.app.roles.key_rotation import CONDITION
 from covey.app.wording import count
 from covey.core.group.device_labels import DeviceLabels
-from covey.core.ids import DeviceKey, device_name
+from covey.core.ids import DeviceKey, device_name, printable
 from covey.core.link.records import MessageClass
 from covey.core.membership.agreement import agreement, agreement_on_history
 from covey.core.membership.requests import unanswered
@@ -67,6 +67,7 @@ def status_of(device: Device) -> Status:
             board.enrolled,
             board.up,
             _age(board.changed_at_us, now_us),
+            printable(board.trouble),
         )
         for board in store.boards.all()
     )
@@ -276,6 +277,8 @@ def _troubles(
     for board in boards:
         if not board.up:
             yield f"the board on {board.port} is silent"
+        if board.trouble:
+            yield f"the board on {board.port} says: {board.trouble}"
     failing = [each.name for each in sensors if running and each.failing]
     if failing:
         named = ", ".join(failing[:_NAMED]) + (", ..." if len(failing) > _NAMED else "")

@@ -86,6 +86,8 @@ def _stats(device: Device, options: argparse.Namespace) -> None:
         print(f"board    {labelled_name(board.board, board.label)}")
         print(f"port     {board.port}: {_state(board)}, {board.seconds} s ago")
         print(f"software {printable(board.software)}")
+        if board.trouble:
+            print(f"trouble  {board.trouble}")
         if board.statistics:
             print_table(["number", "value"], sorted(board.statistics.items()))
 
@@ -100,7 +102,8 @@ def _monitor(device: Device, options: argparse.Namespace) -> None:
             print_json(to_json(board))
         else:
             numbers = ", ".join(f"{name} {value}" for name, value in sorted(news.items()))
-            print(f"{board.board} {board.port}: {_state(board)}" + (f": {numbers}" if numbers else ""))
+            said = f", says: {board.trouble}" if board.trouble else ""
+            print(f"{board.board} {board.port}: {_state(board)}{said}" + (f": {numbers}" if numbers else ""))
         sys.stdout.flush()
 
     with suppress(KeyboardInterrupt):

@@ -18,3 +18,6 @@ MAXIMUM_BOARD_NUMBERS = 32
 
 MAXIMUM_SOFTWARE_BYTES = 64
 """A board's own name of its software in UTF-8: a name and a version."""
+
+MAXIMUM_TROUBLE_BYTES = 160
+"""What a board says that went wrong, in UTF-8: a line that a person reads."""

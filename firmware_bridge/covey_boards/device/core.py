@@ -9,8 +9,8 @@
    While the line is up, closing batches and sending go by turns: who cannot keep up samples less, and drops nothing.
 6. Time is the gateway's word, with its doubts: without a TIME, or an hour after it, batches say UNSYNCHRONISED.
 7. What arrives can neither raise nor grow anything beyond the bounds of `link_machine` and `outbox`.
-8. An error that nobody foresaw ends the step under way and nothing else, and is counted; ten with nothing taken by the
-   line in between, and the board restarts.
+8. An error that nobody foresaw ends the step under way and nothing else, is counted, and the gateway is told of the
+   last one; ten with nothing taken by the line in between, and the board gives up, and is restarted.
 9. A restart that is asked for waits until the gateway has what was measured, as long as it takes something.
 """
 
@@ -19,6 +19,7 @@ try:
     from covey_boards.shared import tweetnacl as nacl
 
     from .outbox import Outbox
+    from .reporting import Reporting
 except ImportError:
     import batch
     import cbor
@@ -26,19 +27,18 @@ except ImportError:
     import messages
     import tweetnacl as nacl
     from outbox import Outbox
+    from reporting import Reporting
 try:
     from micropython import const
 except ImportError:
     const = int
 
-SOFTWARE = "covey-board 0.1.0"
-SYNCHRONISED_US = 3_600_000_000  # section 18
+_SYNCHRONISED_US = const(3_600_000_000)  # section 18
 _BUSY_MS = const(4_000)  # verifying a signature on a Cortex-M0, twice over
 _WAIT_US = const(1_000_000)  # before the line's full queue is tried again
 _STUMBLES_MAX = const(10)
 _AHEAD = const(2)  # batches closed before the line has taken one
 _TURN_US = const(10_000_000)  # a gateway that takes nothing for so long stops no batch
-_NOBODY = bytes(32)
 
 
 class Settings:
@@ -85,7 +85,7 @@ class Core:
     """
 
     def __init__(self, identity, storage, sensors, settings):
-        self.restart_wanted = False
+        self.restart_wanted = False  # or True, or why the board gives up, as a line for people
         self.identity = identity
         self.outbox = Outbox(settings.outbox_bytes, _between)
         self.link = link_machine.Link(nacl.randombytes(8), mtu=settings.mtu)
@@ -94,7 +94,7 @@ class Core:
         self._storage, self._sensors, self._settings = storage, sensors, settings
         self._collector = self._stored_collector()
         self._incarnation, self._boot_id = nacl.randombytes(8), nacl.randombytes(8)
-        self._proof = messages.prove_noise_key(self.identity)
+        self.reporting = Reporting(identity, self.link, self.counters)
         self._links = _link_keys() if settings.link_keys else None
         self._batch = batch.Batch(self._settings.batch_bytes)
         self._closed = None  # the body of a batch that is not signed yet
@@ -103,9 +103,6 @@ class Core:
         self._readings = []  # sampled, and not in a batch yet
         self._sample_at_us = self._samples = 0
         self._time = None  # (wall, now, synchronised) of the last TIME
-        self._identify_due = False
-        self._identify_number = None
-        self._report_at_us = None
         self._carry = None  # (number on the line, entry or None) of the CARRY under way
         self._carry_at_us = 0
         self._delivered = None  # (token, envelope) that waits to be opened
@@ -142,8 +139,8 @@ class Core:
             self._turn(now_us)
         except MemoryError:
             raise
-        except Exception:  # rule 8
-            self._failed()
+        except Exception as error:  # rule 8
+            self.failed(error)
         return self.link.bytes_to_send(now_us // 1000)
 
     def _turn(self, now_us):
@@ -157,7 +154,8 @@ class Core:
             self._handle(self._event, now_us)  # where the heap ends in it, it is handled again
             self._event = self.link.next_event()
         self._sample(now_us)
-        self._speak(now_us)
+        if self._up:
+            self.reporting.speak(self._collector, self.outbox, self._settings.report_us, now_us)
         self._work(now_us)
         if self._restarting is not None and self._restarting.due(self, now_us):
             self.restart_wanted = True
@@ -165,7 +163,7 @@ class Core:
     def out_of_memory(self):
         """Count a MemoryError, and give up the oldest message, which is told as lost. Some in a row: start anew."""
         self.counters["out_of_memory"] += 1
-        self._stumble()
+        self._stumble("out of memory")
         try:
             self.outbox.drop_oldest()
         except MemoryError:
@@ -189,16 +187,19 @@ class Core:
         waits = self._readings or self._batch.count or self._closed is not None or self._reply or self._carry
         return not waits and all([entry.times for entry in self.outbox.entries])
 
-    def _failed(self):
+    def failed(self, reason):
+        """Go on after an error (rule 8)."""
         self.counters["errors"] += 1
-        self._stumble()
         event, self._event = self._event, None
         if isinstance(event, link_machine.Message):
             self.link.acknowledge(event.token)  # or it would come again, and fail again, for good
+        self._stumble(messages.trouble("firmware", reason))
 
-    def _stumble(self):
+    def _stumble(self, trouble):
+        self.reporting.trouble = trouble
         self._stumbles += 1
-        self.restart_wanted = self.restart_wanted or self._stumbles >= _STUMBLES_MAX
+        if self._stumbles >= _STUMBLES_MAX:
+            self.restart_wanted = trouble
 
     # The line
 
@@ -208,10 +209,9 @@ class Core:
 
     def _handle(self, event, now_us):
         if isinstance(event, link_machine.LinkUp):
-            self._identify_due = True
-            self._report_at_us = now_us
+            self.reporting.begin(event.restarted)
             if event.restarted:  # what still waits for this gateway comes before our name, and is dropped
-                self._carry = self.outbox.carried = self._identify_number = None
+                self._carry = self.outbox.carried = None
         elif isinstance(event, link_machine.Delivered):
             self._note_delivered(event.number, now_us)
         elif isinstance(event, link_machine.Message):
@@ -221,8 +221,7 @@ class Core:
         self._stumbles = 0
         if self._restarting is not None:
             self._restarting.taken(now_us)
-        if number == self._identify_number:
-            self._identify_number = None
+        self.reporting.taken(number)
         if self._carry is not None and number == self._carry[0]:
             entry = self._carry[1]
             if entry is not None:
@@ -253,35 +252,7 @@ class Core:
         if self._collector is None:
             self._storage.write(messages.COLLECTOR_FILE, cbor.encode([1] + collector))
             self._collector = collector
-        self._identify_due = True
-
-    def _say(self, message):
-        """Queue a message for the gateway; return its number, or None where there is no room."""
-        try:
-            return self.link.send(message)
-        except ValueError:  # longer than this gateway says that it takes
-            return None
-
-    def _speak(self, now_us):
-        if not self._up:
-            return
-        if self._identify_due and self._identify_number is None:
-            identity, collector = self.identity, self._collector
-            told = collector[1] if collector else _NOBODY
-            keys = identity.signing_public, identity.noise_public, self._proof
-            self._identify_number = self._say(messages.to_line(messages.IDENTIFY, *keys, told, SOFTWARE))
-            self._identify_due = self._identify_number is None
-        elif self._report_at_us is not None and now_us >= self._report_at_us:
-            self._report_at_us = now_us + self._settings.report_us
-            self._say(messages.to_line(messages.REPORT, self._report(now_us)))
-
-    def _report(self, now_us):
-        outbox, line, decoder = self.outbox, self.link.statistics, self.link.decoder
-        numbers = [[name, number] for name, number in sorted(self.counters.items())]
-        numbers += [["uptime_seconds", now_us // 1_000_000], ["outbox_messages", len(outbox.entries)]]
-        numbers += [["outbox_bytes", outbox.size], ["dropped", outbox.dropped], ["repeated", outbox.repeated]]
-        numbers += [["frames_damaged", decoder.damaged], ["frames_repeated", line.repetitions], ["downs", line.downs]]
-        return numbers
+        self.reporting.identify_due = True
 
     # Readings
 
@@ -300,8 +271,8 @@ class Core:
                     self._readings += [tuple(reading) + (now_us,) for reading in sensor.read()]
                 except MemoryError:
                     raise
-                except Exception:  # one sensor must not stop the others
-                    self.counters["sensor_errors"] += 1
+                except Exception as error:  # one sensor must not stop the others
+                    self._failed(type(sensor).__name__, error)
         while self._readings:
             try:
                 if not self._batch.add(*self._readings[0]):
@@ -309,9 +280,13 @@ class Core:
                 self.counters["readings"] += 1
             except MemoryError:
                 raise
-            except Exception:  # it can be no reading of a batch, whatever a sensor says
-                self.counters["sensor_errors"] += 1
+            except Exception as error:  # it can be no reading of a batch, whatever a sensor says
+                self._failed(self._readings[0][0], error)
             self._readings.pop(0)
+
+    def _failed(self, name, reason):
+        self.counters["sensor_errors"] += 1
+        self.reporting.trouble = messages.trouble(name, reason)
 
     def _batch_is_due(self, now_us):
         if self._restarting is not None and (self._closed is not None or self._batch.count):
@@ -331,7 +306,7 @@ class Core:
         """Close the batch, and let go of its columns before its body is signed."""
         if self._closed is None:
             time = self._time
-            right = time is not None and time[2] and now_us - time[1] <= SYNCHRONISED_US
+            right = time is not None and time[2] and now_us - time[1] <= _SYNCHRONISED_US
             clock = batch.SYNCHRONISED if right else batch.UNSYNCHRONISED
             number, wall_us = self.outbox.next_number, self._wall_us(now_us)
             self._closed = self._batch.body(number, self._boot_id, clock, now_us, wall_us)
@@ -374,7 +349,7 @@ class Core:
             return None
         if self._batch_is_due(now_us):
             return self._close_batch
-        if not self._up or self._carry is not None or self._identify_due or now_us < self._carry_at_us:
+        if not self._up or self._carry is not None or self.reporting.identify_due or now_us < self._carry_at_us:
             return None
         if self._reply:
             return self._send_reply
@@ -412,7 +387,7 @@ class Core:
         envelope = self._links.seal(message, now_us) if by_link else None
         if envelope is None:
             envelope = messages.seal(message, noise_public, nacl.randombytes(32), nacl.randombytes(24))
-        number = self._say(messages.to_line(messages.CARRY, signing_public, envelope))
+        number = self.reporting.say(messages.CARRY, signing_public, envelope)
         if number is None:
             self._carry_at_us = now_us + _WAIT_US
         else:

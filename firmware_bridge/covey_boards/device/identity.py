@@ -7,9 +7,13 @@ except ImportError:
     import cbor
     import messages
     import tweetnacl as nacl
+try:
+    from micropython import const
+except ImportError:
+    const = int
 
 IDENTITY_FILE = "identity.key"
-_DRAWN = 256  # random bytes for a secret of 32: a poor source gets eight chances
+_DRAWN = const(256)  # random bytes for a secret of 32: a poor source gets eight chances
 
 
 def draw_secret():

@@ -5,7 +5,7 @@
 2. New messages go in order and at once: the gateway has a disk, and is where a long absence of the relay is waited out.
    What the gateway took and lost goes again, one message for each retry time (section 18).
 3. Beyond `bytes_max` the oldest goes. What the gateway never took is lost, and a LOSS record says so as soon as it can
-   be sent. What the gateway took is waited for: it is lost if acknowledgements still leave it out `MISSING_US` later.
+   be sent. What the gateway took is waited for: it is lost if acknowledgements still leave it out `_MISSING_US` later.
 4. A board's heap may end anywhere: what needs room comes before what is noted.
 5. A restart forgets all of this, and begins a new incarnation: no sequence is ever given twice.
 
@@ -17,9 +17,9 @@ try:
 except ImportError:
     const = int
 
-RETRY_US = 30_000_000  # the gateway repeats what the relay loses; a board only what its gateway lost
-RETRY_US_MAX = 300_000_000
-MISSING_US = 300_000_000
+_RETRY_US = const(30_000_000)  # the gateway repeats what the relay loses; a board only what its gateway lost
+_RETRY_US_MAX = const(300_000_000)
+_MISSING_US = const(300_000_000)
 _RANGES_MAX = const(64)
 _LOSS_RANGES_MAX = const(16)
 
@@ -85,7 +85,7 @@ class Outbox:
         self._entrusted = []  # only the gateway has them
         self._missing_since_us = None
         self._top = 0  # the highest link sequence that an acknowledgement has named
-        self._retry_us = RETRY_US
+        self._retry_us = _RETRY_US
         self._retry_at_us = None
 
     def add(self, message, is_telemetry=True, loss=()):
@@ -151,7 +151,7 @@ class Outbox:
             if not entry.times:
                 return entry
         for entry in self.entries:  # section 8, sending, 5
-            wait_us = min(RETRY_US_MAX, RETRY_US // 2 << min(entry.times - 1, 8))
+            wait_us = min(_RETRY_US_MAX, _RETRY_US // 2 << min(entry.times - 1, 8))
             if entry.link_seq < self._top and now_us >= entry.taken_us + wait_us:
                 return entry
         if not self.entries or self._retry_at_us is None or now_us < self._retry_at_us:
@@ -164,7 +164,7 @@ class Outbox:
         if entry.times:
             self.repeated += 1
             if self._retry_at_us is not None and now_us >= self._retry_at_us:
-                self._retry_us = min(RETRY_US_MAX, self._between(self._retry_us, 3 * self._retry_us))
+                self._retry_us = min(_RETRY_US_MAX, self._between(self._retry_us, 3 * self._retry_us))
                 self._retry_at_us = now_us + self._retry_us
         entry.times += 1
         entry.taken_us = now_us
@@ -179,8 +179,8 @@ class Outbox:
         for entry in freed:
             self._forget(entry)
         if freed or not self.entries:
-            self._retry_us = RETRY_US
-            self._retry_at_us = now_us + RETRY_US if self.entries else None
+            self._retry_us = _RETRY_US
+            self._retry_at_us = now_us + _RETRY_US if self.entries else None
         self._look_for_missing(covered, now_us)
         end = max(covered[-1][1], (self.entries[0].link_seq if self.entries else self.next_seq) - 1)
         gone = without([(1, end)], covered)
@@ -196,7 +196,7 @@ class Outbox:
             self._missing_since_us = None
         elif self._missing_since_us is None:
             self._missing_since_us = now_us
-        elif now_us - self._missing_since_us >= MISSING_US:
+        elif now_us - self._missing_since_us >= _MISSING_US:
             lost = self._lost
             for first, last in missing:
                 lost = with_range(lost, first, last)

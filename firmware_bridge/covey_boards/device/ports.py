@@ -1,6 +1,6 @@
 """A board's firmware on ports with an event loop: opens the line, and turns `core` as time and bytes come.
 
-`covey.json` beside it says what is not as usual:
+`covey.json` beside it says what is not as usual (`opening.py` checks it):
 
     {"interval_seconds": 10, "batch_seconds": 60, "report_seconds": 300, "samples": null,
      "batch_bytes": 1024, "outbox_bytes": 8192, "link_keys": true, "mtu": 256, "watchdog": true, "prompt_seconds": 1.5,
@@ -13,33 +13,13 @@ and write 0x03 five times in its first second and a half, as `covey mcu flash` d
 """
 
 import gc
-import json
 import sys
 import time
 
-import core
-import sensors
 from micropython import const
 from storage import Files
 
-SETTINGS_FILE = "covey.json"
-SENSORS = [["counter", {}], ["memory", {}]]
-_BATCH_BYTES_MIN = const(320)
-_OUTBOX_BYTES_MIN = const(1_200)
-_WORKING_BYTES = const(4_000)  # what signing and sealing take beside
-_LINK_KEYS_FREE = const(24_000)
 _WAIT_MS = const(10)
-_WATCHDOG_MS = const(8_000)  # the longest that an RP2040 takes; no computation of ours takes half of it
-
-
-def interrupt_on(byte):
-    """Make a byte interrupt the program, or none (-1): frames may hold any."""
-    try:
-        import micropython
-
-        micropython.kbd_intr(byte)
-    except (AttributeError, ImportError):
-        pass  # this port's line is not its prompt
 
 
 class Console:
@@ -48,10 +28,19 @@ class Console:
     def __init__(self, mtu):
         import select
 
-        interrupt_on(-1)
+        self.interrupt_on(-1)
         self._buffer = bytearray(mtu)
         self._poll = select.poll()
         self._poll.register(sys.stdin, select.POLLIN)
+
+    def interrupt_on(self, byte):
+        """Make a byte interrupt the program, or none (-1): frames may hold any."""
+        try:
+            import micropython
+
+            micropython.kbd_intr(byte)
+        except (AttributeError, ImportError):
+            pass  # this port's line is not its prompt
 
     def read(self, wait_ms):
         """Return what has arrived, after `wait_ms` at most.
@@ -88,29 +77,12 @@ class Clock:
         return self._now
 
 
-def read_settings():
-    """Return what `covey.json` says, or nothing where there is none or it is none."""
-    try:
-        with open(SETTINGS_FILE) as file:
-            settings = json.load(file)
-        return settings if isinstance(settings, dict) else {}
-    except (OSError, ValueError):
-        return {}
-
-
-def wants_prompt(line, clock, seconds):
-    """Say whether somebody asks for the prompt by 0x03, five times in a row."""
-    asked = b""
-    while clock.now_us() < 1_000_000 * seconds:
-        asked = (asked + line.read(_WAIT_MS))[-64:]
-        if b"\x03\x03\x03\x03\x03" in asked:
-            interrupt_on(3)
-            return True
-    return False
-
-
 def run(board, line, clock, watchdog=None, seconds=None):
-    """Serve the line for good, until a restart is asked for, or for so many seconds."""
+    """Serve the line for good, until a restart is asked for, or for so many seconds.
+
+    Raises:
+        EOFError: nobody is at the line any more.
+    """
     while not board.restart_wanted and (seconds is None or clock.now_us() < 1_000_000 * seconds):
         try:
             raw = line.read(_WAIT_MS)
@@ -121,59 +93,47 @@ def run(board, line, clock, watchdog=None, seconds=None):
                 line.write(out)
         except MemoryError:
             board.out_of_memory()
+        except EOFError:
+            raise
+        except Exception as error:  # nothing ends the firmware in silence
+            board.failed(error)
         if watchdog is not None:
             watchdog.feed()
 
 
-def load_identity(files):
-    """Return the board's identity; what draws and reads it is let go of, as the heap is small."""
-    import identity
-
-    del sys.modules["identity"]
-    return identity.load_identity(files)
-
-
-def _watchdog():
+def _once(name, *fields):
+    """Call `start` of a module that is needed once, and let go of it, as the heap is small."""
     try:
-        from machine import WDT
+        return __import__(name).start(*fields)
+    finally:
+        sys.modules.pop(name, None)
+        gc.collect()
 
-        return WDT(timeout=_WATCHDOG_MS)
-    except (ImportError, ValueError):
-        return None  # this port has none, or none for so long
+
+def _serve(files, settings, wrong, line, clock, watchdog, seconds):
+    """Be a board until a restart; return why it gives up, or nothing. What it held is let go of with this frame."""
+    try:
+        __import__("core")  # below what only the start needs: the heap is to stay whole
+        gc.collect()
+        board = _once("starting", files, settings, wrong)
+        run(board, line, clock, watchdog, seconds)
+        return board.restart_wanted
+    except EOFError:
+        raise
+    except Exception as error:
+        return "the start: %s (%s)" % (type(error).__name__, error)
 
 
 def main(seconds=None):
     """Start the firmware; it ends only if the prompt is asked for, or after so many seconds."""
-    settings = read_settings()
+    files, clock = Files(), Clock()
+    line, watchdog, settings, wrong = _once("opening", files, Console, clock)
+    if line is None:
+        return
+    reason = _serve(files, settings, wrong, line, clock, watchdog, seconds)
     gc.collect()
-    free = gc.mem_free()
-    gc.threshold(free // 16)  # before the heap is full: what stays then lies together
-    limits = core.Settings(
-        interval_us=int(1_000_000 * settings.get("interval_seconds", 10)),
-        batch_us=int(1_000_000 * settings.get("batch_seconds", 60)),
-        report_us=int(1_000_000 * settings.get("report_seconds", 300)),
-        batch_bytes=settings.get("batch_bytes", max(_BATCH_BYTES_MIN, free // 40)),
-        outbox_bytes=settings.get("outbox_bytes", max(_OUTBOX_BYTES_MIN, (free - _WORKING_BYTES) // 5)),
-        mtu=settings.get("mtu", 256),
-        samples=settings.get("samples"),
-        link_keys=settings.get("link_keys", free >= _LINK_KEYS_FREE),
-    )
-    clock = Clock()
-    uart = settings.get("uart")
-    if uart:
-        from uart import Uart
-
-        line = Uart(limits.mtu, **uart)
-    else:
-        line = Console(limits.mtu)
-        if wants_prompt(line, clock, settings.get("prompt_seconds", 1.5)):
-            return
-    files = Files()
-    opened, failed = sensors.open_sensors(settings.get("sensors", SENSORS))
-    board = core.Core(load_identity(files), files, opened, limits)
-    board.counters["sensor_errors"] += failed
-    watchdog = _watchdog() if seconds is None and settings.get("watchdog", True) else None
-    run(board, line, clock, watchdog, seconds)
+    if isinstance(reason, str):
+        run(_once("failing", reason, clock.now_us()), line, clock, watchdog)
     if seconds is None:
         import machine
 

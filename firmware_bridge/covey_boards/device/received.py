@@ -5,9 +5,14 @@
 
 import json
 
+try:
+    from micropython import const
+except ImportError:
+    const = int
+
 SETTINGS_FILE = "covey.json"
 _CHANGEABLE = ("interval_seconds", "batch_seconds", "report_seconds")
-_SECONDS_MAX = 86_400
+_SECONDS_MAX = const(86_400)
 
 
 def received(content, storage):

@@ -13,6 +13,11 @@ of a second: the line waits meanwhile.
 
 import gc
 
+try:
+    from covey_boards.shared import messages
+except ImportError:
+    import messages
+
 
 class Counter:
     """Counts its own readings: a gap in it is a gap on the way."""
@@ -43,16 +48,16 @@ SENSORS = {"counter": Counter, "memory": Memory}
 
 
 def open_sensors(wanted):
-    """Return the sensors of a list of [kind, {argument: value}] that can be opened, and how many others there are."""
-    opened, failed = [], 0
+    """Return the sensors of a list of [kind, {argument: value}] that can be opened, and why others cannot, as lines."""
+    opened, failed = [], []
     for entry in wanted:
         try:
             name, arguments = entry
             opened.append(_kind(name)(**arguments))
         except MemoryError:
             raise
-        except Exception:  # no such kind or argument, not on this board, or not connected
-            failed += 1
+        except Exception as error:  # no such kind or argument, not on this board, or not connected
+            failed.append(messages.trouble(entry, error))
     return opened, failed
 
 

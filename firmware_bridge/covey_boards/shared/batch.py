@@ -19,13 +19,13 @@ except ImportError:
 
 SYNCHRONISED, UNSYNCHRONISED = 0, 1
 DECIMAL, FLOAT = 0, 2
-BODY_BYTES_MAX = 2_560  # leaves a message below 4 KiB after signing, padding and sealing
+_BODY_BYTES_MAX = const(2_560)  # leaves a message below 4 KiB after signing, padding and sealing
 _NAME_BYTES_MAX = const(128)
 _UNIT_BYTES_MAX = const(32)
 _HEAD_BYTES = const(90)
 _SERIES_BYTES = const(12)
-_NUMBER_MAX = 1 << 53  # with decimal places, as they become doubles
-_WHOLE_MAX = 1 << 61
+_NUMBER_MAX = const(1 << 53)  # with decimal places, as they become doubles
+_WHOLE_MAX = const(1 << 61)
 
 
 class _Range:
@@ -57,8 +57,8 @@ def _width(difference):
 class Batch:
     """Collects readings until the owner closes the batch; `size_max` bounds the bytes of its body."""
 
-    def __init__(self, size_max=BODY_BYTES_MAX):
-        self._size_max = min(size_max, BODY_BYTES_MAX)
+    def __init__(self, size_max=_BODY_BYTES_MAX):
+        self._size_max = min(size_max, _BODY_BYTES_MAX)
         self._series = []  # [name, unit, kind, scale, count, times, values]; a board's dictionaries have no order
         self._places = {}  # of series by (kind, name, unit, scale)
         self._size = _HEAD_BYTES  # without times and numbers

@@ -23,10 +23,15 @@ except ImportError:  # the micro:bit has no binascii
         return crc ^ 0xFFFFFFFF
 
 
-# Two zeros, the CRC and COBS's first byte; each further 254 bytes cost one more.
-OVERHEAD = 7
+try:
+    from micropython import const
+except ImportError:
+    const = int
 
-_CRC_OF_WHOLE = 0x2144DF1C  # of anything that ends with its own CRC
+# Two zeros, the CRC and COBS's first byte; each further 254 bytes cost one more.
+_OVERHEAD = const(7)
+
+_CRC_OF_WHOLE = const(0x2144DF1C)  # of anything that ends with its own CRC
 
 
 def cobs_decode(data):
@@ -69,7 +74,7 @@ def encode(header, payload=b""):
 
 def body_size_max(size):
     """Return the longest body whose frame certainly fits into `size` bytes."""
-    return size - OVERHEAD - size // 254
+    return size - _OVERHEAD - size // 254
 
 
 class Decoder:

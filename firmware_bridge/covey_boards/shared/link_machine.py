@@ -34,8 +34,8 @@ except ImportError:
 _VERSION_MIN = const(1)
 _VERSION_MAX = const(1)
 
-RTO_MS_MIN = 50  # below the latency of USB-serial adapters and a busy scheduler, repetitions would be the rule
-RTO_MS_MAX = 2_000  # a board is back from a reset within that
+_RTO_MS_MIN = const(50)  # below the latency of USB-serial adapters and a busy scheduler, repetitions would be the rule
+_RTO_MS_MAX = const(2_000)  # a board is back from a reset within that
 _HELLO_MS_MIN = const(200)
 _HELLO_MS_MAX = const(2_000)
 _REPETITIONS_MAX = const(8)  # some ten seconds of silence
@@ -43,7 +43,7 @@ _BUSY_MS_MAX = const(10_000)  # a hostile or confused peer must not stop us for 
 _MTU_MIN = const(48)  # bursts that a micro:bit's receive ring takes whole
 MTU_MAX = 4_096
 MESSAGE_BYTES_MAX = 4_096  # covey/limits/board.py: the longest message of a board
-QUEUE_BYTES_MAX = 8_192
+_QUEUE_BYTES_MAX = const(8_192)
 
 _HELLO = const(1)
 _DATA = const(2)
@@ -108,11 +108,11 @@ class _Timer:
         else:
             self._variation = (3 * self._variation + abs(self._smoothed - round_trip)) // 4
             self._smoothed = (7 * self._smoothed + round_trip) // 8
-        self.rto = min(max(self._smoothed + 4 * self._variation, RTO_MS_MIN), RTO_MS_MAX)
+        self.rto = min(max(self._smoothed + 4 * self._variation, _RTO_MS_MIN), _RTO_MS_MAX)
 
     def back_off(self):
         """Wait twice as long after a repetition."""
-        self.rto = min(2 * self.rto, RTO_MS_MAX)
+        self.rto = min(2 * self.rto, _RTO_MS_MAX)
 
 
 def _mtu_of(value):
@@ -159,7 +159,7 @@ class Link:
         """
         if len(message) > self._peer_message_bytes_max:
             raise ValueError("message too long")
-        if self._queue and sum([len(data) for _, data in self._queue]) + len(message) > QUEUE_BYTES_MAX:
+        if self._queue and sum([len(data) for _, data in self._queue]) + len(message) > _QUEUE_BYTES_MAX:
             return None
         number = self._next_number
         self._next_number += 1
@@ -322,7 +322,7 @@ class Link:
             if self._held_sequence is None:
                 self._emit(_ACK, sequence)
             else:
-                self.busy(RTO_MS_MAX)
+                self.busy(_RTO_MS_MAX)
         elif sequence != self._receive_sequence:
             self.statistics.strays += 1
         elif self._held_sequence is None and len(self._assembled) + len(payload) <= self.message_bytes_max:

@@ -12,11 +12,17 @@ try:
 except ImportError:
     import tweetnacl as nacl
     from cbor import UINT, WireError, decode, encode, record
+try:
+    from micropython import const
+except ImportError:
+    const = int
 
 MESSAGE_BYTES_MAX = 4_096  # MAXIMUM_BOARD_MESSAGE_BYTES in agent/covey/limits/
-LINE_BYTES_MAX = 4_096  # of link_machine
-ENVELOPE_BYTES_MAX = LINE_BYTES_MAX - 80  # what a line message leaves beside a key
+_LINE_BYTES_MAX = const(4_096)  # of link_machine
+ENVELOPE_BYTES_MAX = _LINE_BYTES_MAX - 80  # what a line message leaves beside a key
 NO_GROUP = bytes(32)
+SOFTWARE = "covey-board 0.1.0"
+_TROUBLE_LENGTH_MAX = const(120)  # characters of what a person reads of an error
 COLLECTOR_FILE = "collector.cbor"  # what ENROL said, on a board that has files; `covey mcu reset --forget` removes it
 
 BLOB, LINK, ACK, TELEMETRY, LOSS, RESUME, COLLECTOR_KEY = 0x03, 0x07, 0x08, 0x09, 0x0A, 0x0E, 0x10
@@ -24,11 +30,11 @@ OUTBOX_FULL = 1
 
 _DOMAIN = b"covey/1 message\0"
 _BOARD_DOMAIN = b"covey/1 board\0"
-_FIELD_PRIME = (1 << 255) - 19
+_FIELD_PRIME = const((1 << 255) - 19)
 # docs/protocol.md, section 5. A board refuses what it has no use for just like what does not exist.
 _TYPES = (0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x15)
 _UNSEQUENCED = (0x08, 0x0E, 0x15)
-_EITHER = 0x0F
+_EITHER = const(0x0F)
 
 
 class Identity:
@@ -183,13 +189,14 @@ def write_loss(reason, places, numbers):
 
 # What board and gateway tell each other (section 18)
 
-IDENTIFY, CARRY, REPORT = 1, 2, 3  # from the board
+IDENTIFY, CARRY, REPORT, TROUBLE = 1, 2, 3, 4  # from the board
 TIME, ENROL, DELIVER, RESTART = 16, 17, 18, 19  # from the gateway
 
 _LINE_SHAPES = {
     IDENTIFY: (32, 32, 64, 32, str),  # signing key, noise key, proof, whom it is enrolled for or zeros, software
     CARRY: (32, bytes),  # recipient's signing key, envelope
     REPORT: (list,),  # [[name, number], ...]
+    TROUBLE: (str,),  # what went wrong, for people
     TIME: (UINT, bool),  # wall clock in microseconds; whether it is synchronised
     ENROL: (32, 32, 32),  # group, collector's signing key, collector's noise key
     DELIVER: (bytes,),  # envelope
@@ -208,11 +215,16 @@ def from_line(raw):
     Raises:
         WireError: it is none.
     """
-    value = decode(raw, LINE_BYTES_MAX)
+    value = decode(raw, _LINE_BYTES_MAX)
     kind = value[0] if isinstance(value, list) and value else None
     if isinstance(kind, bool) or not isinstance(kind, int) or kind not in _LINE_SHAPES:
         raise WireError("malformed")
     return record(value, (kind, kind), *_LINE_SHAPES[kind])
+
+
+def trouble(name, reason):
+    """Return a line for people of an exception: whose it is, its kind, and what it says."""
+    return ("%s: %s (%s)" % (name, type(reason).__name__, reason))[:_TROUBLE_LENGTH_MAX]
 
 
 def prove_noise_key(identity):

@@ -13,6 +13,10 @@ try:
 except ImportError:
     import tweetnacl_field as field
     from tweetnacl_tables import COMB
+try:
+    from micropython import const
+except ImportError:
+    const = int
 
 # Registers for Edwards curves: A to G scratch; H I J K the point X, Y, Z, T; L M N what is added to it: y + x, y - x,
 # 2 d x y of a point with Z = 1; O one, P zero. Verification: Q R S hold -A in the form of L M N.
@@ -28,6 +32,18 @@ _POWER_250 = b"^CA\x01^BC\x02*BAB*CCB^DC\x01*BBD^DB\x05*BDB^DB\x0a*DDB^ED\x14*DE
 _FINISH_INVERSE = b"^BB\x05*BBC"  # B = A^(p - 2)
 _FINISH_ROOT = b"^BB\x02*BBA"  # B = A^((p - 5) / 8)
 
+# Registers by their letters; constants, as each name would be kept on a board's heap.
+_A = const(65)
+_B = const(66)
+_C = const(67)
+_H = const(72)
+_I = const(73)
+_J = const(74)
+_K = const(75)
+_L = const(76)
+_N = const(78)
+_O = const(79)
+
 _ONE = b"\x01" + bytes(31)
 _D = b"\xa3\x78\x59\x13\xca\x4d\xeb\x75\xab\xd8\x41\x41\x4d\x0a\x70\x00\x98\xe8\x79\x77\x79\x40\xc7\x8c\x73\xfe\x6f\x2b\xee\x6c\x03\x52"
 _SQRT_M1 = b"\xb0\xa0\x0e\x4a\x27\x1b\xee\xc4\x78\xe4\x2f\xad\x06\x18\x43\x2f\xa7\xd7\xfb\x3d\x99\x00\x4d\x2b\x0b\xdf\xc1\x4f\x80\x24\x83\x2b"
@@ -41,9 +57,9 @@ def _run(mem, *programs):
 def scalarmult(n, p):
     """Return n (clamped here) times the point with coordinate p, as 32 bytes; all zeros for a point of small order."""
     mem = field.memory()
-    for register, value in (("H", _ONE), ("J", p), ("K", _ONE), ("L", p)):
+    for register, value in ((_H, _ONE), (_J, p), (_K, _ONE), (_L, p)):
         field.load(mem, register, value)
-    first, second = field.window(mem, "H", 2), field.window(mem, "J", 2)
+    first, second = field.window(mem, _H, 2), field.window(mem, _J, 2)
     swapped = 0
     for i in range(254, -1, -1):
         # Clamping (RFC 7748, section 5): bit 254 is set, bits 0 to 2 are not. These conditions are public.
@@ -58,12 +74,12 @@ def scalarmult(n, p):
 def _quotient(mem, denominator, product):
     """Return A = product / denominator as 32 bytes, for programs that set A and multiply by B; x / 0 gives zero."""
     _run(mem, denominator, _POWER_250, _FINISH_INVERSE, product)
-    return field.store(mem, "A")
+    return field.store(mem, _A)
 
 
 def _start_point(mem):
     """Set the point to the identity (0, 1)."""
-    for register, value in (("H", bytes(32)), ("I", _ONE), ("J", _ONE), ("K", bytes(32)), ("O", _ONE)):
+    for register, value in ((_H, bytes(32)), (_I, _ONE), (_J, _ONE), (_K, bytes(32)), (_O, _ONE)):
         field.load(mem, register, value)
 
 
@@ -75,7 +91,7 @@ def _add_comb_column(mem, table, scalar, column):
         bits |= ((scalar[byte + 8 * tooth] >> shift) & 1) << tooth
     entry = bytearray(_ONE + _ONE + bytes(33))
     field.pick(entry, table, bits)
-    view, registers = memoryview(entry), field.window(mem, "L", 3)
+    view, registers = memoryview(entry), field.window(mem, _L, 3)
     for i in range(3):
         field.to_limbs(registers[80 * i :], view[32 * i :], 20, 255)
     field.run(mem, _ADD_POINT)
@@ -94,7 +110,7 @@ def _encode(mem):
     """Return the point's 32 bytes (RFC 8032, section 5.1.2)."""
     x = _quotient(mem, b"+AJP", b"*AHB")
     field.run(mem, b"*AIB")  # B still is 1 / Z
-    y = bytearray(field.store(mem, "A"))
+    y = bytearray(field.store(mem, _A))
     y[31] |= (x[0] & 1) << 7
     return bytes(y)
 
@@ -119,18 +135,18 @@ def _is_zero(mem, register):
 def _decode(mem, public):
     """Set the point to the one that 32 bytes encode, and say whether there is one (RFC 8032, section 5.1.3)."""
     _start_point(mem)
-    field.load(mem, "I", public)
-    if field.store(mem, "I") != bytes(public[:31]) + bytes([public[31] & 127]):
+    field.load(mem, _I, public)
+    if field.store(mem, _I) != bytes(public[:31]) + bytes([public[31] & 127]):
         return False
-    field.load(mem, "N", _D)
+    field.load(mem, _N, _D)
     # F = u = y^2 - 1, G = v = d y^2 + 1, x = u v^3 (u v^7)^((p - 5) / 8).
     _run(mem, b"^FI\x01*GFN+GGO-FFO^HG\x01*HHG^AH\x01*AAG*AAF", _POWER_250, _FINISH_ROOT, b"*HHF*HHB^AH\x01*AAG+BAF-AAF")
-    if _is_zero(mem, "B"):
-        field.load(mem, "C", _SQRT_M1)
+    if _is_zero(mem, _B):
+        field.load(mem, _C, _SQRT_M1)
         field.run(mem, b"*HHC")
-    elif not _is_zero(mem, "A"):
+    elif not _is_zero(mem, _A):
         return False
-    if field.store(mem, "H")[0] & 1 != public[31] >> 7:
+    if field.store(mem, _H)[0] & 1 != public[31] >> 7:
         field.run(mem, b"-HPH")
     field.run(mem, b"*KHI")
     return True
@@ -139,7 +155,7 @@ def _decode(mem, public):
 def _small_order(mem):
     """Eight times a point of small order is the identity, the only multiple of 8 with x = 0."""
     _run(mem, _DOUBLE, _DOUBLE, _DOUBLE)
-    return _is_zero(mem, "H")
+    return _is_zero(mem, _H)
 
 
 def verification_point(public, s, h):

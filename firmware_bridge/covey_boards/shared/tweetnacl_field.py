@@ -15,7 +15,12 @@ Running a whole program in one viper call, instead of one call for each operatio
 of the 4,000 operations of an X25519. Loops are unrolled as far as it pays: twenty products, five limbs of a carry.
 """
 
-_REGISTER_BYTES = 80
+try:
+    from micropython import const
+except ImportError:
+    const = int
+
+_REGISTER_BYTES = const(80)
 # 40 words of scratch, then registers A to S. Taken once, at import, because a used heap may have no piece of this size
 # left; so one computation at a time, and none in an interrupt handler.
 _memory = bytearray(21 * _REGISTER_BYTES)
@@ -29,8 +34,8 @@ def memory():
 
 
 def window(mem, register, count=1):
-    """Return a view of `count` registers, the first of which is named by a one-letter string."""
-    start = (ord(register) - 63) * _REGISTER_BYTES
+    """Return a view of `count` registers, the first of which is named by the code of its letter."""
+    start = (register - 63) * _REGISTER_BYTES
     return memoryview(mem)[start : start + count * _REGISTER_BYTES]
 
 

@@ -13,7 +13,7 @@ from covey.core.ids import EpochId, Incarnation
 from covey.core.now import Now
 from covey.core.vault.landing import LandingPlan
 from covey.errors import DiskFullError, OutboxFullError
-from covey.limits.board import MAXIMUM_BOARD_NUMBERS
+from covey.limits.board import MAXIMUM_BOARD_NUMBERS, MAXIMUM_TROUBLE_BYTES
 from covey_boards.bridge import Bridge, read_report
 from covey_boards.shared import link_machine, messages
 from tests.board import Board, BoardOnLine, MemoryLine, enrol
@@ -388,3 +388,35 @@ def test_a_stopped_gateway_says_that_its_boards_are_away(gateway: Gateway) -> No
     gateway.enrol()
     gateway.bridge.stop(gateway.device.node, gateway.device.now)
     assert [board.up for board in gateway.device.store.boards.all()] == [False]
+
+
+def test_what_went_wrong_on_a_board_is_seen_until_it_starts_anew(gateway: Gateway) -> None:
+    gateway.run()
+    gateway.board.say(messages.TROUBLE, "covey.json: what of \x1b[31m?" + 200 * "ä")
+    gateway.run(6)
+    [board] = gateway.device.store.boards.all()
+    assert board.trouble.startswith("covey.json: what of")
+    assert len(board.trouble.encode()) <= MAXIMUM_TROUBLE_BYTES
+    [line] = [line for line in gateway.reports if "says:" in line]
+    assert "\x1b" not in line
+    for number in range(100):
+        gateway.board.say(messages.TROUBLE, f"trouble {number}")
+        gateway.run(0.1)
+    assert len([line for line in gateway.reports if "says:" in line]) == 1, "once a minute"
+    gateway.run(6)
+    assert gateway.device.store.boards.all()[0].trouble == "trouble 99"
+    gateway.kill()
+    gateway.run(7)
+    assert gateway.device.store.boards.all()[0].trouble == ""
+
+
+def test_a_board_that_cannot_start_is_heard_without_a_name(gateway: Gateway) -> None:
+    gateway.run()
+    gateway.line.broken = True
+    gateway.run(15)
+    gateway.board.boot()
+    gateway.board.identify = lambda: gateway.board.say(messages.TROUBLE, "start: OSError 28")  # type: ignore[method-assign]
+    gateway.line.broken = False
+    gateway.run(10)
+    [board] = gateway.device.store.boards.all()
+    assert (board.trouble, board.up) == ("start: OSError 28", False)

@@ -36,10 +36,10 @@ class Boards:
         """Return the boards that have been seen, by port."""
         return [
             AttachedBoard(
-                row[0], DeviceKeys(row[1], row[2]), row[3], bool(row[4]), bool(row[5]), row[6], json.loads(row[7])
+                port, DeviceKeys(signing, noise), software, bool(enrolled), bool(up), at_us, json.loads(counts), trouble
             )
-            for row in self._database.run(
-                "SELECT port, signing_public, noise_public, software, enrolled, up, changed_at, statistics "
+            for port, signing, noise, software, enrolled, up, at_us, counts, trouble in self._database.run(
+                "SELECT port, signing_public, noise_public, software, enrolled, up, changed_at, statistics, trouble "
                 "FROM board ORDER BY port"
             )
         ]
@@ -47,10 +47,12 @@ class Boards:
     def note(self, board: AttachedBoard) -> None:
         """Remember who is on a port; a wish to restart stays."""
         self._database.run(
-            "INSERT INTO board VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0) ON CONFLICT DO UPDATE SET "
+            "INSERT INTO board "
+            "(port, signing_public, noise_public, software, enrolled, up, changed_at, statistics, trouble) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
             "signing_public = excluded.signing_public, noise_public = excluded.noise_public, "
             "software = excluded.software, enrolled = excluded.enrolled, up = excluded.up, "
-            "changed_at = excluded.changed_at, statistics = excluded.statistics",
+            "changed_at = excluded.changed_at, statistics = excluded.statistics, trouble = excluded.trouble",
             (
                 board.port,
                 board.keys.signing_public,
@@ -60,6 +62,7 @@ class Boards:
                 board.up,
                 board.changed_at_us,
                 json.dumps(board.statistics),
+                board.trouble,
             ),
         )
 

@@ -341,6 +341,11 @@ def boards(device: Examined) -> Iterator[Seen]:
             yield warning(f"{board.port} is gone", "plug the board in; a board elsewhere is found at its own port")
         elif not os.access(device_file, os.R_OK | os.W_OK):
             yield error(f"{board.port} cannot be opened", "its group is dialout: sudo adduser covey dialout")
+        elif board.trouble:
+            yield warning(
+                f"the board on {board.port} says: {board.trouble}",
+                "mend its covey.json, sensors or firmware, then: covey mcu reset",
+            )
         elif not board.up:
             yield warning(f"the board on {board.port} is silent", "reset it, or unplug it for a moment")
         elif not board.enrolled:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.agent_roles import bridge_role
 from covey.core.group.manifest import BOARD, GroupManifest, Member
-from covey.core.ids import device_name, fingerprint, truncate_utf8
+from covey.core.ids import device_name, fingerprint, printable, truncate_utf8
 from covey.core.routing.forwarding import board_member
 from covey.errors import LocalError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
@@ -43,6 +43,7 @@ class Board:
     up: bool
     seconds: int
     statistics: dict[str, int]
+    trouble: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ def _described(device: Device, board: AttachedBoard) -> Board:
         up=board.up,
         seconds=max(0, (device.clock.wall_us() - board.changed_at_us) // 1_000_000),
         statistics=board.statistics,
+        trouble=printable(board.trouble),
     )
 
 
@@ -85,11 +87,11 @@ def monitor(
 ) -> None:
     """Show each change of the boards on some ports, with the numbers that are news; what they measure stays sealed."""
     watched = list(ports)
-    shown: dict[str, tuple[bool, bool, dict[str, int]]] = {}
+    shown: dict[str, tuple[bool, bool, dict[str, int], str]] = {}
 
     def look() -> None:
         for board in device.store.boards.all():
-            state = (board.up, board.enrolled, board.statistics)
+            state = (board.up, board.enrolled, board.statistics, board.trouble)
             before = shown.get(board.port)
             if board.port in watched and before != state:
                 known = before[2] if before else {}

@@ -66,7 +66,7 @@ def test_nothing_is_sampled_before_somebody_is_named_and_nobody_else_is_taken() 
 def test_time_is_the_gateways_word_for_an_hour() -> None:
     world = simulation.World(5, **QUICK)
     world.run(20)
-    world.now_us += core.SYNCHRONISED_US  # the gateway says no more
+    world.now_us += core._SYNCHRONISED_US  # the gateway says no more
     world.run(20)
     bodies = [body for taken in world.collector.links.values() for _, body in taken.values()]
     clocks = [cbor.decode(body, 4096)[1][2] for body in bodies]
@@ -208,6 +208,8 @@ def test_a_full_flash_stops_nothing_but_what_needs_it_(monkeypatch: pytest.Monke
     monkeypatch.setattr(world.files, "write", full)
     world.run(3)
     assert world.board.counters["errors"] == 1
+    world.run(9)
+    assert world.gateway.troubles == ["firmware: OSError (28)"]
     assert world.sensor.count == 0, "nobody is named"
     monkeypatch.setattr(world.files, "write", real)
     keys = world.collector.identity
@@ -227,6 +229,7 @@ def test_an_error_in_each_turn_restarts_the_board_in_the_end(monkeypatch: pytest
     world.run(60, lambda: world.board.restart_wanted)
     assert world.board.restart_wanted
     assert world.board.counters["errors"] >= 10
+    assert world.board.restart_wanted == "firmware: ValueError (odd)"
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -243,6 +246,41 @@ def test_hostile_bytes_and_messages_leave_the_board_in_step(seed: int) -> None:
     world.run(5)
     world.settle()
     assert world.collector.values() == list(range(1, world.sensor.count + 1))
+
+
+def test_a_trouble_is_told_until_it_is_over_and_a_lasting_one_for_good() -> None:
+    class Loose:
+        connected = True
+
+        def read(self) -> list[object]:
+            if not self.connected:
+                raise OSError(19)
+            return []
+
+    loose = Loose()
+    world = simulation.World(12, report_us=30_000_000, **QUICK)
+    world.board._sensors = [loose, world.sensor]
+    world.board.reporting.lasting = "covey.json: what of mtv?"
+    world.run(50)
+    loose.connected = False
+    world.run(60)
+    loose.connected = True
+    world.run(90)
+    lasting, passing = "covey.json: what of mtv?", "Loose: OSError (19)"
+    assert world.gateway.troubles == [lasting, passing, lasting]
+    world.gateway.link = simulation.Gateway(world.rng, world.collector).link
+    world.run(5)
+    assert world.gateway.troubles == [lasting, passing, lasting, lasting], "another session"
+    assert not world.board.restart_wanted
+
+
+def test_troubles_that_alternate_fill_no_line() -> None:
+    world = simulation.World(13, **QUICK)
+    world.run(5)
+    for number in range(1_000):
+        world.board.reporting.trouble = f"trouble {number}"
+        world.run(0.1)
+    assert 5 < len(world.gateway.troubles) < 15
 
 
 def test_a_sensor_that_fails_stops_no_other() -> None:

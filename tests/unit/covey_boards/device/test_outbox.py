@@ -8,7 +8,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey_boards.device.outbox import MISSING_US, RETRY_US, RETRY_US_MAX, Outbox, with_range, without
+from covey_boards.device.outbox import _MISSING_US as MISSING_US
+from covey_boards.device.outbox import _RETRY_US as RETRY_US
+from covey_boards.device.outbox import _RETRY_US_MAX as RETRY_US_MAX
+from covey_boards.device.outbox import Outbox, with_range, without
 
 S = 1_000_000
 

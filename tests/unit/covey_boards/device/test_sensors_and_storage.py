@@ -29,7 +29,7 @@ def test_sensors_are_found_by_kind_and_a_persons_own_come_first(monkeypatch: pyt
     wanted = [["counter", {"name": "c"}], ["own", {"name": "a"}], ["temperature", {"name": "b"}]]
     opened, failed = open_sensors(wanted)
     assert [sensor.read()[0][:1] for sensor in opened] == [("c",), ("a",), ("b",)]
-    assert failed == 0
+    assert failed == []
 
 
 def test_a_sensor_that_cannot_be_opened_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +37,8 @@ def test_a_sensor_that_cannot_be_opened_stops_no_other(monkeypatch: pytest.Monke
     wanted = [["nothing", {}], ["counter", {"colour": 1}], 5, ["counter"], ["temperature", {}], ["counter", {}]]
     [sensor], failed = open_sensors(wanted)
     assert sensor.read() == [("board:counter", "", 0, 1)]
-    assert failed == 5
+    assert len(failed) == 5
+    assert failed[0].startswith("['nothing', {}]: KeyError")
 
 
 @pytest.mark.parametrize(("volts", "hundredths"), [(0.706, 2700), (0.706 - 0.001721 * 10, 3700), (0.8781, -7300)])

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from covey.core.telemetry.decoding import read_telemetry
-from covey_boards.shared.batch import BODY_BYTES_MAX, DECIMAL, Batch
+from covey_boards.shared.batch import _BODY_BYTES_MAX as BODY_BYTES_MAX
+from covey_boards.shared.batch import DECIMAL, Batch
 
 BOOT_ID = b"boot-id!"
 

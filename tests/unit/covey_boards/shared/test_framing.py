@@ -26,7 +26,7 @@ def test_cobs_gives_back_what_it_took_and_has_no_zero(body: bytes) -> None:
     assert frame == b"\0" + encoded + b"\0"
     assert 0 not in encoded
     assert framing.cobs_decode(encoded) == body + crc32(body).to_bytes(4, "little")
-    assert len(frame) <= len(body) + framing.OVERHEAD + (len(body) + 4) // 254
+    assert len(frame) <= len(body) + framing._OVERHEAD + (len(body) + 4) // 254
 
 
 @given(st.binary(max_size=40), st.binary(max_size=600))

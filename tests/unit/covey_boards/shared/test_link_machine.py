@@ -70,7 +70,7 @@ def test_a_repetition_of_a_held_message_is_answered_with_busy() -> None:
     a.handle_deadline(a.next_deadline())
     exchange(a, b, 1000)
     assert a.statistics.busy_received == 1
-    assert a.next_deadline() == 1000 + link_machine.RTO_MS_MAX
+    assert a.next_deadline() == 1000 + link_machine._RTO_MS_MAX
     assert len(events(b)) == 1
 
 
@@ -148,7 +148,7 @@ def test_repetitions_slow_down_to_two_seconds() -> None:
         a.handle_deadline(now)
         a.bytes_to_send(now)
     assert gaps == sorted(gaps)
-    assert gaps[-2] == link_machine.RTO_MS_MAX
+    assert gaps[-2] == link_machine._RTO_MS_MAX
 
 
 def test_the_timer_comes_down_to_the_measured_round_trip() -> None:
@@ -162,14 +162,14 @@ def test_the_timer_comes_down_to_the_measured_round_trip() -> None:
         a.receive_bytes(b.bytes_to_send(now), now)
     a.send(b"reading")
     a.bytes_to_send(now)
-    assert a.next_deadline() - now == link_machine.RTO_MS_MIN
+    assert a.next_deadline() - now == link_machine._RTO_MS_MIN
 
 
 def test_the_queue_is_bounded_and_long_messages_are_refused() -> None:
     a = Link(b"a" * 8)
     while a.send(bytes(1000)) is not None:
         pass
-    assert sum(len(data) for _, data in a._queue) <= link_machine.QUEUE_BYTES_MAX
+    assert sum(len(data) for _, data in a._queue) <= link_machine._QUEUE_BYTES_MAX
     with pytest.raises(ValueError, match="too long"):
         a.send(bytes(link_machine.MESSAGE_BYTES_MAX + 1))
 

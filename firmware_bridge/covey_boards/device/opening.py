@@ -1,0 +1,93 @@
+"""What a board does first, whatever else may fail: it reads `covey.json`, opens the line, and gives the prompt to who asks.
+
+Loaded once, and let go of. What is not as it should be in `covey.json` counts as not there, and is named for a person.
+"""
+
+import json
+
+try:
+    from micropython import const
+except ImportError:
+    const = int
+
+_WAIT_MS = const(10)
+_WATCHDOG_MS = const(8_000)  # the longest that an RP2040 takes; no computation of ours takes half of it
+_MTU = const(256)
+
+
+def _is_right(name, value):
+    kinds = {"link_keys": bool, "watchdog": bool, "uart": dict, "sensors": list}
+    if name in kinds:
+        return isinstance(value, kinds[name])
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    if name in ("interval_seconds", "batch_seconds", "report_seconds"):
+        return 0.001 <= value <= 86_400
+    if name == "prompt_seconds":
+        return 0 <= value <= 60
+    whole = {"samples": (0, 1 << 29), "batch_bytes": (128, 2_560), "outbox_bytes": (256, 1 << 29), "mtu": (48, 4_096)}
+    return name in whole and isinstance(value, int) and whole[name][0] <= value <= whole[name][1]
+
+
+def read_settings(files):
+    """Return (settings, what is wrong): a dictionary of what is right in `covey.json`, and a line for people or None."""
+    try:
+        settings = json.loads((files.read("covey.json") or b"{}").decode())
+    except ValueError:
+        settings = None
+    if not isinstance(settings, dict):
+        return {}, "covey.json is no JSON object"
+    wrong = []
+    for name in sorted(settings):
+        if settings[name] is not None and not _is_right(name, settings[name]):
+            wrong.append(name)
+            settings[name] = None
+    settings = {name: settings[name] for name in settings if settings[name] is not None}
+    return settings, "covey.json: what of %s?" % ", ".join(wrong) if wrong else None
+
+
+def start(files, kind, clock):
+    """Return (line, watchdog, settings, what is wrong); the line is None where the prompt is asked for.
+
+    Args:
+        files: with `covey.json`.
+        kind: `ports.Console`, the line that the prompt is on.
+        clock: of the board.
+    """
+    settings, trouble = read_settings(files)
+    wrong = [trouble] if trouble else []
+    mtu, wanted = settings.get("mtu", _MTU), settings.get("uart")
+    line = None
+    if wanted:
+        try:
+            from uart import Uart
+
+            line = Uart(mtu, **wanted)
+        except Exception as error:  # no such UART, pin or argument: the prompt's line is there in any case
+            wrong.append("covey.json: uart: %s (%s)" % (type(error).__name__, error))
+    if line is None:
+        line = kind(mtu)
+        if wants_prompt(line, clock, settings.get("prompt_seconds", 1.5)):
+            line.interrupt_on(3)
+            line = None
+    watchdog = _watchdog() if line is not None and settings.get("watchdog", True) else None
+    return line, watchdog, settings, wrong
+
+
+def wants_prompt(line, clock, seconds):
+    """Say whether somebody asks for the prompt by 0x03, five times in a row."""
+    asked = b""
+    while clock.now_us() < 1_000_000 * seconds:
+        asked = (asked + line.read(_WAIT_MS))[-64:]
+        if b"\x03\x03\x03\x03\x03" in asked:
+            return True
+    return False
+
+
+def _watchdog():
+    try:
+        from machine import WDT
+
+        return WDT(timeout=_WATCHDOG_MS)
+    except (ImportError, ValueError):
+        return None  # this port has none, or none for so long

@@ -1,0 +1,53 @@
+"""How a board's firmware is put together, with what its settings and its heap allow. Loaded once, and let go of."""
+
+import gc
+import sys
+
+import core
+import sensors
+from micropython import const
+
+SENSORS = [["counter", {}], ["memory", {}]]
+_BATCH_BYTES_MIN = const(320)
+_OUTBOX_BYTES_MIN = const(1_200)
+_WORKING_BYTES = const(4_000)  # what signing and sealing take beside
+_LINK_KEYS_FREE = const(24_000)
+
+
+def load_identity(files):
+    """Return the board's identity; what draws and reads it is let go of."""
+    module = __import__("identity")
+    del sys.modules["identity"]
+    return module.load_identity(files)
+
+
+def start(files, settings, wrong):
+    """Return the board, ready to be turned; it says what is wrong with it.
+
+    Args:
+        files: as `core.Core` takes them.
+        settings: of `covey.json`, checked.
+        wrong: lines for people, of what came before.
+    """
+    gc.collect()
+    free = gc.mem_free()
+    gc.threshold(free // 16)  # before the heap is full: what stays then lies together
+    limits = core.Settings(
+        interval_us=int(1_000_000 * settings.get("interval_seconds", 10)),
+        batch_us=int(1_000_000 * settings.get("batch_seconds", 60)),
+        report_us=int(1_000_000 * settings.get("report_seconds", 300)),
+        batch_bytes=settings.get("batch_bytes", max(_BATCH_BYTES_MIN, free // 40)),
+        outbox_bytes=settings.get("outbox_bytes", max(_OUTBOX_BYTES_MIN, (free - _WORKING_BYTES) // 5)),
+        mtu=settings.get("mtu", 256),
+        samples=settings.get("samples"),
+        link_keys=settings.get("link_keys", free >= _LINK_KEYS_FREE),
+    )
+    identity = load_identity(files)
+    gc.collect()
+    opened, failed = sensors.open_sensors(settings.get("sensors", SENSORS))
+    board = core.Core(identity, files, opened, limits)
+    board.counters["sensor_errors"] += len(failed)
+    wrong += failed
+    if wrong:
+        board.reporting.lasting = ", ".join(wrong)[:160]
+    return board

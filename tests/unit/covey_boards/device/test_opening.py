@@ -1,0 +1,50 @@
+"""`covey.json`: a mistake in it costs the setting that it is in, and is told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from covey_boards.device.opening import read_settings
+from hil.firmware_simulation import Files
+
+
+def _read(raw: bytes) -> tuple[dict[str, object], str | None]:
+    files = Files()
+    files.write("covey.json", raw)
+    settings, trouble = read_settings(files)
+    return settings, trouble
+
+
+def test_what_is_right_is_taken() -> None:
+    assert read_settings(Files()) == ({}, None)
+    right = {"interval_seconds": 0.5, "samples": 3, "watchdog": False, "uart": {"id": 1}, "sensors": [], "mtu": 48}
+    assert _read(json.dumps({**right, "batch_bytes": None}).encode()) == (right, None)
+
+
+@pytest.mark.parametrize("raw", [b"{", b"", b"\xff", b"[1]", b'{"interval_seconds": 5,}'])
+def test_a_file_that_is_none(raw: bytes) -> None:
+    assert _read(raw) == (({}, "covey.json is no JSON object") if raw else ({}, None))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("interval_seconds", "ten"),
+        ("interval_seconds", 0),
+        ("interval_seconds", float("inf")),
+        ("batch_seconds", True),
+        ("samples", 2.5),
+        ("batch_bytes", 1 << 20),
+        ("mtu", 1),
+        ("uart", 1),
+        ("sensors", {"counter": {}}),
+        ("watchdog", 0),
+        ("intervall_seconds", 5),
+    ],
+)
+def test_a_setting_that_is_wrong_counts_as_not_there_and_is_named(name: str, value: object) -> None:
+    settings, trouble = _read(json.dumps({"report_seconds": 7, name: value}).encode())
+    assert settings == {"report_seconds": 7}
+    assert trouble == f"covey.json: what of {name}?"
