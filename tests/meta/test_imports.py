@@ -125,7 +125,11 @@ _CORE_MAY_USE = frozenset(
 """The standard library as far as it only computes: no socket, file, clock, randomness, thread or log."""
 
 _SOLE_IMPORTERS = {
-    "paho": ("covey.adapters.mqtt.connection", "covey.adapters.broker.visitor"),
+    "paho": (
+        "covey.adapters.mqtt.connection",
+        "covey.adapters.broker.visitor",
+        "covey.adapters.doors.mqtt_publisher",
+    ),
     "sqlite3": (
         "covey.adapters.sqlite.completion_rows",
         "covey.adapters.sqlite.store",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covey.app.landed_batches import Batch, LandedBatches
-from covey.core.doors import DoorBatch, DoorGap, LandedPosition, Plan, batch_id
+from covey.core.doors import DoorBatch, DoorGap, KnownDevice, LandedPosition, Plan, batch_id
 from covey.core.ids import DeviceKey, printable
 from covey.errors import CoveyError, DoorError
 from covey.limits.doors import (
@@ -38,7 +38,7 @@ class Survey:
 
     landed: LandedBatches
     nodes: tuple[str, ...]
-    labels: dict[DeviceKey, str]
+    devices: dict[DeviceKey, KnownDevice]
 
 
 @dataclass(slots=True)
@@ -99,6 +99,7 @@ class DoorRunner:
                 nodes = self._survey.nodes if begins_new else ()
                 places = {node: self._survey.landed.last(node) for node in nodes}
                 self.file.begin(self.entry.name, places, self.wall_us())
+            self.door.note_devices(self._survey.devices)
         return self._survey
 
     def _planned(self, survey: Survey) -> Batch | None:
@@ -144,19 +145,23 @@ class DoorRunner:
         self.file.passed(self.entry.name, gap, end, self.wall_us())
 
     def _send(self, batch: Batch, survey: Survey) -> float:
+        passed = batch.passed
         if batch.messages:
-            self.door.send(
+            left_out = self.door.send(
                 DoorBatch(
                     batch_id(self.entry.name, batch.messages),
                     self.entry.name,
                     self.wall_us(),
                     int(self.entry.common.backlog_seconds * 1e6),
                     batch.messages,
-                    survey.labels,
+                    {key: each.label for key, each in survey.devices.items()},
                 )
             )
+            if left_out:
+                number = batch.plan.first.number
+                passed += (DoorGap(batch.plan.node, number, number, f"{left_out} readings are not taken"),)
         readings = sum(len(each.readings) for each in batch.messages)
-        self.file.taken(self.entry.name, batch.plan, batch.passed, len(batch.messages), readings, self.wall_us())
+        self.file.taken(self.entry.name, batch.plan, passed, len(batch.messages), readings, self.wall_us())
         self._batch = None
         if self._trouble.line:
             self.log(f"{self.entry.name}: goes on")
@@ -165,8 +170,7 @@ class DoorRunner:
 
     def _not_taken(self, error: DoorError) -> float:
         batch = self._batch
-        assert batch is not None
-        if not error.refused:
+        if batch is None or not error.refused:
             return self._wait(str(error), error.retry_after_s)
         if len(batch.messages) > 1:
             self._divide(batch)

@@ -53,7 +53,30 @@ class Webhook:
     ca_file: str = option("", "certificates to trust; empty: the system's", "/etc/covey/cloud-ca.pem")
 
 
-Options = Webhook
+@dataclass(frozen=True, slots=True)
+class HomeAssistant:
+    """Last values as entities of Home Assistant, by the discovery of its MQTT integration."""
+
+    url: str = option(
+        "",
+        "its broker: mqtts://[user@]host[:port], or mqtt:// on private networks",
+        "mqtts://covey@hub.local",
+        "",
+        None,
+        2_048,
+    )
+    password_file: str = option(
+        "",
+        "file with the user's password, mode 0600; relative to the state folder",
+        "/etc/covey/home-assistant.password",
+    )
+    ca_file: str = option("", "certificates to trust; empty: the system's", "/etc/covey/home-ca.pem")
+    discovery_prefix: str = option(
+        "homeassistant", "the discovery prefix that is set there", "homeassistant", "", None, 64
+    )
+
+
+Options = Webhook | HomeAssistant
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +89,7 @@ class DoorEntry:
     options: Options
 
 
-KINDS: dict[str, type] = {"webhook": Webhook}
+KINDS: dict[str, type] = {"webhook": Webhook, "home-assistant": HomeAssistant}
 """What each kind's keys are."""
 
 

@@ -78,6 +78,14 @@ def batch_id(door: str, messages: Iterable[DoorMessage]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownDevice:
+    """A member of this device's groups: its label, which may be hostile, and whether it is there or was never seen."""
+
+    label: str
+    is_there: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DoorBatch:
     """A batch on its way out. `labels` are the devices', as their group has them, and may be hostile."""
 

@@ -29,6 +29,15 @@ DOOR_RETRY_MAXIMUM_SECONDS = 300.0
 DOOR_REFUSALS = 5
 """Times that a receiver may refuse one message as nothing that it takes, before the message is passed over."""
 
+DOOR_UNACKNOWLEDGED = 500
+"""Publications that a broker has not acknowledged: well below the 1,000 that mosquitto queues."""
+
+DOOR_SERIES_OF_DEVICE = 256
+"""Series of one device that become entities: whoever names another one each time fills no Home Assistant."""
+
+DOOR_SERIES = 20_000
+"""Series of all devices that become entities, each some 600 bytes of memory here."""
+
 DOOR_PATIENCE_US = 600_000_000
 """How long a part of the vault that cannot be read is waited for, before it is passed over."""
 

@@ -15,6 +15,7 @@ from covey.app import door_runner, landed_batches
 from covey.app.door_runner import DoorRunner, Survey
 from covey.app.landed_batches import LandedBatches
 from covey.config.doors import read_doors
+from covey.core.doors import KnownDevice
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
 from covey.errors import StorageError
@@ -49,8 +50,8 @@ class _Site:
         if self.is_away:
             raise StorageError("the vault's disk is gone")
         reader = VaultReader(DirectoryStore(self.collector.vault), KeyRing((self.collector.key,)))
-        labels = {self.author.identity.signing_public: self.label}
-        return Survey(LandedBatches(reader), (self.collector.node.hex(),), labels)
+        devices = {self.author.identity.signing_public: KnownDevice(self.label, is_there=True)}
+        return Survey(LandedBatches(reader), (self.collector.node.hex(),), devices)
 
     def land(self, count: int = 1) -> None:
         self.collector.land(*(self.author.measure(2) for _ in range(count)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from covey.config.doors import Common, DoorEntry, Webhook, read_doors
+from covey.config.doors import Common, DoorEntry, HomeAssistant, Webhook, read_doors
 from covey.config.file import door_tables, parse
 from covey.errors import ConfigurationError
 from covey.limits.doors import MAXIMUM_DOORS
@@ -49,6 +49,19 @@ def test_a_key_that_is_nearly_one_is_helped_with() -> None:
     with pytest.raises(ConfigurationError) as caught:
         _read(_CLOUD | {"tokenfile": "x"})
     assert caught.value.hint == "did you mean 'token_file'?"
+
+
+def test_each_kind_has_keys_of_its_own() -> None:
+    home = {
+        "name": "home",
+        "kind": "home-assistant",
+        "url": "mqtts://covey@hub.local",
+        "password_file": "home.password",
+    }
+    (entry,) = _read(home)
+    assert entry.options == HomeAssistant(url="mqtts://covey@hub.local", password_file="home.password")
+    with pytest.raises(ConfigurationError, match="token_file is nothing"):
+        _read(home | {"token_file": "x"})
 
 
 def test_names_are_taken_once_and_doors_are_few() -> None:

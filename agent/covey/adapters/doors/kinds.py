@@ -5,16 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from covey.config.doors import HomeAssistant, Webhook
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from covey.config.doors import DoorEntry
-    from covey.core.doors import DoorBatch
+    from covey.core.doors import DoorBatch, KnownDevice
+    from covey.core.ids import DeviceKey
 
 
 class Door(Protocol):
     """Where batches go."""
 
-    def send(self, batch: DoorBatch) -> None:
-        """Send a batch, and return when it was taken.
+    def note_devices(self, devices: Mapping[DeviceKey, KnownDevice]) -> None:
+        """Take note of who is in the fleet now; raises as `send`."""
+
+    def send(self, batch: DoorBatch) -> int:
+        """Send a batch, and return when it was taken: how many readings were left out for good.
 
         Raises:
             DoorError: it was not.
@@ -32,6 +40,13 @@ def open_door(entry: DoorEntry, folder: Path) -> Door:
     Raises:
         ConfigurationError: what is configured cannot be used.
     """
-    from covey.adapters.doors.webhook import WebhookDoor
+    where = f"door {entry.name}"
+    match entry.options:
+        case HomeAssistant() as options:
+            from covey.adapters.doors.home_assistant import HomeAssistantDoor
 
-    return WebhookDoor(entry.options, f"door {entry.name}", folder)
+            return HomeAssistantDoor(options, entry.name, where, folder)
+        case Webhook() as options:
+            from covey.adapters.doors.webhook import WebhookDoor
+
+            return WebhookDoor(options, where, folder)

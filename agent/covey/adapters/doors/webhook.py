@@ -14,8 +14,11 @@ from covey.adapters.doors.http_post import HttpPost, secret_text
 from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from covey.config.doors import Webhook
-    from covey.core.doors import DoorBatch, DoorMessage, DoorReading
+    from covey.core.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
+    from covey.core.ids import DeviceKey
 
 _PREFIX = "whsec_"
 
@@ -32,7 +35,10 @@ class WebhookDoor:
         self._post = HttpPost(options.url, where, folder, options.token_file, options.ca_file)
         self._secret = folder / options.secret_file if options.secret_file else None
 
-    def send(self, batch: DoorBatch) -> None:
+    def note_devices(self, _devices: Mapping[DeviceKey, KnownDevice]) -> None:
+        """Each batch says what its devices are called."""
+
+    def send(self, batch: DoorBatch) -> int:
         """Post a batch; `DoorError` where it was not taken, `ConfigurationError` where a secret cannot be used."""
         body = json.dumps(document(batch), ensure_ascii=False, separators=(",", ":")).encode()
         headers = {"Content-Type": "application/json", "Idempotency-Key": batch.id, "webhook-id": batch.id}
@@ -42,6 +48,7 @@ class WebhookDoor:
             digest = hmac.digest(_key(self._secret), signed, hashlib.sha256)
             headers["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
         self._post.post(body, headers)
+        return 0
 
     def close(self) -> None:
         """Close the connection."""

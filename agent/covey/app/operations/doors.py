@@ -17,13 +17,16 @@ from covey.app.door_runner import DoorRunner, Survey
 from covey.app.landed_batches import LandedBatches
 from covey.app.operations.vault import vault_nodes, vault_reader
 from covey.core.crypto import digest
-from covey.core.doors import DoorBatch, DoorMessage, DoorReading
+from covey.core.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
+from covey.core.presence.status import condition
 from covey.core.telemetry.batch import ClockKind
 from covey.errors import ConfigurationError, CoveyError, LocalError, UsageError
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
+    from covey.app.device import Device
     from covey.config.doors import DoorEntry
+    from covey.core.ids import DeviceKey
 
 FILE = "doors.sqlite"
 _SETTLED_S = 0.5
@@ -261,10 +264,19 @@ def survey(folder: StateFolder) -> Survey:
     with open_device(folder) as device:
         reader = vault_reader(device, None)
         nodes = tuple(vault_nodes(device, reader.nodes()))
-        labels = {
-            member.keys.signing_public: member.label
-            for group in device.node.groups.joined()
-            for member in group.members
-            if member.label
-        }
-    return Survey(LandedBatches(reader), nodes, labels)
+        return Survey(LandedBatches(reader), nodes, _known_devices(device))
+
+
+def _known_devices(device: Device) -> dict[DeviceKey, KnownDevice]:
+    seen, presences, now_us = (
+        device.store.presence.last_seen(),
+        device.store.presence.of_peers(),
+        device.clock.wall_us(),
+    )
+    found = {}
+    for group in device.node.groups.joined():
+        for member in group.members:
+            key = member.keys.signing_public
+            state, _ = condition(presences.get(key), seen.get(key), now_us)
+            found[key] = KnownDevice(member.label, state not in {"silent", "gone", "stopped"})
+    return found

@@ -1,0 +1,168 @@
+"""Last values to Home Assistant, by its MQTT discovery (`core/door_discovery.py` says what a series is there).
+
+1. Configurations are retained, as are values, which the broker lets go of when they are none any more.
+2. An entity is available while this door is connected (a will says when not) and its device is there.
+3. Whoever leaves the fleet takes its entities along, as far as this process knows them.
+4. EntitySeries are bounded, each device's and all; the readings of others are left out, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.adapters.doors.http_post import secret_text
+from covey.adapters.doors.mqtt_publisher import MqttPublisher, Publication
+from covey.adapters.mqtt.settings import is_nearby, tls_context
+from covey.adapters.web_address import web_address
+from covey.core.door_discovery import (
+    EntitySeries,
+    SeriesRhythm,
+    config_document,
+    device_topic,
+    door_topic,
+    measured_at_us,
+    series_of,
+    state_document,
+)
+from covey.errors import ConfigurationError
+from covey.limits.doors import DOOR_SERIES, DOOR_SERIES_OF_DEVICE
+
+if TYPE_CHECKING:
+    from covey.config.doors import HomeAssistant
+    from covey.core.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
+    from covey.core.ids import DeviceKey
+
+_ONLINE, _OFFLINE = b"online", b"offline"
+_PORTS = {"mqtt": 1883, "mqtts": 8883}
+
+
+class HomeAssistantDoor:
+    """Publishes last values."""
+
+    def __init__(self, options: HomeAssistant, name: str, where: str, folder: Path) -> None:
+        """Check what is configured.
+
+        Raises:
+            ConfigurationError: no address of a broker, a password that would cross foreign networks in the clear, a
+                prefix that is no topic, or no certificates.
+        """
+        url = web_address(options.url, f"{where}: url", _PORTS)
+        assert url.hostname is not None
+        if url.path.strip("/") or url.query or url.fragment:
+            raise ConfigurationError(f"{where}: url is a broker's address, and nothing behind it")
+        if bool(url.username) != bool(options.password_file):
+            raise ConfigurationError(
+                f"{where}: a user in url and password_file belong together",
+                hint='url = "mqtts://covey@homeassistant.local", password_file = "home-assistant.password"',
+            )
+        if options.password_file and url.scheme == "mqtt" and not is_nearby(url.hostname):
+            raise ConfigurationError(f"{where}: beyond private networks a password goes by mqtts:// alone")
+        prefix = options.discovery_prefix
+        if not prefix.isprintable() or set(prefix) & set("+#") or prefix.startswith(("$", "/")) or not prefix:
+            raise ConfigurationError(f"{where}: discovery_prefix is no beginning of a topic")
+        ca_file = folder / options.ca_file if options.ca_file else None
+        context = tls_context(ca_file, allow_tls12=True) if url.scheme == "mqtts" else None
+        self._name, self._prefix = name, prefix
+        self._password_file = folder / options.password_file if options.password_file else None
+        self._publisher = MqttPublisher(
+            (url.hostname, url.port or _PORTS[url.scheme]),
+            context,
+            url.username or "",
+            Publication(door_topic(name), _OFFLINE),
+        )
+        self._devices: Mapping[DeviceKey, KnownDevice] = {}
+        self._known: dict[DeviceKey, dict[EntitySeries, SeriesRhythm]] = {}
+        self._availability: dict[DeviceKey, bytes] = {}
+
+    def note_devices(self, devices: Mapping[DeviceKey, KnownDevice]) -> None:
+        """Publish who is there now; `DoorError` where the broker does not take it."""
+        self._devices = devices
+        if not self._known:
+            return
+        self._connect()
+        gone = [author for author in self._known if author not in devices]
+        left = [Publication(each.config_topic(self._prefix), b"") for author in gone for each in self._known[author]]
+        self._publisher.publish([*left, *self._availabilities()])
+        for author in gone:
+            del self._known[author]
+            self._availability.pop(author, None)
+
+    def send(self, batch: DoorBatch) -> int:
+        """Publish the newest value of each series; return how many readings were left out for the bounds on series."""
+        self._connect()
+        newest: dict[EntitySeries, tuple[DoorMessage, DoorReading]] = {}
+        left_out = 0
+        for message in batch.messages:
+            seen = set[EntitySeries]()
+            for reading in message.readings:
+                series = series_of(message, reading)
+                if series is None:
+                    continue
+                rhythm = self._rhythm(series)
+                if rhythm is None:
+                    left_out += 1
+                    continue
+                if series not in seen:
+                    seen.add(series)
+                    rhythm.note(message, is_backlog=batch.is_backlog(message, reading))
+                best = newest.get(series)
+                if best is None or measured_at_us(message, reading) > measured_at_us(*best):
+                    newest[series] = message, reading
+        self._publish(batch, newest)
+        return left_out
+
+    def _rhythm(self, series: EntitySeries) -> SeriesRhythm | None:
+        """Return what is known of a series; None where there is no room for another one."""
+        own = self._known.setdefault(series.author, {})
+        if series not in own:
+            if len(own) >= DOOR_SERIES_OF_DEVICE or sum(map(len, self._known.values())) >= DOOR_SERIES:
+                return None
+            own[series] = SeriesRhythm()
+        return own[series]
+
+    def _publish(self, batch: DoorBatch, newest: Mapping[EntitySeries, tuple[DoorMessage, DoorReading]]) -> None:
+        configs, states, published = list[Publication](), list[Publication](), list[tuple[SeriesRhythm, int]]()
+        announced = list[tuple[SeriesRhythm, tuple[str, int]]]()
+        for series, (message, reading) in newest.items():
+            rhythm, at_us = self._known[series.author][series], measured_at_us(message, reading)
+            if not rhythm.is_news(at_us, batch.sent_at_us):
+                continue
+            expire_s = rhythm.expire_after_s
+            label = batch.labels.get(series.author, "")
+            if rhythm.announced != (label, expire_s):
+                config = config_document(series, label, self._name, expire_s)
+                configs.append(Publication(series.config_topic(self._prefix), config))
+                announced.append((rhythm, (label, expire_s)))
+            left_s = max(1, expire_s - max(0, batch.sent_at_us - at_us) // 1_000_000)
+            states.append(Publication(series.state_topic, state_document(batch, message, reading), left_s))
+            published.append((rhythm, min(at_us, batch.sent_at_us)))
+        self._publisher.publish([*configs, *self._availabilities(), *states])
+        for rhythm, label_and_time in announced:
+            rhythm.announced = label_and_time
+        for rhythm, at_us in published:
+            rhythm.newest_at_us = at_us
+
+    def _availabilities(self) -> Iterator[Publication]:
+        """Yield what has changed among who is there; of whom nothing is known, as of boards, its values say enough."""
+        for author in self._known:
+            known = self._devices.get(author)
+            found = _OFFLINE if known is not None and not known.is_there else _ONLINE
+            if self._availability.get(author) != found:
+                self._availability[author] = found
+                yield Publication(device_topic(author), found)
+
+    def _connect(self) -> None:
+        if self._publisher.is_connected:
+            return
+        self._publisher.connect("" if self._password_file is None else secret_text(self._password_file))
+        self._availability.clear()
+        for each in self._known.values():  # whatever the broker has forgotten meanwhile
+            for rhythm in each.values():
+                rhythm.announced = ("", 0)
+        self._publisher.publish([Publication(door_topic(self._name), _ONLINE)])
+
+    def close(self) -> None:
+        """Leave; the broker publishes the will."""
+        self._publisher.close()

@@ -1,0 +1,163 @@
+"""Home Assistant's door at a real broker: what it would find there, who is there, and what has ended."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker_conf.mosquitto import Broker
+from covey.adapters.doors.home_assistant import HomeAssistantDoor
+from covey.config.doors import HomeAssistant
+from covey.core.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
+from covey.core.ids import DeviceKey
+from covey.core.telemetry.batch import ClockKind
+from covey.errors import ConfigurationError, DoorError
+from covey.limits.doors import DOOR_SERIES_OF_DEVICE
+from tests.integration.mqtt_client import Client
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.broker
+
+_KEY, _OTHER = DeviceKey(bytes(range(32))), DeviceKey(bytes(range(1, 33)))
+_USER = "ab" * 32
+_OF_A_HOUSE = {"acl_file": None, "retain_available": None, "use_username_as_clientid": None}
+_HOSTILE = 'a/b+#\x00\n"{{ x }}</script>'
+
+
+class _House:
+    """A broker as a house has it, what stands on it retained, and a door to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.broker = Broker(folder / "broker", settings=_OF_A_HOUSE)
+        self.broker.start()
+        password = self.broker.add_device(_USER)
+        (folder / "home.password").write_text(password)
+        (folder / "home.password").chmod(0o600)
+        self.password = password
+        self.door = self.open()
+
+    def open(self, **options: str) -> HomeAssistantDoor:
+        url = self.broker.url.replace("//", f"//{_USER}@")
+        given = {"url": url, "password_file": "home.password", **options}
+        return HomeAssistantDoor(HomeAssistant(**given), "home", "door home", self.folder)
+
+    def retained(self) -> dict[str, bytes]:
+        """Return what a newcomer is given."""
+        client = Client(self.broker, "", _USER, self.password)
+        found = dict[str, bytes]()
+        client.subscribe("homeassistant/#")
+        client.subscribe("covey/readings/#")
+        client.publish("covey/readings/end", b"")
+        while (message := client.next_message())[0] != "covey/readings/end":
+            found[message[0]] = message[1]
+        client.close()
+        return found
+
+    def send(self, *messages: DoorMessage, backlog_us: int = 300_000_000) -> int:
+        now_us = time.time_ns() // 1_000
+        return self.door.send(DoorBatch("b", "home", now_us, backlog_us, messages, {_KEY: _HOSTILE}))
+
+
+def _message(author: DeviceKey, *readings: DoorReading, received_at_us: int = 0) -> DoorMessage:
+    received_at_us = received_at_us or time.time_ns() // 1_000
+    return DoorMessage("m", author, "00" * 32, received_at_us, ClockKind.SYNCHRONISED, readings)
+
+
+def _reading(name: str, value: float | bool | str | bytes, age_s: float = 0, unit: str = "") -> DoorReading:
+    return DoorReading(name, unit, time.time_ns() // 1_000 - int(age_s * 1e6), value)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[_House]:
+    found = _House(tmp_path)
+    try:
+        yield found
+    finally:
+        found.door.close()
+        found.broker.stop()
+
+
+def test_what_stands_there_is_configuration_last_value_and_who_is_there(house: _House) -> None:
+    readings = (_reading("air:t", 20.0, 60, "Cel"), _reading("air:t", 21.5, 1, "Cel"), _reading(_HOSTILE, "x"))
+    assert house.send(_message(_KEY, *readings, _reading("pump", True), _reading("photo", b"x"))) == 0
+    found = house.retained()
+    configs = [json.loads(found[topic]) for topic in found if topic.endswith("/config")]
+    assert len(configs) == 3
+    (air,) = (each for each in configs if each["name"] == "air:t")
+    assert (air["unit_of_measurement"], air["device_class"], air["expire_after"]) == ("°C", "temperature", 3_600)
+    assert json.loads(found[air["state_topic"]])["value"] == 21.5
+    assert all(found[each["topic"]] == b"online" for each in air["availability"])
+    assert air["json_attributes_topic"] == air["state_topic"]
+    assert {topic.count("/") for topic in found if topic.endswith("/config")} == {4}
+    house.door.close()
+    (door, device) = (each["topic"] for each in air["availability"])
+    wait_until(lambda: house.retained()[door] == b"offline", "the will says that nobody sends on")
+    assert house.retained()[device] == b"online"
+
+
+def test_only_what_is_new_and_young_is_published(house: _House) -> None:
+    house.send(_message(_KEY, _reading("t", 1.0, 10)))
+    house.send(_message(_KEY, _reading("t", 2.0, 20)))
+    house.send(_message(_KEY, _reading("u", 3.0, 7_000)))
+    house.send(_message(_KEY, _reading("v", 4.0, 1_000)))
+    found = [json.loads(text) for topic, text in house.retained().items() if topic.count("/") == 3]
+    assert sorted((each["value"], each["backlog"]) for each in found) == [(1.0, False), (4.0, True)]
+
+
+def test_the_broker_lets_go_of_a_value_that_is_none_any_more(house: _House) -> None:
+    now_us = time.time_ns() // 1_000
+    old = (_message(_KEY, _reading("t", 1.0, 3_599 - n / 10), received_at_us=now_us) for n in range(1))
+    house.send(*old)
+    topics = [topic for topic in house.retained() if topic.count("/") == 3]
+    wait_until(lambda: not [each for each in house.retained() if each.count("/") == 3], "the value is gone")
+    assert len(topics) <= 1
+
+
+def test_a_device_that_is_away_is_unavailable_and_one_that_left_takes_its_entities_along(house: _House) -> None:
+    house.send(_message(_KEY, _reading("t", 1.0)), _message(_OTHER, _reading("t", 1.0)))
+    here, away = KnownDevice("x", is_there=True), KnownDevice("x", is_there=False)
+    house.door.note_devices({_KEY: away, _OTHER: here})
+    found = house.retained()
+    assert found[f"covey/readings/{_KEY[:16].hex()}"] == b"offline"
+    assert found[f"covey/readings/{_OTHER[:16].hex()}"] == b"online"
+    house.door.note_devices({_OTHER: here})
+    (left,) = (topic for topic in house.retained() if topic.endswith("/config"))
+    assert _OTHER[:16].hex() in left
+
+
+def test_a_broker_that_was_away_is_given_everything_anew(house: _House) -> None:
+    house.send(_message(_KEY, _reading("t", 1.0, 9)))
+    house.broker.stop()
+    with pytest.raises(DoorError):
+        house.send(_message(_KEY, _reading("t", 2.0, 8)))
+    house.broker.start()
+    house.send(_message(_KEY, _reading("t", 2.0, 8)))
+    found = house.retained()
+    assert [json.loads(text)["value"] for topic, text in found.items() if topic.count("/") == 3] == [2.0]
+    assert len([topic for topic in found if topic.endswith("/config")]) == 1
+
+
+def test_series_of_one_device_are_bounded_and_hide_no_other(house: _House) -> None:
+    flood = _message(_KEY, *(_reading(f"s{n}", float(n)) for n in range(DOOR_SERIES_OF_DEVICE + 9)))
+    assert house.send(flood, _message(_OTHER, _reading("t", 1.0))) == 9
+    found = house.retained()
+    assert len([topic for topic in found if topic.endswith("/config")]) == DOOR_SERIES_OF_DEVICE + 1
+
+
+def test_a_wrong_password_or_a_dangerous_address_is_said(house: _House, tmp_path: Path) -> None:
+    (tmp_path / "home.password").write_text("wrong")
+    with pytest.raises(DoorError, match=r"^127\.0\.0\.1 refuses: "):
+        house.open().send(DoorBatch("b", "home", 0, 1, (), {}))
+    for options, why in (
+        ({"url": "mqtt://home@example.org"}, "mqtts:// alone"),
+        ({"url": "mqtt://127.0.0.1"}, "belong together"),
+        ({"url": "mqtt://home@127.0.0.1/x"}, "nothing behind it"),
+        ({"discovery_prefix": "home/+"}, "no beginning of a topic"),
+    ):
+        with pytest.raises(ConfigurationError, match=why):
+            house.open(**options)
