@@ -106,7 +106,7 @@ class Node:
         self._sender = sender = Sender(records, queue, sealer, windows, link_keys, after_commit)
         self._routing = Routing(own, records.carriers, sealer, windows, self.routes)
         self._links = ReceiveLinks(records, state.report, after_commit)
-        self._imprints = imprints = Imprints(records.imprints)
+        self._imprints = imprints = Imprints(records.imprints, records.received)
         self.heartbeat = Heartbeat(own, records.presence, sealer, rng, presence_us, state.presence, after_commit)
         self.ephemeral = EphemeralMessages(own, self.groups, windows, state.ephemeral)
         self.content = ContentExchange(own, self.groups, records.content, queue, state.carriage)

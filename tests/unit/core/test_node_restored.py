@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from covey.core.events import RollbackDetected
-from covey.core.ids import GroupId, Incarnation, LinkSeq
+from covey.core.ids import GroupId, Incarnation, LinkSeq, Place
+from covey.core.wire.envelope import seal
 from covey.core.wire.imprints import UNKNOWN
-from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, write_message
+from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, Resumption, read_message, write_message
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import IMPRINTS_KEPT, RETRY_US_INITIAL, RETRY_US_MAX
 from tests.durable import DurableDevice
@@ -280,3 +281,25 @@ def test_a_recipient_that_lies_costs_an_incarnation_a_day(make: Make) -> None:
     assert ann.store.incarnations.present() not in incarnations
     _settle(ann, cat)
     assert _came(cat, b"for") == Counter([b"for cat"])
+
+
+def test_what_a_lost_life_let_go_of_comes_from_the_state_that_has_it_still(make: Make) -> None:
+    """Its recipient has closed the number, and nothing came under it: that is no message which it holds."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    _settle(ann, ben)
+    ann.blob(group_id, b"waits")
+    ((_, waiting),) = ann.store.outbox.queued(ben.key, Place(0), 9, 10_000)
+    image, number = _image(ann), read_message(waiting).link_seq
+    present = ann.store.incarnations.present()
+    gone = Resumption(((number, number),)).to_wire()
+    resume = write_message(ann.identity, MessageType.RESUME, ben.key, NO_GROUP, present, 0, LinkSeq(0), 0, gone)
+    ben.receive(seal(resume, ben.identity.noise_public, ann.rng(32), ann.rng(24)))
+    ann.stop()
+    ann.put_files(image)  # which the start notices
+    ann.restart()
+    assert ann.store.incarnations.present() != present
+    ann.blob(group_id, b"later")
+    _settle(ann, ben)
+    assert ben.inbox() == [b"later", b"waits"]
+    assert ann.store.outbox.totals()[0] == 0

@@ -6,7 +6,7 @@ A state that was restored, and does not know it, gives numbers once more that it
     2. A message whose number another one has is a rival, and so is one whose `seq` does not fit between those of its
        neighbours: in one life, both numbers rise together. A rival is neither taken nor a duplicate.
     3. Acknowledgements name what has come by imprints; a sender forgets nothing else. What has been refused is named,
-       too. A relay that repeats an old envelope repeats its imprint: nobody doubts anybody for that.
+       too, and of what was closed without anything that nothing came. A relay that repeats an old envelope repeats its imprint: nobody doubts anybody for that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.link.receiver import ReceiveLink
-from covey.core.wire.imprints import UNKNOWN, imprint_of
+from covey.core.wire.imprints import NOTHING, UNKNOWN, imprint_of
 from covey.core.wire.message import Acknowledgement, Message
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import IMPRINTS_REPEATED, MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_IMPRINTS
@@ -50,11 +50,19 @@ class ImprintRecords(Protocol):
         """Return what is kept of the highest numbers, these first."""
 
 
+class ResumedRecords(Protocol):
+    """What links have closed without anything."""
+
+    def resumed(self, author: DeviceKey, incarnation: Incarnation) -> SequenceSet:
+        """Return what of a link only resumptions have closed."""
+
+
 class Imprints:
     """Judges what comes by what has come, and names it in acknowledgements."""
 
-    def __init__(self, records: ImprintRecords) -> None:
+    def __init__(self, records: ImprintRecords, received: ResumedRecords) -> None:
         self._records = records
+        self._received = received
 
     def note(self, message: Message) -> None:
         """Keep a message's imprint: it was taken. Writes, so inside a transaction."""
@@ -84,8 +92,13 @@ class Imprints:
         imprints = {each.link_seq: each.imprint for each in self._records.newest(author, incarnation, repeated)}
         for number in link.to_name(MAXIMUM_IMPRINTS - repeated):
             if number not in imprints:
-                held = self._records.of(author, incarnation, number)
-                imprints[number] = UNKNOWN if held is None else held.imprint
+                imprints[number] = self._imprint(author, incarnation, number)
         imprints = {number: imprint for number, imprint in imprints.items() if number in received}
         refused = {number: imprint for number, imprint in link.refused.items() if number not in received}
         return Acknowledgement(incarnation, received, imprints | refused)
+
+    def _imprint(self, author: DeviceKey, incarnation: Incarnation, number: LinkSeq) -> bytes:
+        held = self._records.of(author, incarnation, number)
+        if held is not None:
+            return held.imprint
+        return NOTHING if number in self._received.resumed(author, incarnation) else UNKNOWN
