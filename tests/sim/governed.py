@@ -56,6 +56,8 @@ class Governed:
         self._may_destroy = not world.plan.restore_every_us
         """A device that is restored after all others have forgotten the group is told by nobody."""
         self._destroyed = False
+        self._issuers: set[DeviceKey] = set()
+        """Who has destroyed the group."""
 
     # -- persons ------------------------------------------------------------------------------------------------------
 
@@ -87,6 +89,7 @@ class Governed:
 
         def noted() -> None:
             self._destroyed = True
+            self._issuers.add(person.identity.signing_public)
             self._world.ledger.parted.add(self._guest.identity.signing_public)
             self._world.trace(person.name, "destroys the group")
 
@@ -111,13 +114,17 @@ class Governed:
             self._check_votes()
             self._probe()
         if self._may_destroy:
-            while not self._destroyed:
-                self._destroy_and_go(
-                    self._chance.choice([each for each in self._admins if self._view(each) is not None])
-                )
+            self._wait(self._kept_without_issuers, _FORGETS_US, "a destruction is not obeyed by who lists its issuer")
+            while not self._destroyed or self._inside():
+                self._destroy_and_go(self._chance.choice(self._inside()))
             self._wait(self._forgotten, _FORGETS_US, "a group that was destroyed is kept")
             self._replay(self._admins)
             check(self._forgotten(), "a group that was destroyed is back")
+
+    def _kept_without_issuers(self) -> bool:
+        """Say whether those who are inside after a destruction had banned its issuer before they heard of it."""
+        views = [view for each in self._inside() if (view := self._view(each)) is not None]
+        return not any(view.member(issuer) for view in views for issuer in self._issuers)
 
     def _destroy_and_go(self, issuer: Device) -> None:
         """Let one destroy the group and tell one other, and be gone before those hear of it who are asleep meanwhile.

@@ -6,7 +6,8 @@ A state that was restored, and does not know it, gives numbers once more that it
     2. A message whose number another one has is a rival, and so is one whose `seq` does not fit between those of its
        neighbours: in one life, both numbers rise together. A rival is neither taken nor a duplicate.
     3. Acknowledgements name what has come by imprints; a sender forgets nothing else. What has been refused is named,
-       too, and of what was closed without anything that nothing came. A relay that repeats an old envelope repeats its imprint: nobody doubts anybody for that.
+       too, and of what was closed without anything, that nothing came. A relay that repeats an old envelope repeats its
+       imprint: nobody doubts anybody for that.
 """
 
 from __future__ import annotations
