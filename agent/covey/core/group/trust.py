@@ -177,7 +177,8 @@ class GroupTrust:
     def draft(self, epoch_id: EpochId, issuer: DeviceKey) -> GroupManifest:
         """Return the unsigned next version, which follows every head and changes nothing so far.
 
-        Of more heads than a manifest may name it follows the issuer's own, then the newest. `epoch_id` is of the new
+        Of more heads than a manifest may name it follows the issuer's own, then those of members, then the newest: by
+        none that who was removed has made, or whom that one has let in, is a removal left out. `epoch_id` is of the new
         secret that it brings where it follows several heads.
 
         Raises:
@@ -188,8 +189,11 @@ class GroupTrust:
         if len(self._heads) == 1:
             return self.current.draft()
 
-        def first(head: _Placed) -> tuple[bool, int, bytes]:
-            return head.manifest.issuer != issuer, -head.manifest.version, head.hash
+        members = {member.keys.signing_public for member in self.current.members}
+
+        def first(head: _Placed) -> tuple[bool, bool, int, bytes]:
+            by = head.manifest.issuer
+            return by != issuer, by not in members, -head.manifest.version, head.hash
 
         heads = sorted(self._heads.values(), key=first)[:MAXIMUM_HEADS]
         unsigned = replace(

@@ -13,7 +13,7 @@ from covey.core.group.manifest import GroupManifest, Member, secret_id, sign_man
 from covey.core.group.messages import Bundle, GroupSend, first_that_fit
 from covey.core.ids import GroupId
 from covey.core.membership.membership import Edit
-from covey.core.wire.message import MessageType
+from covey.core.wire.message import MessageType, read_message
 from covey.limits.group import (
     MAXIMUM_HEADS,
     MAXIMUM_OPEN_MANIFESTS,
@@ -135,6 +135,32 @@ def test_a_removed_device_cannot_freeze_those_who_know(make: Make) -> None:
         ben.node.actions.leave(group_id, ben.now)
     carry(ann, ben)
     assert _members(ann, group_id) == {ann.key}
+
+
+def test_more_heads_than_one_may_follow_do_not_leave_the_removal_out(make: Make) -> None:
+    """Of a removed device and of such as it has made up, all newer than its removal (seed 7311484)."""
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    held = ann.node.groups.group(group_id)
+    _remove(ann, mal, group_id)
+    carry(ann, ben)
+    accomplices = [make(f"made up {number}") for number in range(3)]
+    adding = held
+    for each in accomplices:
+        adding = adding.adding(Member(each.identity.keys))
+    with_them = sign_manifest(adding, mal.identity)
+    rivals = [raw for each in accomplices for raw in _rivals(with_them, each, RIVALS_OF_ONE)]
+    _send(mal, ben, group_id, [with_them.raw, *rivals])
+    assert len(ben.node.groups.trust(group_id).heads()) > MAXIMUM_HEADS
+    for _ in range(4):
+        _maintain([ben])
+    issued = [each for each in ben.node.groups.trust(group_id).held() if each.issuer == ben.key]
+    assert issued, "the conflict was ended"
+    assert not [each for each in issued if each.member(mal.key) is not None]
+    waiting = ben.store.outbox.control_messages(mal.key)
+    bundles = [Bundle.from_wire(read_message(raw, verify=False).body) for _, raw in waiting]
+    assert not [each for each in bundles if each.secrets]
+    assert _members(ben, group_id) == {ann.key, ben.key}
 
 
 def test_rivals_that_say_the_same_are_a_conflict_when_nothing_can_follow_them_all(make: Make) -> None:
