@@ -8,6 +8,6 @@ from __future__ import annotations
 OPEN_SEEDS: dict[int, str] = {
     7_304_020: "admins' votes end in different groups",
 }
-"""The secret of an epoch is lost with the life of the device that began it: its ban had reached nobody but whom it banned,
-who has no secret of it. All come to the same manifest, and nobody has its secret; no manifest may begin an epoch for that
-alone (docs/protocol.md, section 9, rule 9)."""
+"""The secret of an epoch is lost with the life of the device that began it: its ban had reached nobody but whom it
+banned, who has no secret of it. All come to the same manifest, and nobody has its secret. Nothing but a removal begins
+another epoch (docs/protocol.md, section 9, rule 9)."""
